@@ -155,7 +155,7 @@ def test_what_is_wrong_in_a_mapping_has_no_line() -> None:
     wrong = {**SMALL, "layers": layers}
     with pytest.raises(ModelError) as caught:
         load_model(wrong)
-    assert str(caught.value) == "model: layers[1].out_features 'fc': 'out_features' is missing"
+    assert str(caught.value) == "model: layers[1] 'fc': one of out_features and out; give one of them"
     endless: list[object] = []
     endless.append(endless)
     for thing in ({1}, endless):

@@ -202,7 +202,9 @@ class Ops:
         every = np.arange(positions or layer.shape["sequence"])
         slots = every // routing.round
         inside = slots[:, None] == np.arange(slots.max() + 1)
-        chosen = routing.chosen(np.arange(samples), every, np.arange(experts))
+        first = np.arange(samples)[:, None, None] + slots[:, None]
+        place = (np.arange(experts) - first) % experts
+        chosen = place // routing.taken == (every % routing.round)[:, None]
         return self.torch.tensor(chosen[..., None] & inside[None, :, None])
 
     def position(self, layer: Any, reads: list[Any], held: dict[str, Any]) -> Any:

@@ -293,8 +293,11 @@ class Kernel:
     op: Op
     nest: Nest
 
-    def run(self, piece: Piece, inputs: Sequence[Array] = (), **known: Any) -> Run:
-        return Run(value=self.op.value, nest=self.nest, piece=piece, inputs=inputs, **known)
+    def run(
+        self, piece: Piece, inputs: Sequence[Array] = (), parameters: Arrays | None = None, **known: Any
+    ) -> Run:
+        arrays = {operand_name(number): own for number, own in enumerate(inputs)} | dict(parameters or {})
+        return Run(value=self.op.value, nest=self.nest, piece=piece, arrays=arrays, **known)
 
     def whole(self) -> Piece:
         sizes = self.nest.sizes.items()

@@ -37,7 +37,7 @@ def results(run: Bench, piece: Piece) -> dict[str, Array]:
     sums = kernel.sums(run.inputs, whole)
     back_sums = kernel.back_sums(run.inputs, run.parameters, run.error, whole, sums)
     found = kernel.backward(run.inputs, run.parameters, run.error, piece, sums, back_sums)
-    names = [name for name in kernel.nest.tensors if name.startswith("input")]
+    names = [name for name in kernel.nest.names if name.startswith("input")]
     output = kernel.forward(run.inputs, run.parameters, piece, sums)
     weight = {"weight": found.parameters["weight"]} if kernel.nest.weight else {}
     return {"output": output, **dict(zip(names, found.inputs, strict=False)), **weight}

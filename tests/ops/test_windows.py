@@ -80,7 +80,7 @@ def test_a_transposed_convolution_makes_and_reads_what_pytorch_s_does(
         with pytest.raises(RuntimeError, match="Output size is too small"):
             made(torch.ones((1, 1, size, 1), dtype=torch.float64))
         return
-    found, window = influences(torch, made, size), op.windows(image)["height"]
+    found, window = influences(torch, made, size), op.nest(1, (image,)).windows["height"]
     assert shape == {"channels": 1, "height": len(found), "width": 1}
     for place, inputs in enumerate(found):
         if window.dilation == 1:
@@ -99,7 +99,7 @@ def test_an_interpolation_reads_what_pytorch_s_does(torch: Any, mode: str, scale
     found = influences(torch, made, size)
     image = {"channels": 1, "height": size, "width": 1}
     assert op.output_shape((image,)) == {"channels": 1, "height": len(found), "width": 1}
-    window = op.windows(image)["height"]
+    window = op.nest(1, (image,)).windows["height"]
     assert found == [read_by(window, place, size) for place in range(size * scale)]
 
 
@@ -154,6 +154,8 @@ def test_the_least_input_makes_so_many_outputs_and_one_fewer_does_not(window: Wi
 def test_half_of_the_outputs_read_half_of_the_inputs_or_a_row_more() -> None:
     """An up-convolution of 2x2 needs no neighbour's row, a bilinear enlargement one on each side."""
     assert Window(kernel=2, stride=2, transposed=True).reads(0, 8) == (0, 4)
-    bilinear = Upsample(mode="bilinear", scale=(2, 2)).windows({})["height"]
+    image = {"channels": 1, "height": 8, "width": 8}
+    bilinear = Upsample(mode="bilinear", scale=(2, 2)).nest(1, (image,)).windows["height"]
     assert bilinear.reads(8, 16) == (3, 9)
-    assert (bilinear.halo, Upsample(mode="nearest", scale=(3, 3)).windows({})["width"].halo) == (2, 0)
+    nearest = Upsample(mode="nearest", scale=(3, 3)).nest(1, (image,)).windows["width"]
+    assert (bilinear.halo, nearest.halo) == (2, 0)

@@ -61,14 +61,14 @@ def _computed(
     """Return what devices with some pieces write, by its role; ``at`` selects them from all."""
     nest = layer.nest(devices.program.graph.batch)
     reads = {role: devices.values[name][at] for role, name in step.reads.items()}
+    operands = {"input" if role == "input 0" else role: values for role, values in reads.items()}
     error = reads.get("error")
     run = Run(
         value=layer.op.value,
         nest=nest,
         piece=pieces[0],
         others=pieces[1:],
-        inputs=[values for role, values in reads.items() if role.startswith("input ")],
-        parameters={name: own[at] for name, own in devices.parameters.get(layer.name, {}).items()},
+        arrays=operands | {name: own[at] for name, own in devices.parameters.get(layer.name, {}).items()},
         sums=None if step.kind == "statistics" and error is None else reads,
         back_sums={name: reads[f"back {name}"] for name in nest.sums if f"back {name}" in reads},
     )

@@ -139,20 +139,17 @@ class _Run:
         self.errors: dict[str, Array] = {}
         self.gradients: dict[str, dict[str, Array]] = {}
 
-    def inputs(self, layer: Layer) -> tuple[Array, ...]:
-        """Return what a layer reads."""
-        names = layer.inputs
-        return tuple(self.activations[name] for name in names) if names else (self.begin.data[layer.name],)
-
     def whole(self, layer: Layer) -> Run:
         """Return the evaluation of a layer's op."""
-        nest, held = layer.nest(self.graph.batch), self.begin.parameters[layer.name]
-        return Run(value=layer.op.value, nest=nest, piece={}, inputs=self.inputs(layer), parameters=held)
+        read = {operand_name(number): self.activations[name] for number, name in enumerate(layer.inputs)}
+        read |= {} if layer.inputs else {"input": self.begin.data[layer.name]}
+        arrays = read | self.begin.parameters[layer.name]
+        return Run(value=layer.op.value, nest=layer.nest(self.graph.batch), piece={}, arrays=arrays)
 
     def forward(self, layer: Layer) -> None:
         """Compute a layer's output."""
         run = self.whole(layer)
-        self.activations[layer.name] = finished(run.nest, run.forward(), run.parameters)
+        self.activations[layer.name] = finished(run.nest, run.forward(), run.arrays)
 
     def lose(self) -> float:
         """Return the loss and start the backward phase with its derivatives; other errors start at zero."""
@@ -169,7 +166,7 @@ class _Run:
         """Compute a layer's gradients, and add its inputs' errors to those of their other readers."""
         run = self.whole(layer)
         found = run.backward(self.errors[layer.name])
-        self.gradients[layer.name] = {name: found[name] for name in run.parameters}
+        self.gradients[layer.name] = {name: found[name] for name in run.nest.trained}
         for number, (name, read) in enumerate(zip(layer.inputs, run.reads(), strict=False)):
             back = found[operand_name(number)]
             self.errors[name] = self.errors[name] + np.where(read, back, 0.0)

@@ -228,9 +228,7 @@ def _timed(machine: Machine, nest: Nest, degrees: Degrees, element_bytes: int) -
         for phase in PHASES
     }
     # Accesses are counted for an even share; those of the fullest device grow in proportion to its words.
-    fullest = {
-        tensor: nest.elements(tensor) * fullest_share(nest, degrees, tensor) for tensor in nest.tensors
-    }
+    fullest = {tensor: nest.elements(tensor) * fullest_share(nest, degrees, tensor) for tensor in nest.names}
     uneven = sum(fullest.values()) / sum(shape.words.values())
     seconds = {
         phase: _slower(
@@ -318,7 +316,7 @@ def local_shape(nest: Nest, degrees: Degrees) -> LocalShape:
     sizes = {dim: fullest(size, degree.get(dim, 1)) for dim, size in nest.steps.items()}
     words = {
         tensor: nest.elements(tensor) / math.prod(degree.get(dim, 1) for dim in nest.names[tensor])
-        for tensor in nest.tensors
+        for tensor in nest.names
     }
     if nest.others:
         # The further inputs of a product of activations are the weight of its three products.

@@ -60,7 +60,7 @@ class Layer:
     @property
     def num_statistics(self) -> int:
         """Number of untrained statistics, such as running means."""
-        return self.nest(1).untrained
+        return self.nest(1).saved.statistics
 
     @property
     def weighted(self) -> bool:

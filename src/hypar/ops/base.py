@@ -8,14 +8,15 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+import numpy as np
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hypar.files.quantities import AsNumber
 from hypar.files.record import Record
 from hypar.ops.dims import KERNEL
 from hypar.ops.nest import Axes, Nest, Operand, Projection, Saved, operand_name
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import ShapeError, Window
+from hypar.ops.windows import Routing, ShapeError, Window
 
 if TYPE_CHECKING:
     from hypar.ops.run import Run
@@ -44,32 +45,20 @@ class Op(Record):
         node: why it is a node of the plan graph: it has a ``weight``, or it is a ``join`` of tensors, or a ``pool`` that makes
             an image of another size and is a node where pools are asked for; empty for an op that is fused behind another.
         sized: fields of dims with their sizes, which a model file may name alone.
-        either: fields of which a model file gives one.
         takes: the numbers of inputs that it accepts, and the words by which it refuses others.
         form: the dims that its input must have; any if empty.
         saved: what it keeps for its backward phase.
         operations: floating-point operations for each element of its output, of an op without a product.
-        mask: bytes of a mask that is kept for each element of its output.
         adds: whether its value is the sum of its operands, not their product.
     """
 
     node: ClassVar[Node] = ""
     sized: ClassVar[tuple[str, ...]] = ()
-    either: ClassVar[tuple[str, ...]] = ()
     takes: ClassVar[tuple[range, str]] = (range(1, 2), "inputs; allowed: 1")
     form: ClassVar[tuple[str, ...]] = ()
     saved: ClassVar[Saved] = Saved()
     operations: ClassVar[int] = 0
-    mask: ClassVar[int] = 0
     adds: ClassVar[bool] = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _given(cls, data: Any) -> Any:
-        if cls.either and isinstance(data, dict) and not {*cls.either} & {*data}:
-            error = ValidationError.from_exception_data
-            raise error("op", [{"type": "missing", "loc": cls.either[:1], "input": data}])
-        return data
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -83,28 +72,24 @@ class Op(Record):
         return {}
 
     @property
-    def tied(self) -> str | None:
+    def tied(self) -> Any:
         """The layer whose weight it uses; None if it has its own."""
-        return None
+        return vars(self).get("weight")
 
     def _facts(self, *inputs: Any, **_: Any) -> Facts:  # noqa: ARG002
         """Return what its nest has besides one shape that is read and made, as attributes of a ``Nest`` for one sample.
 
         Besides it has:
 
-        - ``made``, the axes of the output: by default those of the first input, with the outputs of windows along its dims;
-        - ``loops``, the loop dims with their sizes: by default those that are made;
-        - ``read``, the axes of each input, besides windows: by default its dims;
-        - ``windows``, in place of those of the method, ``weight``, the loop dims of a weight that is contracted, and
-          ``trained``, the axes of each other trained tensor;
-        - ``elements``, what the first input counts as, if not its own, and ``mask``, as the attribute.
+        - ``windows``, those along dims of the first input, and ``places``, their outputs if other than they make;
+        - ``made``, the axes of the output besides ``places``: by default those of the first input;
+        - ``loops``, the loop dims with their sizes besides those that are made under their own names;
+        - ``read``, the axes of each input besides windows: by default its dims;
+        - ``trained``, the axes of each trained tensor;
+        - ``elements``, what the first input counts as, if not its own.
 
         A fraction is that of the product of all loop dims, where there are no ``products``.
         """
-        return {}
-
-    def windows(self, *inputs: Any, **_: Any) -> dict[str, Window]:  # noqa: ARG002
-        """Return the windows along dims of an input, if any; raises ``ShapeError`` for one that does not fit."""
         return {}
 
     def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
@@ -112,26 +97,21 @@ class Op(Record):
         allowed, words = self.takes
         if len(inputs) not in allowed:
             raise ShapeError(f"found {len(inputs)} {words}")
-        if self.form:
-            form = "channels, height and width" if self.form == IMAGE else ", ".join(self.form)
-            fits(tuple(inputs[0]) == self.form, inputs, form)
-        facts: Facts = {"saved": self.saved, "operations": self.operations, "mask": self.mask, "more": (0, 0)}
-        facts |= self._facts(*inputs)
+        fits(not self.form or tuple(inputs[0]) == self.form, inputs, ", ".join(self.form))
+        facts: Facts = {"saved": self.saved, "operations": self.operations, **self._facts(*inputs)}
         first: dict[str, int] = dict(*inputs[:1])
-        windows = facts.pop("windows", None) or self.windows(*inputs)
-        if "made" not in facts:
-            facts["made"] = {**first, **{dim: own.output_size(first[dim]) for dim, own in windows.items()}}
-        made = {"batch": batch, **facts.pop("made")}
-        sizes = {"batch": batch, **facts.pop("loops", made)}
+        windows, more, saved = facts.pop("windows", {}), facts.pop("more", (0, 0)), facts.pop("saved")
+        places = facts.pop("places", None) or {
+            dim: own.output_size(first[dim]) for dim, own in windows.items()
+        }
+        made = {"batch": batch, **facts.pop("made", first), **places}
+        sizes = {dim: size for dim, size in made.items() if isinstance(size, int)} | facts.pop("loops", {})
         slid = {dim: Projection(first[dim], (dim, f"{KERNEL}{dim}"), own) for dim, own in windows.items()}
         read = [Operand.of({"batch": batch, **own, **slid}, sizes) for own in facts.pop("read", inputs)]
         operands = {operand_name(number): own for number, own in enumerate(read)}
-        if weight := facts.pop("weight", ()):
-            operands["weight"] = Operand.of({dim: dim for dim in weight}, sizes, "weight")
-        trained = facts.pop("trained", {}).items()
-        operands |= {name: Operand.of(axes, sizes, "parameter") for name, axes in trained}
+        for name, axes in facts.pop("trained", {}).items():
+            operands[name] = Operand.of(axes, sizes, "weight" if name == self.node else "parameter")
         slides = windows.keys() - facts.get("whole", ())
-        points, mask, saved = math.prod(sizes.values()), facts.pop("mask"), facts.pop("saved")
         if "fraction" in facts:
             facts.setdefault("products", (tuple(sizes),))
         return Nest(
@@ -140,11 +120,9 @@ class Op(Record):
             result=Operand.of(made, sizes),
             input_elements=batch * facts.pop("elements", 0) or math.prod(read[0].shape),
             input_sizes={dim: first[dim] for dim in IMAGE[1:] if dim in slides},
-            saved=saved._replace(
-                elements=batch * saved.elements, mask_bytes=mask * points or batch * saved.mask_bytes
-            ),
-            operations=points * facts.pop("operations"),
-            more=tuple(batch * elements for elements in facts.pop("more")),
+            saved=saved._replace(elements=batch * saved.elements, mask_bytes=batch * saved.mask_bytes),
+            operations=math.prod(sizes.values()) * facts.pop("operations"),
+            more=tuple(batch * elements for elements in more),
             **facts,
         )
 
@@ -160,8 +138,7 @@ class Op(Record):
 
     def value(self, run: Run) -> Var:
         """Return what a device computes of its piece, as a forward expression on its inputs and its weight."""
-        read = [run.input(number) for number in range(len(run.nest.inputs))]
-        return self._value(run, *read, *([run.parameter()] if "weight" in run.nest.trained else []))
+        return self._value(run, *(run.read(name) for name in run.nest.operands if name != "bias"))
 
     def _value(self, run: Run, *operands: Any, **_: Any) -> Var:
         """Return the value of an op's operands: by default their product, or their sum if it ``adds``."""
@@ -210,14 +187,17 @@ class Weighted(Op):
     input_zeros: Zeros | None = None
     output_zeros: Zeros | None = None
 
-    def contraction(self, loops: Shape, read: Axes, made: Axes, weight: Iterable[str], **facts: Any) -> Facts:
-        """Return the facts of a product of one input with a weight; a bias has the axes that the weight makes."""
-        bias = {axis: own for axis, own in made.items() if not isinstance(own, int)}
-        trained = {"bias": bias} if vars(self).get("bias") else {}
+    def contraction(self, read: Axes, made: Axes, loops: Shape, **facts: Any) -> Facts:
+        """Return the facts of a product of one input with a weight of some loop dims; a bias has those that are made."""
+        windows: Mapping[str, Window] = facts.get("windows", {})
+        weight = {**loops, **{f"{KERNEL}{dim}": own.kernel for dim, own in windows.items()}}
+        trained = {"weight": {dim: dim for dim in weight}}
+        if vars(self).get("bias"):
+            trained["bias"] = {axis: own for axis, own in made.items() if not isinstance(own, int)}
         given = {"input": self.input_zeros, "output": self.output_zeros}
         zeros = {tensor: part for tensor, part in given.items() if part is not None}
-        own = {"loops": loops, "read": [read], "made": made, "weight": weight, "trained": trained}
-        return {**own, "zeros": zeros, **facts}
+        own = {"loops": weight, "read": [read], "made": made, "trained": trained, "zeros": zeros}
+        return {**own, "whole": frozenset(windows if self.form != IMAGE else ()), **facts}
 
 
 def fits(allowed: bool, found: str | Sequence[Shape], allow: str) -> None:
@@ -241,11 +221,19 @@ def describe(*shapes: Shape) -> str:
         >>> describe({"channels": 3, "height": 224, "width": 224})
         '3x224x224 (channels, height, width)'
     """
-    sizes = ["x".join(str(size) for size in shape.values()) for shape in shapes]
-    return " and ".join(f"{own} ({', '.join(shape)})" for own, shape in zip(sizes, shapes, strict=True))
+    return " and ".join(f"{'x'.join(map(str, shape.values()))} ({', '.join(shape)})" for shape in shapes)
 
 
 def shares(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
     """Return exponentials over their sums over some dims, which all devices with some of these share."""
     total = run.total("exponential", exponentials.sum(over))
     return exponentials * run.shared("product", Var((), 1.0) / total)
+
+
+def chosen(run: Run, positions: Var, experts: str, taken: int) -> Var:
+    """Return 1 where a position of a sample goes to an expert by the even routing, and 0 elsewhere."""
+    routing = Routing(run.nest.sizes[experts], taken)
+    turn, place = (Var(positions.dims, own) for own in np.divmod(positions.value, routing.round))
+    behind = run.place(experts) - run.place("batch") - turn
+    unlike = Var(behind.dims, behind.value % routing.experts // taken) - place
+    return Var(unlike.dims, unlike.value == 0)

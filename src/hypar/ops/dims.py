@@ -105,12 +105,5 @@ Pairs = Annotated[tuple[tuple[str, str], ...], BeforeValidator(_as_pairs)]
 Sized = Annotated[tuple[tuple[DimName, DimSize], ...], BeforeValidator(_as_sized)]
 """Dims with their sizes; a model file may give names alone, of the dims that it declares."""
 
-
-def _single(value: Any) -> Any:
-    if len(value) != 1:
-        raise ValueError("one dim")
-    return value
-
-
-OneName = Annotated[Names, AfterValidator(_single)]
-OneSized = Annotated[Sized, AfterValidator(_single)]
+OneName = Annotated[Names, Field(max_length=1)]
+OneSized = Annotated[Sized, Field(max_length=1)]

@@ -50,16 +50,12 @@ class Operand(NamedTuple):
     @classmethod
     def of(cls, axes: Axes, sizes: Mapping[str, int], role: Role = "activation") -> Operand:
         """Return an operand of some axes; ``sizes`` are those of the loop dims."""
-
-        def projection(axis: str, own: Any) -> Projection:
-            if isinstance(own, Projection):
-                return own
-            if isinstance(own, int):
-                return Projection(own, (axis,))
-            dims = (own,) if isinstance(own, str) else own
-            return Projection(math.prod(sizes[dim] for dim in dims), dims)
-
-        return cls({axis: projection(axis, own) for axis, own in axes.items()}, role)
+        found = {}
+        for axis, own in axes.items():
+            dims = (axis,) if isinstance(own, int) else (own,) if isinstance(own, str) else own
+            plain = not isinstance(own, Projection)
+            found[axis] = Projection(math.prod(sizes[dim] for dim in dims), dims) if plain else own
+        return cls(found, role)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -114,7 +110,7 @@ class Saved(NamedTuple):
         output: whether it keeps its output.
         elements: further numbers of the network's number format.
         mask_bytes: bytes of a mask or of indices.
-        statistics: numbers of the network's number format, for all samples together.
+        statistics: numbers of the network's number format for all samples together; as many are untrained, as running means.
     """
 
     input: bool = False
@@ -181,7 +177,6 @@ class Nest:
         more: elements that the forward and the backward phase move besides what all ops move.
         passes: whether the error of an input is the error of the output, or a part of it.
         view: whether its output is its input in another shape, without memory of its own.
-        untrained: numbers that it has besides its trained ones, such as running means.
         zeros: fraction of zeros in ``input`` and ``output``, where the network gives it.
         behind: what the ops behind the layer read and write, an element of its output.
         input_sizes: sizes of the input along the windows of an image.
@@ -203,7 +198,6 @@ class Nest:
     more: tuple[int, int] = (0, 0)
     passes: bool = False
     view: bool = False
-    untrained: int = 0
     zeros: Mapping[str, float] = field(default_factory=dict)
     behind: tuple[Traffic, ...] = ()
     input_sizes: Mapping[str, Any] = field(default_factory=dict)
@@ -223,7 +217,7 @@ class Nest:
 
     @cached_property
     def names(self) -> Mapping[str, Mapping[str, str]]:
-        """The loop dims that each tensor carries, with its own name for each: those of ``tensors``, by their names."""
+        """The loop dims that each tensor carries, with its own name for each: ``input``, ``weight``, ``output``, then ``others``."""
         weights = [own.dims for own in self.operands.values() if own.role == "weight"]
         first, *others = [own.names for own in (self.inputs if self.products else self.inputs[:1])]
         found = {"input": first, "weight": {dim: dim for dims in weights for dim in dims}}
@@ -235,15 +229,10 @@ class Nest:
         """The loop dims that W and dW carry; none without a weight that is contracted."""
         return self.names["weight"]
 
-    @cached_property
-    def tensors(self) -> tuple[str, ...]:
-        """The names of the tensors: ``input``, ``weight``, ``output``, and those of ``others``."""
-        return tuple(self.names)
-
     @property
     def others(self) -> tuple[str, ...]:
         """The names of the further inputs of a product of activations: ``input 1`` and so on."""
-        return self.tensors[3:]
+        return (*self.names,)[3:]
 
     @cached_property
     def windows(self) -> Mapping[str, Window]:
@@ -311,7 +300,7 @@ class Nest:
         """Number of multiply-accumulates in the forward phase; 0 where nothing is multiplied."""
         if self.products:
             return int(self.macs_among({}))
-        return math.prod(self.steps.values()) if self.multiplies else 0
+        return math.prod(self.steps.values()) if self.weight else 0
 
     def macs_among(self, degrees: Mapping[str, Any]) -> Any:
         """Return the multiply-accumulates of each of the devices that divide some dims alike."""

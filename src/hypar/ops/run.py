@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.ops.nest import operand_name
-from hypar.ops.tape import Array, Errors, Indices, Unlike, Var
+from hypar.ops.nest import Operand
+from hypar.ops.tape import Array, Errors, Indices, Unlike, Var, aligned
 
 if TYPE_CHECKING:
-    from hypar.ops.nest import Nest, Operand, Projection, Sum
+    from hypar.ops.nest import Nest, Projection
     from hypar.ops.windows import Window
 
 Mask = NDArray[np.bool_]
@@ -46,26 +46,24 @@ class Run:
         nest: its loop nest.
         piece: the piece.
         others: the pieces of further devices that run together with this one.
-        inputs: the inputs.
-        parameters: the trained tensors.
+        arrays: the operands by name.
         sums: the sums of all devices; a device has all terms of one that is missing, and of None nobody knows any yet.
         back_sums: those of the backward phase.
         terms: the piece's terms of the sums of the forward phase that were met, each of the whole size of the sum.
-        met: those of the backward phase, each with what all devices share, its box and the whole size.
-        leaves: for each operand what was read, its box, and the sizes of the tensor as it is indexed and as it lies.
+        met: for those of the backward phase what all devices share, with the tensor that it is a part of.
+        leaves: for each operand what was read, likewise.
     """
 
     value: Callable[[Run], Var]
     nest: Nest
     piece: Piece
     others: Sequence[Piece] = ()
-    inputs: Sequence[Array] = ()
-    parameters: Arrays = field(default_factory=dict)
+    arrays: Arrays = field(default_factory=dict)
     sums: Arrays | None = field(default_factory=dict)
     back_sums: Arrays = field(default_factory=dict)
     terms: dict[str, Array] = field(default_factory=dict)
-    met: dict[str, tuple[Var, Boxes, tuple[int, ...]]] = field(default_factory=dict)
-    leaves: dict[str, tuple[Var, Boxes, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    met: dict[str, tuple[Var, Operand]] = field(default_factory=dict)
+    leaves: dict[str, tuple[Var, Operand]] = field(default_factory=dict)
 
     # Results
 
@@ -77,24 +75,22 @@ class Run:
     def backward(self, error: Array) -> dict[str, Array]:
         """Return the piece's terms of each operand's error, by its name; whole gradients where ``back_sums`` has their sums."""
         made = self.value(self)
-        errors = self._errors(made + self.parameter("bias") if self.nest.biased else made, error)
-        return {
-            name: _whole(read, errors.of(read), shape, boxes).reshape(whole)
-            for name, (read, boxes, shape, whole) in self.leaves.items()
-        }
+        found = self._errors(made + self.read("bias") if self.nest.biased else made, error, self.leaves)
+        return {"input": found["input"].reshape(self.arrays["input"].shape)} if self.nest.view else found
 
     def statistics(self, error: Array | None = None) -> dict[str, Array]:
         """Return the piece's terms of the sums of the forward phase; with an error of the output of the backward phase."""
         made = self.value(self)
-        if error is None:
-            return self.terms
-        errors = self._errors(made, error)
-        return {
-            name: _whole(own, errors.of(own), shape, boxes) for name, (own, boxes, shape) in self.met.items()
-        }
+        return self.terms if error is None else self._errors(made, error, self.met)
 
-    def _errors(self, made: Var, error: Array) -> Errors:
-        return Errors(self._made(made), take(error, *self.boxes(self.nest.result)))
+    def _errors(self, made: Var, error: Array, parts: Mapping[str, tuple[Var, Operand]]) -> dict[str, Array]:
+        """Return the errors of parts of tensors, each of the whole size; 0 where nothing carries one back."""
+        errors, found = Errors(self._made(made), take(error, *self.boxes(self.nest.result))), {}
+        for name, (own, whole) in parts.items():
+            back = errors.of(own)
+            back = np.zeros(own.value.shape) if back is None else back
+            found[name] = put(whole.shape, back, *self.boxes(whole))
+        return found
 
     def _made(self, value: Var) -> Var:
         """Return a value with the axes of the op's output."""
@@ -141,41 +137,27 @@ class Run:
         """Return the index of each element along a loop dim."""
         return Var((dim,), self.index(dim))
 
-    def input(self, number: int = 0) -> Var:
-        """Return the elements of an input that the piece reads, over loop dims."""
-        return self._read(operand_name(number), self.nest.inputs[number], self.inputs[number])
-
-    def parameter(self, name: str = "weight", *, shared: bool = True) -> Var:
-        """Return the elements of a trained tensor that the piece reads; its gradient is a sum of the backward phase if shared."""
-        own = self.nest.trained[name]
-        return self._read(name, own, self.parameters[name], shared=shared and name in self.nest.sums)
-
-    def _read(self, name: str, operand: Operand, whole: Array, *, shared: bool = False) -> Var:
-        operand = self.nest.result if self.nest.view else operand
-        axes, boxes = operand.axes.items(), self.boxes(operand)
-        places = [self._axis(axis, own, self.piece)[1] for axis, own in axes]
-        dims = [
-            (*own.dims, axis)[0] if at is None else f"{name} {axis}"
-            for (axis, own), at in zip(axes, places, strict=True)
-        ]
+    def read(self, name: str, *, shared: bool = True) -> Var:
+        """Return the elements of an operand that the piece reads; a gradient that is summed over devices is so if ``shared``."""
+        operand = self.nest.result if self.nest.view else self.nest.operands[name]
+        dims, gathers, whole = [], [], self.arrays[name]
+        for axis, own in operand.axes.items():
+            _, at = self._axis(axis, own, self.piece)
+            dims.append((*own.dims, axis)[0] if at is None else f"{name} {axis}")
+            gathers += [(dims[-1], at, own)] if at is not None else []
         front = whole.shape[:1] if self.others else ()
-        found = Var(dims, take(whole.reshape(*front, *operand.shape), *boxes))
-        self.leaves[name] = found, boxes, operand.shape, whole.shape
-        if shared:
-            found = self._shared(name, found, boxes, operand.shape)
-        gathers = [
-            (dim, at, own) for dim, at, (_, own) in zip(dims, places, axes, strict=True) if at is not None
-        ]
-        for dim, at, own in gathers:
-            found = found if own.window else found.gather(dim, at, own.dims)
-        windows = {dim: (at, own) for dim, at, own in reversed(gathers) if own.window}
-        if windows:
-            # What is contracted lies together, before and behind the taps of windows.
-            kept = [dim for dim in found.dims if dim in self.nest.result.dims or dim in windows]
-            found = found.ordered([*(dim for dim in found.dims if dim not in kept), *kept])
-        for dim, (at, own) in windows.items():
+        found = Var(dims, take(whole.reshape(*front, *operand.shape), *self.boxes(operand)))
+        self.leaves[name] = found, operand
+        if shared and name in self.nest.sums:
+            found = self._shared(name, found, operand)
+        slid = {dim for dim, _, own in gathers if own.window}
+        for dim, at, own in sorted(gathers, key=lambda gather: gather[0] in slid):
+            if own.window:
+                # What is contracted lies together, before and behind the taps of windows.
+                kept = [dim for dim in found.dims if dim in self.nest.result.dims or dim in slid]
+                found = found.ordered([*(dim for dim in found.dims if dim not in kept), *kept])
             border = -np.inf if self.nest.reduce == "max" else 0.0
-            found = found.gather(dim, at, own.dims[::-1], border)
+            found = found.gather(dim, at, own.dims[::-1] if own.window else own.dims, border)
         return found
 
     def boxes(self, operand: Operand) -> Boxes:
@@ -202,56 +184,46 @@ class Run:
 
     # Sums over devices
 
-    def _ends(self, own: Sum) -> tuple[Boxes, tuple[int, ...]]:
-        """Return the box of a sum that each piece has, and the whole size."""
-        boxes = [tuple(self._index(dim, piece) for dim in own.dims) for piece in self._pieces]
-        return boxes, tuple(self.nest.sizes[dim] for dim in own.dims)
-
     def total(self, name: str, terms: Var) -> Var:
         """Return a sum of the forward phase, of which a piece has terms."""
-        own = self.nest.sums[name]
-        terms, (boxes, shape) = terms.ordered(own.dims), self._ends(own)
-        self.terms[name] = put(shape, terms.value, *boxes)
+        whole = self._sum(name)
+        terms = terms.ordered(whole.dims)
+        self.terms[name] = put(whole.shape, terms.value, *self.boxes(whole))
         known = self.terms if self.sums is not None and name not in self.sums else self.sums
-        value = np.full(terms.value.shape, np.nan) if known is None else _known(own, known[name], boxes)
-        return Var(own.dims, value, (terms, lambda error: error))
+        value = np.full(terms.value.shape, np.nan) if known is None else self._known(name, known[name], whole)
+        return Var(terms.dims, value, (terms, lambda error: error))
 
     def shared(self, name: str, value: Var) -> Var:
         """Return a value that all devices with some of its elements use: its error is a sum of the backward phase."""
-        own = self.nest.sums[name]
-        return self._shared(name, value.ordered(own.dims), *self._ends(own))
+        whole = self._sum(name)
+        return self._shared(name, value.ordered(whole.dims), whole)
 
-    def _shared(self, name: str, value: Var, boxes: Boxes, shape: tuple[int, ...]) -> Var:
+    def _sum(self, name: str) -> Operand:
+        return Operand.of({dim: dim for dim in self.nest.sums[name].dims}, self.nest.sizes)
+
+    def _shared(self, name: str, value: Var, whole: Operand) -> Var:
         def back(error: Array) -> Array:
             sums = self.back_sums.get(name)
-            return error if sums is None else _known(self.nest.sums[name], sums, boxes)
+            return error if sums is None else self._known(name, sums, whole)
 
         found = Var(value.dims, lambda: value.value, (value, back))
-        self.met[name] = found, boxes, shape
+        self.met[name] = found, whole
         return found
 
-
-def _known(own: Sum, sums: Array, boxes: Boxes) -> Array:
-    """Return boxes of known sums, to each of which those of the indices together with its own are added."""
-    for dim, count in own.together.items():
-        at = own.dims.index(dim) - len(own.dims)
-        sums = np.add.reduceat(sums, np.arange(0, sums.shape[at], count), at).repeat(count, at)
-    return take(sums, *boxes)
-
-
-def _whole(read: Var, error: Array | None, shape: tuple[int, ...], boxes: Boxes) -> Array:
-    """Return the error of what was read, of the whole size; 0 where nothing carries one back to it."""
-    return put(shape, np.zeros(read.value.shape) if error is None else error, *boxes)
+    def _known(self, name: str, sums: Array, whole: Operand) -> Array:
+        """Return the pieces' parts of known sums, to each of which those of the indices together with its own are added."""
+        own = self.nest.sums[name]
+        for dim, count in own.together.items():
+            at = own.dims.index(dim) - len(own.dims)
+            sums = np.add.reduceat(sums, np.arange(0, sums.shape[at], count), at).repeat(count, at)
+        return take(sums, *self.boxes(whole))
 
 
 def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
     """Return the added terms of an output with the bias, on whichever elements a device has."""
     if not nest.biased:
         return value
-    axes = nest.trained["bias"].axes
-    shape = [own.size if axis in axes else 1 for axis, own in nest.result.axes.items()]
-    front = value.shape[: value.ndim - len(shape)]
-    return value + parameters["bias"].reshape(*front, *shape)
+    return value + aligned((*nest.trained["bias"].axes,), parameters["bias"], (*nest.result.axes,))
 
 
 # Boxes: the elements of an array with given indices along each dim

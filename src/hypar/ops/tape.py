@@ -61,9 +61,9 @@ class Var:
         dims = tuple(dict.fromkeys(dim for own in ends for dim in own.dims))
 
         def back(own: Var) -> tuple[Var, Back]:
-            return own, lambda error: _einsum([(dims, error)], own.dims)
+            return own, lambda error: _einsum([Var(dims, error)], own.dims)
 
-        return Var(dims, lambda: sum(_aligned(own.dims, own.value, dims) for own in ends), *map(back, ends))
+        return Var(dims, lambda: sum(aligned(own.dims, own.value, dims) for own in ends), *map(back, ends))
 
     def __sub__(self, other: Any) -> Var:
         return self + _as_var(other) * -1.0
@@ -87,10 +87,6 @@ class Var:
     def exp(self) -> Var:
         """Return the exponential of each element."""
         return self.map(np.exp, np.exp)
-
-    def root(self) -> Var:
-        """Return the square root of each element."""
-        return self.map(np.sqrt, lambda x: 0.5 / np.sqrt(x))
 
     def constant(self) -> Var:
         """Return the same numbers, which carry no error back."""
@@ -118,16 +114,9 @@ class Var:
         kept = [dim for dim in self.dims if dim not in over]
         first = self.ordered([*over, *kept]).merged(over, "places")
         axis = len(first.devices)
-        at = np.expand_dims(first.value.argmax(axis), axis)
-        value = np.take_along_axis(first.value, at, axis).squeeze(axis)
-
-        def back(error: Array) -> Array:
-            found: Array = np.zeros(first.value.shape)
-            known = np.where(np.isnan(value), np.nan, error)
-            np.put_along_axis(found, at, np.expand_dims(known, axis), axis)
-            return found
-
-        return Var(kept, value, (first, back))
+        places = np.arange(first.value.shape[axis]).reshape(-1, *[1] * len(kept))
+        largest = first.value.argmax(axis, keepdims=True) == places
+        return first.map(lambda own: np.where(largest, own, 0.0), lambda _: largest).sum(["places"])
 
     def merged(self, dims: Sequence[str], name: str) -> Var:
         """Return it with dims beside each other as one."""
@@ -195,27 +184,26 @@ def product(operands: Sequence[Var], dims: Sequence[str]) -> Var:
         own.sum([dim for dim in own.dims if dim not in here])
         for own, here in zip(operands, kept, strict=True)
     ]
-    ends = [(own.dims, own.value) for own in parts]
 
     def back(at: int) -> Back:
-        return lambda error: _einsum([(made, error), *ends[:at], *ends[at + 1 :]], parts[at].dims)
+        return lambda error: _einsum([Var(made, error), *parts[:at], *parts[at + 1 :]], parts[at].dims)
 
-    return Var(made, lambda: _einsum(ends, made), *((own, back(at)) for at, own in enumerate(parts)))
+    return Var(made, lambda: _einsum(parts, made), *((own, back(at)) for at, own in enumerate(parts)))
 
 
-def _einsum(operands: Sequence[tuple[Dims, Array]], made: Dims) -> Array:
+def _einsum(operands: Sequence[Var], made: Dims) -> Array:
     """Return a sum of products, as ``np.einsum`` with names of dims in place of letters."""
     # All dims are in the order of the largest array, which then is a matrix without a copy.
-    largest = sorted([made, *(dims for dims, _ in operands)], key=len, reverse=True)
+    largest = sorted([made, *(own.dims for own in operands)], key=len, reverse=True)
     every = [*dict.fromkeys(dim for dims in largest for dim in dims)]
     if len(every) == len(made):
-        return reduce(np.multiply, (_aligned(dims, array, made) for dims, array in operands))
+        return reduce(np.multiply, (aligned(own.dims, own.value, made) for own in operands))
     ends: list[Any] = []
-    for dims, array in operands:
-        numbers = [*map(every.index, dims)]
-        ends += [_turned(array, np.argsort(numbers).tolist()), [..., *sorted(numbers)]]
+    for own in operands:
+        numbers = [*map(every.index, own.dims)]
+        ends += [_turned(own.value, np.argsort(numbers).tolist()), [..., *sorted(numbers)]]
     # A multiplication of matrices is faster than a loop where two arrays have dims of their own.
-    first, last = ({*made} & {*operands[at][0]} for at in (0, -1))
+    first, last = ({*made} & {*operands[at].dims} for at in (0, -1))
     matrices = ["einsum_path", (0, 1)] if first - last and last - first else False
     path = True if len(operands) > 2 else matrices
     found: Array = np.einsum(*ends, [..., *map(every.index, made)], optimize=path)
@@ -227,15 +215,13 @@ class Errors:
 
     def __init__(self, result: Var, error: Array) -> None:
         self._known: dict[Var, Array | None] = {result: error}
-        self._users: dict[Var, list[tuple[Var, Back]]] = {result: []}
-        waiting = [result]
-        while waiting:
-            own = waiting.pop()
+        self._users: dict[Var, list[tuple[Var, Back]]] = {}
+        found = [result]
+        for own in found:
             for part, back in own.made_of:
                 if part not in self._users:
-                    self._users[part] = []
-                    waiting.append(part)
-                self._users[part].append((own, back))
+                    found.append(part)
+                self._users.setdefault(part, []).append((own, back))
 
     def of(self, own: Var) -> Array | None:
         """Return the error of an array, computed where it is asked for first; None if no error comes back to it."""
@@ -250,7 +236,7 @@ def _as_var(value: Any) -> Var:
     return value if isinstance(value, Var) else Var((), value)
 
 
-def _aligned(own: Dims, array: Array, dims: Dims) -> Array:
+def aligned(own: Dims, array: Array, dims: Dims) -> Array:
     """Return an array whose dims are some of others, so that it applies to one over those."""
     if own == dims:
         return array

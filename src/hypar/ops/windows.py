@@ -178,9 +178,3 @@ class Routing(NamedTuple):
             1024
         """
         return -(-positions // self.round)
-
-    def chosen(self, samples: Any, positions: Any, experts: Any) -> Any:
-        """Return whether each position goes to each expert, ``[samples, positions, experts]``."""
-        first = samples[:, None, None] + (positions // self.round)[None, :, None]
-        place = (experts[None, None, :] - first) % self.experts
-        return np.asarray(place // self.taken == (positions % self.round)[None, :, None])

@@ -191,7 +191,7 @@ def timed_inside(setting: Setting, nest: Nest, sums: Sums, chosen: Options) -> M
     if not found:
         return NO_MOVES
     counts = degrees(chosen, nest.counted)
-    return timed(setting, found, {tensor: unevenness(nest, counts, tensor) for tensor in nest.tensors})
+    return timed(setting, found, {tensor: unevenness(nest, counts, tensor) for tensor in nest.names})
 
 
 @lru_cache(maxsize=16384)

@@ -99,7 +99,7 @@ class LocalSizes:
         if not nest.others:
             left: Costs = self.fractions[: len(TENSORS)]
             return left
-        return np.stack([self.of(tensor) for tensor in nest.tensors])
+        return np.stack([self.of(tensor) for tensor in nest.names])
 
     @property
     def of_dims(self) -> Costs:
@@ -152,7 +152,7 @@ def _divisors(roles: Nest, options: Options, ways: int) -> tuple[Costs, bool]:
     found = np.ones((len(names), len(options)))
     grids = layout(options, ways)
     for dim, degree in grids.chosen.items():
-        for tensor in roles.tensors:
+        for tensor in roles.names:
             if dim in roles.names[tensor]:
                 found[names.index(tensor)] *= degree
         if dim in names:

@@ -228,7 +228,7 @@ def partial_results(nest: Nest, dim: str | None) -> tuple[str, ...]:
     """
     if dim is None:
         return ()
-    carrying = {tensor for tensor in nest.tensors if dim in nest.names[tensor]}
+    carrying = {tensor for tensor in nest.names if dim in nest.names[tensor]}
     if not carrying:
         return ()
     order = ("output", "input", *nest.others, "weight")

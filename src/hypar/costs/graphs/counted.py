@@ -209,7 +209,7 @@ class _Amounts:
             return []
         found = []
         amounts = elements_of(nest, sums)[:, 0] * self.prices[0]
-        amounts[nest.tensors.index("weight")] *= share
+        amounts[[*nest.names].index("weight")] *= share
         for row, elements in enumerate(amounts.tolist()):
             powers = {
                 tuple(

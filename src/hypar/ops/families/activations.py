@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.ops.base import LARGEST_SIZE, TWO, Facts, Op, Shape, Size, describe, fits, need, shares
+from hypar.ops.base import LARGEST_SIZE, TWO, Facts, Op, Shape, Size, chosen, describe, fits, need, shares
 from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, prefixed
 from hypar.ops.nest import Projection, Saved, Sum
 from hypar.ops.tape import Var, product
@@ -40,7 +40,6 @@ class Matmul(Op):
     names: Pairs | None = None
 
     def _facts(self, one: Shape, two: Shape) -> Facts:
-        """Return the product over named dims: those of the first input, and those that the second alone has."""
         over, names = dict(self.over), dict(self.names or ())
         need(one, over)
         need(two, [*over.values(), *names])
@@ -53,8 +52,7 @@ class Matmul(Op):
         unlike = [dim.removeprefix(CONTRACTED) for dim, size in alike if theirs.get(dim, size) != size]
         fits(not unlike, (one, two), f"equal {', '.join(unlike)}, or names for the second's")
         made = {**kept, **{dim: size for dim, size in theirs.items() if dim not in inner}}
-        read = [{**one, **by}, second]
-        return {"loops": {**made, **inner}, "read": read, "made": made, "fraction": 1.0}
+        return {"loops": inner, "read": [{**one, **by}, second], "made": made, "fraction": 1.0}
 
 
 class Attention(Op):
@@ -88,10 +86,7 @@ class Attention(Op):
     flash: bool = True
 
     def _facts(self, *inputs: Shape) -> Facts:
-        """Return ``S[n,k,g,q,t] = Q[n,k,g,q,d] . K[n,k,t,d]`` and ``O[n,k,g,q,e] = softmax(S)[n,k,g,q,t] . V[n,k,t,e]``.
-
-        Each further part has a product ``S``, to which it is added.
-        """
+        """Return ``S[n,k,g,q,t] = Q[n,k,g,q,d] . K[n,k,t,d]`` and ``O[n,k,g,q,e] = softmax(S)[n,k,g,q,t] . V[n,k,t,e]``."""
         self._check(inputs)
         asking = [one for one, _ in _pairs(inputs)]
         rows, over = _rows(inputs[0]), {dim: inputs[1][dim] for dim in self.over}
@@ -102,7 +97,7 @@ class Attention(Op):
         kept = ("batch", *rows)
         num_rows, scores = math.prod(rows.values()), math.prod([*rows.values(), *further.values()])
         return {
-            "loops": {**rows, **further, **contracted},
+            "loops": {**further, **contracted},
             "read": [{**shape, **own} for shape, own in zip(inputs, by, strict=True)],
             "made": {**rows, **features[2][0]},
             "products": tuple((*kept, *further, dim) for dim in contracted),
@@ -120,10 +115,8 @@ class Attention(Op):
         for queries, keys in ((inputs[one], inputs[other]) for one, other in _pairs(inputs)):
             both, own = f"queries of {describe(queries)} and keys of {describe(keys)}", _features(queries)
             fits(_features(keys) == own and not {*own} & {*self.over}, both, "equal features last")
-            shared = [dim for dim in _rows(keys) if dim not in self.over]
+            shared = [dim for dim in _rows(keys) if self.causal or dim not in self.over]
             fits(all(queries.get(dim) == keys[dim] for dim in shared), both, f"equal {', '.join(shared)}")
-            alike = not self.causal or all(queries[dim] == keys[dim] for dim in self.over)
-            fits(alike, "unlike positions of queries and keys", "equal ones if causal")
             both = f"queries of {describe(inputs[0])} and of {describe(queries)}"
             fits(_rows(queries) == _rows(inputs[0]), both, "equal but for features")
             names += own
@@ -133,10 +126,7 @@ class Attention(Op):
         fits(_rows(inputs[1]) == _rows(inputs[2]), found, "equal but for features")
 
     def _value(self, run: Run, *read: Var) -> Var:
-        """Return the means of the values; of causal attention a query's scores of later keys are left out.
-
-        The largest score is not subtracted first, so that sums alone need all keys.
-        """
+        """Return the means of the values; no largest score is subtracted first, so that sums alone need all keys."""
         nest, pairs = run.nest, _pairs(run.nest.inputs)
         *scored, _ = nest.products[0]
         first, *parts = (product((read[one], read[other]), scored) for one, other in pairs)
@@ -188,7 +178,6 @@ class Dispatch(Op):
         return Routing(self.to[0][1], self.count)
 
     def _facts(self, shape: Shape) -> Facts:
-        """Return the product of the input with a selection, whose dims are all; it takes no operations."""
         need(shape, [self.over])
         slots = {**dict(self.to), self.slots: self._routing.num_slots(shape[self.over])}
         rest = {dim: size for dim, size in shape.items() if dim != self.over}
@@ -205,13 +194,9 @@ class Dispatch(Op):
         }
 
     def _value(self, run: Run, read: Var) -> Var:
-        """Return the position in each slot, of those of a round."""
-        ((experts, _),), size, slots = self.to, self._routing.round, run.index(self.slots)
-        places = slots[:, None] * size + np.arange(size)
-        chosen = self._routing.chosen(run.index("batch"), places.ravel(), run.index(experts))
-        dims = ("batch", self.slots, f"{KERNEL}{self.over}", experts)
-        selected = Var(dims, chosen.reshape(len(chosen), len(slots), size, chosen.shape[-1]))
-        return product((read, selected), run.nest.result.dims)
+        ((experts, _),), size = self.to, self._routing.round
+        positions = run.place(self.slots) * size + Var((f"{KERNEL}{self.over}",), np.arange(size))
+        return product((read, chosen(run, positions, experts, self.count)), run.nest.result.dims)
 
 
 class Combine(Op):
@@ -229,7 +214,6 @@ class Combine(Op):
     slots: DimName = "slots"
 
     def _facts(self, made: Shape, gates: Shape) -> Facts:
-        """Return the sum over the experts, of which each position meets ``count``; a slot is that of a round of positions."""
         need(made, (self.over, self.slots))
         need(gates, [self.over])
         experts, rest = made[self.over], {**made}
@@ -245,19 +229,17 @@ class Combine(Op):
         fits(positions not in rest, f"{positions} in both inputs", "in the gates alone")
         window = Window(kernel=1, stride=1, outputs=routing.round)
         reads = Projection(slots, (positions, f"{KERNEL}{self.slots}"), window)
-        left = {positions: number, **rest}
         return {
-            "made": left,
-            "loops": {**left, self.over: experts},
+            "made": {positions: number, **rest},
+            "loops": {self.over: experts},
             "read": [{**made, self.slots: reads}, gates],
             "fraction": self.count / experts,
         }
 
     def _value(self, run: Run, made: Var, gates: Var) -> Var:
         positions = next(dim for dim in gates.dims[1:] if dim != self.over)
-        dims, routing = ("batch", positions, self.over), Routing(run.nest.sizes[self.over], self.count)
-        chosen = Var(dims, routing.chosen(*map(run.index, dims)))
-        return product((made, gates * chosen), run.nest.result.dims)
+        gone = chosen(run, run.place(positions), self.over, self.count)
+        return product((made, gates * gone), run.nest.result.dims)
 
 
 plugins: dict[str, type[Op]] = {

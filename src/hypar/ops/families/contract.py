@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from hypar.ops.base import VOLUME, Count, Facts, Op, Shape, Size, Sliding, Weighted, fits, need
-from hypar.ops.dims import KERNEL, MADE, READ, DimName, Names, OneSized, Sized, prefixed
+from hypar.ops.dims import MADE, READ, DimName, Names, OneSized, Sized, prefixed
 from hypar.ops.nest import Projection
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Window
@@ -26,7 +26,6 @@ class Linear(Weighted):
     """
 
     sized = ("out",)
-    either = ("out_features", "out")
     out_features: Size | None = None
     contracted: Names | None = Field(default=None, alias="in")
     out: Sized | None = None
@@ -34,30 +33,22 @@ class Linear(Weighted):
     bias: bool = True
     weight: Annotated[str, Field(max_length=200)] | None = None
 
-    @property
-    def tied(self) -> str | None:
-        """The layer whose weight it uses; None if it has its own."""
-        return self.weight
-
     def _refusals(self) -> dict[str, bool]:
-        beside = {"in": self.contracted, "weight": self.weight, "each": self.each}
-        alone = {
-            f"{name} stands beside out alone, not beside out_features": self.out is None and given is not None
-            for name, given in beside.items()
+        given = {"in": self.contracted, "weight": self.weight, "each": self.each}
+        beside = [name for name, own in given.items() if own is not None and self.out is None]
+        return {
+            "one of out_features and out; give one of them": (self.out_features is None)
+            is (self.out is None),
+            f"{' and '.join(beside)} stands beside out alone, not beside out_features": bool(beside),
         }
-        both = (self.out_features is None) is (self.out is None)
-        return {"one of out_features and out; give one of them": both, **alone, **self._biased()}
 
-    def _biased(self) -> dict[str, bool]:
-        return {"each stands beside bias: false alone": self.each is not None and self.bias}
-
-    def _facts(self, shape: Shape) -> Facts:
+    def _facts(self, shape: Shape, **windows: Window) -> Facts:
         """Return ``F_out[n,e,p,o] = F_in[n,e,p,i] . W[e,i,o]`` for all positions p and for e, those of ``each``."""
-        windows, each = self.windows(shape), self.each or ()
-        need(shape, (*(self.contracted or ()), *each))
+        each = self.each or ()
+        fits(not (each and self.bias), f"each {', '.join(each)} and a bias", "bias: false beside each")
+        need(shape, (*(self.contracted or ()), *each, *windows))
         vector = self.out_features is None or tuple(shape) == ("channels",)
         fits(vector, [shape], "a vector, so put a flatten before")
-        need(shape, windows)
         made = {"channels": self.out_features} if self.out_features else dict(self.out or ())
         names = (self.contracted or tuple(shape)[-1:]) if made else ()
         read = {dim: size for dim, size in shape.items() if dim in names}
@@ -68,16 +59,9 @@ class Linear(Weighted):
             ("over and elsewhere", {*windows} & {*read, *each, *made}),
         ):
             fits(not twice, f"{', '.join(sorted(twice))} in {where}", "each dim once")
-        kept |= {dim: window.output_size(shape[dim]) for dim, window in windows.items()}
-        taps = {f"{KERNEL}{dim}": window.kernel for dim, window in windows.items()}
         (read_by, inner), (made_by, outer) = prefixed(READ, read), prefixed(MADE, made)
-        return self.contraction(
-            {**kept, **inner, **outer, **taps},
-            {**shape, **read_by},
-            {**kept, **made_by},
-            [*(dim for dim in kept if dim in each), *inner, *taps, *outer],
-            whole=frozenset(windows),
-        )
+        loops = {**{dim: kept[dim] for dim in kept if dim in each}, **inner, **outer}
+        return self.contraction({**shape, **read_by}, {**kept, **made_by}, loops, windows=windows)
 
 
 class SequenceConv(Linear):
@@ -87,7 +71,6 @@ class SequenceConv(Linear):
     depthwise convolution.
     """
 
-    either = ("out", "each")
     over: str = "sequence"
     kernel: Size
     stride: Size = 1
@@ -98,14 +81,13 @@ class SequenceConv(Linear):
         linear = self.out_features is not None or self.weight is not None
         return {
             "out in place of out_features, and no weight of another layer": linear,
+            "one of out and each, or both": self.out is None and self.each is None,
             "in stands beside out alone": self.out is None and self.contracted is not None,
-            **self._biased(),
         }
 
-    def windows(self, shape: Shape) -> dict[str, Window]:  # noqa: ARG002
-        """Return the window of positions that an output reads."""
+    def _facts(self, shape: Shape, **_: Any) -> Facts:
         window = Window(kernel=self.kernel, stride=self.stride, padding=self.padding, dilation=self.dilation)
-        return {self.over: window}
+        return super()._facts(shape, **{self.over: window})
 
 
 class Conv(Sliding, Weighted):
@@ -123,31 +105,21 @@ class Conv(Sliding, Weighted):
     groups: Size = 1
     bias: bool = True
 
-    def windows(self, shape: Shape) -> dict[str, Window]:  # noqa: ARG002
-        """Return the window along each dim of a place."""
-        own = ("kernel", "stride", "padding", "dilation", "output_padding")
-        return self.along(**{name: vars(self)[name] for name in own if name in vars(self)})
-
     def _facts(self, shape: Shape) -> Facts:
         """Return ``F_out[n,g,o,h,w] = F_in[n,g,i,h',w'] . W[g,i,o,r,s]`` for the h' and w' that the windows read."""
-        windows, groups = self.windows(shape), {"groups": self.groups} if self.groups > 1 else {}
+        groups = {"groups": self.groups} if self.groups > 1 else {}
         for name, size in (("in", shape["channels"]), ("out", self.out_channels)):
             found = f"{size} {name}_channels in {self.groups} groups"
             fits(size % self.groups == 0, found, f"a multiple of {self.groups}")
-        places = {dim: window.output_size(shape[dim]) for dim, window in windows.items()}
-        filters = {
+        loops = {
             **groups,
             "in_channels": shape["channels"] // self.groups,
             "out_channels": self.out_channels // self.groups,
-            **{f"{KERNEL}{dim}": window.kernel for dim, window in windows.items()},
         }
-        return self.contraction(
-            {**filters, **places},
-            {"channels": (*groups, "in_channels")},
-            {"channels": (*groups, "out_channels"), **places},
-            filters,
-            whole=frozenset(places if self.form == VOLUME else ()),
-        )
+        read, made = ({"channels": (*groups, own)} for own in ("in_channels", "out_channels"))
+        fields = ("kernel", "stride", "padding", "dilation", "output_padding")
+        windows = self.along(**{name: vars(self)[name] for name in fields if name in vars(self)})
+        return self.contraction(read, made, loops, windows=windows)
 
 
 class Conv1d(Conv):
@@ -214,10 +186,9 @@ class Patch(Sliding, Weighted):
         image = {"channels": "in_channels", "height": reads, "width": Projection(width)}
         taps = {"in_channels": shape["channels"], "kernel_height": rows, "kernel_width": columns}
         places = {self.over: height // rows * across}
-        return self.contraction({**places, **taps, **made}, image, {**places, **made_by}, [*taps, *made])
+        return self.contraction(image, {**places, **made_by}, {**taps, **made})
 
     def _value(self, run: Run, read: Var, weight: Var) -> Var:
-        """Return the product of each patch, whose columns are selected of whole rows, with the weight."""
         width, columns = run.nest.operands["input"].axes["width"].size, self.kernel[1]
         first = run.index(self.over)[:, None, None] * columns % width
         selected = first + np.arange(columns) == np.arange(width)[:, None]
@@ -238,13 +209,10 @@ class Embedding(Weighted):
     out: Sized
 
     def _facts(self, tokens: Shape) -> Facts:
-        """Return ``F_out[n,p,h] = onehot[n,p,v] . W[v,h]``; the tokens that stand for the one-hot vectors have no v."""
         (_, rows), (made_by, made) = prefixed(READ, dict(self.over)), prefixed(MADE, dict(self.out))
-        loops = {**tokens, **rows, **made}
-        return self.contraction(loops, tokens, {**tokens, **made_by}, [*rows, *made], fraction=0.0)
+        return self.contraction(tokens, {**tokens, **made_by}, {**rows, **made}, fraction=0.0)
 
     def _value(self, run: Run, tokens: Var, weight: Var) -> Var:
-        """Return the rows that the piece has, and zeros for the tokens of other rows."""
         label = next(iter(run.nest.weight))
         rows, token = run.index(label), token_of(tokens.value, run.nest.sizes[label])
         place = np.minimum(np.searchsorted(rows, token), len(rows) - 1)

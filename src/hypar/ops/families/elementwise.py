@@ -93,7 +93,6 @@ class Pointwise(Elementwise):
     ]
 
     def _facts(self, shape: Shape) -> Facts:
-        """Return that a local response normalisation reads the channels around each, and keeps the divisor of each element."""
         if self.function != "lrn":
             return super()._facts(shape)
         need(shape, ["channels"])
@@ -108,33 +107,26 @@ class Dropout(Op):
     """Random zeroing of elements, which a mask of bytes says; the others are enlarged by what is zeroed on average."""
 
     operations = 1
-    mask = 1
     probability: Annotated[float, Field(ge=0, lt=1)] = 0.5
 
+    def _facts(self, shape: Shape) -> Facts:
+        return {"saved": Saved(mask_bytes=math.prod(shape.values()))}
+
     def _value(self, run: Run, read: Var) -> Var:
-        """Return what a mask leaves that is the same in every step and on every device."""
         kept = uniform(run.nest.result.shape[1:], tuple(map(run.index, read.dims))) >= self.probability
         return read * Var(read.dims, kept / (1 - self.probability))
 
 
 def uniform(sample: Iterable[int], box: Box) -> Array:
-    """Return a number from 0 to 1 for each element of a box, batch first, drawn by its index in samples of some sizes.
-
-    Source: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+    """Return a random number from 0 to 1 for each element of a box of samples of some sizes, in every box the same.
 
     Examples:
         >>> whole = uniform([3], (np.arange(4), np.arange(3)))
         >>> bool((uniform([3], (np.arange(1, 3), np.array([0, 2]))) == whole[1:3, ::2]).all())
         True
     """
-    index, *parts = np.ix_(*box)
-    for size, part in zip(sample, parts, strict=True):
-        index = index * size + part
-    bits = (index.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    numbers: Array = (bits ^ (bits >> np.uint64(31))) / 2.0**64
-    return numbers
+    shape = (1 + box[0].max(initial=-1), *sample)
+    return np.asarray(np.random.default_rng(2**32).random(shape)[np.ix_(*box)])
 
 
 class Join(Op):
@@ -176,12 +168,11 @@ class Scale(Op):
     operations = 1
 
     def _facts(self, one: Shape, two: Shape) -> Facts:
-        """Return the product over the first input's dims; a dim of size 1 of the second is one of its own."""
         within = all(dim in one and size in (1, one[dim]) for dim, size in two.items())
         fits(within, (one, two), "dims of the first input in the second, of the same size or of size 1")
         by, single = prefixed(CONTRACTED, {dim: size for dim, size in two.items() if size != one[dim]})
-        read, loops = [one, {**two, **by}], {**one, **single}
-        return {"loops": loops, "read": read, "fraction": 0.0, "whole": frozenset(single)}
+        read = [one, {**two, **by}]
+        return {"loops": single, "read": read, "fraction": 0.0, "whole": frozenset(single)}
 
 
 class Trained(Op):
@@ -196,7 +187,6 @@ class Trained(Op):
     over: Names | None = None
 
     def _facts(self, shape: Shape) -> Facts:
-        """Return that the gradient is summed over the dims that the trained tensor lacks; round a table other dims go."""
         need(shape, self.over or ())
         single = self.single and self.over is None
         rows, over = (1, ()) if single else (vars(self).get("rows"), self.over)
@@ -270,7 +260,6 @@ class Rope(Op):
 
 
 def _named(function: str) -> type[Op]:
-    """Return the op of a function, without fields."""
     return type(function.capitalize(), (Elementwise,), {"__module__": __name__, "function": function})
 
 

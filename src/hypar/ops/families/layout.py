@@ -10,7 +10,7 @@ from pydantic import Field
 
 from hypar.ops.base import SEVERAL, VOLUME, Count, Facts, Op, Shape, Size, Sliding, describe, fits, need
 from hypar.ops.dims import KERNEL, LARGEST, Sized, prefixed
-from hypar.ops.nest import Projection, Saved, Sum
+from hypar.ops.nest import Projection, Saved, Sum, operand_name
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Window
 
@@ -25,7 +25,6 @@ class Stated(Op):
     """A shape that the model file states: channels alone, an image, or with ``depth`` a volume; or ``shape``, dims that it names."""
 
     sized = ("shape",)
-    either = ("channels", "shape")
     channels: Size | None = None
     depth: Size | None = None
     height: Size | None = None
@@ -34,14 +33,21 @@ class Stated(Op):
 
     def _refusals(self) -> dict[str, bool]:
         beside = bool({"channels", "depth", "height", "width"} & self.model_fields_set)
-        return {"a shape takes no channels, depth, height or width beside it": bool(self.shape) and beside}
+        return {
+            "a shape takes no channels, depth, height or width beside it": bool(self.shape) and beside,
+            "channels are missing; give them, or a shape": not self.shape and self.channels is None,
+        }
 
     def _stated(self) -> Shape:
         if self.shape is not None:
             return dict(self.shape)
         given = {dim: size for dim in VOLUME[1:] if (size := getattr(self, dim)) is not None}
-        fits(len({*given} & {"height", "width"}) != 1, "one of height and width", "both or neither")
-        fits([*given] != ["depth"], "depth without height and width", "both or neither")
+        known = ((), VOLUME[2:], VOLUME[1:])
+        fits(
+            (*given,) in known,
+            " and ".join(given),
+            "height and width, both or neither, and depth beside both",
+        )
         return {"channels": self.channels or 1, **given}
 
 
@@ -67,7 +73,6 @@ class Opaque(Stated):
     trained: Annotated[int, Field(ge=0, le=LARGEST)] = 0
 
     def _facts(self, *inputs: Shape) -> Facts:
-        """Return dims that cannot be cut, besides the batch; its derivative may be a function of its inputs."""
         by, whole = prefixed("whole_", self._stated())
         trained = {"weight": {"numbers": Projection(self.trained)}} if self.trained else {}
         read = [{dim: Projection(size) for dim, size in shape.items()} for shape in inputs]
@@ -78,7 +83,7 @@ class Opaque(Stated):
         """Return as a stand-in the sum of all elements of each sample, over the root of their number."""
         terms = [run.place(dim) * 0.0 for dim in run.nest.result.dims[1:]]
         for number, own in enumerate(run.nest.inputs):
-            read = run.input(number)
+            read = run.read(operand_name(number))
             terms.append(read.sum(read.dims[1:]) * (1 / math.sqrt(math.prod(own.shape[1:]))))
         return sum(terms, Var((), 0.0))
 
@@ -99,7 +104,6 @@ class Concat(Op):
     adds = True
 
     def _facts(self, *inputs: Shape) -> Facts:
-        """Return the inputs' shape with their channels added up, of which each input has some; the other dims must agree."""
         for shape in inputs[1:]:
             alike = dict(shape) | {"channels": 0} == dict(inputs[0]) | {"channels": 0}
             fits(alike, (inputs[0], shape), "equal but for channels")
@@ -119,12 +123,11 @@ class Token(Op):
     over: str = "sequence"
 
     def _facts(self, shape: Shape) -> Facts:
-        """Return one position more, of which each reads the one before it, and the first one the token."""
         need(shape, [self.over])
         own = {dim: size for dim, size in shape.items() if dim != self.over}
         return {
-            "made": {**shape, self.over: shape[self.over] + 1},
             "windows": {self.over: Window(kernel=1, padding=1)},
+            "places": {self.over: shape[self.over] + 1},
             "trained": {"weight": own},
             "sums": {"weight": Sum(tuple(own), backward=True)},
         }
@@ -145,7 +148,7 @@ class Select(Op):
         size = shape[self.over]
         fits(self.index < size, f"index {self.index} of {describe(shape)}", f"below {size}")
         window = Window(kernel=1, padding=-self.index)
-        return {"made": {**shape, self.over: 1}, "windows": {self.over: window}}
+        return {"windows": {self.over: window}, "places": {self.over: 1}}
 
 
 class Pool(Sliding):
@@ -170,34 +173,26 @@ class Pool(Sliding):
             "kernel is missing; give one, or window: global": not alone and self.kernel is None,
         }
 
-    def windows(self, shape: Shape) -> dict[str, Window]:
-        """Return the window along each dim of a place; a global one is as large as the input."""
+    def _facts(self, shape: Shape) -> Facts:
+        """Return that it keeps its input, as PyTorch does, and indices, which alone its backward phase on images reads."""
         kernels = self.kernel or tuple(shape[dim] for dim in self.form[1:])
         for kernel, padding in zip(kernels, self.padding, strict=True):
             fits(2 * padding <= kernel, f"padding {padding} for kernel {kernel}", "at most half of it")
-        return self.along(kernel=kernels, stride=self.stride or kernels, padding=self.padding)
-
-    def _facts(self, shape: Shape) -> Facts:
-        """Return that it keeps its input, as PyTorch does, and the indices of maxima; a global mean keeps nothing.
-
-        It takes one operation for every element that a window reads. The backward phase of a pool of images reads indices alone
-        of what is kept.
-        """
+        windows = self.along(kernel=kernels, stride=self.stride or kernels, padding=self.padding)
         kept = self.mode == "max" or self.window == "sliding"
-        windows, up = self.windows(shape), self.rounding == "up"
-        made = {dim: own.output_size(shape[dim], round_up=up) for dim, own in windows.items()}
+        up = self.rounding == "up"
+        places = {dim: own.output_size(shape[dim], round_up=up) for dim, own in windows.items()}
+        indices = INDEX_BYTES * (self.mode == "max") * math.prod([shape["channels"], *places.values()])
         return {
             "windows": windows,
-            "made": {**shape, **made},
+            "places": places,
             "reduce": "mean" if self.mode == "average" else "max",
-            "saved": Saved(input=kept),
-            "mask": INDEX_BYTES * (self.mode == "max"),
+            "saved": Saved(input=kept, mask_bytes=indices),
             "operations": math.prod(own.kernel for own in windows.values()),
             "more": (0, -math.prod(shape.values()) * (kept and "depth" not in shape)),
         }
 
     def _value(self, run: Run, read: Var) -> Var:
-        """Return the largest element of each window; or its mean, padding counted as zeros but for what hangs over it."""
         own = run.nest.inputs[0]
         taps = [f"{KERNEL}{dim}" for dim in own.windows]
         if self.mode == "max":
@@ -231,16 +226,13 @@ class Upsample(Sliding):
     mode: Literal["nearest", "bilinear"]
     scale: tuple[Size, ...]
 
-    def windows(self, shape: Shape) -> dict[str, Window]:  # noqa: ARG002
-        """Return the transposed window along each spatial dim."""
+    def _facts(self, shape: Shape) -> Facts:  # noqa: ARG002
+        """Return four products and three sums for each output of a bilinear interpolation; repeating takes none."""
         wide = self.mode == "bilinear"
         kernels = [size + wide * (size - size % 2) for size in self.scale]
         paddings = [wide * (size // 2) for size in self.scale]
-        return self.along(kernel=kernels, stride=self.scale, padding=paddings)
-
-    def _facts(self, shape: Shape) -> Facts:  # noqa: ARG002
-        """Return four products and three sums for each output of a bilinear interpolation; repeating takes none."""
-        return {"operations": (2 * 4 - 1) * (self.mode == "bilinear")}
+        windows = self.along(kernel=kernels, stride=self.scale, padding=paddings)
+        return {"windows": windows, "operations": (2 * 4 - 1) * wide}
 
     def _value(self, run: Run, *operands: Var) -> Var:
         """Return the elements weighed by one less the distance in input elements; the weights of an output add up to one."""
@@ -259,12 +251,12 @@ class Crop(Sliding):
     node = "pool"
     margin: tuple[Count, ...]
 
-    def windows(self, shape: Shape) -> dict[str, Window]:
-        """Return a window of one element, padded by less than nothing, along each spatial dim."""
+    def _facts(self, shape: Shape) -> Facts:
         for dim, margin in zip(self.form[1:], self.margin, strict=True):
             found = f"margin {margin} at both ends of {dim} {shape[dim]}"
             fits(2 * margin < shape[dim], found, "less than half of it")
-        return self.along(kernel=[1] * len(self.margin), padding=[-margin for margin in self.margin])
+        windows = self.along(kernel=[1] * len(self.margin), padding=[-margin for margin in self.margin])
+        return {"windows": windows}
 
 
 plugins: dict[str, type[Op]] = {

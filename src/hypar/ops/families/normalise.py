@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from hypar.ops.base import Facts, Op, Shape, Size, describe, fits, need, shares
+import numpy as np
+
+from hypar.ops.base import Facts, Op, Shape, Size, chosen, fits, need, shares
 from hypar.ops.dims import Names, OneName
 from hypar.ops.nest import Saved, Sum
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import Routing
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -64,7 +65,7 @@ class Norm(Op):
 
     def value(self, run: Run) -> Var:
         """Return the normalised elements, scaled and shifted."""
-        read = run.input()
+        read = run.read("input")
         over = [dim for dim in read.dims if dim not in run.nest.sums["square"].dims]
         together = run.nest.sums["square"].together.values()
         share = 1 / math.prod([*(run.nest.sizes[dim] for dim in over), *together])
@@ -72,9 +73,11 @@ class Norm(Op):
         sums = {"square": product((read, read), kept), **({"sum": read.sum(over)} if self.centred else {})}
         means = {name: run.total(name, own) * share for name, own in sums.items()}
         mean = means.get("sum", Var((), 0.0))
-        inverse = Var((), 1.0) / (means["square"] - mean * mean + EPSILON).root()
+        inverse = Var((), 1.0) / (means["square"] - mean * mean + EPSILON).map(
+            np.sqrt, lambda x: 0.5 / np.sqrt(x)
+        )
         weight, bias = (
-            run.parameter(name, shared=not self.channelwise) if name in run.nest.trained else Var((), without)
+            run.read(name, shared=not self.channelwise) if name in run.nest.trained else Var((), without)
             for name, without in (("weight", 1.0), ("bias", 0.0))
         )
         through = [inverse / inverse.constant(), (mean.constant() - mean) * inverse]
@@ -115,7 +118,7 @@ class BatchNorm(Norm):
         found = self._sums(shape, {"batch", *shape} - {*CHANNELS}, CHANNELS)
         numbers, elements = 2 * shape["channels"], math.prod(shape.values())
         saved = Saved(input=True, statistics=numbers)
-        return {**found, "saved": saved, "untrained": numbers, "more": (elements, 2 * elements)}
+        return {**found, "saved": saved, "more": (elements, 2 * elements)}
 
 
 class GroupNorm(Norm):
@@ -186,7 +189,6 @@ class TopK(Softmax):
 
     def _facts(self, shape: Shape) -> Facts:
         found, most = super()._facts(shape), shape[self.over[0]]
-        fits(self.count <= most, f"count {self.count} for {describe(shape)}", f"at most {most}")
         (size, rest), best = divmod(most, self.groups), self.groups if self.best is None else self.best
         fits(
             not rest and best <= self.groups and self.count <= best * size,
@@ -196,14 +198,11 @@ class TopK(Softmax):
         return found
 
     def _value(self, run: Run, read: Var) -> Var:
-        """Return the shares of the scores to which a fixed routing sends each position, and 0 for the others."""
         (experts,) = self.over
         positions = next(dim for dim in read.dims[1:] if dim != experts)
         found = read.exp()
         value = found / (found + 1.0) if self.function == "sigmoid" else found
-        dims, routing = ("batch", positions, experts), Routing(run.nest.sizes[experts], self.count)
-        chosen = Var(dims, routing.chosen(*map(run.index, dims)))
-        return shares(run, value * chosen, self.over)
+        return shares(run, value * chosen(run, run.place(positions), experts, self.count), self.over)
 
 
 plugins: dict[str, type[Op]] = {

@@ -66,8 +66,8 @@ def received_inside(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Opti
         amounts = added((nest,), (choice,), (left,), level, (sums,))[0, :, 0, 0].tolist()
         summed = computing(nest.unsized, (choice,), level.ways)[:, 0, 1].tolist()
         # Behind the tensors come rows of the first one beside the borders of each dim.
-        beside = len(amounts) - len(nest.tensors)
-        tensors = (*nest.tensors, *["input"] * beside)
+        beside = len(amounts) - len(nest.names)
+        tensors = (*nest.names, *["input"] * beside)
         for tensor, amount, terms in zip(tensors, amounts, (*summed, *[0.0] * beside), strict=True):
             if amount:
                 kind, to = "all_reduce" if terms else "neighbours", (receivers[level.index], receivers[-1])

@@ -85,8 +85,8 @@ def computing(roles: Nest, options: Options, ways: int) -> Costs:
         ``[tensors, options, 2]``; no copies are received of the results of an op that multiplies nothing.
     """
     own = layout(options, ways)
-    found = np.zeros((len(roles.tensors), len(options), 2))
-    for row, tensor in enumerate(roles.tensors):
+    found = np.zeros((len(roles.names), len(options), 2))
+    for row, tensor in enumerate(roles.names):
         found[row, :, 0] = own.working
         for dim in roles.names[tensor]:
             found[row, :, 0] /= own.degree(dim)

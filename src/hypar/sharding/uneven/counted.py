@@ -73,7 +73,7 @@ def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Amount
     at_work = working(offered, apart=apart)
     terms = at_work.sum(axis=-1, keepdims=True)
     own = np.where(cut_by(offered, {None}), 1.0 / terms, offered.shares)
-    for tensor, size in zip(nest.tensors, elements_of(nest, sums)[:, 0].tolist(), strict=True):
+    for tensor, size in zip(nest.names, elements_of(nest, sums)[:, 0].tolist(), strict=True):
         partial = ~cut_by(offered, {*nest.names[tensor], None})
         if partial.any() and size:
             each = (terms - 1.0) * own + (1.0 - own)
