@@ -193,12 +193,9 @@ def forward(flow: Flow, layer: Layer) -> None:
         target = f"sums {name}" if nest.multiplies else f"F {name}"
         array = flow.move(Add(array, target, output, need, item, copies))
     if nest.multiplies:
-        pieces, summed, array = (
-            pieces_of(dict(zip(axes_of(layer), need.members, strict=True))),
-            {"output": array},
-            f"F {name}",
-        )
-        flow.steps.append(Compute("finish", name, pieces, summed, {"output": array}))
+        pieces, summed = pieces_of(dict(zip(axes_of(layer), need.members, strict=True))), array
+        array = f"F {name}"
+        flow.steps.append(Compute("finish", name, pieces, {"output": summed}, {"output": array}))
     flow.made[name] = Pass(array, need, after, output, tuple(inputs), dims, copies, reads)
 
 
