@@ -89,7 +89,8 @@ class Layout:
         """The dims that some level divides, in order."""
         return dict.fromkeys(dim for shares in self.levels for dim in shares)
 
-    def copies(self, dims: Collection[str]) -> Numbers:
+    @by_content
+    def copies(self, dims: tuple[str, ...]) -> Numbers:
         """Return which copy of its shards of some dims each device has.
 
         At every level the parts of a group that have the same shards are copies of one another. A copy at all levels is
