@@ -28,11 +28,6 @@ SPATIAL = ("height", "width")
 DEPTH = "depth"
 
 
-def axes_of(layer: Layer) -> tuple[str, ...]:
-    """Return the dims of a layer's output, in the order of its array."""
-    return ("batch", *layer.shape)
-
-
 class Pass(NamedTuple):
     """The forward pass of a layer.
 
@@ -180,7 +175,7 @@ def forward(flow: Flow, layer: Layer) -> None:
         inputs.append(Copy(own.array, f"in {name} {number}", own.holding, need, item))
     left = nest.result.dims if chosen else {*layout.dims} - nest.reduced
     after = layout.of({dim: dim for dim in left})
-    copies = layout.copies(dims) if chosen else (layout if partial else after).copies(layout.dims)
+    copies = (layout if chosen or partial else after).copies(tuple(dims if chosen else layout.dims))
     output, dims = Holding(members(nest.result, dims)), dims | partial
     reads = {f"input {number}": flow.move(own) for number, own in enumerate(inputs)}
     reads = reads | flow.statistics(layer, dims, copies, reads)
@@ -193,12 +188,9 @@ def forward(flow: Flow, layer: Layer) -> None:
         target = f"sums {name}" if nest.multiplies else f"F {name}"
         array = flow.move(Add(array, target, output, need, item, copies))
     if nest.multiplies:
-        pieces, summed, array = (
-            pieces_of(dict(zip(axes_of(layer), need.members, strict=True))),
-            {"output": array},
-            f"F {name}",
-        )
-        flow.steps.append(Compute("finish", name, pieces, summed, {"output": array}))
+        pieces, summed = pieces_of(dict(zip(nest.result.axes, need.members, strict=True))), array
+        array = f"F {name}"
+        flow.steps.append(Compute("finish", name, pieces, {"output": summed}, {"output": array}))
     flow.made[name] = Pass(array, need, after, output, tuple(inputs), dims, copies, reads)
 
 
@@ -279,7 +271,7 @@ def _left(flow: Flow, layer: Layer, nest: Nest, output: Holding, after: Layout) 
     after = layout.scattered(flow.layouts[reader[0].name], made_as, read_as, terms)
     left = [
         divide(size, after, dim, () if dim in SPATIAL else (own,))
-        for dim, size, own in zip(axes_of(layer), output.shape, output.members, strict=True)
+        for dim, size, own in zip(nest.result.axes, output.shape, output.members, strict=True)
     ]
     return Holding(tuple(left)), after
 

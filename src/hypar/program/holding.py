@@ -32,9 +32,6 @@ Piece = Mapping[str, NDArray[np.intp]]
 MOST_KEPT = 1024
 """Results of a function that are kept at most."""
 
-WORD = 8
-"""Bytes that are compared at once."""
-
 
 def by_content(function: Callable[P, T]) -> Callable[P, T]:
     """Return a function that computes its results once for arguments whose arrays have equal entries."""
@@ -69,14 +66,8 @@ def kinds_of(table: Members) -> tuple[NDArray[np.int64], NDArray[np.int64], NDAr
         >>> kinds_of(np.array([[True, True, False], [False, False, True]]))[2].tolist()
         [1, 2]
     """
-    packed = np.packbits(table, axis=0)
-    keys: NDArray[np.uint64] | NDArray[np.void]
-    if len(packed) <= WORD:
-        words = np.zeros((table.shape[1], WORD), np.uint8)
-        words[:, : len(packed)] = packed.T
-        keys = words.view(">u8").reshape(-1).astype(np.uint64)
-    else:
-        keys = np.ascontiguousarray(packed.T).view(np.dtype((np.void, len(packed)))).reshape(-1)
+    packed = np.ascontiguousarray(np.packbits(table, axis=0).T)
+    keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
     _, first, which, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     return first, which.reshape(-1), counts
 

@@ -89,7 +89,8 @@ class Layout:
         """The dims that some level divides, in order."""
         return dict.fromkeys(dim for shares in self.levels for dim in shares)
 
-    def copies(self, dims: Collection[str]) -> Numbers:
+    @by_content
+    def copies(self, dims: tuple[str, ...]) -> Numbers:
         """Return which copy of its shards of some dims each device has.
 
         At every level the parts of a group that have the same shards are copies of one another. A copy at all levels is
@@ -316,9 +317,9 @@ def _in_place(
 ) -> NDArray[np.intp]:
     """Return the indices of a piece in the order in which consecutive shares stay where they are.
 
-    NDArray[np.intp] that the devices of the first share have of most tensors come first, those of the next one after them; where
-    as many tensors speak for two shares, the first tensor decides. NDArray[np.intp] that all have alike are mixed, so that each
-    share has as many of every device's. NDArray[np.intp] that none has fill up the shares that would else take those of others.
+    Indices that the devices of the first share have of most tensors come first, those of the next one after them; where
+    as many tensors speak for two shares, the first tensor decides. Indices that all have alike are mixed, so that each
+    share has as many of every device's. Indices that none has fill up the shares that would else take those of others.
     """
     shares = [*given.values()]
     having = np.zeros((len(shares), len(piece)))

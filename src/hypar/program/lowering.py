@@ -19,7 +19,7 @@ import numpy as np
 
 from hypar.ops.dims import READ
 from hypar.program.counting import overlapping
-from hypar.program.forward import Flow, axes_of, forward, pieces_of
+from hypar.program.forward import Flow, forward, pieces_of
 from hypar.program.holding import Holding
 from hypar.program.reads import members, one_each
 from hypar.program.steps import Add, Compute, Copy, Item, Program, Update
@@ -77,7 +77,7 @@ def _backward(flow: Flow, layer: Layer, made: Pass) -> None:
 def _error(flow: Flow, layer: Layer, made: Pass) -> str:
     """Add up what the readers of a layer's output have sent back; at an output of the network take the loss."""
     array, sent = f"E {layer.name}", flow.errors.get(layer.name, [])
-    pieces = pieces_of(dict(zip(axes_of(layer), made.holding.members, strict=True)))
+    pieces = pieces_of(dict(zip(flow.nest(layer).result.axes, made.holding.members, strict=True)))
     reads = {str(number): own for number, (own, _) in enumerate(sent)} or {"output": made.array}
     due = {str(number): holding for number, (_, holding) in enumerate(sent)}
     kind = "error" if flow.readers(layer) else "loss"
@@ -112,7 +112,7 @@ def _update(flow: Flow, layer: Layer, made: Pass, name: str, summed: str | None)
     terms, need = _held(flow, layer, made, name)
     users = flow.tied.get(layer.name, []) if name == "weight" else []
     if summed is None:
-        dims = [dim for dim in made.dims if name == "weight" or not dim.startswith(READ)]
+        dims = tuple(dim for dim in made.dims if name == "weight" or not dim.startswith(READ))
         copies, item = flow.layouts[layer.name].copies(dims), Item(layer.name, None, "gradient", name)
         own = Add(f"d terms {layer.name} {name}", f"d {layer.name} {name}", terms, need, item, copies)
         for tie in flow.graph.ties:
@@ -147,7 +147,7 @@ def _held(flow: Flow, layer: Layer, made: Pass, name: str) -> tuple[Holding, Hol
     nest = flow.nest(layer)
     own = nest.trained[name]
     if layer.weighted and own.role != "weight":
-        at = [axes_of(layer).index(axis) for axis in own.axes]
+        at = [[*nest.result.axes].index(axis) for axis in own.axes]
         terms = tuple(made.output.members[axis] for axis in at)
         lie = (each | made.holding.members[axis] for axis, each in zip(at, terms, strict=True))
         return Holding(terms), Holding(tuple(lie))

@@ -32,23 +32,14 @@ def _along(own: Projection, dims: Mapping[str, Members], working: Members) -> Me
 
 
 def reached(window: Window, held: Members, size: int) -> Members:
-    """Return the outputs of which devices hold something that windows read.
-
-    Args:
-        window: the window along the dim.
-        held: the indices of the input that each device holds.
-        size: number of outputs.
-
-    Returns:
-        ``[devices, size]``.
-    """
+    """Return the outputs, ``[devices, size]``, of which devices hold something, ``[devices, inputs]``, that windows read."""
     return np.asarray(held @ _read_by(window, size, held.shape[1]).T)
 
 
 def in_place(window: Window, held: Members, size: int) -> Members:
-    """Return the outputs that devices compute where they hold what is read; one that reads nothing goes with the next one.
+    """Return the outputs that devices compute where they hold what is read, as ``reached`` by a window of one element.
 
-    The arguments are those of ``reached``; the window is of one element.
+    An output that reads nothing goes with the next one.
     """
     reading = np.flatnonzero(_read_by(window, size, held.shape[1]).any(axis=1))
     nearest = np.abs(np.arange(size)[:, None] - reading).argmin(axis=1)
