@@ -20,7 +20,7 @@ from hypar.program.holding import by_content, kinds_of
 from hypar.sharding.grids.layouts import layout as grid_layout
 from hypar.sharding.numbering import digits_of
 from hypar.sharding.placement import ALONE, WHOLE, Choice
-from hypar.sharding.tree import Device, Level, Stages, Uneven, splits_of
+from hypar.sharding.tree import Device, Level, Stages, Uneven
 from hypar.sharding.uneven.remainder import whole_ends
 
 if TYPE_CHECKING:
@@ -160,7 +160,21 @@ _Where = tuple[Numbers, Numbers]
 _Given = tuple[Choice, int | tuple[float, ...]]
 """What a node decides for a layer: a choice, and the number of equal parts or the share of each; a stage has it alone."""
 
-_Inner = Level | Uneven | Stages
+
+@dataclass(frozen=True, eq=False)
+class _Digit:
+    """A digit of a level.
+
+    Attributes:
+        choices: what each layer divides by it.
+        ways: its values.
+    """
+
+    choices: Mapping[str, Choice]
+    ways: int
+
+
+_Inner = Level | Uneven | Stages | _Digit
 
 
 @lru_cache(maxsize=64)
@@ -185,35 +199,56 @@ def array_layout(array: tuple[int, ...], choices: tuple[Choice, ...]) -> Layout:
 
 
 def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
-    """Return the devices of a plan and the layout of each of its layers; layers that are cut alike share one object."""
-    levels = [*zip_longest(*_paths(plan.root), fillvalue=(None, 0))]
-    nodes, parts = [*map(_nodes, levels)], np.array([[part for _, part in level] for level in levels])
-    each = (np.unique(parts[: level + 1], axis=1, return_inverse=True)[1] for level in range(len(levels)))
-    places = Places(tuple(own.reshape(-1) for own in each))
-    if not any(isinstance(node, Stages | Uneven) for level in nodes for node, _ in level):
-        splits = [*splits_of(plan.root)]
-        chosen = tuple(tuple(split.choice(name) for split in splits) for name in plan.layers)
-        digits = digits_of(tuple(split.ways for split in splits), chosen)
-        # Pieces are laid digit by digit, transfers are counted level by level.
-        laid = (array_layout(digits.array, own) for own in digits.chosen)
-        return places, dict(zip(plan.layers, laid, strict=True))
+    """Return the devices of a plan and the layout of each of its layers; layers that are cut alike share one object.
+
+    Pieces are laid digit by digit, transfers are counted level by level.
+    """
+    levels = [*zip_longest(*_paths(plan.root, {}), fillvalue=(None, 0))]
+    nodes, places = [*map(_nodes, levels)], _places(levels)
     found, known = {}, dict[object, Layout]()
     for name in plan.layers:
         given = tuple(tuple(_given(node, name) for node, _ in level) for level in nodes)
         if given not in known:
             known[given] = _laid(places, [[at for _, at in level] for level in nodes], given)
         found[name] = known[given]
-    return places, found
+    return _places([*zip_longest(*_paths(plan.root), fillvalue=(None, 0))]), found
 
 
-def _paths(node: Node) -> Iterator[tuple[tuple[_Inner, int], ...]]:
-    """Yield for each device below a node the nodes on the way to it, each with the part in which the device lies."""
+def _places(levels: Sequence[Sequence[tuple[object, int]]]) -> Places:
+    """Return the devices that lie in some parts at each level."""
+    parts = np.array([[part for _, part in level] for level in levels])
+    each = (np.unique(parts[: level + 1], axis=1, return_inverse=True)[1] for level in range(len(levels)))
+    return Places(tuple(own.reshape(-1) for own in each))
+
+
+def _paths(
+    node: Node, digits: dict[int, list[_Digit]] | None = None
+) -> Iterator[tuple[tuple[_Inner, int], ...]]:
+    """Yield for each device below a node the nodes on the way to it, each with the part in which the device lies.
+
+    With ``digits``, those of levels that are known, each of these is a node of its own.
+    """
     if isinstance(node, Device):
         yield ()
         return
     for part, below in enumerate((node.below,) * node.split.ways if isinstance(node, Level) else node.below):
+        here: list[tuple[_Inner, int]] = [(node, part)]
+        if digits is not None and isinstance(node, Level):
+            own = digits.get(id(node)) or digits.setdefault(id(node), _digits(node))
+            places = np.unravel_index(part, [digit.ways for digit in own])
+            here = [*zip(own, map(int, places), strict=True)]
         if below is not None:
-            yield from (((node, part), *path) for path in _paths(below))
+            yield from ((*here, *path) for path in _paths(below, digits))
+
+
+def _digits(node: Level) -> list[_Digit]:
+    """Return the digits of a level."""
+    split = node.split
+    found = digits_of((split.ways,), tuple((split.choice(name),) for name in split.choices))
+    return [
+        _Digit(dict(zip(split.choices, own, strict=True)), ways)
+        for ways, *own in zip(found.array, *found.chosen, strict=True)
+    ]
 
 
 def _nodes(level: Sequence[tuple[_Inner | None, int]]) -> list[tuple[_Inner, _Where]]:
@@ -231,6 +266,8 @@ def _given(node: _Inner, name: str) -> _Given:
     """Return what a node decides for a layer; one of another stage nothing."""
     if isinstance(node, Stages):
         return ALONE, tuple(float(name in own) for own in node.layers)
+    if isinstance(node, _Digit):
+        return node.choices.get(name, WHOLE), node.ways
     if name not in node.split.choices:
         return WHOLE, node.split.ways
     shares = node.split.shares_of(name) if isinstance(node, Uneven) else node.split.ways
