@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.program.layout import array_layout, array_places
 from hypar.program.lowering import lower
+from hypar.sharding.numbering import digits_of
 from tests.amounts import amounts
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def by_program(
     graph: LayerGraph, array: tuple[int, ...], choices: Choices, convention: str
 ) -> dict[Key, float]:
     """Return the elements that a program counts, but for biases, statistics and what ops without choices read and sum."""
-    cuts = {name: array_layout(array, tuple(own)) for name, own in choices.items()}
+    digits = digits_of(array, tuple(map(tuple, choices.values())))
+    cuts = {name: array_layout(digits.array, own) for name, own in zip(choices, digits.chosen, strict=True)}
     program = lower(graph, array_places(array), cuts, convention)
     found: Counter[Key] = Counter()
     for step in program.transfers.values():

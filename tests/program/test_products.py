@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.sharding.placement import WHOLE, Choice, cut
+from hypar.sharding.placement import WHOLE, Choice, cut, grids
 from tests.effort import examples
 from tests.program.networks import network
 from tests.program.products import by_products, by_program
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 SIZE = 64
 ARRAYS = [(2,), (4,), (2, 2), (4, 2), (2, 4), (2, 2, 2)]
 FLAT = [(2,), (4,), (8,)]
+GRIDS = [(4,), (8,), (16,), (4, 4), (8, 2)]
+DEGREES = (1, 2, 4, 8, 16)
 INPUT: dict[str, Any] = {"op": "input", "name": "in", "channels": SIZE}
 IMAGE: dict[str, Any] = {**INPUT, "height": SIZE, "width": SIZE}
 ROWS = {"height", "width"}
@@ -137,6 +139,28 @@ def test_chains_of_convolutions_with_halos(
     convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject
 ) -> None:
     agree(graph, array, data.draw(chosen(graph, array, ROWS)), convention)
+
+
+@st.composite
+def grids_of(draw: st.DrawFn, graph: LayerGraph, array: tuple[int, ...]) -> Mapping[str, Sequence[Choice]]:
+    """Draw a grid of samples and channels of all devices for every layer and level; joins may be replicated."""
+    found = {}
+    for layer in graph.nodes(None).layers:
+        dims = tuple(dim for dim in layer.nest.cuttable if dim not in ROWS)
+        options = [
+            [own.choice for own in grids(dims, DEGREES, ways) if own.devices == ways] + [WHOLE] * layer.join
+            for ways in array
+        ]
+        found[layer.name] = [draw(st.sampled_from(own)) for own in options]
+    return found
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+@given(graph=st.one_of(chains(), convolutions(1), joined()), array=st.sampled_from(GRIDS), data=st.data())
+@settings(max_examples=examples(60), deadline=None)
+def test_grids(convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject) -> None:
+    """Counted and laid digit by digit, of samples and channels, which need not be consecutive."""
+    agree(graph, array, data.draw(grids_of(graph, array)), convention)
 
 
 @pytest.mark.xfail(
