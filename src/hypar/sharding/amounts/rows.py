@@ -84,8 +84,8 @@ def with_halos(
             apart = (degrees_of(options[0], own) == 1)[:, None, None]
             met = met + np.where(apart, beyond(nest, dim, degrees_of(options[1], dim), rest), 0.0)
         both = both * met
-    shared = factors.both * both
-    return factors._replace(need=need, both=shared, owned=np.minimum(shared, 1.0))
+    owned = np.minimum(factors.owned * both, 1.0)
+    return factors._replace(need=need, both=factors.both * both, owned=owned)
 
 
 def degrees_of(options: Options, dim: str | None) -> Numbers:
