@@ -258,13 +258,13 @@ class Nest:
     @cached_property
     def counted(self) -> tuple[str, ...]:
         """The dims for which degrees are counted: those of convolutions, and the others that the tensors carry."""
-        return (*CUTTABLE, *self.extra)
+        dims = {*CUTTABLE}.union(*self.names.values())
+        return tuple(in_order(dim for dim in dims if not dim.startswith(KERNEL)))
 
     @cached_property
     def extra(self) -> tuple[str, ...]:
         """The dims besides those of convolutions that the tensors carry, in their order on devices."""
-        dims = frozenset().union(*self.names.values())
-        return tuple(dim for dim in in_order(dims) if not (dim in CUTTABLE or dim.startswith(KERNEL)))
+        return self.counted[len(CUTTABLE) :]
 
     @property
     def multiplies(self) -> bool:

@@ -216,16 +216,18 @@ class Combine(Op):
     def _facts(self, made: Shape, gates: Shape) -> Facts:
         need(made, (self.over, self.slots))
         need(gates, [self.over])
-        experts, rest = made[self.over], {**made}
+        experts, rest = (
+            made[self.over],
+            {dim: made[dim] for dim in made if dim not in {self.over, self.slots}},
+        )
         found = f"{describe(made)} and gates of {describe(gates)}"
         alike = len(gates) == 2 and gates[self.over] == experts
         fits(alike, found, f"gates of the positions and {experts} {self.over}")
         ((positions, number),) = [own for own in gates.items() if own[0] != self.over]
-        routing, own = Routing(experts, self.count), rest.pop(self.slots)
+        routing, own = Routing(experts, self.count), made[self.slots]
         slots = routing.num_slots(number)
         found = f"{own} {self.slots} for {number} positions of {self.count} experts each"
         fits(own == slots, found, f"{slots}")
-        del rest[self.over]
         fits(positions not in rest, f"{positions} in both inputs", "in the gates alone")
         window = Window(kernel=1, stride=1, outputs=routing.round)
         reads = Projection(slots, (positions, f"{KERNEL}{self.slots}"), window)

@@ -117,8 +117,7 @@ class Conv(Sliding, Weighted):
             "out_channels": self.out_channels // self.groups,
         }
         read, made = ({"channels": (*groups, own)} for own in ("in_channels", "out_channels"))
-        fields = ("kernel", "stride", "padding", "dilation", "output_padding")
-        windows = self.along(**{name: vars(self)[name] for name in fields if name in vars(self)})
+        windows = self.along(**{name: own for name, own in self if name in Window.__slots__})
         return self.contraction(read, made, loops, windows=windows)
 
 

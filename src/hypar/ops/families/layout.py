@@ -10,7 +10,7 @@ from pydantic import Field
 
 from hypar.ops.base import SEVERAL, VOLUME, Count, Facts, Op, Shape, Size, Sliding, describe, fits, need
 from hypar.ops.dims import KERNEL, LARGEST, Sized, prefixed
-from hypar.ops.nest import Projection, Saved, Sum, operand_name
+from hypar.ops.nest import Projection, Saved, Sum
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Window
 
@@ -79,11 +79,10 @@ class Opaque(Stated):
         facts = {"made": by, "loops": whole, "read": read, "trained": trained}
         return {**facts, "elements": sum(math.prod(shape.values()) for shape in inputs)}
 
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, *operands: Var) -> Var:
         """Return as a stand-in the sum of all elements of each sample, over the root of their number."""
         terms = [run.place(dim) * 0.0 for dim in run.nest.result.dims[1:]]
-        for number, own in enumerate(run.nest.inputs):
-            read = run.read(operand_name(number))
+        for read, own in zip(operands, run.nest.inputs, strict=True):
             terms.append(read.sum(read.dims[1:]) * (1 / math.sqrt(math.prod(own.shape[1:]))))
         return sum(terms, Var((), 0.0))
 
