@@ -44,10 +44,9 @@ class Run:
     Attributes:
         value: the expression of the op.
         nest: its loop nest.
-        piece: the piece.
-        others: the pieces of further devices that run together with this one.
+        pieces: the piece, or those of all devices that run together.
         arrays: the operands by name.
-        sums: the sums of all devices; a device has all terms of one that is missing, and of None nobody knows any yet.
+        sums: the sums of all devices; a device has all terms of one that is missing, or is asked for its terms alone.
         back_sums: those of the backward phase.
         terms: the piece's terms of the sums of the forward phase that were met, each of the whole size of the sum.
         met: for those of the backward phase what all devices share, with the tensor that it is a part of.
@@ -56,10 +55,9 @@ class Run:
 
     value: Callable[[Run], Var]
     nest: Nest
-    piece: Piece
-    others: Sequence[Piece] = ()
+    pieces: Sequence[Piece]
     arrays: Arrays = field(default_factory=dict)
-    sums: Arrays | None = field(default_factory=dict)
+    sums: Arrays = field(default_factory=dict)
     back_sums: Arrays = field(default_factory=dict)
     terms: dict[str, Array] = field(default_factory=dict)
     met: dict[str, tuple[Var, Operand]] = field(default_factory=dict)
@@ -103,11 +101,9 @@ class Run:
     def form(self) -> Hashable:
         """What is the same of pieces that may be run together: how many indices they have, and their places in what is read."""
         operands = () if self.nest.view else self.nest.operands.values()
-        axes = [
-            (axis, own) for operand in (*operands, self.nest.result) for axis, own in operand.axes.items()
-        ]
-        places = [self._axis(axis, own, self.piece)[1] for axis, own in axes]
-        sizes = tuple((dim, len(own)) for dim, own in self.piece.items())
+        axes = [axis for operand in (*operands, self.nest.result) for axis in operand.axes.items()]
+        places = [self._axis(axis, own, self.pieces[0])[1] for axis, own in axes]
+        sizes = tuple((dim, len(own)) for dim, own in self.pieces[0].items())
         return sizes, tuple(own.tobytes() for own in places if own is not None)
 
     def reads(self) -> tuple[Mask, ...]:
@@ -120,14 +116,10 @@ class Run:
 
     def index(self, dim: str) -> Indices:
         """Return the indices of a loop dim that the piece has; raises ``Unlike`` if others have other ones."""
-        found, *others = (self._index(dim, piece) for piece in self._pieces)
+        found, *others = (self._index(dim, piece) for piece in self.pieces)
         if any((own != found).any() for own in others):
             raise Unlike
         return found
-
-    @property
-    def _pieces(self) -> tuple[Piece, ...]:
-        return self.piece, *self.others
 
     def _index(self, dim: str, piece: Piece) -> Indices:
         found = piece.get(dim)
@@ -142,10 +134,10 @@ class Run:
         operand = self.nest.result if self.nest.view else self.nest.operands[name]
         dims, gathers, whole = [], [], self.arrays[name]
         for axis, own in operand.axes.items():
-            _, at = self._axis(axis, own, self.piece)
+            _, at = self._axis(axis, own, self.pieces[0])
             dims.append((*own.dims, axis)[0] if at is None else f"{name} {axis}")
             gathers += [(dims[-1], at, own)] if at is not None else []
-        front = whole.shape[:1] if self.others else ()
+        front = whole.shape[:1] if len(self.pieces) > 1 else ()
         found = Var(dims, take(whole.reshape(*front, *operand.shape), *self.boxes(operand)))
         self.leaves[name] = found, operand
         if shared and name in self.nest.sums:
@@ -163,7 +155,7 @@ class Run:
     def boxes(self, operand: Operand) -> Boxes:
         """Return the indices along each axis of a tensor that each piece reads, or makes of the result."""
         axes = operand.axes.items()
-        return [tuple(self._axis(axis, own, piece)[0] for axis, own in axes) for piece in self._pieces]
+        return [tuple(self._axis(axis, own, piece)[0] for axis, own in axes) for piece in self.pieces]
 
     def _axis(self, axis: str, own: Projection, piece: Piece) -> tuple[Indices, Indices | None]:
         """Return the indices along an axis that a piece reads, and the places of its dims in these; None for one after another."""
@@ -189,9 +181,8 @@ class Run:
         whole = self._sum(name)
         terms = terms.ordered(whole.dims)
         self.terms[name] = put(whole.shape, terms.value, *self.boxes(whole))
-        known = self.terms if self.sums is not None and name not in self.sums else self.sums
-        value = np.full(terms.value.shape, np.nan) if known is None else self._known(name, known[name], whole)
-        return Var(terms.dims, value, (terms, lambda error: error))
+        known = self.sums if name in self.sums else self.terms
+        return Var(terms.dims, self._known(name, known[name], whole), (terms, lambda error: error))
 
     def shared(self, name: str, value: Var) -> Var:
         """Return a value that all devices with some of its elements use: its error is a sum of the backward phase."""

@@ -90,7 +90,7 @@ class Var:
 
     def constant(self) -> Var:
         """Return the same numbers, which carry no error back."""
-        return Var(self.dims, self.value)
+        return Var(self.dims, lambda: self.value)
 
     def ordered(self, dims: Sequence[str]) -> Var:
         """Return it with its dims in another order."""
