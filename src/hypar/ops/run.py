@@ -73,7 +73,8 @@ class Run:
     def backward(self, error: Array) -> dict[str, Array]:
         """Return the piece's terms of each operand's error, by its name; whole gradients where ``back_sums`` has their sums."""
         made = self.value(self)
-        found = self._errors(made + self.read("bias") if self.nest.biased else made, error, self.leaves)
+        biased = "bias" in self.nest.operands and self.nest.weight
+        found = self._errors(made + self.read("bias") if biased else made, error, self.leaves)
         return {"input": found["input"].reshape(self.arrays["input"].shape)} if self.nest.view else found
 
     def statistics(self, error: Array | None = None) -> dict[str, Array]:
@@ -212,9 +213,10 @@ class Run:
 
 def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
     """Return the added terms of an output with the bias, on whichever elements a device has."""
-    if not nest.biased:
+    bias = nest.operands.get("bias")
+    if not (bias and nest.weight):
         return value
-    return value + aligned((*nest.trained["bias"].axes,), parameters["bias"], (*nest.result.axes,))
+    return value + aligned((*bias.axes,), parameters["bias"], (*nest.result.axes,))
 
 
 # Boxes: the elements of an array with given indices along each dim

@@ -87,11 +87,10 @@ class Attention(Op):
 
     def _facts(self, *inputs: Shape) -> Facts:
         """Return ``S[n,k,g,q,t] = Q[n,k,g,q,d] . K[n,k,t,d]`` and ``O[n,k,g,q,e] = softmax(S)[n,k,g,q,t] . V[n,k,t,e]``."""
-        self._check(inputs)
+        (rows, *_), own = self._parts(inputs)
         asking = [one for one, _ in _pairs(inputs)]
-        rows, over = _rows(inputs[0]), {dim: inputs[1][dim] for dim in self.over}
-        keys, further = prefixed(CONTRACTED, over)
-        features = [prefixed(MADE if at == 2 else READ, _features(own)) for at, own in enumerate(inputs)]
+        keys, further = prefixed(CONTRACTED, {dim: inputs[1][dim] for dim in self.over})
+        features = [prefixed(MADE if at == 2 else READ, feature) for at, feature in enumerate(own)]
         contracted = {dim: size for _, own in features for dim, size in own.items()}
         by = [own if at in asking else {**own, **keys} for at, (own, _) in enumerate(features)]
         kept = ("batch", *rows)
@@ -108,22 +107,27 @@ class Attention(Op):
             "more": (0, 0) if self.flash else (4 * scores, 7 * scores),
         }
 
-    def _check(self, inputs: Sequence[Shape]) -> None:
+    def _parts(self, inputs: Sequence[Shape]) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
+        """Return the rows and the features of each input, which have to fit those of the others."""
         for shape in inputs:
             need(shape, self.over)
-        names: list[str] = []
-        for queries, keys in ((inputs[one], inputs[other]) for one, other in _pairs(inputs)):
-            both, own = f"queries of {describe(queries)} and keys of {describe(keys)}", _features(queries)
-            fits(_features(keys) == own and not {*own} & {*self.over}, both, "equal features last")
-            shared = [dim for dim in _rows(keys) if self.causal or dim not in self.over]
-            fits(all(queries.get(dim) == keys[dim] for dim in shared), both, f"equal {', '.join(shared)}")
-            both = f"queries of {describe(inputs[0])} and of {describe(queries)}"
-            fits(_rows(queries) == _rows(inputs[0]), both, "equal but for features")
-            names += own
+        rows = [dict([*shape.items()][:-1]) for shape in inputs]
+        features = [dict([*shape.items()][-1:]) for shape in inputs]
+        for one, other in _pairs(inputs):
+            both = f"queries of {describe(inputs[one])} and keys of {describe(inputs[other])}"
+            alike = features[other] == features[one] and not {*features[one]} & {*self.over}
+            fits(alike, both, "equal features last")
+            shared = [dim for dim in rows[other] if self.causal or dim not in self.over]
+            alike = all(inputs[one].get(dim) == rows[other][dim] for dim in shared)
+            fits(alike, both, f"equal {', '.join(shared)}")
+            both = f"queries of {describe(inputs[0])} and of {describe(inputs[one])}"
+            fits(rows[one] == rows[0], both, "equal but for features")
+        names = [name for one, _ in _pairs(inputs) for name in features[one]]
         found = f"features {', '.join(names)} of several parts"
         fits(len({*names}) == len(names), found, "a name for those of each")
         found = f"keys of {describe(inputs[1])} and values of {describe(inputs[2])}"
-        fits(_rows(inputs[1]) == _rows(inputs[2]), found, "equal but for features")
+        fits(rows[1] == rows[2], found, "equal but for features")
+        return rows, features
 
     def _value(self, run: Run, *read: Var) -> Var:
         """Return the means of the values; no largest score is subtracted first, so that sums alone need all keys."""
@@ -148,14 +152,6 @@ def _pairs(inputs: Sequence[object]) -> tuple[tuple[int, int], ...]:
     return ((0, 1), *((number, number + 1) for number in range(3, len(inputs), 2)))
 
 
-def _features(shape: Shape) -> dict[str, int]:
-    return dict([*shape.items()][-1:])
-
-
-def _rows(shape: Shape) -> dict[str, int]:
-    return dict([*shape.items()][:-1])
-
-
 class Dispatch(Op):
     """``F_out[n,e,c,h] = F_in[n,s,h]`` for the position s that is in slot c of expert e, or 0 in an empty slot.
 
@@ -173,17 +169,14 @@ class Dispatch(Op):
     over: str = "sequence"
     slots: DimName = "slots"
 
-    @property
-    def _routing(self) -> Routing:
-        return Routing(self.to[0][1], self.count)
-
     def _facts(self, shape: Shape) -> Facts:
         need(shape, [self.over])
-        slots = {**dict(self.to), self.slots: self._routing.num_slots(shape[self.over])}
+        routing = Routing(self.to[0][1], self.count)
+        slots = {**dict(self.to), self.slots: routing.num_slots(shape[self.over])}
         rest = {dim: size for dim, size in shape.items() if dim != self.over}
         once = len(slots) == 2 and not {*slots} & {*rest}
         fits(once, f"{', '.join(slots)} and an input of {describe(shape)}", "each dim once")
-        window = Window(kernel=self._routing.round, stride=self._routing.round)
+        window = Window(kernel=routing.round, stride=routing.round)
         reads = Projection(shape[self.over], (self.slots, f"{KERNEL}{self.over}"), window)
         return {
             "made": {**slots, **rest},
@@ -194,7 +187,7 @@ class Dispatch(Op):
         }
 
     def _value(self, run: Run, read: Var) -> Var:
-        ((experts, _),), size = self.to, self._routing.round
+        ((experts, _),), size = self.to, run.nest.rounds[self.over]
         positions = run.place(self.slots) * size + Var((f"{KERNEL}{self.over}",), np.arange(size))
         return product((read, chosen(run, positions, experts, self.count)), run.nest.result.dims)
 
