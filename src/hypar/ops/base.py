@@ -8,7 +8,6 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hypar.files.quantities import AsNumber
@@ -16,7 +15,7 @@ from hypar.files.record import Record
 from hypar.ops.dims import KERNEL
 from hypar.ops.nest import Axes, Nest, Operand, Projection, Saved, operand_name
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import Routing, ShapeError, Window
+from hypar.ops.windows import ShapeError, Window
 
 if TYPE_CHECKING:
     from hypar.ops.run import Run
@@ -222,18 +221,3 @@ def describe(*shapes: Shape) -> str:
         '3x224x224 (channels, height, width)'
     """
     return " and ".join(f"{'x'.join(map(str, shape.values()))} ({', '.join(shape)})" for shape in shapes)
-
-
-def shares(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
-    """Return exponentials over their sums over some dims, which all devices with some of these share."""
-    total = run.total("exponential", exponentials.sum(over))
-    return exponentials * run.shared("product", Var((), 1.0) / total)
-
-
-def chosen(run: Run, positions: Var, experts: str, taken: int) -> Var:
-    """Return 1 where a position of a sample goes to an expert by the even routing, and 0 elsewhere."""
-    routing = Routing(run.nest.sizes[experts], taken)
-    turn, place = (Var(positions.dims, own) for own in np.divmod(positions.value, routing.round))
-    behind = run.place(experts) - run.place("batch") - turn
-    unlike = Var(behind.dims, behind.value % routing.experts // taken) - place
-    return Var(unlike.dims, unlike.value == 0)

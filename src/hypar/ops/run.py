@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from hypar.ops.nest import Operand
 from hypar.ops.tape import Array, Errors, Indices, Unlike, Var, aligned
+from hypar.ops.windows import Routing
 
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest, Projection
@@ -217,6 +218,21 @@ def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
     if not (bias and nest.weight):
         return value
     return value + aligned((*bias.axes,), parameters["bias"], (*nest.result.axes,))
+
+
+def shares(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
+    """Return exponentials over their sums over some dims, which all devices with some of these share."""
+    total = run.total("exponential", exponentials.sum(over))
+    return exponentials * run.shared("product", Var((), 1.0) / total)
+
+
+def chosen(run: Run, positions: Var, experts: str, taken: int) -> Var:
+    """Return 1 where a position of a sample goes to an expert by the even routing, and 0 elsewhere."""
+    routing = Routing(run.nest.sizes[experts], taken)
+    turn, place = (Var(positions.dims, own) for own in np.divmod(positions.value, routing.round))
+    behind = run.place(experts) - run.place("batch") - turn
+    unlike = Var(behind.dims, behind.value % routing.experts // taken) - place
+    return Var(unlike.dims, unlike.value == 0)
 
 
 # Boxes: the elements of an array with given indices along each dim

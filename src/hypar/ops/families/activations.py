@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import math
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.ops.base import LARGEST_SIZE, TWO, Facts, Op, Shape, Size, chosen, describe, fits, need, shares
+from hypar.ops.base import LARGEST_SIZE, TWO, Facts, Op, Shape, Size, describe, fits, need
 from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, prefixed
 from hypar.ops.nest import Projection, Saved, Sum
+from hypar.ops.run import Run, chosen, shares
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Routing, Window
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hypar.ops.run import Run
 
 INDEX_BYTES = 4
 """Bytes of the number of an expert."""
@@ -107,7 +102,7 @@ class Attention(Op):
             "more": (0, 0) if self.flash else (4 * scores, 7 * scores),
         }
 
-    def _parts(self, inputs: Sequence[Shape]) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
+    def _parts(self, inputs: tuple[Shape, ...]) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
         """Return the rows and the features of each input, which have to fit those of the others."""
         for shape in inputs:
             need(shape, self.over)
@@ -147,7 +142,7 @@ class Attention(Op):
         return product((shares(run, exponentials, further), read[2]), nest.result.dims)
 
 
-def _pairs(inputs: Sequence[object]) -> tuple[tuple[int, int], ...]:
+def _pairs(inputs: tuple[object, ...]) -> tuple[tuple[int, int], ...]:
     """Return the numbers of the queries and the keys of each part of the features."""
     return ((0, 1), *((number, number + 1) for number in range(3, len(inputs), 2)))
 

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from hypar.ops.base import Facts, Op, Shape, Size, chosen, fits, need, shares
+from hypar.ops.base import Facts, Op, Shape, Size, fits, need
 from hypar.ops.dims import Names, OneName
 from hypar.ops.nest import Saved, Sum
+from hypar.ops.run import Run, chosen, shares
 from hypar.ops.tape import Var, product
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-    from hypar.ops.run import Run
 
 CHANNELS, EPSILON = ("channels",), 1e-5
 """The dim of trained numbers of an image; what is added to every variance, as PyTorch does by default."""
