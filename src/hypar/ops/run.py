@@ -15,7 +15,7 @@ in an average's divisor, but for what hangs over the padding by ``rounding: up``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -265,6 +265,18 @@ def _index(box: Box) -> Any:
     if any(len(own) and int(own[-1]) - int(own[0]) + 1 != len(own) for own in box):
         return np.ix_(*box)
     return tuple(slice(int(own[0]), int(own[-1]) + 1) if len(own) else slice(0) for own in box)
+
+
+def uniform(sample: Iterable[int], box: Box) -> Array:
+    """Return a random number from 0 to 1 for each element of a box of samples of some sizes, in every box the same.
+
+    Examples:
+        >>> whole = uniform([3], (np.arange(4), np.arange(3)))
+        >>> bool((uniform([3], (np.arange(1, 3), np.array([0, 2]))) == whole[1:3, ::2]).all())
+        True
+    """
+    shape = (1 + box[0].max(initial=-1), *sample)
+    return np.asarray(np.random.default_rng(2**32).random(shape)[np.ix_(*box)])
 
 
 @lru_cache(maxsize=1024)

@@ -10,12 +10,12 @@ from functools import reduce
 
 import numpy as np
 
-from hypar.ops.base import LARGEST_SIZE, TWO, Facts, Op, Shape, Size, describe, fits, need
+from hypar.ops.base import LARGEST_SIZE, TWO, Facts, Op, Shape, Size, need
 from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, prefixed
 from hypar.ops.nest import Projection, Saved, Sum
 from hypar.ops.run import Run, chosen, shares
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import Routing, Window
+from hypar.ops.windows import Routing, Window, describe, fits
 
 INDEX_BYTES = 4
 """Bytes of the number of an expert."""
@@ -74,7 +74,7 @@ class Attention(Op):
     node = "join"
     takes = (
         range(3, LARGEST_SIZE, 2),
-        "inputs; allowed: 3, the queries, the keys and the values, and pairs of further queries and keys",
+        "3, the queries, the keys and the values, and pairs of further queries and keys",
     )
     over: Names = ("sequence",)
     causal: bool = False

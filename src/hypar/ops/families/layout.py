@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from hypar.ops.base import SEVERAL, VOLUME, Count, Facts, Op, Shape, Size, Sliding, describe, fits, need
+from hypar.ops.base import SEVERAL, VOLUME, Count, Facts, Op, Shape, Size, Sliding, need
 from hypar.ops.dims import KERNEL, LARGEST, Sized, prefixed
 from hypar.ops.nest import Projection, Saved, Sum
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import Window
+from hypar.ops.windows import Window, describe, fits
 
 if TYPE_CHECKING:
     from hypar.ops.run import Run
@@ -54,7 +54,7 @@ class Stated(Op):
 class Input(Stated):
     """The shape of one sample that a network reads, whose data stand for an input."""
 
-    takes = (range(1), "inputs; allowed: none")
+    takes = (range(1), "none")
 
     def _facts(self) -> Facts:
         return {"made": self._stated(), "read": [self._stated()]}
@@ -67,7 +67,7 @@ class Opaque(Stated):
     """
 
     node = "join"
-    takes = (range(1, SEVERAL[0].stop), "inputs; allowed: 1 or more")
+    takes = (range(1, SEVERAL[0].stop), "1 or more")
     saved = Saved(input=True)
     kind: Annotated[str, Field(min_length=1, max_length=100)]
     trained: Annotated[int, Field(ge=0, le=LARGEST)] = 0

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from hypar.ops.base import Facts, Op, Shape, Size, fits, need
+from hypar.ops.base import Facts, Op, Shape, Size, need
 from hypar.ops.dims import Names, OneName
 from hypar.ops.nest import Saved, Sum
 from hypar.ops.run import Run, chosen, shares
 from hypar.ops.tape import Var, product
+from hypar.ops.windows import fits
 
 if TYPE_CHECKING:
     from collections.abc import Collection
