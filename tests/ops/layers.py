@@ -294,10 +294,15 @@ class Kernel:
     nest: Nest
 
     def run(
-        self, piece: Piece, inputs: Sequence[Array] = (), parameters: Arrays | None = None, **known: Any
+        self,
+        piece: Piece,
+        inputs: Sequence[Array] = (),
+        parameters: Arrays | None = None,
+        others: Sequence[Piece] = (),
+        **known: Any,
     ) -> Run:
         arrays = {operand_name(number): own for number, own in enumerate(inputs)} | dict(parameters or {})
-        return Run(value=self.op.value, nest=self.nest, piece=piece, arrays=arrays, **known)
+        return Run(value=self.op.value, nest=self.nest, pieces=[piece, *others], arrays=arrays, **known)
 
     def whole(self) -> Piece:
         sizes = self.nest.sizes.items()
@@ -311,7 +316,7 @@ class Kernel:
 
     def sums(self, inputs: Sequence[Array], piece: Piece) -> dict[str, Array]:
         unknown = {name: np.full(own.shape, np.nan) for name, own in self.nest.trained.items()}
-        run = self.run(piece, inputs, parameters=unknown, sums=None)
+        run = self.run(piece, inputs, parameters=unknown)
         return run.statistics()
 
     def forward(self, inputs: Sequence[Array], parameters: Arrays, piece: Piece, sums: Arrays) -> Array:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hypar.ops.families.elementwise import uniform
+from hypar.ops.run import uniform
 
 
 def test_draws_are_spread_evenly_and_unlike() -> None:

@@ -77,7 +77,7 @@ class Devices:
                 np.arange(axis.size) if axis.turns else piece.get(axis.dims[0], np.arange(axis.size))
                 for axis in own.axes.values()
             ]
-            if self.kernel.nest.biased and name == "bias":
+            if self.kernel.nest.weight and name == "bias":
                 made = dict(zip(self.kernel.nest.result.axes, self.kernel.output(piece), strict=True))
                 boxes = [made[axis] for axis in own.axes]
             found[name] = only(self.run.parameters[name], mask(own.shape, tuple(boxes)))
@@ -150,7 +150,7 @@ def test_pieces_make_up_the_whole(case: str, seed: int, data: st.DataObject) -> 
     for name in found[0].parameters.keys() - back_sums.keys() - {"bias"}:
         total = added(each.parameters[name] for each in found)
         np.testing.assert_allclose(total, gradients.parameters[name], atol=1e-12)
-    if devices.kernel.nest.biased:
+    if devices.kernel.nest.weight and "bias" in run.parameters:
         biases = [
             each.parameters["bias"]
             for piece, each in zip(devices.pieces, found, strict=True)

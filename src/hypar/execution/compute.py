@@ -32,7 +32,7 @@ def compute(devices: Devices, step: Compute) -> None:
     pieces = {device: piece for device, piece in enumerate(step.pieces) if piece is not None}
     forms: dict[Hashable, list[int]] = {}
     for device, piece in pieces.items():
-        form = Run(value=layer.op.value, nest=layer.nest(graph.batch), piece=piece).form
+        form = Run(value=layer.op.value, nest=layer.nest(graph.batch), pieces=[piece]).form
         forms.setdefault(form, []).append(device)
     found: dict[str, Array] = {}
     waiting = [*forms.values()]
@@ -66,10 +66,9 @@ def _computed(
     run = Run(
         value=layer.op.value,
         nest=nest,
-        piece=pieces[0],
-        others=pieces[1:],
+        pieces=pieces,
         arrays=operands | {name: own[at] for name, own in devices.parameters.get(layer.name, {}).items()},
-        sums=None if step.kind == "statistics" and error is None else reads,
+        sums=reads,
         back_sums={name: reads[f"back {name}"] for name in nest.sums if f"back {name}" in reads},
     )
     if error is None:

@@ -497,7 +497,7 @@ def _read(program: Program, kind: str) -> dict[str, NDArray[np.bool_]]:
             if own is None or piece is None:
                 continue
             for number, mask in enumerate(
-                Run(value=layer.op.value, nest=layer.nest(batch), piece=piece).reads()
+                Run(value=layer.op.value, nest=layer.nest(batch), pieces=[piece]).reads()
             ):
                 name = step.reads[f"input {number}"]
                 found.setdefault(name, np.zeros((len(step.pieces), *mask.shape), bool))[device] |= mask

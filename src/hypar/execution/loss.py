@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.ops.families.elementwise import uniform
-from hypar.ops.run import Box, put, take
+from hypar.ops.run import Box, put, take, uniform
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph

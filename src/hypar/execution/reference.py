@@ -144,7 +144,7 @@ class _Run:
         read = {operand_name(number): self.activations[name] for number, name in enumerate(layer.inputs)}
         read |= {} if layer.inputs else {"input": self.begin.data[layer.name]}
         arrays = read | self.begin.parameters[layer.name]
-        return Run(value=layer.op.value, nest=layer.nest(self.graph.batch), piece={}, arrays=arrays)
+        return Run(value=layer.op.value, nest=layer.nest(self.graph.batch), pieces=[{}], arrays=arrays)
 
     def forward(self, layer: Layer) -> None:
         """Compute a layer's output."""

@@ -19,8 +19,8 @@ from hypar.network.expand import expanded, one_op
 from hypar.network.layer import ties_of
 from hypar.network.modelfile import read_model
 from hypar.network.nodes import PlanGraph, contract
-from hypar.ops.base import IMAGE, LARGEST_SIZE, describe
-from hypar.ops.windows import ShapeError
+from hypar.ops.base import IMAGE, LARGEST_SIZE
+from hypar.ops.windows import ShapeError, describe
 from hypar.registry import data_file, load_plugin
 from hypar.units import DTYPE_BYTES, format_count
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hypar.files.quantities import AsNumber
@@ -16,7 +15,7 @@ from hypar.files.record import Record
 from hypar.ops.dims import KERNEL
 from hypar.ops.nest import Axes, Nest, Operand, Projection, Saved, operand_name
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import Routing, ShapeError, Window
+from hypar.ops.windows import Window, fits
 
 if TYPE_CHECKING:
     from hypar.ops.run import Run
@@ -31,7 +30,7 @@ Facts = dict[str, Any]
 IMAGE, VOLUME = ("channels", "height", "width"), ("channels", "depth", "height", "width")
 Node = Literal["", "weight", "join", "pool"]
 Zeros = Annotated[float, AsNumber, Field(ge=0, le=1)]
-TWO, SEVERAL = (range(2, 3), "inputs; allowed: 2"), (range(2, LARGEST_SIZE), "input; allowed: 2 or more")
+TWO, SEVERAL = (range(2, 3), "2"), (range(2, LARGEST_SIZE), "2 or more")
 
 
 class Op(Record):
@@ -45,7 +44,7 @@ class Op(Record):
         node: why it is a node of the plan graph: it has a ``weight``, or it is a ``join`` of tensors, or a ``pool`` that makes
             an image of another size and is a node where pools are asked for; empty for an op that is fused behind another.
         sized: fields of dims with their sizes, which a model file may name alone.
-        takes: the numbers of inputs that it accepts, and the words by which it refuses others.
+        takes: the numbers of inputs that it accepts, and these in words.
         form: the dims that its input must have; any if empty.
         saved: what it keeps for its backward phase.
         operations: floating-point operations for each element of its output, of an op without a product.
@@ -54,7 +53,7 @@ class Op(Record):
 
     node: ClassVar[Node] = ""
     sized: ClassVar[tuple[str, ...]] = ()
-    takes: ClassVar[tuple[range, str]] = (range(1, 2), "inputs; allowed: 1")
+    takes: ClassVar[tuple[range, str]] = (range(1, 2), "1")
     form: ClassVar[tuple[str, ...]] = ()
     saved: ClassVar[Saved] = Saved()
     operations: ClassVar[int] = 0
@@ -94,9 +93,7 @@ class Op(Record):
 
     def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
         """Return the op as a loop nest, for a mini-batch of some inputs; raises ``ShapeError`` for ones that it refuses."""
-        allowed, words = self.takes
-        if len(inputs) not in allowed:
-            raise ShapeError(f"found {len(inputs)} {words}")
+        fits(len(inputs) in self.takes[0], f"{len(inputs)} inputs", self.takes[1])
         fits(not self.form or tuple(inputs[0]) == self.form, inputs, ", ".join(self.form))
         facts: Facts = {"saved": self.saved, "operations": self.operations, **self._facts(*inputs)}
         first: dict[str, int] = dict(*inputs[:1])
@@ -200,40 +197,7 @@ class Weighted(Op):
         return {**own, "whole": frozenset(windows if self.form != IMAGE else ()), **facts}
 
 
-def fits(allowed: bool, found: str | Sequence[Shape], allow: str) -> None:
-    """Raise ``ShapeError`` with what was found, or the shapes of inputs, and what is allowed, unless it is."""
-    if not allowed:
-        if not isinstance(found, str):
-            found = "an input of " * (len(found) == 1) + describe(*found)
-        raise ShapeError(f"found {found}; allowed: {allow}")
-
-
 def need(shape: Shape, names: Collection[str]) -> None:
     """Raise ``ShapeError`` if an input lacks one of some dims."""
     missed = [name for name in names if name not in shape]
     fits(not missed, [shape], f"one with {', '.join(missed)}")
-
-
-def describe(*shapes: Shape) -> str:
-    """Format shapes for people.
-
-    Examples:
-        >>> describe({"channels": 3, "height": 224, "width": 224})
-        '3x224x224 (channels, height, width)'
-    """
-    return " and ".join(f"{'x'.join(map(str, shape.values()))} ({', '.join(shape)})" for shape in shapes)
-
-
-def shares(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
-    """Return exponentials over their sums over some dims, which all devices with some of these share."""
-    total = run.total("exponential", exponentials.sum(over))
-    return exponentials * run.shared("product", Var((), 1.0) / total)
-
-
-def chosen(run: Run, positions: Var, experts: str, taken: int) -> Var:
-    """Return 1 where a position of a sample goes to an expert by the even routing, and 0 elsewhere."""
-    routing = Routing(run.nest.sizes[experts], taken)
-    turn, place = (Var(positions.dims, own) for own in np.divmod(positions.value, routing.round))
-    behind = run.place(experts) - run.place("batch") - turn
-    unlike = Var(behind.dims, behind.value % routing.experts // taken) - place
-    return Var(unlike.dims, unlike.value == 0)

@@ -92,10 +92,8 @@ def _as_pairs(value: Any) -> Any:
 
 
 def _as_sized(value: Any) -> Any:
-    if isinstance(value, dict) and value:
-        return tuple(value.items())
-    if isinstance(value, list | tuple) and value:
-        return tuple(tuple(pair) if isinstance(pair, list) else pair for pair in value)
+    if isinstance(value, dict | tuple) and value:
+        return tuple(value.items() if isinstance(value, dict) else value)
     raise ValueError("dims that the file declares, or dims with their sizes")
 
 

@@ -251,20 +251,18 @@ class Nest:
     @cached_property
     def cuttable(self) -> tuple[str, ...]:
         """The dims that a choice may divide, in their order in plan files."""
-        return tuple(
-            in_order(dim for dim in self.sizes if not dim.startswith(KERNEL) and dim not in self.whole)
-        )
+        return tuple(in_order(dim for dim in {*self.sizes} - self.whole if not dim.startswith(KERNEL)))
 
     @cached_property
     def counted(self) -> tuple[str, ...]:
         """The dims for which degrees are counted: those of convolutions, and the others that the tensors carry."""
-        return (*CUTTABLE, *self.extra)
+        dims = {*CUTTABLE}.union(*self.names.values())
+        return tuple(in_order(dim for dim in dims if not dim.startswith(KERNEL)))
 
     @cached_property
     def extra(self) -> tuple[str, ...]:
         """The dims besides those of convolutions that the tensors carry, in their order on devices."""
-        dims = frozenset().union(*self.names.values())
-        return tuple(dim for dim in in_order(dims) if not (dim in CUTTABLE or dim.startswith(KERNEL)))
+        return self.counted[len(CUTTABLE) :]
 
     @property
     def multiplies(self) -> bool:
@@ -276,11 +274,6 @@ class Nest:
         """The axes of its input that a pool reduces to one element, so that no op behind it finds them divided."""
         pools = self.reduce != "sum"
         return frozenset(axis for axis in self.inputs[0].windows if pools and self.sizes[axis] == 1)
-
-    @property
-    def biased(self) -> bool:
-        """Whether a bias is added to its product."""
-        return bool(self.weight) and "bias" in self.operands
 
     @property
     def concatenates(self) -> bool:

@@ -15,7 +15,7 @@ in an average's divisor, but for what hangs over the padding by ``rounding: up``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from hypar.ops.nest import Operand
 from hypar.ops.tape import Array, Errors, Indices, Unlike, Var, aligned
+from hypar.ops.windows import Routing
 
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest, Projection
@@ -44,10 +45,9 @@ class Run:
     Attributes:
         value: the expression of the op.
         nest: its loop nest.
-        piece: the piece.
-        others: the pieces of further devices that run together with this one.
+        pieces: the piece, or those of all devices that run together.
         arrays: the operands by name.
-        sums: the sums of all devices; a device has all terms of one that is missing, and of None nobody knows any yet.
+        sums: the sums of all devices; a device has all terms of one that is missing, or is asked for its terms alone.
         back_sums: those of the backward phase.
         terms: the piece's terms of the sums of the forward phase that were met, each of the whole size of the sum.
         met: for those of the backward phase what all devices share, with the tensor that it is a part of.
@@ -56,10 +56,9 @@ class Run:
 
     value: Callable[[Run], Var]
     nest: Nest
-    piece: Piece
-    others: Sequence[Piece] = ()
+    pieces: Sequence[Piece]
     arrays: Arrays = field(default_factory=dict)
-    sums: Arrays | None = field(default_factory=dict)
+    sums: Arrays = field(default_factory=dict)
     back_sums: Arrays = field(default_factory=dict)
     terms: dict[str, Array] = field(default_factory=dict)
     met: dict[str, tuple[Var, Operand]] = field(default_factory=dict)
@@ -75,7 +74,8 @@ class Run:
     def backward(self, error: Array) -> dict[str, Array]:
         """Return the piece's terms of each operand's error, by its name; whole gradients where ``back_sums`` has their sums."""
         made = self.value(self)
-        found = self._errors(made + self.read("bias") if self.nest.biased else made, error, self.leaves)
+        biased = "bias" in self.nest.operands and self.nest.weight
+        found = self._errors(made + self.read("bias") if biased else made, error, self.leaves)
         return {"input": found["input"].reshape(self.arrays["input"].shape)} if self.nest.view else found
 
     def statistics(self, error: Array | None = None) -> dict[str, Array]:
@@ -103,11 +103,9 @@ class Run:
     def form(self) -> Hashable:
         """What is the same of pieces that may be run together: how many indices they have, and their places in what is read."""
         operands = () if self.nest.view else self.nest.operands.values()
-        axes = [
-            (axis, own) for operand in (*operands, self.nest.result) for axis, own in operand.axes.items()
-        ]
-        places = [self._axis(axis, own, self.piece)[1] for axis, own in axes]
-        sizes = tuple((dim, len(own)) for dim, own in self.piece.items())
+        axes = [axis for operand in (*operands, self.nest.result) for axis in operand.axes.items()]
+        places = [self._axis(axis, own, self.pieces[0])[1] for axis, own in axes]
+        sizes = tuple((dim, len(own)) for dim, own in self.pieces[0].items())
         return sizes, tuple(own.tobytes() for own in places if own is not None)
 
     def reads(self) -> tuple[Mask, ...]:
@@ -120,14 +118,10 @@ class Run:
 
     def index(self, dim: str) -> Indices:
         """Return the indices of a loop dim that the piece has; raises ``Unlike`` if others have other ones."""
-        found, *others = (self._index(dim, piece) for piece in self._pieces)
+        found, *others = (self._index(dim, piece) for piece in self.pieces)
         if any((own != found).any() for own in others):
             raise Unlike
         return found
-
-    @property
-    def _pieces(self) -> tuple[Piece, ...]:
-        return self.piece, *self.others
 
     def _index(self, dim: str, piece: Piece) -> Indices:
         found = piece.get(dim)
@@ -142,10 +136,10 @@ class Run:
         operand = self.nest.result if self.nest.view else self.nest.operands[name]
         dims, gathers, whole = [], [], self.arrays[name]
         for axis, own in operand.axes.items():
-            _, at = self._axis(axis, own, self.piece)
+            _, at = self._axis(axis, own, self.pieces[0])
             dims.append((*own.dims, axis)[0] if at is None else f"{name} {axis}")
             gathers += [(dims[-1], at, own)] if at is not None else []
-        front = whole.shape[:1] if self.others else ()
+        front = whole.shape[:1] if len(self.pieces) > 1 else ()
         found = Var(dims, take(whole.reshape(*front, *operand.shape), *self.boxes(operand)))
         self.leaves[name] = found, operand
         if shared and name in self.nest.sums:
@@ -163,7 +157,7 @@ class Run:
     def boxes(self, operand: Operand) -> Boxes:
         """Return the indices along each axis of a tensor that each piece reads, or makes of the result."""
         axes = operand.axes.items()
-        return [tuple(self._axis(axis, own, piece)[0] for axis, own in axes) for piece in self._pieces]
+        return [tuple(self._axis(axis, own, piece)[0] for axis, own in axes) for piece in self.pieces]
 
     def _axis(self, axis: str, own: Projection, piece: Piece) -> tuple[Indices, Indices | None]:
         """Return the indices along an axis that a piece reads, and the places of its dims in these; None for one after another."""
@@ -189,9 +183,8 @@ class Run:
         whole = self._sum(name)
         terms = terms.ordered(whole.dims)
         self.terms[name] = put(whole.shape, terms.value, *self.boxes(whole))
-        known = self.terms if self.sums is not None and name not in self.sums else self.sums
-        value = np.full(terms.value.shape, np.nan) if known is None else self._known(name, known[name], whole)
-        return Var(terms.dims, value, (terms, lambda error: error))
+        known = self.sums if name in self.sums else self.terms
+        return Var(terms.dims, self._known(name, known[name], whole), (terms, lambda error: error))
 
     def shared(self, name: str, value: Var) -> Var:
         """Return a value that all devices with some of its elements use: its error is a sum of the backward phase."""
@@ -221,9 +214,25 @@ class Run:
 
 def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
     """Return the added terms of an output with the bias, on whichever elements a device has."""
-    if not nest.biased:
+    bias = nest.operands.get("bias")
+    if not (bias and nest.weight):
         return value
-    return value + aligned((*nest.trained["bias"].axes,), parameters["bias"], (*nest.result.axes,))
+    return value + aligned((*bias.axes,), parameters["bias"], (*nest.result.axes,))
+
+
+def shares(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
+    """Return exponentials over their sums over some dims, which all devices with some of these share."""
+    total = run.total("exponential", exponentials.sum(over))
+    return exponentials * run.shared("product", Var((), 1.0) / total)
+
+
+def chosen(run: Run, positions: Var, experts: str, taken: int) -> Var:
+    """Return 1 where a position of a sample goes to an expert by the even routing, and 0 elsewhere."""
+    routing = Routing(run.nest.sizes[experts], taken)
+    turn, place = (Var(positions.dims, own) for own in np.divmod(positions.value, routing.round))
+    behind = run.place(experts) - run.place("batch") - turn
+    unlike = Var(behind.dims, behind.value % routing.experts // taken) - place
+    return Var(unlike.dims, unlike.value == 0)
 
 
 # Boxes: the elements of an array with given indices along each dim
@@ -256,6 +265,18 @@ def _index(box: Box) -> Any:
     if any(len(own) and int(own[-1]) - int(own[0]) + 1 != len(own) for own in box):
         return np.ix_(*box)
     return tuple(slice(int(own[0]), int(own[-1]) + 1) if len(own) else slice(0) for own in box)
+
+
+def uniform(sample: Iterable[int], box: Box) -> Array:
+    """Return a random number from 0 to 1 for each element of a box of samples of some sizes, in every box the same.
+
+    Examples:
+        >>> whole = uniform([3], (np.arange(4), np.arange(3)))
+        >>> bool((uniform([3], (np.arange(1, 3), np.array([0, 2]))) == whole[1:3, ::2]).all())
+        True
+    """
+    shape = (1 + box[0].max(initial=-1), *sample)
+    return np.asarray(np.random.default_rng(2**32).random(shape)[np.ix_(*box)])
 
 
 @lru_cache(maxsize=1024)

@@ -90,7 +90,7 @@ class Var:
 
     def constant(self) -> Var:
         """Return the same numbers, which carry no error back."""
-        return Var(self.dims, self.value)
+        return Var(self.dims, lambda: self.value)
 
     def ordered(self, dims: Sequence[str]) -> Var:
         """Return it with its dims in another order."""
@@ -226,8 +226,8 @@ class Errors:
     def of(self, own: Var) -> Array | None:
         """Return the error of an array, computed where it is asked for first; None if no error comes back to it."""
         if own not in self._known:
-            errors = ((self.of(user), back) for user, back in self._users.get(own, ()))
-            found = [back(error) for error, back in errors if error is not None]
+            users = self._users.get(own, ())
+            found = [back(error) for user, back in users if (error := self.of(user)) is not None]
             self._known[own] = sum(found[1:], found[0]) if found else None
         return self._known[own]
 

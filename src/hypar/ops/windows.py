@@ -6,13 +6,34 @@ Shapes, halos and transfers ask a window and know no op.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 class ShapeError(ValueError):
     """Input shapes that an op does not accept; the graph adds the layer and the file."""
+
+
+def fits(allowed: bool, found: str | Sequence[Mapping[str, int]], allow: str) -> None:
+    """Raise ``ShapeError`` with what was found, or the shapes of inputs, and what is allowed, unless it is."""
+    if not allowed:
+        if not isinstance(found, str):
+            found = "an input of " * (len(found) == 1) + describe(*found)
+        raise ShapeError(f"found {found}; allowed: {allow}")
+
+
+def describe(*shapes: Mapping[str, int]) -> str:
+    """Format shapes for people.
+
+    Examples:
+        >>> describe({"channels": 3, "height": 224, "width": 224})
+        '3x224x224 (channels, height, width)'
+    """
+    return " and ".join(f"{'x'.join(map(str, shape.values()))} ({', '.join(shape)})" for shape in shapes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,21 +96,15 @@ class Window:
         """
         if self.transposed:
             allowed, added = max(self.stride, self.dilation), self.output_padding
-            if added >= allowed:
-                both = f"stride {self.stride} and dilation {self.dilation}"
-                raise ShapeError(f"found output_padding {added} for {both}; allowed: below {allowed}")
+            found = f"output_padding {added} for stride {self.stride} and dilation {self.dilation}"
+            fits(added < allowed, found, f"below {allowed}")
             places = (size - 1) * self.stride + self.extent + added
-            if places <= 2 * self.padding:
-                raise ShapeError(
-                    f"found padding {self.padding} of {places} places; allowed: less than half of them"
-                )
+            found = f"padding {self.padding} of {places} places"
+            fits(places > 2 * self.padding, found, "less than half of them")
             return places - 2 * self.padding
         room = size + 2 * self.padding - self.extent
-        if room < 0:
-            raise ShapeError(
-                f"found a window of {self.extent} on {size} elements padded by {self.padding};"
-                f" allowed: at most {size + 2 * self.padding}"
-            )
+        found = f"a window of {self.extent} on {size} elements padded by {self.padding}"
+        fits(room >= 0, found, f"at most {size + 2 * self.padding}")
         if not round_up:
             return room // self.stride + 1
         places = -(-room // self.stride) + 1
@@ -164,10 +179,8 @@ class Routing(NamedTuple):
             >>> Routing(8, 2).round
             4
         """
-        if self.taken > self.experts:
-            raise ShapeError(
-                f"found count {self.taken} for {self.experts} experts; allowed: at most {self.experts}"
-            )
+        found = f"count {self.taken} for {self.experts} experts"
+        fits(self.taken <= self.experts, found, f"at most {self.experts}")
         return self.experts // self.taken
 
     def num_slots(self, positions: int) -> int:

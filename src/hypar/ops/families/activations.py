@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import math
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.ops.base import LARGEST_SIZE, TWO, Facts, Op, Shape, Size, chosen, describe, fits, need, shares
+from hypar.ops.base import LARGEST_SIZE, TWO, Facts, Op, Shape, Size, need
 from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, prefixed
 from hypar.ops.nest import Projection, Saved, Sum
+from hypar.ops.run import Run, chosen, shares
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import Routing, Window
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hypar.ops.run import Run
+from hypar.ops.windows import Routing, Window, describe, fits
 
 INDEX_BYTES = 4
 """Bytes of the number of an expert."""
@@ -79,7 +74,7 @@ class Attention(Op):
     node = "join"
     takes = (
         range(3, LARGEST_SIZE, 2),
-        "inputs; allowed: 3, the queries, the keys and the values, and pairs of further queries and keys",
+        "3, the queries, the keys and the values, and pairs of further queries and keys",
     )
     over: Names = ("sequence",)
     causal: bool = False
@@ -87,11 +82,10 @@ class Attention(Op):
 
     def _facts(self, *inputs: Shape) -> Facts:
         """Return ``S[n,k,g,q,t] = Q[n,k,g,q,d] . K[n,k,t,d]`` and ``O[n,k,g,q,e] = softmax(S)[n,k,g,q,t] . V[n,k,t,e]``."""
-        self._check(inputs)
+        (rows, *_), own = self._parts(inputs)
         asking = [one for one, _ in _pairs(inputs)]
-        rows, over = _rows(inputs[0]), {dim: inputs[1][dim] for dim in self.over}
-        keys, further = prefixed(CONTRACTED, over)
-        features = [prefixed(MADE if at == 2 else READ, _features(own)) for at, own in enumerate(inputs)]
+        keys, further = prefixed(CONTRACTED, {dim: inputs[1][dim] for dim in self.over})
+        features = [prefixed(MADE if at == 2 else READ, feature) for at, feature in enumerate(own)]
         contracted = {dim: size for _, own in features for dim, size in own.items()}
         by = [own if at in asking else {**own, **keys} for at, (own, _) in enumerate(features)]
         kept = ("batch", *rows)
@@ -108,22 +102,27 @@ class Attention(Op):
             "more": (0, 0) if self.flash else (4 * scores, 7 * scores),
         }
 
-    def _check(self, inputs: Sequence[Shape]) -> None:
+    def _parts(self, inputs: tuple[Shape, ...]) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
+        """Return the rows and the features of each input, which have to fit those of the others."""
         for shape in inputs:
             need(shape, self.over)
-        names: list[str] = []
-        for queries, keys in ((inputs[one], inputs[other]) for one, other in _pairs(inputs)):
-            both, own = f"queries of {describe(queries)} and keys of {describe(keys)}", _features(queries)
-            fits(_features(keys) == own and not {*own} & {*self.over}, both, "equal features last")
-            shared = [dim for dim in _rows(keys) if self.causal or dim not in self.over]
-            fits(all(queries.get(dim) == keys[dim] for dim in shared), both, f"equal {', '.join(shared)}")
-            both = f"queries of {describe(inputs[0])} and of {describe(queries)}"
-            fits(_rows(queries) == _rows(inputs[0]), both, "equal but for features")
-            names += own
+        rows = [dict([*shape.items()][:-1]) for shape in inputs]
+        features = [dict([*shape.items()][-1:]) for shape in inputs]
+        for one, other in _pairs(inputs):
+            both = f"queries of {describe(inputs[one])} and keys of {describe(inputs[other])}"
+            alike = features[other] == features[one] and not {*features[one]} & {*self.over}
+            fits(alike, both, "equal features last")
+            shared = [dim for dim in rows[other] if self.causal or dim not in self.over]
+            alike = all(inputs[one].get(dim) == rows[other][dim] for dim in shared)
+            fits(alike, both, f"equal {', '.join(shared)}")
+            both = f"queries of {describe(inputs[0])} and of {describe(inputs[one])}"
+            fits(rows[one] == rows[0], both, "equal but for features")
+        names = [name for one, _ in _pairs(inputs) for name in features[one]]
         found = f"features {', '.join(names)} of several parts"
         fits(len({*names}) == len(names), found, "a name for those of each")
         found = f"keys of {describe(inputs[1])} and values of {describe(inputs[2])}"
-        fits(_rows(inputs[1]) == _rows(inputs[2]), found, "equal but for features")
+        fits(rows[1] == rows[2], found, "equal but for features")
+        return rows, features
 
     def _value(self, run: Run, *read: Var) -> Var:
         """Return the means of the values; no largest score is subtracted first, so that sums alone need all keys."""
@@ -143,17 +142,9 @@ class Attention(Op):
         return product((shares(run, exponentials, further), read[2]), nest.result.dims)
 
 
-def _pairs(inputs: Sequence[object]) -> tuple[tuple[int, int], ...]:
+def _pairs(inputs: tuple[object, ...]) -> tuple[tuple[int, int], ...]:
     """Return the numbers of the queries and the keys of each part of the features."""
     return ((0, 1), *((number, number + 1) for number in range(3, len(inputs), 2)))
-
-
-def _features(shape: Shape) -> dict[str, int]:
-    return dict([*shape.items()][-1:])
-
-
-def _rows(shape: Shape) -> dict[str, int]:
-    return dict([*shape.items()][:-1])
 
 
 class Dispatch(Op):
@@ -173,17 +164,14 @@ class Dispatch(Op):
     over: str = "sequence"
     slots: DimName = "slots"
 
-    @property
-    def _routing(self) -> Routing:
-        return Routing(self.to[0][1], self.count)
-
     def _facts(self, shape: Shape) -> Facts:
         need(shape, [self.over])
-        slots = {**dict(self.to), self.slots: self._routing.num_slots(shape[self.over])}
+        routing = Routing(self.to[0][1], self.count)
+        slots = {**dict(self.to), self.slots: routing.num_slots(shape[self.over])}
         rest = {dim: size for dim, size in shape.items() if dim != self.over}
         once = len(slots) == 2 and not {*slots} & {*rest}
         fits(once, f"{', '.join(slots)} and an input of {describe(shape)}", "each dim once")
-        window = Window(kernel=self._routing.round, stride=self._routing.round)
+        window = Window(kernel=routing.round, stride=routing.round)
         reads = Projection(shape[self.over], (self.slots, f"{KERNEL}{self.over}"), window)
         return {
             "made": {**slots, **rest},
@@ -194,7 +182,7 @@ class Dispatch(Op):
         }
 
     def _value(self, run: Run, read: Var) -> Var:
-        ((experts, _),), size = self.to, self._routing.round
+        ((experts, _),), size = self.to, run.nest.rounds[self.over]
         positions = run.place(self.slots) * size + Var((f"{KERNEL}{self.over}",), np.arange(size))
         return product((read, chosen(run, positions, experts, self.count)), run.nest.result.dims)
 
@@ -216,16 +204,18 @@ class Combine(Op):
     def _facts(self, made: Shape, gates: Shape) -> Facts:
         need(made, (self.over, self.slots))
         need(gates, [self.over])
-        experts, rest = made[self.over], {**made}
+        experts, rest = (
+            made[self.over],
+            {dim: made[dim] for dim in made if dim not in {self.over, self.slots}},
+        )
         found = f"{describe(made)} and gates of {describe(gates)}"
         alike = len(gates) == 2 and gates[self.over] == experts
         fits(alike, found, f"gates of the positions and {experts} {self.over}")
         ((positions, number),) = [own for own in gates.items() if own[0] != self.over]
-        routing, own = Routing(experts, self.count), rest.pop(self.slots)
+        routing, own = Routing(experts, self.count), made[self.slots]
         slots = routing.num_slots(number)
         found = f"{own} {self.slots} for {number} positions of {self.count} experts each"
         fits(own == slots, found, f"{slots}")
-        del rest[self.over]
         fits(positions not in rest, f"{positions} in both inputs", "in the gates alone")
         window = Window(kernel=1, stride=1, outputs=routing.round)
         reads = Projection(slots, (positions, f"{KERNEL}{self.slots}"), window)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field, field_validator
 
-from hypar.ops.base import VOLUME, Count, Facts, Op, Shape, Size, Sliding, Weighted, fits, need
+from hypar.ops.base import VOLUME, Count, Facts, Op, Shape, Size, Sliding, Weighted, need
 from hypar.ops.dims import MADE, READ, DimName, Names, OneSized, Sized, prefixed
 from hypar.ops.nest import Projection
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import Window
+from hypar.ops.windows import Window, fits
 
 if TYPE_CHECKING:
     from hypar.ops.run import Run
@@ -117,8 +117,7 @@ class Conv(Sliding, Weighted):
             "out_channels": self.out_channels // self.groups,
         }
         read, made = ({"channels": (*groups, own)} for own in ("in_channels", "out_channels"))
-        fields = ("kernel", "stride", "padding", "dilation", "output_padding")
-        windows = self.along(**{name: vars(self)[name] for name in fields if name in vars(self)})
+        windows = self.along(**{name: own for name, own in self if name in Window.__slots__})
         return self.contraction(read, made, loops, windows=windows)
 
 

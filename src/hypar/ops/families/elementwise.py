@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from hypar.ops.base import SEVERAL, TWO, Facts, Op, Shape, Size, fits, need
+from hypar.ops.base import SEVERAL, TWO, Facts, Op, Shape, Size, need
 from hypar.ops.dims import CONTRACTED, KERNEL, Names, prefixed
 from hypar.ops.nest import Projection, Saved, Sum
-from hypar.ops.tape import Array, Var
-from hypar.ops.windows import Window
+from hypar.ops.run import Run, uniform
+from hypar.ops.tape import Var
+from hypar.ops.windows import Window, fits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from hypar.ops.run import Box, Run
+    from collections.abc import Callable
 
 
 def _above(x: Var) -> Var:
@@ -115,18 +114,6 @@ class Dropout(Op):
     def _value(self, run: Run, read: Var) -> Var:
         kept = uniform(run.nest.result.shape[1:], tuple(map(run.index, read.dims))) >= self.probability
         return read * Var(read.dims, kept / (1 - self.probability))
-
-
-def uniform(sample: Iterable[int], box: Box) -> Array:
-    """Return a random number from 0 to 1 for each element of a box of samples of some sizes, in every box the same.
-
-    Examples:
-        >>> whole = uniform([3], (np.arange(4), np.arange(3)))
-        >>> bool((uniform([3], (np.arange(1, 3), np.array([0, 2]))) == whole[1:3, ::2]).all())
-        True
-    """
-    shape = (1 + box[0].max(initial=-1), *sample)
-    return np.asarray(np.random.default_rng(2**32).random(shape)[np.ix_(*box)])
 
 
 class Join(Op):

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from hypar.ops.base import SEVERAL, VOLUME, Count, Facts, Op, Shape, Size, Sliding, describe, fits, need
+from hypar.ops.base import SEVERAL, VOLUME, Count, Facts, Op, Shape, Size, Sliding, need
 from hypar.ops.dims import KERNEL, LARGEST, Sized, prefixed
-from hypar.ops.nest import Projection, Saved, Sum, operand_name
+from hypar.ops.nest import Projection, Saved, Sum
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import Window
+from hypar.ops.windows import Window, describe, fits
 
 if TYPE_CHECKING:
     from hypar.ops.run import Run
@@ -54,7 +54,7 @@ class Stated(Op):
 class Input(Stated):
     """The shape of one sample that a network reads, whose data stand for an input."""
 
-    takes = (range(1), "inputs; allowed: none")
+    takes = (range(1), "none")
 
     def _facts(self) -> Facts:
         return {"made": self._stated(), "read": [self._stated()]}
@@ -67,7 +67,7 @@ class Opaque(Stated):
     """
 
     node = "join"
-    takes = (range(1, SEVERAL[0].stop), "inputs; allowed: 1 or more")
+    takes = (range(1, SEVERAL[0].stop), "1 or more")
     saved = Saved(input=True)
     kind: Annotated[str, Field(min_length=1, max_length=100)]
     trained: Annotated[int, Field(ge=0, le=LARGEST)] = 0
@@ -79,11 +79,10 @@ class Opaque(Stated):
         facts = {"made": by, "loops": whole, "read": read, "trained": trained}
         return {**facts, "elements": sum(math.prod(shape.values()) for shape in inputs)}
 
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, *operands: Var) -> Var:
         """Return as a stand-in the sum of all elements of each sample, over the root of their number."""
         terms = [run.place(dim) * 0.0 for dim in run.nest.result.dims[1:]]
-        for number, own in enumerate(run.nest.inputs):
-            read = run.read(operand_name(number))
+        for read, own in zip(operands, run.nest.inputs, strict=True):
             terms.append(read.sum(read.dims[1:]) * (1 / math.sqrt(math.prod(own.shape[1:]))))
         return sum(terms, Var((), 0.0))
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from hypar.ops.base import Facts, Op, Shape, Size, chosen, fits, need, shares
+from hypar.ops.base import Facts, Op, Shape, Size, need
 from hypar.ops.dims import Names, OneName
 from hypar.ops.nest import Saved, Sum
+from hypar.ops.run import Run, chosen, shares
 from hypar.ops.tape import Var, product
+from hypar.ops.windows import fits
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-    from hypar.ops.run import Run
 
 CHANNELS, EPSILON = ("channels",), 1e-5
 """The dim of trained numbers of an image; what is added to every variance, as PyTorch does by default."""
@@ -29,15 +29,15 @@ class Norm(Op):
 
     Attributes:
         centred: whether the mean is subtracted.
-        channelwise: whether statistics lie as the trained numbers do, which are then part of factor and offset, so that the
-            gradients of these, or what they would be, are the two sums.
+        back: the sums over the error, of the factor and of the offset: of statistics that lie as the trained numbers do, which
+            are then part of these, the gradients of ``weight`` and ``bias``, or what they would be.
         scale: whether there is a trained scale, which frameworks call weight.
         shift: whether there is a trained shift, which they call bias.
     """
 
     operations: ClassVar[int] = 5
     centred: ClassVar[bool] = True
-    channelwise: ClassVar[bool] = False
+    back: ClassVar[tuple[str, ...]] = ("product", "error")
     scale: bool = True
     shift: bool = True
 
@@ -46,6 +46,7 @@ class Norm(Op):
 
         Of some dims of the sums so many indices beside each other as ``together`` says are normalised together.
         """
+        need(shape, named)
         kept = tuple(dim for dim in ("batch", *shape) if dim not in over)
         own = tuple(dim for dim in shape if dim in named)
         given = {"weight": self.scale, "bias": self.shift}
@@ -58,14 +59,9 @@ class Norm(Op):
         saved = Saved(input=True, elements=(1 + self.centred) * positions // each)
         return {"trained": trained, "sums": forward | error | gradients, "saved": saved}
 
-    @property
-    def back(self) -> tuple[str, ...]:
-        """The sums over the error: of the factor, and of the offset if there is one."""
-        return ("weight", "bias") if self.channelwise else ("product", "error")[: 1 + self.centred]
-
     def value(self, run: Run) -> Var:
         """Return the normalised elements, scaled and shifted."""
-        read = run.read("input")
+        read, channelwise = run.read("input"), "weight" in self.back
         over = [dim for dim in read.dims if dim not in run.nest.sums["square"].dims]
         together = run.nest.sums["square"].together.values()
         share = 1 / math.prod([*(run.nest.sizes[dim] for dim in over), *together])
@@ -77,15 +73,15 @@ class Norm(Op):
             np.sqrt, lambda x: 0.5 / np.sqrt(x)
         )
         weight, bias = (
-            run.read(name, shared=not self.channelwise) if name in run.nest.trained else Var((), without)
+            run.read(name, shared=not channelwise) if name in run.nest.trained else Var((), without)
             for name, without in (("weight", 1.0), ("bias", 0.0))
         )
         through = [inverse / inverse.constant(), (mean.constant() - mean) * inverse]
-        if self.channelwise:
+        if channelwise:
             through = [through[0] * weight, through[1] * weight + bias]
         factor, *offset = (run.shared(name, own) for name, own in zip(self.back, through, strict=False))
         found = sum(offset, (read - mean.constant()) * (inverse.constant() * factor))
-        return found if self.channelwise else found * weight + bias
+        return found if channelwise else found * weight + bias
 
 
 class LayerNorm(Norm):
@@ -94,7 +90,6 @@ class LayerNorm(Norm):
     over: Names
 
     def _facts(self, shape: Shape) -> Facts:
-        need(shape, self.over)
         return self._sums(shape, self.over, self.over)
 
 
@@ -103,6 +98,7 @@ class RmsNorm(LayerNorm):
 
     operations = 4
     centred = False
+    back = ("product",)
     shift: ClassVar[bool] = False  # type: ignore[misc]
 
 
@@ -110,11 +106,10 @@ class BatchNorm(Norm):
     """Normalisation of every channel; ``scale`` and ``shift`` are one trained number each for every channel."""
 
     operations = 2
-    channelwise = True
+    back = ("weight", "bias")
 
     def _facts(self, shape: Shape) -> Facts:
         """Return the statistics of each channel, and that each phase first reads all samples for its sums, and then once more."""
-        need(shape, CHANNELS)
         found = self._sums(shape, {"batch", *shape} - {*CHANNELS}, CHANNELS)
         numbers, elements = 2 * shape["channels"], math.prod(shape.values())
         saved = Saved(input=True, statistics=numbers)

@@ -11,7 +11,7 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.machine import Machine
 from hypar.machine.numbers import machine_numbers, machine_summary
 from hypar.machine.profiles import Profile
-from hypar.ops.base import describe
+from hypar.ops.windows import describe
 from hypar.planning.counting import follows
 from hypar.reports.exports.base import Exported
 from hypar.reports.words import grouped
