@@ -45,7 +45,7 @@ class Places:
 
     Attributes:
         parts: for each level, outermost first, the number of the part in which each device lies, ``[devices]``;
-            every part lies in one part of the level above.
+            devices of unlike parts of the level above are in unlike parts, also where their numbers are the same.
     """
 
     parts: tuple[Numbers, ...]
@@ -187,9 +187,10 @@ def array_layout(array: tuple[int, ...], choices: tuple[Choice, ...]) -> Layout:
 def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
     """Return the devices of a plan and the layout of each of its layers; layers that are cut alike share one object."""
     levels = [*zip_longest(*_paths(plan.root), fillvalue=(None, 0))]
-    nodes, parts = [*map(_nodes, levels)], np.array([[part for _, part in level] for level in levels])
-    each = (np.unique(parts[: level + 1], axis=1, return_inverse=True)[1] for level in range(len(levels)))
-    places = Places(tuple(own.reshape(-1) for own in each))
+    nodes, places = (
+        [*map(_nodes, levels)],
+        Places(tuple(np.array([part for _, part in own]) for own in levels)),
+    )
     if not any(isinstance(node, Stages | Uneven) for level in nodes for node, _ in level):
         splits = [*splits_of(plan.root)]
         chosen = tuple(tuple(split.choice(name) for split in splits) for name in plan.layers)
