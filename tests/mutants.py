@@ -107,11 +107,12 @@ MUTANTS = [
     Mutant("accpar divides the operations by the speed", "costs/accpar.py", "flop / self.machine.flop_per_s * own", "flop / self.machine.flop_per_s"),
     Mutant("deepa receives at all devices at once", "costs/deepa.py", 'if self.mode == "serial":', 'if self.mode == "exact":'),
     # program and execution
-    Mutant("a cut holds where bounds are", "program/cuts.py", "share *= high - low", "share *= high"),
-    Mutant("partial sums of two holdings meet", "program/backward.py", 'if flow.convention == "moved" or not made.holding.meets(terms):', 'if flow.convention != "moved" or not made.holding.meets(terms):'),
-    Mutant("what is within is not copied", "program/flow.py", "if need.within(have):", "if have.within(need):"),
-    Mutant("a bias has a gradient", "program/backward.py", "trained = flow.nest(layer).trained if", 'trained = ["weight"] if'),
-    Mutant("idle devices hold no part", "program/cuts.py", "return np.where(self.working, number, -1)", "return number"),
+    Mutant("a cut holds where bounds are", "program/layout.py", "share *= (own[..., 1] - own[..., 0]).prod(axis=0)", "share *= own[..., 1].prod(axis=0)"),
+    Mutant("partial sums of two holdings meet", "program/lowering.py", 'if flow.convention == "moved" or not read.have.meets(read.need):', 'if flow.convention != "moved" or not read.have.meets(read.need):'),
+    Mutant("copies of one error are no terms", "program/lowering.py", "elif not overlapping(read.need, made.copies):", "elif False:"),
+    Mutant("what is within is not copied", "program/steps.py", "return self.need.within(self.have)", "return self.have.within(self.need)"),
+    Mutant("a bias has a gradient", "program/lowering.py", "trained = flow.nest(layer).trained if", 'trained = ["weight"] if'),
+    Mutant("idle devices hold no part", "program/layout.py", "return np.where(self.working, number, -1)", "return number"),
     # schedule
     Mutant("1f1b starts with a microbatch for each stage behind", "schedule/pipeline_orders.py", "first = min(stages - stage - 1, microbatches)", "first = min(stages - stage, microbatches)"),
     Mutant("gpipe takes errors in reverse", "schedule/pipeline_orders.py", "for item in reversed(items)]", "for item in items]"),
@@ -167,10 +168,10 @@ MUTANTS = [
     # what tests of parts held
     Mutant("devices count half of a causal attention", "ops/nest.py", "return self.fraction * sum(math.prod", "return sum(math.prod"),
     Mutant("a microbatch waits for the one before it", "schedule/tasks.py", "waits = [after, *zip(range(index, index + end - first - 1))]", "waits = [(), *zip(range(index, index + end - first - 1))]"),
-    Mutant("devices of a tree are told apart by all their coordinates", "program/of_plan.py", "np.unique(coordinates[: level + 1], axis=1", "np.unique(coordinates[level : level + 1], axis=1"),
+    Mutant("devices of a tree are told apart by all their coordinates", "program/layout.py", "tuple(group[own[group] == part] for part", "tuple(np.flatnonzero(own == part) for part"),
     Mutant("a dominated choice leaves as it was numbered", "solve/elimination/dominance.py", "kept = tuple(old[keep] for old, keep in zip(found.kept, left, strict=True))", "kept = tuple(left)"),
     Mutant("a separator of a root has two branches", "solve/elimination/separators.py", "if branches > 1 else found", "if branches > 2 else found"),
-    Mutant("a device keeps where its samples lie", "program/pieces.py", "ordered = _in_place(piece, held, shares) if held else piece", "ordered = piece"),
+    Mutant("a device keeps where its samples lie", "program/layout.py", "ordered = _in_place(piece, held, given) if held else piece", "ordered = piece"),
     Mutant("chunks have as many synchronisations as there are", "schedule/chunks/exchanges.py", "for number, ends in enumerate(_ends(sizes), 1)]", "for number, ends in enumerate(_ends(sizes), 0)]"),
     # planning, of stages, chunks and uneven splits
     Mutant("equal spans have equal layers", "planning/stages/spans.py", "[start] >= end - start", "[start] >= 1"),

@@ -45,7 +45,7 @@ class Places:
 
     Attributes:
         parts: for each level, outermost first, the number of the part in which each device lies, ``[devices]``;
-            every part lies in one part of the level above.
+            devices of unlike parts of the level above are in unlike parts, also where their numbers are the same.
     """
 
     parts: tuple[Numbers, ...]
@@ -216,9 +216,7 @@ def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
 
 def _places(levels: Sequence[Sequence[tuple[object, int]]]) -> Places:
     """Return the devices that lie in some parts at each level."""
-    parts = np.array([[part for _, part in level] for level in levels])
-    each = (np.unique(parts[: level + 1], axis=1, return_inverse=True)[1] for level in range(len(levels)))
-    return Places(tuple(own.reshape(-1) for own in each))
+    return Places(tuple(np.array([part for _, part in own]) for own in levels))
 
 
 def _paths(

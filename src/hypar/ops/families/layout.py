@@ -32,9 +32,9 @@ class Stated(Op):
     shape: Sized | None = None
 
     def _refusals(self) -> dict[str, bool]:
-        beside = bool({"channels", "depth", "height", "width"} & self.model_fields_set)
+        beside = {*VOLUME} & self.model_fields_set
         return {
-            "a shape takes no channels, depth, height or width beside it": bool(self.shape) and beside,
+            "a shape takes no channels, depth, height or width beside it": bool(self.shape and beside),
             "channels are missing; give them, or a shape": not self.shape and self.channels is None,
         }
 

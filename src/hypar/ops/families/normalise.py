@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
 from hypar.ops.base import Facts, Op, Shape, Size, need
 from hypar.ops.dims import Names, OneName
 from hypar.ops.nest import Saved, Sum
@@ -61,17 +59,17 @@ class Norm(Op):
 
     def value(self, run: Run) -> Var:
         """Return the normalised elements, scaled and shifted."""
-        read, channelwise = run.read("input"), "weight" in self.back
-        over = [dim for dim in read.dims if dim not in run.nest.sums["square"].dims]
-        together = run.nest.sums["square"].together.values()
-        share = 1 / math.prod([*(run.nest.sizes[dim] for dim in over), *together])
-        kept = [dim for dim in read.dims if dim not in over]
-        sums = {"square": product((read, read), kept), **({"sum": read.sum(over)} if self.centred else {})}
-        means = {name: run.total(name, own) * share for name, own in sums.items()}
+        read, own, channelwise = run.read("input"), run.nest.sums["square"], "weight" in self.back
+        over = [dim for dim in read.dims if dim not in own.dims]
+        share = 1 / math.prod([*(run.nest.sizes[dim] for dim in over), *own.together.values()])
+        sums = {
+            "square": product((read, read), own.dims),
+            **({"sum": read.sum(over)} if self.centred else {}),
+        }
+        means = {name: run.total(name, terms) * share for name, terms in sums.items()}
         mean = means.get("sum", Var((), 0.0))
-        inverse = Var((), 1.0) / (means["square"] - mean * mean + EPSILON).map(
-            np.sqrt, lambda x: 0.5 / np.sqrt(x)
-        )
+        variance = means["square"] - mean * mean + EPSILON
+        inverse = variance.map(lambda own: own**-0.5, lambda own: -0.5 * own**-1.5)
         weight, bias = (
             run.read(name, shared=not channelwise) if name in run.nest.trained else Var((), without)
             for name, without in (("weight", 1.0), ("bias", 0.0))
@@ -112,8 +110,8 @@ class BatchNorm(Norm):
         """Return the statistics of each channel, and that each phase first reads all samples for its sums, and then once more."""
         found = self._sums(shape, {"batch", *shape} - {*CHANNELS}, CHANNELS)
         numbers, elements = 2 * shape["channels"], math.prod(shape.values())
-        saved = Saved(input=True, statistics=numbers)
-        return {**found, "saved": saved, "more": (elements, 2 * elements)}
+        found["saved"] = Saved(input=True, statistics=numbers)
+        return {**found, "more": (elements, 2 * elements)}
 
 
 class GroupNorm(Norm):
