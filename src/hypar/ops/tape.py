@@ -103,11 +103,9 @@ class Var:
         if not over:
             return self
         axes = tuple(self.dims.index(dim) - len(self.dims) for dim in over)
-        return Var(
-            [dim for dim in self.dims if dim not in over],
-            lambda: self.value.sum(axes),
-            (self, lambda error: np.broadcast_to(np.expand_dims(error, axes), self.value.shape)),
-        )
+        kept = [dim for dim in self.dims if dim not in over]
+        back = (self, lambda error: np.broadcast_to(np.expand_dims(error, axes), self.value.shape))
+        return Var(kept, lambda: self.value.sum(axes), back)
 
     def max(self, over: Sequence[str]) -> Var:
         """Return the largest element over some dims, NaN above all numbers; the first of equal ones gets the error."""
