@@ -228,9 +228,7 @@ def _timed(machine: Machine, nest: Nest, degrees: Degrees, element_bytes: int) -
         for phase in PHASES
     }
     # Accesses are counted for an even share; those of the fullest device grow in proportion to its words.
-    fullest = {
-        tensor: nest.elements(tensor) * fullest_share(nest, degrees, tensor) for tensor in nest.names
-    }
+    fullest = {tensor: nest.elements(tensor) * fullest_share(nest, degrees, tensor) for tensor in nest.names}
     uneven = sum(fullest.values()) / sum(shape.words.values())
     seconds = {
         phase: _slower(
