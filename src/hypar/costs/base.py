@@ -15,7 +15,6 @@ from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import PAPER, require_convention
 from hypar.sharding.placement import dim_of
-from hypar.sharding.uneven.remainder import work
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -216,3 +215,12 @@ class Seconds(ABC):
         """Return the seconds of an element at the bandwidth of a device on the links of a level."""
         rates = time_rates(self.setting(level), level.index)
         return rates, rates
+
+
+def work(layer: PlanNode, choice: Choice, share: Any) -> Any:
+    """Return the floating-point operations of the three phases that a group with a share performs.
+
+    Source: AccPar (HPCA 2020), ``E_cp``: the share times the operations of the whole layer.
+    """
+    flop = sum(layer.nest.flop.values())
+    return flop * share if dim_of(choice) else flop * (share * 0 + 1)

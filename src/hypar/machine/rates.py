@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.sharding.levels import divided_einsum
 from hypar.sharding.rates import COLLECTIVES, Rate, Rates
-from hypar.sharding.uneven.remainder import divided_einsum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

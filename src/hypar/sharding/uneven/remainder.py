@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from hypar.network.nodes import Content, Tensor
+from hypar.sharding.levels import divided_einsum, divided_size
 from hypar.sharding.placement import dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.nodes import PlanGraph, PlanNode
+    from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.sharding.placement import Choice
 
@@ -133,34 +132,3 @@ def whole_shares(size: int, shares: Sequence[float]) -> tuple[float, ...]:
     for group in rest[: size - sum(counts)]:
         counts[group] += 1
     return tuple(count / size for count in counts)
-
-
-def divided_size(real: float, *, integral: bool) -> Any:
-    """Return a size; a whole number if shares are of whole elements."""
-    whole = round(real)
-    return whole if integral and math.isclose(real, whole, rel_tol=1e-9) else real
-
-
-@lru_cache(maxsize=4096)
-def divided_einsum(nest: Nest, dim: str, share: float, *, integral: bool) -> Nest:
-    """Return a layer reduced to a share of one dim."""
-    read = dict(nest.input_sizes)
-    if dim in read:
-        read[dim] = divided_size(read[dim] * share, integral=integral)
-    return replace(
-        nest,
-        sizes={**nest.sizes, dim: divided_size(nest.sizes[dim] * share, integral=integral)},
-        input_elements=divided_size(
-            nest.input_elements * (share if dim in nest.names["input"] else 1), integral=integral
-        ),
-        input_sizes=read,
-    )
-
-
-def work(layer: PlanNode, choice: Choice, share: Any) -> Any:
-    """Return the floating-point operations of the three phases that a group with a share performs.
-
-    Source: AccPar (HPCA 2020), ``E_cp``: the share times the operations of the whole layer.
-    """
-    flop = sum(layer.nest.flop.values())
-    return flop * share if dim_of(choice) else flop * (share * 0 + 1)
