@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import load_model
+from hypar.costs.base import work
 from hypar.ops.nest import PHASES
 from hypar.sharding.amounts.counted import received_inside
 from hypar.sharding.amounts.fractions import Offered
 from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
 from hypar.sharding.uneven.entered import whole
-from hypar.sharding.uneven.remainder import graph_of_group, whole_shares, work
+from hypar.sharding.uneven.remainder import graph_of_group, whole_shares
 from tests.effort import examples
 from tests.heterogeneous import written
 from tests.windows import read_by
