@@ -79,7 +79,7 @@ MUTANTS = [
     Mutant("the error of an op is written", "network/nodes.py", "backward += made + read + read * saved.input", "backward += made + read * saved.input"),
     Mutant("momentum keeps one number a weight", "network/training.py", '"momentum": 1', '"momentum": 0'),
     Mutant("adam keeps two numbers a weight", "network/training.py", '"adam": 2', '"adam": 1'),
-    Mutant("the gradient of a weight reads the error", "ops/nest.py", '"gradient": Phase(("input", "output"), "weight")', '"gradient": Phase(("input", "weight"), "weight")'),
+    Mutant("the gradient of a weight is a result", "ops/nest.py", '"gradient": "weight"', '"gradient": "output"'),
     # sharding
     Mutant("a tensor without the dim is replicated", "sharding/placement.py", "return Shard(nest.names[tensor][dim])", "return Shard(dim)"),
     Mutant("idle devices read nothing", "sharding/levels.py", "self.groups * sizes.of(WORKING) * sizes.of(tensor)", "self.groups * sizes.of(tensor)"),

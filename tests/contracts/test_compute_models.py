@@ -116,7 +116,7 @@ def test_memory_is_accessed_once_for_each_operand_and_the_result(
 ) -> None:
     """Each phase has two of the three tensors as operands and the third as its result."""
     words = model(name).work(shape, phase, units).accesses["memory"]
-    assert words == memory_words(shape, phase)
+    assert words == memory_words(shape)
     assert words == pytest.approx(math.fsum(shape.words.values()))
 
 

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 from hypar.execution.loss import loss
-from hypar.ops.run import Box, mask
-from tests.ops.layers import bench
+from tests.ops.layers import bench, mask
+
+if TYPE_CHECKING:
+    from hypar.ops.run import Box
 
 WHOLE: Box = (np.arange(3), np.arange(5))
 

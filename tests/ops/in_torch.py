@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hypar.ops.families.contract import token_of
-from hypar.ops.windows import Routing
+from hypar.ops.windows import round_of
 from tests.ops.layers import CASES, NAMED
 
 if TYPE_CHECKING:
@@ -198,13 +198,13 @@ class Ops:
 
     def _chosen(self, layer: Any, samples: int, experts: int, positions: int = 0) -> Any:
         """Return whether a position is in a slot of an expert, ``[samples, positions, experts, slots]``."""
-        routing = Routing(experts, layer.op.count)
+        size = round_of(experts, layer.op.count)
         every = np.arange(positions or layer.shape["sequence"])
-        slots = every // routing.round
+        slots = every // size
         inside = slots[:, None] == np.arange(slots.max() + 1)
         first = np.arange(samples)[:, None, None] + slots[:, None]
         place = (np.arange(experts) - first) % experts
-        chosen = place // routing.taken == (every % routing.round)[:, None]
+        chosen = place // layer.op.count == (every % size)[:, None]
         return self.torch.tensor(chosen[..., None] & inside[None, :, None])
 
     def position(self, layer: Any, reads: list[Any], held: dict[str, Any]) -> Any:

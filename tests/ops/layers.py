@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hypar.execution.compute import finished
 from hypar.execution.reference import first_values
 from hypar.network.layer import Layer
 from hypar.ops.nest import operand_name
-from hypar.ops.run import Run, finished
+from hypar.ops.run import Run, put
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
@@ -390,3 +391,8 @@ def backward(bench: Bench, piece: Piece) -> Gradients:
     sums = kernel.sums(inputs, piece)
     back_sums = kernel.back_sums(inputs, bench.parameters, error, piece, sums)
     return kernel.backward(inputs, bench.parameters, error, piece, sums, back_sums)
+
+
+def mask(shape: tuple[int, ...], box: Box) -> Mask:
+    """Return which elements of an array lie in a box."""
+    return put(shape, np.zeros(1), box) == 0

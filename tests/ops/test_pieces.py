@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.ops.run import mask
 from hypar.ops.tape import Unlike
 from tests.effort import examples
-from tests.ops.layers import CASES, NAMED, Bench, Gradients, backward, bench, forward
+from tests.ops.layers import CASES, NAMED, Bench, Gradients, backward, bench, forward, mask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping

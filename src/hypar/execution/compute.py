@@ -8,15 +8,16 @@ import numpy as np
 
 from hypar.execution.exchange import mask
 from hypar.execution.loss import loss
-from hypar.ops.run import Run, finished
-from hypar.ops.tape import Unlike, selection
+from hypar.ops.run import Run
+from hypar.ops.tape import Unlike, aligned, selection
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from hypar.execution.devices import Devices
     from hypar.network.layer import Layer
-    from hypar.ops.run import Piece
+    from hypar.ops.nest import Nest
+    from hypar.ops.run import Arrays, Piece
     from hypar.ops.tape import Array
     from hypar.program.steps import Compute
 
@@ -112,3 +113,11 @@ def _added(devices: Devices, step: Compute, layer: Layer) -> Array:  # noqa: ARG
 
 _WHOLE = {"finish": _finish, "loss": _loss, "error": _added, "tied": _added}
 """What is computed of the arrays of all devices at once."""
+
+
+def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
+    """Return the added terms of an output with the bias, on whichever elements a device has."""
+    bias = nest.operands.get("bias")
+    if not (bias and nest.weight):
+        return value
+    return value + aligned((*bias.axes,), parameters["bias"], (*nest.result.axes,))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.errors import ModelError
+from hypar.execution.compute import finished
 from hypar.execution.loss import loss, outputs
 from hypar.ops.nest import operand_name
-from hypar.ops.run import Run, finished
+from hypar.ops.run import Run
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph

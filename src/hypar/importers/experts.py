@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hypar.importers.atoms import BATCH
 from hypar.importers.layers import OPAQUE, TensorAxes, Unsaid, refuse
-from hypar.ops.windows import Routing
+from hypar.ops.windows import round_of
 
 if TYPE_CHECKING:
     from hypar.importers.atoms import Axis
@@ -163,7 +163,7 @@ def _sent(view: OpContext, held: TensorAxes) -> TensorAxes:
             return TensorAxes(number, held.axes)
     positions = tuple(atom for atom in atoms.leaves(held.axes[0]) if atom not in {BATCH, choices})
     experts, count = view.rows[gates].roles["over"], atoms.size((choices,))
-    slots = atoms.new(Routing(atoms.size(experts), count).num_slots(atoms.size(positions)))
+    slots = atoms.new(-(-atoms.size(positions) // round_of(atoms.size(experts), count)))
     roles = {"over": positions, "slots": (slots,), "to": experts}
     said = {"fields": {"count": count}, "notes": {"choices": choices}}
     return view.put("dispatch", held, axes=held.axes, roles=roles, weights=frozenset(), **said)

@@ -300,7 +300,7 @@ _TENSORS = ("input", "weight", "output")
 def _copying(nest: Nest, shape: LocalShape, phase: str) -> Work:
     """Return the work of a phase that only moves words, as that of an embedding; none of a join, whose words are its op's."""
     copies = nest.multiplies and (np.any(shape.words["weight"]) or phase != "gradient")
-    words = memory_words(shape, phase) if copies else 0.0
+    words = memory_words(shape) if copies else 0.0
     accesses = {"registers": 0.0, "array": 0.0, "buffer": words, "memory": words}
     return Work(seconds=0.0, accesses=accesses, mapping={})
 

@@ -138,19 +138,8 @@ class Traffic(NamedTuple):
     contracted: frozenset[str] = frozenset()
 
 
-class Phase(NamedTuple):
-    """One contraction of a layer's training, of operands to a result."""
-
-    operands: tuple[str, ...]
-    result: str
-
-
-PHASES = {
-    "forward": Phase(("input", "weight"), "output"),
-    "backward": Phase(("output", "weight"), "input"),
-    "gradient": Phase(("input", "output"), "weight"),
-}
-"""The three contractions of a layer with a weight."""
+PHASES = {"forward": "output", "backward": "input", "gradient": "weight"}
+"""The three contractions of a layer with a weight, each with the one of its tensors that results from the two others."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -315,7 +304,7 @@ class Nest:
         if not macs or self.products:
             return dict.fromkeys(PHASES, 2 * macs)
         found = {}
-        for phase, (_, result) in PHASES.items():
+        for phase, result in PHASES.items():
             terms = math.prod(size for dim, size in steps.items() if dim not in self.names[result])
             found[phase] = self.elements(result) * (terms + max(0, terms - 1))
         if steps != self.sizes:

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.ops.nest import Operand
-from hypar.ops.tape import Array, Errors, Indices, Unlike, Var, aligned
-from hypar.ops.windows import Routing
+from hypar.ops.tape import Array, Errors, Indices, Unlike, Var
+from hypar.ops.windows import round_of
 
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest, Projection
@@ -111,7 +111,7 @@ class Run:
     def reads(self) -> tuple[Mask, ...]:
         """Return which elements of each input the piece reads."""
         operands = (self.nest.result,) if self.nest.view else self.nest.inputs
-        found = (mask(own.shape, self.boxes(own)[0]) for own in operands)
+        found = (put(own.shape, np.zeros(1), self.boxes(own)[0]) == 0 for own in operands)
         return tuple(own.reshape(read.shape) for own, read in zip(found, self.nest.inputs, strict=True))
 
     # What an expression reads
@@ -212,14 +212,6 @@ class Run:
         return take(sums, *self.boxes(whole))
 
 
-def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
-    """Return the added terms of an output with the bias, on whichever elements a device has."""
-    bias = nest.operands.get("bias")
-    if not (bias and nest.weight):
-        return value
-    return value + aligned((*bias.axes,), parameters["bias"], (*nest.result.axes,))
-
-
 def shares(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
     """Return exponentials over their sums over some dims, which all devices with some of these share."""
     total = run.total("exponential", exponentials.sum(over))
@@ -228,10 +220,10 @@ def shares(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
 
 def chosen(run: Run, positions: Var, experts: str, taken: int) -> Var:
     """Return 1 where a position of a sample goes to an expert by the even routing, and 0 elsewhere."""
-    routing = Routing(run.nest.sizes[experts], taken)
-    turn, place = (Var(positions.dims, own) for own in np.divmod(positions.value, routing.round))
+    count = run.nest.sizes[experts]
+    turn, place = (Var(positions.dims, own) for own in np.divmod(positions.value, round_of(count, taken)))
     behind = run.place(experts) - run.place("batch") - turn
-    unlike = Var(behind.dims, behind.value % routing.experts // taken) - place
+    unlike = Var(behind.dims, behind.value % count // taken) - place
     return Var(unlike.dims, unlike.value == 0)
 
 
@@ -251,13 +243,6 @@ def put(shape: tuple[int, ...], values: Array, *boxes: Box) -> Array:
     for array, own, box in zip(found, values if len(boxes) > 1 else [values], boxes, strict=True):
         array[_index(box)] = own
     return found if len(boxes) > 1 else np.asarray(found[0])
-
-
-def mask(shape: tuple[int, ...], box: Box) -> Mask:
-    """Return which elements of an array lie in a box."""
-    inside = np.zeros(shape, dtype=np.bool_)
-    inside[_index(box)] = True
-    return inside
 
 
 def _index(box: Box) -> Any:

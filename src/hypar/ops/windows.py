@@ -6,7 +6,7 @@ Shapes, halos and transfers ask a window and know no op.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -158,36 +158,15 @@ class Window:
         return np.where((found >= 0) & (found < size), found, -1)
 
 
-class Routing(NamedTuple):
-    """An even routing of positions to experts, by place alone, in the place of the largest scores.
+def round_of(experts: int, taken: int) -> int:
+    """Return the positions of a round of an even routing, by place alone, in the place of the largest scores.
 
-    A *round* is a run of positions that fill one slot of each expert, so that a division of the positions is one of the slots.
-    In every round each position goes to the next ``taken`` experts, from another first one for each sample and round.
+    The positions of a round fill one slot of each expert, so that a division of positions is one of slots: each goes to the next
+    ``taken`` experts, from another first one for each sample and round. Raises ``ShapeError`` if these are more than there are.
+
+    Examples:
+        >>> round_of(8, 2)
+        4
     """
-
-    experts: int
-    taken: int
-
-    @property
-    def round(self) -> int:
-        """The positions of a round, for each expert of which there is room for one.
-
-        Raises:
-            ShapeError: positions go to more experts than there are.
-
-        Examples:
-            >>> Routing(8, 2).round
-            4
-        """
-        found = f"count {self.taken} for {self.experts} experts"
-        fits(self.taken <= self.experts, found, f"at most {self.experts}")
-        return self.experts // self.taken
-
-    def num_slots(self, positions: int) -> int:
-        """Return the slots of each expert: one for each round, so that no position is dropped.
-
-        Examples:
-            >>> Routing(8, 2).num_slots(4096)
-            1024
-        """
-        return -(-positions // self.round)
+    fits(taken <= experts, f"count {taken} for {experts} experts", f"at most {experts}")
+    return experts // taken

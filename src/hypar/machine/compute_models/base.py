@@ -122,7 +122,6 @@ class ComputeModel(Description):
         """
 
 
-def memory_words(shape: LocalShape, phase: str) -> float:
-    """Return the words of a phase's two operands and its result, each counted once."""
-    of = PHASES[phase]
-    return sum(shape.words[tensor] for tensor in (*of.operands, of.result))
+def memory_words(shape: LocalShape) -> float:
+    """Return the words of the two operands and the result of any phase, each counted once."""
+    return sum(shape.words[tensor] for tensor in PHASES.values())

@@ -176,8 +176,10 @@ class BlockedRowStationary(ComputeModel):
         words = even * math.fsum(part.units * part.blocking.buffer for part in found)
         # Elements of the result that no tap meets are zeros, and written all the same.
         met = math.inf if phase == "gradient" else even * sum(part.results for part in found)
-        left = max(0.0, own.words[PHASES[phase].result] - met) * found[0].loops.packed[1]
-        skipped = own.zeros.get(PHASES[phase].operands[0], 0.0) if self.saves_zeros else 0.0
+        left = max(0.0, own.words[PHASES[phase]] - met) * found[0].loops.packed[1]
+        skipped = (
+            own.zeros.get("output" if phase == "backward" else "input", 0.0) if self.saves_zeros else 0.0
+        )
         rate = None if self.buffer_words_per_cycle is None else units * self.buffer_words_per_cycle.value
         return Work(
             seconds=cycles / self.frequency.value,
@@ -256,7 +258,7 @@ def _nests(
         phase: the phase.
         packed: words in memory for an element of F_in and for one of F_out; their errors have as many.
     """
-    whole = _forward(shape)._replace(gradient=PHASES[phase].result == "weight", packed=packed)
+    whole = _forward(shape)._replace(gradient=PHASES[phase] == "weight", packed=packed)
     if phase != "backward":
         return ((whole,),)
     back = whole._replace(channels=whole.filters, filters=whole.channels, packed=packed[::-1])

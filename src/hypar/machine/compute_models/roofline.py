@@ -27,11 +27,11 @@ class Roofline(ComputeModel):
         """Return the peak."""
         return units * self.peak.value
 
-    def work(self, shape: LocalShape, phase: str, units: int) -> Work:
+    def work(self, shape: LocalShape, phase: str, units: int) -> Work:  # noqa: ARG002 (each moves as many words)
         """Return the work of a phase, with two operations per multiply-accumulate."""
         flop = 2.0 * shape.padded_macs
         efficiency = flop / (flop + self.half_efficiency_flop.value)
-        words = memory_words(shape, phase)
+        words = memory_words(shape)
         return Work(
             seconds=flop / (units * self.peak.value * efficiency),
             accesses={"registers": 0.0, "array": 0.0, "buffer": words, "memory": words},

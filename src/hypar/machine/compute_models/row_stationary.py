@@ -77,7 +77,7 @@ class RowStationary(ComputeModel):
         """Return the words accessed in each memory, scaled to an even share of the work."""
         kernel, height = shape.size("kernel_height"), shape.size("height")
         taps, width = shape.size("kernel_width"), shape.size("width")
-        result = PHASES[phase].result
+        result = PHASES[phase]
         hops = {
             "output": (kernel - 1) * height * width,
             "input": (min(kernel, height) - 1) * height * width,
@@ -102,7 +102,7 @@ class RowStationary(ComputeModel):
             "registers": 4 * shape.macs,
             "array": even * planes * hops[result],
             "buffer": even * planes * buffer,
-            "memory": memory_words(shape, phase),
+            "memory": memory_words(shape),
         }
 
 

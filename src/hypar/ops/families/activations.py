@@ -15,7 +15,7 @@ from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSi
 from hypar.ops.nest import Projection, Saved, Sum
 from hypar.ops.run import Run, chosen, shares
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import Routing, Window, describe, fits
+from hypar.ops.windows import Window, describe, fits, round_of
 
 INDEX_BYTES = 4
 """Bytes of the number of an expert."""
@@ -166,12 +166,12 @@ class Dispatch(Op):
 
     def _facts(self, shape: Shape) -> Facts:
         need(shape, [self.over])
-        routing = Routing(self.to[0][1], self.count)
-        slots = {**dict(self.to), self.slots: routing.num_slots(shape[self.over])}
+        size = round_of(self.to[0][1], self.count)
+        slots = {**dict(self.to), self.slots: -(-shape[self.over] // size)}
         rest = {dim: size for dim, size in shape.items() if dim != self.over}
         once = len(slots) == 2 and not {*slots} & {*rest}
         fits(once, f"{', '.join(slots)} and an input of {describe(shape)}", "each dim once")
-        window = Window(kernel=routing.round, stride=routing.round)
+        window = Window(kernel=size, stride=size)
         reads = Projection(shape[self.over], (self.slots, f"{KERNEL}{self.over}"), window)
         return {
             "made": {**slots, **rest},
@@ -212,12 +212,12 @@ class Combine(Op):
         alike = len(gates) == 2 and gates[self.over] == experts
         fits(alike, found, f"gates of the positions and {experts} {self.over}")
         ((positions, number),) = [own for own in gates.items() if own[0] != self.over]
-        routing, own = Routing(experts, self.count), made[self.slots]
-        slots = routing.num_slots(number)
+        size, own = round_of(experts, self.count), made[self.slots]
+        slots = -(-number // size)
         found = f"{own} {self.slots} for {number} positions of {self.count} experts each"
         fits(own == slots, found, f"{slots}")
         fits(positions not in rest, f"{positions} in both inputs", "in the gates alone")
-        window = Window(kernel=1, stride=1, outputs=routing.round)
+        window = Window(kernel=1, stride=1, outputs=size)
         reads = Projection(slots, (positions, f"{KERNEL}{self.slots}"), window)
         return {
             "made": {positions: number, **rest},
