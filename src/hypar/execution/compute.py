@@ -8,16 +8,16 @@ import numpy as np
 
 from hypar.execution.exchange import mask
 from hypar.execution.loss import loss
+from hypar.execution.reference import finished
 from hypar.ops.run import Run
-from hypar.ops.tape import Unlike, aligned, selection
+from hypar.ops.tape import Unlike, selection
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from hypar.execution.devices import Devices
     from hypar.network.layer import Layer
-    from hypar.ops.nest import Nest
-    from hypar.ops.run import Arrays, Piece
+    from hypar.ops.run import Piece
     from hypar.ops.tape import Array
     from hypar.program.steps import Compute
 
@@ -113,11 +113,3 @@ def _added(devices: Devices, step: Compute, layer: Layer) -> Array:  # noqa: ARG
 
 _WHOLE = {"finish": _finish, "loss": _loss, "error": _added, "tied": _added}
 """What is computed of the arrays of all devices at once."""
-
-
-def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
-    """Return the added terms of an output with the bias, on whichever elements a device has."""
-    bias = nest.operands.get("bias")
-    if not (bias and nest.weight):
-        return value
-    return value + aligned((*bias.axes,), parameters["bias"], (*nest.result.axes,))

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.errors import ModelError
-from hypar.execution.compute import finished
 from hypar.execution.loss import loss, outputs
 from hypar.ops.nest import operand_name
 from hypar.ops.run import Run
+from hypar.ops.tape import aligned
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
     from hypar.ops.base import Op
     from hypar.ops.nest import Nest
+    from hypar.ops.run import Arrays
     from hypar.ops.tape import Array
 
 LEARNING_RATE = 0.1
@@ -171,3 +172,11 @@ class _Run:
         for number, (name, read) in enumerate(zip(layer.inputs, run.reads(), strict=False)):
             back = found[operand_name(number)]
             self.errors[name] = self.errors[name] + np.where(read, back, 0.0)
+
+
+def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
+    """Return the added terms of an output with the bias, on whichever elements a device has."""
+    bias = nest.operands.get("bias")
+    if not (bias and nest.weight):
+        return value
+    return value + aligned((*bias.axes,), parameters["bias"], (*nest.result.axes,))

@@ -13,22 +13,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.costs.graphs.meetings import (
-    BATCH,
-    IDLE,
-    Dims,
-    UncountableError,
-    form_of,
-    meeting,
-    options_of,
-    powers_of,
-)
+from hypar.costs.graphs.exponents import IDLE, choice_of, form_of, meeting, offered, require_batch
 from hypar.costs.graphs.tiered import tiered
 from hypar.costs.graphs.worked import Layer, Worked
 from hypar.sharding.amounts.above import outermost
-from hypar.sharding.amounts.inside import computing, elements_of
-from hypar.sharding.dims import SPATIAL
-from hypar.sharding.placement import ALONE, WHOLE, simple
+from hypar.sharding.amounts.inside import elements_of
+from hypar.sharding.placement import WHOLE, partial_results
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, merged
 from hypar.solve.counts.idle import Idle
 
@@ -36,14 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.costs.base import Cost
-    from hypar.costs.graphs.meetings import Meeting
+    from hypar.costs.graphs.exponents import Dims, Meeting, Offered
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import Above
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.placement import Options
     from hypar.solve.counts.tiers import Own
     from hypar.solve.edge import Indices
 
@@ -69,7 +59,7 @@ class Counted(NamedTuple):
         for dims, order in zip(self.dims, orders.tolist(), strict=True):
             at = [WHOLE] * len(self.levels)
             for level, ways, option in zip(self.levels, self.ways, order, strict=True):
-                at[level] = options_of(dims[option : option + 1], ways)[0]
+                at[level] = choice_of(dims[option], ways)
             found.append(tuple(at))
         return tuple(found)
 
@@ -85,33 +75,31 @@ def counted(
     Raises:
         UncountableError: it is none.
     """
-    known: dict[object, _Offered] = {}
-    offered = []
+    known: dict[object, Offered] = {}
+    offers = []
     for own in options:
         # Layers share the options of a level.
         key = tuple(map(id, own))
         if key not in known:
-            known[key] = _offered(own, levels)
-        offered.append(known[key])
-    dims = tuple(tuple(dict.fromkeys(dim for at in own.dims for dim in at)) for own in offered)
-    kinds = [(level.ways, tuple(own.dims[level.index] for own in offered)) for level in levels]
+            known[key] = offered(own, levels)
+        offers.append(known[key])
+    dims = tuple(own.dims for own in offers)
+    kinds = [(level.ways, tuple(own.levels[level.index] for own in offers)) for level in levels]
     tiers = tiered(cost, levels, kinds)
     groups = tiers.groups
     above = outermost(graph, cost.convention)
-    replaced = [own.replaced for own in offered]
-    amounts = _Amounts(
-        dims, replaced, sorted({level.ways for level in levels}), tiers.prices, late=bool(tiers.latencies)
-    )
+    amounts = _Amounts(offers, tiers.prices, late=bool(tiers.latencies))
     terms = amounts.inside(graph, above.flows.sums)
     ways, depths = tuple(levels[group[0]].ways for group in groups), tuple(map(len, groups))
     in_groups = tuple(
-        tuple(tuple(own.index(dim) for dim in at.dims[group[0]]) for group in groups)
-        for own, at in zip(dims, offered, strict=True)
+        tuple(tuple(own.dims.index(dim) for dim in own.levels[group[0]]) for group in groups)
+        for own in offers
     )
     further: tuple[Own, ...] = ()
     if cost.counts_work or tiers.latencies:
         worked = Worked(cost, levels[-1], ways, depths, tiers)
         inside = [merged(own, len(of)) for own, of in zip(terms, dims, strict=True)]
+        replaced = [own.replaced for own in offers]
         layers = zip(graph.layers, dims, replaced, in_groups, above.flows.sums, inside, strict=True)
         further = tuple(worked.of(Layer(*own)) for own in layers)
     problem = CountGraph(
@@ -133,61 +121,20 @@ def counted(
     return Counted(problem, dims, order, tuple(levels[level].ways for level in order))
 
 
-class _Offered(NamedTuple):
-    """The dims that a layer may divide at each level, and those whose place its batch takes."""
-
-    dims: tuple[Dims, ...]
-    replaced: Dims
-
-
-def _offered(options: tuple[Options, ...], levels: Sequence[Level]) -> _Offered:
-    """Return the dims that a layer may divide at each level."""
-    every, replaced = [], dict[str | None, None]()
-    for own, level in zip(options, levels, strict=True):
-        dims = [_dim_of(choice, level.ways) for choice in own]
-        spatial = [dim for dim in dims if dim in SPATIAL]
-        if spatial and BATCH not in dims:
-            raise UncountableError
-        replaced |= dict.fromkeys(spatial)
-        every.append(tuple(dim for dim in dims if dim not in SPATIAL))
-    return _Offered(tuple(every), tuple(replaced))
-
-
-def _dim_of(choice: Choice, ways: int) -> str | None:
-    """Return the dim that a choice divides over all devices; None for none.
-
-    Raises:
-        UncountableError: it divides several, or leaves devices idle.
-    """
-    if choice in {WHOLE, ALONE}:
-        return IDLE if choice == ALONE else None
-    if not simple(choice, ways) or len(choice.divided) != 1:
-        raise UncountableError
-    return choice.divided[0]
-
-
 class _Amounts:
     """The terms and forms of layers and tensors; equal ones are computed once."""
 
-    def __init__(
-        self,
-        dims: tuple[Dims, ...],
-        replaced: list[Dims],
-        ways: list[int],
-        prices: tuple[float, float],
-        *,
-        late: bool,
-    ) -> None:
-        self.dims, self.replaced, self.ways, self.prices, self.late = dims, replaced, ways, prices, late
+    def __init__(self, offers: Sequence[Offered], prices: tuple[float, float], *, late: bool) -> None:
+        self.offers, self.prices, self.late = offers, prices, late
 
     def inside(self, graph: PlanGraph, sums: Sequence[Sums]) -> list[list[Term]]:
         """Return the terms of each layer: of adding up partial sums, twice what all but one device have."""
         found: dict[object, list[Term]] = {}
         keys = [
-            (layer.nest, own, dims) for layer, own, dims in zip(graph.layers, sums, self.dims, strict=True)
+            (layer.nest, own, of.dims) for layer, own, of in zip(graph.layers, sums, self.offers, strict=True)
         ]
-        for nest, own, dims in dict.fromkeys(keys):
-            found[nest, own, dims] = self._inside(nest, own, dims)
+        for key in dict.fromkeys(keys):
+            found[key] = self._inside(*key)
         return [[*found[key]] for key in keys]
 
     def apart(self, graph: PlanGraph, above: Above) -> list[list[Term]]:
@@ -201,27 +148,17 @@ class _Amounts:
             owner = next((tie.producer for tie in graph.ties if tie.consumer == node), node)
             sums = above.flows.sums[node]._replace(weight=True)
             share = 1.0 / (1 + owners.count(owner))
-            found[node] = self._inside(graph.layers[node].nest, sums, self.dims[node], share)
+            found[node] = self._inside(graph.layers[node].nest, sums, self.offers[node].dims, share)
         return found
 
     def _inside(self, nest: Nest, sums: Sums, dims: Dims, share: float = 1.0) -> list[Term]:
         if not nest.multiplies:
             return []
         found = []
-        amounts = elements_of(nest, sums)[:, 0] * self.prices[0]
-        amounts[[*nest.names].index("weight")] *= share
-        for row, elements in enumerate(amounts.tolist()):
-            powers = {
-                tuple(
-                    powers_of(
-                        1.0 + computing(nest.unsized, options_of(dims, ways), ways)[row, :, 1] / 2.0, ways
-                    ).tolist()
-                )
-                for ways in self.ways
-            }
-            if len(powers) > 1:
-                raise UncountableError
-            found += [Term(2 * elements, powers.pop()), Term(-2 * elements, (0,) * len(dims))]
+        for tensor, elements in zip(nest.names, elements_of(nest, sums)[:, 0].tolist(), strict=True):
+            weight = 2 * elements * self.prices[0] * (share if tensor == "weight" else 1.0)
+            powers = tuple(int(tensor in partial_results(nest, dim)) for dim in dims)
+            found += [Term(weight, powers), Term(-weight, (0,) * len(dims))]
         return found
 
     def links(self, above: Above) -> list[Link]:
@@ -230,18 +167,18 @@ class _Amounts:
         forms: dict[object, Form] = {}
         found = []
         for at, tensor in enumerate(above.tensors):
-            ends = (tensor.producer, tensor.consumer)
-            dims = (self.dims[ends[0]], self.dims[ends[1]])
-            replaced = (self.replaced[ends[0]], self.replaced[ends[1]])
-            key = (above.between[at], dims, replaced)
+            ends = (self.offers[tensor.producer], self.offers[tensor.consumer])
+            dims = (ends[0].dims, ends[1].dims)
+            key = (above.between[at], *ends)
             if key not in meetings:
-                meetings[key] = meeting(above.between[at], dims, replaced, self.ways)
+                require_batch(above.between[at], ends)
+                meetings[key] = meeting(above.between[at], dims)
             parts = above.parts[at]
             own = (key, id(parts))
             if own not in forms:
                 form = form_of(parts, self.prices, meetings[key], late=self.late)
                 forms[own] = form._replace(idle=_idle(form, parts, dims))
-            found.append(Link(*ends, forms[own]))
+            found.append(Link(tensor.producer, tensor.consumer, forms[own]))
         return found
 
 

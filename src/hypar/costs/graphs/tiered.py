@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.costs.graphs.meetings import UncountableError
+from hypar.costs.graphs.exponents import UncountableError
 from hypar.sharding.amounts.priced import prices_of
 from hypar.solve.counts.tiers import Tier
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.costs.graphs.meetings import BATCH, IDLE, UncountableError, options_of
+from hypar.costs.graphs.exponents import BATCH, IDLE, UncountableError, choice_of
 from hypar.sharding.amounts.inside import computing, elements_of
 from hypar.sharding.levels import WHOLE_LAYER, Level
 from hypar.sharding.placement import WHOLE, grid
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.costs.base import Cost
-    from hypar.costs.graphs.meetings import Dims
+    from hypar.costs.graphs.exponents import Dims
     from hypar.costs.graphs.tiered import Tiered
     from hypar.network.nodes import PlanNode
     from hypar.ops.nest import Nest
@@ -184,6 +184,6 @@ def _sums(layer: Layer, ways: int) -> Costs:
     nest: Nest = layer.layer.nest
     if not nest.weight:
         return np.zeros(len(layer.dims))
-    received = computing(nest.unsized, options_of(layer.dims, ways), ways)[:, :, 1]
+    received = computing(nest.unsized, tuple(choice_of(dim, ways) for dim in layer.dims), ways)[:, :, 1]
     moves = (received > 0) & (elements_of(nest, layer.sums) > 0)
     return np.asarray(moves.sum(axis=0), dtype=np.float64)

@@ -95,7 +95,7 @@ class Question:
         if not self.by_products:
             return None
         from hypar.costs.graphs.counted import counted  # noqa: PLC0415 (only for products over levels)
-        from hypar.costs.graphs.meetings import UncountableError  # noqa: PLC0415 (only for products over levels)
+        from hypar.costs.graphs.exponents import UncountableError  # noqa: PLC0415 (only for products over levels)
 
         try:
             return counted(self.cost, self.graph, self.levels, self.options)
