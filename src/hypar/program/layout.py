@@ -163,12 +163,7 @@ _Given = tuple[Choice, int | tuple[float, ...]]
 
 @dataclass(frozen=True, eq=False)
 class _Digit:
-    """A digit of a level.
-
-    Attributes:
-        choices: what each layer divides by it.
-        ways: its values.
-    """
+    """A digit of a level: what each layer divides by it, and the number of its values."""
 
     choices: Mapping[str, Choice]
     ways: int
