@@ -394,4 +394,4 @@ def backward(bench: Bench, piece: Piece) -> Gradients:
 
 def mask(shape: tuple[int, ...], box: Box) -> Mask:
     """Return which elements of an array lie in a box."""
-    return put(shape, np.zeros(1), box) == 0
+    return np.asarray(put(shape, np.zeros(1), box) == 0)
