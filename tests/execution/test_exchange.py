@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypar.execution.exchange import add, copy, mask
 from hypar.program.counting import added, copied
 from hypar.program.holding import Holding
-from hypar.program.layout import array_places
 from tests.effort import examples
+from tests.program.arrays import array_places
 
 if TYPE_CHECKING:
     from hypar.program.layout import Places

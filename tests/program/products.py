@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hypar.program.layout import array_layout, array_places
 from hypar.program.lowering import lower
-from hypar.sharding.numbering import digits_of
+from hypar.sharding.numbering import choice_of, digits_of
 from tests.amounts import amounts
+from tests.program.arrays import array_layout, array_places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +38,11 @@ def by_program(
     graph: LayerGraph, array: tuple[int, ...], choices: Choices, convention: str
 ) -> dict[Key, float]:
     """Return the elements that a program counts, but for biases, statistics and what ops without choices read and sum."""
-    digits = digits_of(array, tuple(map(tuple, choices.values())))
-    cuts = {name: array_layout(digits.array, own) for name, own in zip(choices, digits.chosen, strict=True)}
+    levels = zip(array, zip(*choices.values(), strict=True), strict=True)
+    digits = [one for ways, own in levels for one in digits_of(own, ways)]
+    inner, labels = (own for own in zip(*digits, strict=True))
+    each = zip(choices, zip(*labels, strict=True), strict=True)
+    cuts = {name: array_layout(inner, tuple(map(choice_of, own, inner))) for name, own in each}
     program = lower(graph, array_places(array), cuts, convention)
     found: Counter[Key] = Counter()
     for step in program.transfers.values():

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypar.execution.verify import verify_program
 from hypar.program.counting import added, copied
 from hypar.program.holding import Holding
-from hypar.program.layout import array_places
 from hypar.program.lowering import lower
 from hypar.sharding.placement import cut
 from tests.effort import examples
+from tests.program.arrays import array_places
 from tests.program.machines import ARRAYS, array_machine
 from tests.program.networks import perceptron
 

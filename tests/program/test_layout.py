@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from hypar.program.layout import Layout, array_layout
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid
+from tests.program.arrays import array_layout
+
+if TYPE_CHECKING:
+    from hypar.program.layout import Layout
 
 
 def shares(layout: Layout, level: int, dim: str) -> list[tuple[float, ...]]:

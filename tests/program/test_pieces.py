@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.program.layout import Layout, array_layout, array_places, divide
+from hypar.program.layout import Layout, divide
 from hypar.sharding.placement import WHOLE, cut
 from tests.effort import examples
+from tests.program.arrays import array_layout, array_places
 from tests.program.machines import ARRAYS
 
 if TYPE_CHECKING:

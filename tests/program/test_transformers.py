@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar.execution.verify import verify_program
-from hypar.program.layout import array_layout, array_places
 from hypar.program.lowering import lower
+from tests.program.arrays import array_layout, array_places
 from tests.transformers import (
     biased,
     deepseek,

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.program.layout import Layout, Places, array_layout
+from hypar.program.layout import Layout, Places
 from hypar.program.lowering import lower
 from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
 from hypar.sharding.uneven.entered import whole
 from hypar.sharding.uneven.remainder import graph_of_group
 from tests.amounts import amounts
 from tests.effort import examples
+from tests.program.arrays import array_layout
 from tests.program.networks import network
 from tests.program.test_products import ROWS, SIZE, chains, convolutions, joined
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar import load_model
-from hypar.sharding.numbering import common_digits, digits_of, runs_of
-from hypar.sharding.placement import COPIES, IDLE, WHOLE, cut, grid, numbered
+from hypar.sharding.numbering import choice_of, common_digits, digits_of, runs_of
+from hypar.sharding.placement import ALONE, COPIES, IDLE, WHOLE, cut, grid, numbered
 from tests.amounts import amounts
 
 DIMS = ("batch", "in_channels", "out_channels")
@@ -30,16 +30,19 @@ def test_copies_are_at_work() -> None:
 
 
 def test_digits_are_the_fewest_that_suit_all_layers() -> None:
-    chosen = (
-        (numbered([("batch", 4), ("height", 4)]),),
-        (numbered([("batch", 2), (COPIES, 8)]),),
-        (cut("batch", 16),),
-    )
-    found = digits_of((16,), chosen)
-    assert found is not None
-    assert found.array == (2, 2, 4)
-    assert found.of == (0, 0, 0)
-    assert found.chosen[1] == (cut("batch", 2), WHOLE, WHOLE)
+    chosen = [
+        numbered([("batch", 4), ("height", 4)]),
+        numbered([("batch", 2), (COPIES, 8)]),
+        cut("batch", 16),
+    ]
+    found = digits_of(chosen, 16)
+    assert [ways for ways, _ in found] == [2, 2, 4]
+    assert [labels for _, labels in found] == [
+        ("batch", "batch", "batch"),
+        ("batch", COPIES, "batch"),
+        ("height", COPIES, "batch"),
+    ]
+    assert [choice_of(label, 2) for label in ("batch", COPIES, IDLE)] == [cut("batch", 2), WHOLE, ALONE]
 
 
 def test_a_grid_beside_a_numbering_is_numbered_through() -> None:

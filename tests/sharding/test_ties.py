@@ -10,11 +10,11 @@ import pytest
 
 from hypar import plan_model, verify_plan
 from hypar.execution.verify import verify_program
-from hypar.program.layout import array_layout, array_places
 from hypar.program.lowering import lower
 from hypar.sharding.placement import cut
 from tests.amounts import amounts
 from tests.held import held_by
+from tests.program.arrays import array_layout, array_places
 from tests.transformers import gpt
 
 if TYPE_CHECKING:

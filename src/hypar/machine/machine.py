@@ -294,9 +294,6 @@ def _share_behind(nest: Nest, degrees: Degrees, contracted: frozenset[str]) -> A
     return share
 
 
-_TENSORS = ("input", "weight", "output")
-
-
 def _copying(nest: Nest, shape: LocalShape, phase: str) -> Work:
     """Return the work of a phase that only moves words, as that of an embedding; none of a join, whose words are its op's."""
     copies = nest.multiplies and (np.any(shape.words["weight"]) or phase != "gradient")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hypar.program.holding import by_content, kinds_of
 from hypar.sharding.grids.layouts import layout as grid_layout
-from hypar.sharding.numbering import digits_of
+from hypar.sharding.numbering import choice_of, digits_of
 from hypar.sharding.placement import ALONE, WHOLE, Choice
 from hypar.sharding.tree import Device, Level, Stages, Uneven
 from hypar.sharding.uneven.remainder import whole_ends
@@ -172,27 +172,6 @@ class _Digit:
 _Inner = Level | Uneven | Stages | _Digit
 
 
-@lru_cache(maxsize=64)
-def array_places(array: tuple[int, ...]) -> Places:
-    """Return the devices of an array, numbered through its levels, outermost first.
-
-    Examples:
-        >>> [part.tolist() for part in array_places((2, 2)).parts]
-        [[0, 0, 1, 1], [0, 1, 2, 3]]
-    """
-    devices = np.arange(math.prod(array))
-    return Places(tuple(devices // math.prod(array[level:]) for level in range(1, len(array) + 1)))
-
-
-@lru_cache(maxsize=1024)
-def array_layout(array: tuple[int, ...], choices: tuple[Choice, ...]) -> Layout:
-    """Return the layout that an array of identical devices gives a layer by a choice at each level."""
-    places = array_places(array)
-    every = np.arange(places.devices)
-    where = [[(every, part)] for part in (np.unravel_index(every, array) if array else ())]
-    return _laid(places, where, [[own] for own in zip(choices, array, strict=True)])
-
-
 def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
     """Return the devices of a plan and the layout of each of its layers; layers that are cut alike share one object.
 
@@ -204,7 +183,7 @@ def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
     for name in plan.layers:
         given = tuple(tuple(_given(node, name) for node, _ in level) for level in nodes)
         if given not in known:
-            known[given] = _laid(places, [[at for _, at in level] for level in nodes], given)
+            known[given] = laid(places, [[at for _, at in level] for level in nodes], given)
         found[name] = known[given]
     return _places([*zip_longest(*_paths(plan.root), fillvalue=(None, 0))]), found
 
@@ -235,13 +214,14 @@ def _paths(
 
 
 def _digits(node: Level) -> list[_Digit]:
-    """Return the digits of a level."""
-    split = node.split
-    found = digits_of((split.ways,), tuple((split.choice(name),) for name in split.choices))
-    return [
-        _Digit(dict(zip(split.choices, own, strict=True)), ways)
-        for ways, *own in zip(found.array, *found.chosen, strict=True)
-    ]
+    """Return the digits of a level; itself where its grids have none in common."""
+    ways, choices = node.split.ways, {name: node.split.choice(name) for name in node.split.choices}
+    try:
+        digits = digits_of([*choices.values()], ways)
+    except ValueError:
+        return [_Digit(choices, ways)]
+    each = ((own, [choice_of(label, own) for label in labels]) for own, labels in digits)
+    return [_Digit(dict(zip(choices, found, strict=True)), own) for own, found in each]
 
 
 def _nodes(level: Sequence[tuple[_Inner | None, int]]) -> list[tuple[_Inner, _Where]]:
@@ -267,7 +247,7 @@ def _given(node: _Inner, name: str) -> _Given:
     return node.split.choice(name), shares
 
 
-def _laid(places: Places, where: Sequence[Sequence[_Where]], given: Sequence[Sequence[_Given]]) -> Layout:
+def laid(places: Places, where: Sequence[Sequence[_Where]], given: Sequence[Sequence[_Given]]) -> Layout:
     """Return the layout of a layer, from the devices below the nodes of each level and what these decide."""
     working, levels = np.ones(places.devices, bool), []
     for nodes, own in zip(where, given, strict=True):

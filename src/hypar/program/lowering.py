@@ -146,7 +146,7 @@ def _held(flow: Flow, layer: Layer, made: Pass, name: str) -> tuple[Holding, Hol
     """Return who has terms of the gradient of a trained tensor, and who holds it: a bias also where sums lie."""
     nest = flow.nest(layer)
     own = nest.trained[name]
-    if layer.weighted and own.role != "weight":
+    if layer.weighted and name == "bias":
         at = [[*nest.result.axes].index(axis) for axis in own.axes]
         terms = tuple(made.output.members[axis] for axis in at)
         lie = (each | made.holding.members[axis] for axis, each in zip(at, terms, strict=True))

@@ -8,8 +8,7 @@ one level again in what is reported.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hypar.sharding.grids.layouts import device_order
 from hypar.sharding.placement import ALONE, COPIES, IDLE, WHOLE, cut
@@ -17,60 +16,28 @@ from hypar.sharding.placement import ALONE, COPIES, IDLE, WHOLE, cut
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.placement import Choice
 
 
-class Digits(NamedTuple):
-    """An array whose flat levels are replaced by levels of their digits.
-
-    Attributes:
-        array: the ways of each level.
-        chosen: for each layer its choice at each level.
-        of: the level of the original array to which each belongs.
-    """
-
-    array: tuple[int, ...]
-    chosen: tuple[Options, ...]
-    of: tuple[int, ...]
+Digits = list[tuple[int, tuple[str, ...]]]
+"""The digits of a level, outermost first: the values of each, and what each layer's choice divides by it."""
 
 
-@lru_cache(maxsize=4096)
-def digits_of(array: tuple[int, ...], chosen: tuple[Options, ...]) -> Digits:
-    """Return the levels of the digits of some layers' choices; a level of grids without common digits is left as it is.
-
-    Args:
-        array: the ways of each level.
-        chosen: for each layer its choice at each level.
+def digits_of(choices: Sequence[Choice], ways: int) -> Digits:
+    """Return the fewest digits of which each choice at a level of some ways divides whole ones.
 
     Raises:
-        ValueError: a layer numbers the devices of such a level in an order of its own.
+        ValueError: there are none.
 
     Examples:
         >>> from hypar.sharding.placement import numbered
-        >>> one, other = numbered([("height", 2), ("batch", 4)]), cut("batch", 8)
-        >>> digits_of((8,), ((one,), (other,))).array
-        (2, 4)
+        >>> digits_of([numbered([("height", 2), ("batch", 4)]), cut("batch", 8)], 8)
+        [(2, ('height', 'batch')), (4, ('batch', 'batch'))]
     """
-    ways: list[int] = []
-    levels: list[int] = []
-    found: list[list[Choice]] = [[] for _ in chosen]
-    for level, (size, *choices) in enumerate(zip(array, *chosen, strict=True)):
-        try:
-            runs = [runs_of(choice, size) for choice in choices]
-            digits = common_digits(runs)
-            parts = [
-                [_choice(label, digit) for label, digit in zip(labels(own, digits), digits, strict=True)]
-                for own in runs
-            ]
-        except ValueError:
-            if any(choice.order for choice in choices):
-                raise
-            digits, parts = [size], [[choice] for choice in choices]
-        ways += digits
-        levels += [level] * len(digits)
-        for choices_of, part in zip(found, parts, strict=True):
-            choices_of.extend(part)
-    return Digits(tuple(ways), tuple(map(tuple, found)), tuple(levels))
+    runs = [runs_of(choice, ways) for choice in choices]
+    digits = common_digits(runs)
+    labels = [_labels(own, digits) for own in runs]
+    return [*zip(digits, zip(*labels, strict=True), strict=True)]
 
 
 def runs_of(choice: Choice, ways: int) -> tuple[tuple[str, int], ...]:
@@ -118,7 +85,7 @@ def common_digits(runs: Sequence[tuple[tuple[str, int], ...]]) -> list[int]:
     return found
 
 
-def labels(runs: tuple[tuple[str, int], ...], digits: Sequence[int]) -> tuple[str, ...]:
+def _labels(runs: tuple[tuple[str, int], ...], digits: Sequence[int]) -> tuple[str, ...]:
     """Return what each digit divides."""
     found: list[str] = []
     left = iter(digits)
@@ -130,5 +97,6 @@ def labels(runs: tuple[tuple[str, int], ...], digits: Sequence[int]) -> tuple[st
     return tuple(found)
 
 
-def _choice(label: str, ways: int) -> Choice:
+def choice_of(label: str, ways: int) -> Choice:
+    """Return the choice that divides by all devices what a digit divides."""
     return {COPIES: WHOLE, IDLE: ALONE}.get(label) or cut(label, ways)

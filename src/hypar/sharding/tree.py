@@ -148,7 +148,7 @@ class Split(Record):
                 product = f"a product of {self.ways} with copies"
                 yield fault(place, digits, f"several dims, with the degrees of its choice and {product}")
         try:
-            digits_of((self.ways,), tuple((self.choice(layer),) for layer in self.choices))
+            digits_of([self.choice(layer) for layer in self.choices], self.ways)
         except ValueError as error:
             yield f"{self._at('numbering')}: {error}"
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.costs.graphs.exponents import IDLE, choice_of, form_of, meeting, offered, require_batch
+from hypar.costs.graphs.exponents import choice_of, form_of, meeting, offered, require_batch
 from hypar.costs.graphs.tiered import tiered
 from hypar.costs.graphs.worked import Layer, Worked
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.inside import elements_of
-from hypar.sharding.placement import WHOLE, partial_results
+from hypar.sharding.placement import IDLE, WHOLE, partial_results
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, merged
 from hypar.solve.counts.idle import Idle
 

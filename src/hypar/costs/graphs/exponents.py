@@ -14,7 +14,7 @@ from hypar.costs.graphs.late import once_of
 from hypar.sharding.amounts.between import names_at
 from hypar.sharding.amounts.products import priced_names
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.placement import ALONE, WHOLE, cut, partial_results, simple
+from hypar.sharding.placement import ALONE, IDLE, WHOLE, cut, partial_results, simple
 from hypar.solve.counts.forms import EVERYWHERE, Form, Term, merged
 
 if TYPE_CHECKING:
@@ -31,11 +31,8 @@ if TYPE_CHECKING:
 
 BATCH = "batch"
 
-IDLE = "idle"
-"""Stands for a dim where one device computes the whole layer; its tensors are on one device, as if a dim of their own were cut."""
-
 SPECIAL = {None: WHOLE, IDLE: ALONE}
-"""The choices that divide no dim."""
+"""The choices that divide no dim; with ``IDLE`` tensors are on one device, as if a dim of their own were cut."""
 
 Dims = tuple[str | None, ...]
 """The dims that a layer may divide; None for the whole layer."""

@@ -141,7 +141,7 @@ def _alike(
     for at, tensor in enumerate(every):
         made, read = graph.ends(tensor)
         pair = (options[tensor.producer], options[tensor.consumer])
-        same: tuple[object, ...] = (between[at], names_of(parts[at]), *pair, tensor.operand)
+        same: tuple[object, ...] = (between[at], names_of(parts[at]), *pair)
         if direct:
             same = (*same, tensor.content, made.nest, read.nest)
         elif cut_windows(read.nest, pair[1]):

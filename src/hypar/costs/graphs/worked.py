@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.costs.graphs.exponents import BATCH, IDLE, UncountableError, choice_of
+from hypar.costs.graphs.exponents import BATCH, UncountableError, choice_of
 from hypar.sharding.amounts.inside import computing, elements_of
 from hypar.sharding.levels import WHOLE_LAYER, Level
-from hypar.sharding.placement import WHOLE, grid
+from hypar.sharding.placement import IDLE, WHOLE, grid
 from hypar.solve.counts.idle import added, prices
 from hypar.solve.counts.states import all_states, number_of_states
 from hypar.solve.counts.tiers import Own

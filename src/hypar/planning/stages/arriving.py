@@ -200,7 +200,7 @@ class _Arriving:
 
     Attributes:
         arrivals: the tensors.
-        seams: the bytes that each node at the place of the stages receives from other stages, by the node's number.
+        seams: the bytes that each node at the place of the stages receives from other stages, by the node's name.
     """
 
     def __init__(self, site: Site, tree: Branch, phase: str, element_bytes: int) -> None:

@@ -20,7 +20,7 @@ from hypar.sharding.grids.bounds import bounds, intersections
 from hypar.sharding.grids.intersection import copies, shared_elements
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE, back, forth, undivided
-from hypar.sharding.numbering import common_digits, labels, runs_of
+from hypar.sharding.numbering import digits_of, runs_of
 from hypar.sharding.placement import COPIES, IDLE, WHOLE, all_simple, cut, terms
 from hypar.sharding.rates import COLLECTIVES
 
@@ -55,12 +55,10 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plai
 def _digits(options: tuple[Options, Options], ways: int) -> tuple[Digit, ...]:
     """Return the digits of which all options divide whole ones, if there are such."""
     try:
-        runs = [[runs_of(choice, ways) for choice in own] for own in options]
-        digits = common_digits([*runs[0], *runs[1]])
+        digits, count = digits_of([*options[0], *options[1]], ways), len(options[0])
     except ValueError:
         return ()
-    each = (zip(*[labels(one, digits) for one in own], strict=True) for own in runs)
-    return tuple(Digit(*one) for one in zip(digits, *each, strict=True))
+    return tuple(Digit(own, labels[:count], labels[count:]) for own, labels in digits)
 
 
 @lru_cache(maxsize=4096)

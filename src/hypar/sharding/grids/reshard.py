@@ -79,7 +79,6 @@ class Gap(NamedTuple):
     operand: str = "input"
 
 
-@lru_cache(maxsize=64)
 def reshards(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...]:
     """Return the resharding of F from producer to consumer and of E back, for all pairs of choices."""
     ends, content, ways, fractions, operand = gap
