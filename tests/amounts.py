@@ -54,13 +54,14 @@ def amounts(
     """
     ways = tuple(array)
     network = network_of(graph, convention) if above is None else above[0]
-    flows, dims, every, tensors = network
-    products = (OUTERMOST,) * len(tensors) if above is None else above[1]
+    products = (OUTERMOST,) * len(network.tensors) if above is None else above[1]
     found = []
-    for layer, sums, own in zip(graph.layers, flows.sums, choices, strict=True):
+    for layer, sums, own in zip(graph.layers, network.flows.sums, choices, strict=True):
         moves = received_inside(layer.nest, sums, ways, own)
         found += [Amount(layer.name, one.level, one.phase, one.tensor, one.elements) for one in moves]
-    for tensor, between, parts, own_products in zip(tensors, dims, every, products, strict=True):
+    for tensor, between, parts, own_products in zip(
+        network.tensors, network.between, network.parts, products, strict=True
+    ):
         made, read = graph.ends(tensor)
         pair = (choices[tensor.producer], choices[tensor.consumer])
         moves = received_between(read.nest, between, parts, ways, pair, own_products)

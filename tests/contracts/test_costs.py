@@ -9,7 +9,7 @@ import pytest
 
 from hypar import LayerGraph, load_machine, load_model, plan_model
 from hypar.costs.base import Cost, load_cost, parameters_of
-from hypar.costs.graphs.single import SingleLevel, layer_items
+from hypar.costs.graphs.tables import Tables
 from hypar.registry import plugin_names
 from hypar.sharding.amounts.above import below_level, outermost
 from hypar.sharding.levels import levels_of
@@ -37,13 +37,13 @@ def test_arrays_have_the_shapes_that_are_promised(cost: Cost, graph: LayerGraph)
     options = [space.choices(layer, 2) for layer in cut.layers]
     above = outermost(cut, cost.convention)
     for level in levels_of((2, 2), graph.element_bytes):
-        for layer, own, sizes, sums in zip(cut.layers, options, above, above.flows.sums, strict=True):
-            for found in layer_items(cost, level, [layer], own, [sizes], [sums]).values():
+        made = Tables(cost, cut, [level], [(own,) for own in options], above)
+        for at, own in enumerate(options):
+            for found in made.items(0, [at]).values():
                 assert found.shape == (1, 1, len(own))
                 assert np.isfinite(found).all()
                 assert (found >= 0).all()
-        problem = SingleLevel(cost, cut, level, options, above).built()
-        for edge in problem.edges:
+        for edge in made.built().edges:
             assert edge.costs.shape == (len(options[edge.source]), len(options[edge.target]))
             assert np.isfinite(edge.costs).all()
             assert (edge.costs >= 0).all()
@@ -76,9 +76,8 @@ def tables(cost: Cost, graph: LayerGraph, ways: int) -> CostGraph:
         for layer in graph.contracted.layers
     ]
     (level,) = levels_of((ways,), graph.element_bytes)
-    return SingleLevel(
-        cost, graph.contracted, level, options, outermost(graph.contracted, cost.convention)
-    ).built()
+    above = outermost(graph.contracted, cost.convention)
+    return Tables(cost, graph.contracted, [level], [(own,) for own in options], above).built()
 
 
 def test_the_weight_between_layers_is_not_that_of_sums(graph: LayerGraph) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from hypar import LayerGraph, Plan, load_machine, load_model, plan_model
 from hypar.costs.base import load_cost
-from hypar.costs.graphs.single import SingleLevel
+from hypar.costs.graphs.tables import Tables
 from hypar.machine.setting import Setting
 from hypar.schedule.moves import Move, moves_of
 from hypar.schedule.scoring import totals
@@ -180,5 +180,6 @@ def test_by_paper_grids_move_whole_bytes_or_nothing(ways: int) -> None:
     space = parse_space("batch*in_channels*out_channels divisors")
     options = [space.choices(layer, ways, idle=True) for layer in graph.layers]
     (level,) = levels_of((ways,), 4)
-    problem = SingleLevel(load_cost("volume", {}), graph, level, options, outermost(graph, "paper")).built()
+    above = outermost(graph, "paper")
+    problem = Tables(load_cost("volume", {}), graph, [level], [(own,) for own in options], above).built()
     assert all(((edge.costs == 0) | (edge.costs >= 1)).all() for edge in problem.edges)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.costs.graphs.exponents import choice_of, form_of, meeting, offered, require_batch
 from hypar.costs.graphs.tiered import tiered
 from hypar.costs.graphs.worked import Layer, Worked
-from hypar.sharding.amounts.above import outermost
+from hypar.sharding.amounts.above import network_of
 from hypar.sharding.amounts.inside import elements_of
 from hypar.sharding.placement import IDLE, WHOLE, partial_results
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, merged
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hypar.costs.graphs.exponents import Dims, Meeting, Offered
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.above import Above
+    from hypar.sharding.amounts.above import Network
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.levels import Level
@@ -87,7 +87,7 @@ def counted(
     kinds = [(level.ways, tuple(own.levels[level.index] for own in offers)) for level in levels]
     tiers = tiered(cost, levels, kinds)
     groups = tiers.groups
-    above = outermost(graph, cost.convention)
+    above = network_of(graph, cost.convention)
     amounts = _Amounts(offers, tiers.prices, late=bool(tiers.latencies))
     terms = amounts.inside(graph, above.flows.sums)
     ways, depths = tuple(levels[group[0]].ways for group in groups), tuple(map(len, groups))
@@ -137,7 +137,7 @@ class _Amounts:
             found[key] = self._inside(*key)
         return [[*found[key]] for key in keys]
 
-    def apart(self, graph: PlanGraph, above: Above) -> list[list[Term]]:
+    def apart(self, graph: PlanGraph, above: Network) -> list[list[Term]]:
         """Return the terms of each layer where a weight that several layers use costs the mean of what each alone would add up.
 
         All of them together have terms on no fewer devices than any one, and so cost no less than the mean.
@@ -161,7 +161,7 @@ class _Amounts:
             found += [Term(weight, powers), Term(-weight, (0,) * len(dims))]
         return found
 
-    def links(self, above: Above) -> list[Link]:
+    def links(self, above: Network) -> list[Link]:
         """Return the costs between layers."""
         meetings: dict[object, Meeting] = {}
         forms: dict[object, Form] = {}

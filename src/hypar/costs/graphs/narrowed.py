@@ -17,7 +17,7 @@ from hypar.solve.limits import ENTRY_BYTES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.costs.graphs.several import Builder
+    from hypar.costs.graphs.tables import Tables
     from hypar.solve.cost_graph import CostGraph
     from hypar.solve.edge import Costs, Indices
     from hypar.solve.limits import Budget
@@ -45,26 +45,26 @@ class Narrowed(NamedTuple):
         return tuple(int(kept[choice]) for kept, choice in zip(self.kept, assignment, strict=True))
 
 
-def narrowed(builder: Builder, known: float, budget: Budget) -> Narrowed:
+def narrowed(tables: Tables, known: float, budget: Budget) -> Narrowed:
     """Return the cost graph of the tuples that may be part of a plan of no more than a known cost.
 
     Raises:
         TableLimitError: the pairs of tuples are too many, or the costs of those that are left exceed the memory.
     """
-    kept = _shared([*builder.nodes], _promising(builder.least(), known))
-    pairs = builder.pairs(kept)
+    kept = _shared([*tables.nodes], _promising(tables.least(), known))
+    pairs = tables.pairs(kept)
     if pairs > MOST_PAIRS:
         message = f"search 'joint': found {pairs:,} pairs of choices over all levels; allowed: {MOST_PAIRS:,}"
         raise TableLimitError(message, pairs, MOST_PAIRS)
-    left = _promising(builder.least(kept), known)
-    found = _shared([*builder.nodes], [own[keep] for own, keep in zip(kept, left, strict=True)])
+    left = _promising(tables.least(kept), known)
+    found = _shared([*tables.nodes], [own[keep] for own, keep in zip(kept, left, strict=True)])
     # While a matrix is built, its pairs take as much again for each of up to three products.
-    stored = 4 * builder.pairs(found)
+    stored = 4 * tables.pairs(found)
     if not budget.allows(stored=stored):
         most = int(budget.limits.bytes / ENTRY_BYTES)
         message = f"search 'joint': would hold tables of {stored:,} entries; allowed: {most:,}"
         raise TableLimitError(message, stored, most)
-    return Narrowed(builder.built(found), tuple(found))
+    return Narrowed(tables.built(found), tuple(found))
 
 
 def _promising(least: Sequence[Costs], known: float) -> list[Indices]:

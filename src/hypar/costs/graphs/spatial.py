@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.costs.graphs.single import SingleLevel
+from hypar.costs.graphs.tables import Tables
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import TENSORS, WHOLE_LAYER
@@ -75,7 +75,8 @@ def _never_dearer(cost: Cost, graph: PlanGraph, level: Level, options: Sequence[
         left = WHOLE_LAYER.divided(layer.nest, own, level.ways).fractions[[*range(len(TENSORS)), -1]]
         if (left != left[:, places[own]]).any():
             return False
-    problem = SingleLevel(cost, graph, level, options, outermost(graph, cost.convention)).built()
+    above = outermost(graph, cost.convention)
+    problem = Tables(cost, graph, [level], [(own,) for own in options], above).built()
     if any((costs < costs[places[own]]).any() for costs, own in zip(problem.nodes, options, strict=True)):
         return False
     return not any(

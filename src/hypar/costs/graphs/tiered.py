@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.graphs.exponents import UncountableError
-from hypar.sharding.amounts.priced import prices_of
 from hypar.solve.counts.tiers import Tier
 
 if TYPE_CHECKING:
@@ -61,12 +60,13 @@ def tiered(cost: Cost, levels: Sequence[Level], kinds: Sequence[object]) -> Tier
     Raises:
         UncountableError: what a level charges is no number for each element, or inner levels are dearer than outer ones.
     """
-    prices = {prices_of(cost.rates(level)) for level in levels}
-    price = prices.pop() if len(prices) == 1 else None
-    if price is not None:
+    (inside, between), *others = dict.fromkeys((one.price, two.price) for one, two in map(cost.rates, levels))
+    price = (1.0, 1.0)
+    if inside is not None and between is not None and not others:
+        price = inside, between
         weights = [Weight(1.0)] * len(levels)
     else:
-        price, weights = (1.0, 1.0), [_weight(cost, level) for level in levels]
+        weights = [_weight(cost, level) for level in levels]
     late = any(weight.once for weight in weights)
     groups: list[tuple[int, ...]] = []
     tiers: list[Tier] = []

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from hypar.costs.graphs.several import Builder, structure
-from hypar.costs.graphs.single import SingleLevel, layer_items
+from hypar.costs.graphs.tables import Tables, structure
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import below_level, outermost
 from hypar.sharding.conventions import BY_PRODUCTS
@@ -72,23 +71,20 @@ class Question:
         """Return the state above the outermost level."""
         return outermost(self.graph, self.cost.convention) if self.entered is None else self.entered.above
 
-    def _builder(self, first: int, last: int, above: Above) -> Builder:
-        """Return what builds the cost graph of some levels."""
+    def tables(self, first: int, last: int, above: Above) -> Tables:
+        """Return the tables of the same levels, given the state above them."""
         options, levels = [at_layer[first:last] for at_layer in self.options], self.levels[first:last]
-        return Builder(self.cost, self.graph, levels, options, above)
+        return Tables(self.cost, self.graph, levels, options, above)
 
     def cost_graph(self, first: int, last: int, above: Above) -> CostGraph:
         """Return the cost graph of the same levels, given the state above them."""
-        if last - first == 1:
-            of_level = [at_layer[first] for at_layer in self.options]
-            return SingleLevel(self.cost, self.graph, self.levels[first], of_level, above).built()
-        return self._builder(first, last, above).built()
+        return self.tables(first, last, above).built()
 
     def narrowed(self, known: float, budget: Budget) -> Narrowed:
         """Return the cost graph of all levels of the tuples that a plan of a known cost, or a cheaper one, may have."""
         from hypar.costs.graphs.narrowed import narrowed  # noqa: PLC0415 (only for a joint search)
 
-        return narrowed(self._builder(0, len(self.levels), self.outermost()), known, budget)
+        return narrowed(self.tables(0, len(self.levels), self.outermost()), known, budget)
 
     def counted(self) -> Counted | None:
         """Return the problem of counts of all levels; None if costs may depend on the order of the levels."""
@@ -118,10 +114,6 @@ class Question:
 
         return replace(self, options=without_spatial(self.cost, self.graph, self.levels, self.options))
 
-    def relaxed_graph(self, index: int, above: Above) -> CostGraph:
-        """Return the cost graph of a level with the least costs of all tuples above it, for a lower bound."""
-        return self._builder(index, index + 1, above).built()
-
     def below(self, above: Above, choices: Sequence[Choice], ways: int) -> Above:
         """Return the state below a level; equal sizes share one object."""
         return below_level(self.graph, above, [(choice,) for choice in choices], ways)
@@ -133,9 +125,7 @@ class Question:
 
     def layer_items(self, index: int, layer: int, above: Above) -> Items:
         """Return the cost of each option inside a layer at a level item by item, ``[tuples above, options]``."""
-        options, sums = self.options[layer][index], above.flows.sums[layer]
-        layers, sizes = [self.graph.layers[layer]], [above[layer]]
-        found = layer_items(self.cost, self.levels[index], layers, options, sizes, [sums])
+        found = self.tables(index, index + 1, above).items(0, [layer])
         return {name: costs[0] for name, costs in found.items()}
 
     def level_structures(self) -> list[Structure]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Self, cast
 
-from hypar.costs.graphs.several import structure
+from hypar.costs.graphs.tables import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.nodes.leaf import Leaf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.nodes import kept_with_graph
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Options
 
 
-class Network(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class Network:
     """The amounts of a network, whatever the choices.
 
     Attributes:
@@ -39,38 +41,26 @@ class Network(NamedTuple):
     tensors: tuple[Tensor, ...]
 
 
-class Above(list[LocalSizes]):
-    """The local sizes of each layer above a level, with the products of each tensor.
+class Above(NamedTuple):
+    """The state above a level.
 
     Attributes:
-        flows: the amounts of the network.
-        between: for each tensor its dims at both ends.
-        parts: for each tensor its transfers.
-        tensors: the tensors.
+        network: the amounts of the network.
+        sizes: the local sizes of each layer.
         products: for each tensor the products of the factors of the levels above.
-        least: whether the products are the least of many tuples, for lower bounds.
+        least: whether they are the distinct sizes, and the least products, of many tuples, for lower bounds.
     """
 
-    def __init__(
-        self,
-        sizes: Sequence[LocalSizes],
-        network: Network,
-        products: Sequence[Products],
-        *,
-        least: bool = False,
-    ) -> None:
-        """Combine sizes and products."""
-        super().__init__(sizes)
-        self.network = network
-        self.flows, self.between, self.parts, self.tensors = network
-        self.products = tuple(products)
-        self.least = least
+    network: Network
+    sizes: tuple[LocalSizes, ...]
+    products: tuple[Products, ...]
+    least: bool = False
 
 
 def outermost(graph: PlanGraph, convention: str) -> Above:
     """Return the state above the outermost level."""
     network = network_of(graph, convention)
-    return Above([WHOLE_LAYER] * len(graph.layers), network, [OUTERMOST] * len(network.tensors))
+    return Above(network, (WHOLE_LAYER,) * len(graph.layers), (OUTERMOST,) * len(network.tensors))
 
 
 @kept_with_graph
@@ -123,32 +113,33 @@ def below_level(
     numbers: dict[Options, int] = {}
     chosen = [numbers.setdefault(own, len(numbers)) for own in options]
     reaching = any(choice.degree(dim) > 1 for own in numbers for choice in own for dim in SPATIAL)
-    sizes: dict[object, LocalSizes] = {}
+    below_it: dict[object, LocalSizes] = {}
     left = []
-    for layer, before, choices, number in zip(graph.layers, above, options, chosen, strict=True):
+    for layer, before, choices, number in zip(graph.layers, above.sizes, options, chosen, strict=True):
         key = (layer.nest, before, number)
-        if key not in sizes:
+        if key not in below_it:
             divided = before.divided(layer.nest, choices, ways)
-            sizes[key] = divided.distinct() if least else divided
-        left.append(sizes[key])
-    if any(between.apart for between in above.between):
-        return Above(left, above.network, above.products, least=least)
+            below_it[key] = divided.distinct() if least else divided
+        left.append(below_it[key])
+    network = above.network
+    if any(between.apart for between in network.between):
+        return Above(network, tuple(left), above.products, least)
     kept: dict[object, Products] = {}
     found = []
     for tensor, between, parts, products in zip(
-        above.tensors, above.between, above.parts, above.products, strict=True
+        network.tensors, network.between, network.parts, above.products, strict=True
     ):
         ends = (tensor.producer, tensor.consumer)
+        read, sizes = graph.layers[ends[1]].nest, above.sizes[ends[1]]
         place: tuple[object, ...] = (id(parts), id(products), chosen[ends[0]], chosen[ends[1]])
         if reaching:
-            place = (*place, graph.layers[ends[1]].nest, above[ends[1]])
+            place = (*place, read, sizes)
         if place not in kept:
             pair = (options[ends[0]], options[ends[1]])
             if least:
                 kept[place] = least_below(products, plain(between, pair, ways).factors)
             else:
-                read, one = graph.layers[ends[1]].nest, (pair[0][0], pair[1][0])
-                factors = factors_of_pair(read, between, one, above[ends[1]], ways)[0]
+                factors = factors_of_pair(read, between, (pair[0][0], pair[1][0]), sizes, ways)[0]
                 kept[place] = below(products, factors)
         found.append(kept[place])
-    return Above(left, above.network, found, least=least)
+    return Above(network, tuple(left), tuple(found), least)

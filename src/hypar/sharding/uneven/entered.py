@@ -57,7 +57,7 @@ class Entered(NamedTuple):
     @property
     def above(self) -> Above:
         """The state above the group's outermost level, whose layers have the sizes that the splits leave."""
-        return Above([WHOLE_LAYER] * len(self.network.flows.sums), self.network, self.products)
+        return Above(self.network, (WHOLE_LAYER,) * len(self.network.flows.sums), self.products)
 
     def inside(self, graph: PlanGraph, at: int, offered: Offered) -> list[Amount]:
         """Return what the groups of a split receive inside a layer, ``[..., options]`` each."""

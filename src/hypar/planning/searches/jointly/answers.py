@@ -90,7 +90,7 @@ def level_by_level(question: Question) -> Answer:
     bounds = []
     left = question.outermost()
     for index in range(len(question.levels)):
-        solution = solver.solve(question.relaxed_graph(index, left))
+        solution = solver.solve(question.cost_graph(index, index + 1, left))
         bounds.append(solution.cost if solution.bound is None else solution.bound)
         left = question.below_all(index, left)
     return greedy_answer(question, math.fsum(bounds), FALLBACK)

@@ -10,13 +10,13 @@ import numpy as np
 
 from hypar.sharding.amounts.factors import factors_of, plain
 from hypar.sharding.amounts.inside import added, computing
-from hypar.sharding.amounts.products import RESIDUE, grown, least_received, spread
+from hypar.sharding.amounts.products import RESIDUE, grown, least_received
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE
 from hypar.sharding.grids.reshard import Gap, reshards
 from hypar.sharding.levels import WORKING
-from hypar.solve.edge import Costs
+from hypar.solve.edge import Costs, Indices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.between import Between, Factors
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part
-    from hypar.sharding.amounts.products import Places, Products
+    from hypar.sharding.amounts.products import Products
     from hypar.sharding.grids.manners import Codes
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
@@ -36,6 +36,60 @@ if TYPE_CHECKING:
 
 Weights = tuple[Costs | float, Costs | None]
 """Costs of an element, and of a transfer if that costs anything."""
+
+
+class Column(NamedTuple):
+    """Some tuples of a layer down to one level.
+
+    Attributes:
+        digit: the option of each at the level.
+        prefix: the number of each among all tuples of the levels above and this one.
+        parent: the place of each one's tuple above among those that the level above has.
+    """
+
+    digit: Indices
+    prefix: Indices
+    parent: Indices
+
+
+class Places(NamedTuple):
+    """The tuples of producer and consumer; None for the options of a single level."""
+
+    made: Column
+    read: Column
+
+
+def columns(widths: Sequence[int], kept: Indices | None = None) -> list[Column]:
+    """Return some tuples down to each level.
+
+    Args:
+        widths: the number of options at each level, outermost first.
+        kept: the tuples of all levels, ascending; None for all of them.
+    """
+    prefix = np.arange(int(np.prod(widths))) if kept is None else kept
+    found = []
+    for width in reversed(widths):
+        above, digit = np.divmod(prefix, width)
+        before, parent = np.unique(above, return_inverse=True)
+        found.append(Column(digit, prefix, parent.reshape(-1)))
+        prefix = before
+    return found[::-1]
+
+
+def descended(above: Costs, places: Places) -> Costs:
+    """Return an array over pairs of tuples above a level for the pairs down to it; one entry where it is the same."""
+    if above.shape[0] > 1:
+        above = above.take(places.made.parent, axis=0)
+    return above.take(places.read.parent, axis=2) if above.shape[2] > 1 else above
+
+
+def spread(factor: Costs, places: Places) -> Costs:
+    """Return a factor ``[made, above, read]`` for each pair of tuples, ``[made, 1, read]``; one entry where it is the same."""
+    made, above, read = factor.shape
+    flat = factor.reshape(made, 1, above * read)
+    if above * read > 1:
+        flat = flat.take(places.read.digit if above == 1 else places.read.prefix, axis=2)
+    return flat.take(places.made.digit, axis=0) if made > 1 else flat
 
 
 def added_costs(
@@ -72,7 +126,7 @@ def _added_weights(roles: Nest, options: Options, ways: int, rates: Rates) -> li
     return lines_of(rates, np.concatenate([codes, *[beside] * len(SPATIAL)]))
 
 
-class LevelOf(NamedTuple):
+class Seen(NamedTuple):
     """A level, as the two layers of a tensor see it.
 
     Attributes:
@@ -98,35 +152,37 @@ class LevelOf(NamedTuple):
         """Return the number of subgroups of the array that work for an end, on the axes of factors or for pairs of tuples."""
         found = _working(self.options[end], self.sizes[end], self.level)
         if places is not None:
-            own = found.reshape(-1)[places[end].prefix]
-            return np.asarray(own[None] if end else own[:, None])
+            found = found.reshape(1, -1)[:, places[end].prefix]
         return np.asarray(found[None] if end else found.T[:, :, None])
 
 
 def level_costs(
     parts: tuple[Part, ...],
     products: Products,
-    level: LevelOf,
+    seen: Seen,
     rates: tuple[Rates, Rates],
     places: Places | None = None,
+    *,
+    bound: bool = False,
 ) -> Costs:
-    """Return the costs of a tensor's transfers at a level, for each pair of tuples, ``[made, read]``.
-
-    Without pairs those of each pair of options below some tuples, or of some tensors, ``[made, tuples or tensors, read]``.
+    """Return the costs of a tensor's transfers at a level, ``[made, tuples or tensors, read]``, or for each pair of tuples.
 
     Args:
         parts: the transfers; their elements may be those of some tensors.
-        products: the products of the levels above, for each pair of tuples or on the axes of factors.
-        level: the level, as both layers see it.
+        products: the products of the levels above, on the axes of factors or for each pair of tuples.
+        seen: the level, as both layers see it.
         rates: the rates inside layers and between them.
         places: the pairs of tuples.
+        bound: whether the products are the least of all tuples above, and a lower bound is asked for.
     """
-    total, factors = None, level.factors
+    total = None
+    common = plain(seen.between, seen.options, seen.level.ways)
+    factors = common.factors if bound else seen.factors
     linear: dict[int | None, dict[int, tuple[Costs, Any]]] = {}
     for part in parts:
         own, end = rates[not part.inside], int(part.forward)
-        lines = _weights(level.between, level.options, level.level.ways, part.manner, own)
-        if len(lines) == 1 and not own.late:
+        lines = _weights(seen.between, seen.options, seen.level.ways, part.manner, own)
+        if len(lines) == 1 and not own.late and not bound:
             # Elements at a price are added up by product before any array of pairs is made.
             sums = linear.setdefault(end if own.together else None, {})
             for name, more in grown(part, factors):
@@ -134,54 +190,35 @@ def level_costs(
                 priced = more * lines[0][0]
                 sums[id(product)] = product, sums[id(product)][1] + priced if id(product) in sums else priced
             continue
-        elements = reduce(
-            add, (getattr(products, name) * _spread(more, places) for name, more in grown(part, factors))
-        )
+        if bound:
+            elements = least_received(part, products, factors)
+        else:
+            every = ((getattr(products, name), more) for name, more in grown(part, factors))
+            elements = reduce(add, (product * _spread(more, places) for product, more in every))
         some = elements > RESIDUE * part.changes[0].elements if own.late else None
         wide = [(_spread(each, places), _spread(once, places)) for each, once in lines]
-        costs = least(elements, wide, level.devices(end, places) if own.together else None, some)
+        devices = seen.devices(end, places) if own.together else None
+        if bound and devices is not None:
+            devices = devices.max(axis=1, keepdims=True)
+        costs = least(elements, wide, devices, some)
         total = costs if total is None else total + costs
     for receiving, sums in linear.items():
         costs = reduce(add, (product * _spread(priced, places) for product, priced in sums.values()))
-        costs = costs if receiving is None else costs / level.devices(receiving, places)
+        costs = costs if receiving is None else costs / seen.devices(receiving, places)
         total = costs if total is None else total + costs
     return np.asarray(total)
 
 
-def least_costs(
-    parts: tuple[Part, ...], level: LevelOf, products: Products, rates: tuple[Rates, Rates]
-) -> Costs:
-    """Return a lower bound of these costs, whatever the tuples above, ``[made, 1, read]``."""
-    factors, total = plain(level.between, level.options, level.level.ways).factors, np.zeros(1)
-    for part in parts:
-        elements, own, end = least_received(part, products, factors), rates[not part.inside], part.forward
-        most = level.devices(end).max(axis=1, keepdims=True) if own.together else None
-        lines = _weights(level.between, level.options, level.level.ways, part.manner, own)
-        some = elements > RESIDUE * part.changes[0].elements if own.late else None
-        total = total + least(elements, lines, most, some)
-    return np.asarray(total)
-
-
-def direct_costs(
-    ends: tuple[Nest, Nest],
-    content: Content,
-    operand: str,
-    options: tuple[Options, Options],
-    sizes: LocalSizes,
-    level: Level,
-    rates: Rates,
-) -> Costs:
+def direct_costs(ends: tuple[Nest, Nest], content: Content, seen: Seen, rates: Rates) -> Costs:
     """Return the costs of a tensor's transfers in whole elements, ``[made, tuples above, read]``.
 
     Args:
         ends: producer and consumer.
         content: the tensor.
-        operand: the consumer's tensor that it is.
-        options: the options of both.
-        sizes: the consumer's sizes above the level.
-        level: the level.
+        seen: the level, as both see it.
         rates: the rates.
     """
+    level, options, sizes, operand = seen.level, seen.options, seen.sizes[1], seen.between.operand
     groups = np.where(rates.together, 1.0, level.groups * sizes.of(WORKING))
     left = np.stack([groups, *(sizes.of(dim) for dim in ends[1].names[operand])], axis=1)
     rows = [tuple(row) for row in left.tolist()]
@@ -194,12 +231,6 @@ def direct_costs(
             devices = working.reshape((1, -1) if move.end else (-1, 1)) if rates.together else None
             found[row] += least(elements, lines, devices, elements > 0)
     return np.stack([found[row] for row in rows], axis=1)
-
-
-def prices_of(rates: tuple[Rates, Rates]) -> tuple[float, float] | None:
-    """Return the costs of an element inside layers and between two; None if they depend on more than their number."""
-    inside, between = rates[0].price, rates[1].price
-    return None if inside is None or between is None else (inside, between)
 
 
 def _working(options: Options, sizes: LocalSizes, level: Level) -> Costs:

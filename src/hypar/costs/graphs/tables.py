@@ -1,0 +1,431 @@
+"""The cost graph of a network for the choices of one level or of several levels at once, and lower bounds of those of one.
+
+A choice of a node is a tuple with one entry for each level, outermost first; the tuples are in lexicographic order. Under
+``moved`` and ``fused`` what a level moves between two layers depends on the choices of both at the levels above: on the
+product of a factor for each level. An edge of several levels is then a whole matrix over the pairs of tuples. Under
+``paper`` each level is counted by itself, and is a term of the edge.
+
+Layers of equal roles, and tensors between equal dims, with equal options are alike: one level's tables of all of them are
+small arrays, and are computed together, as their number is what costs time. Otherwise equal costs are one object.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hypar.costs.base import measured
+from hypar.costs.graphs.pricing import (
+    Places,
+    Seen,
+    added_costs,
+    columns,
+    descended,
+    direct_costs,
+    level_costs,
+    spread,
+)
+from hypar.network.nodes import kept_with_graph
+from hypar.sharding.amounts.between import mapped
+from hypar.sharding.amounts.parts import names_of
+from hypar.sharding.amounts.products import OUTERMOST
+from hypar.sharding.amounts.rows import cut_windows
+from hypar.sharding.conventions import BY_PRODUCTS, DIRECT
+from hypar.sharding.dims import SPATIAL
+from hypar.sharding.levels import LocalSizes
+from hypar.sharding.placement import all_simple
+from hypar.solve.cost_graph import CostGraph, Link, Structure
+from hypar.solve.edge import Edge
+from hypar.solve.laid_out import LaidOut, layout_of, level_structure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from typing import TypeVar
+
+    from hypar.costs.base import Cost, Items
+    from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.ops.nest import Nest
+    from hypar.sharding.amounts.above import Above, Network
+    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.levels import Level
+    from hypar.sharding.placement import Options
+    from hypar.solve.edge import Costs, Indices
+
+    Found = TypeVar("Found")
+
+Kept = tuple["Indices | None", "Indices | None"]
+"""The tuples of two layers that are left to choose from; None for all."""
+
+BLOCK = 2**19
+"""Pairs of tuples whose costs are computed at once where only the least of them are kept."""
+
+GRAIN = 1024.0
+"""Parts of a byte to which amounts that count halos are rounded: errors of fractions would hide that sums are equal."""
+
+
+def structure(graph: PlanGraph, options: Sequence[Sequence[Options]], convention: str) -> Structure:
+    """Return the shape of the cost graph, for the sizes of its tables before they are built."""
+    digits = [tuple([len(at_level) for at_level in at_layer]) for at_layer in options]
+    sizes = tuple(map(math.prod, digits))
+    if convention in BY_PRODUCTS:
+        digits, tensors = [(size,) for size in sizes], (*graph.tensors, *graph.ties)
+    else:
+        tensors = graph.tensors
+    links = [Link(one.producer, one.consumer, digits[one.producer], digits[one.consumer]) for one in tensors]
+    return Structure(sizes=sizes, links=tuple(links))
+
+
+class Alike(NamedTuple):
+    """The layers and tensors that may be computed together, whatever the levels above leave.
+
+    Attributes:
+        layers: the indices of each set of layers.
+        tensors: those of each set of tensors.
+        structure: the structure of the cost graph of one level of simple choices, whose arrays are small; None for others.
+        order: for each of its entries the place among those of the sets.
+    """
+
+    layers: list[list[int]]
+    tensors: list[list[int]]
+    structure: Structure | None = None
+    order: Indices = np.empty(0, np.intp)
+
+
+@kept_with_graph
+def _alike(
+    graph: PlanGraph,
+    options: tuple[tuple[Options, ...], ...],
+    ways: tuple[int, ...],
+    network: Network,
+    direct: bool,
+) -> Alike:
+    """Return what may be computed together.
+
+    Args:
+        graph: the layers that are cut.
+        options: the options of each layer at each level.
+        ways: the ways of the levels.
+        network: the amounts of the network.
+        direct: whether shards have whole elements.
+    """
+    layers: dict[Hashable, list[int]] = {}
+    for at, (layer, own) in enumerate(zip(graph.layers, options, strict=True)):
+        layers.setdefault((layer.nest.unsized, own), []).append(at)
+    sets: dict[Hashable, list[int]] = {}
+    for at, (tensor, between, parts) in enumerate(
+        zip(network.tensors, network.between, network.parts, strict=True)
+    ):
+        made, read = (end.nest for end in graph.ends(tensor))
+        pair = (options[tensor.producer], options[tensor.consumer])
+        same: tuple[Hashable, ...] = (between, names_of(parts), *pair)
+        if direct:
+            same = (*same, tensor.content, made, read)
+        elif any(cut_windows(read, own) for own in pair[1]):
+            same = (*same, read)
+        sets.setdefault(same, []).append(at)
+    found = Alike([*layers.values()], [*sets.values()])
+    if len(ways) > 1 or not all(all_simple(own[0], ways[0]) for own in {*options}):
+        return found
+    sizes = tuple([len(own[0]) for own in options])
+    ends = tuple([(tensor.producer, tensor.consumer) for tensor in network.tensors])
+    whole = level_structure(sizes, ends)
+    starts = layout_of(whole).starts
+    places = [starts[own][:, None] + np.arange(sizes[own[0]]) for own in found.layers]
+    for of in found.tensors:
+        entries = math.prod(sizes[end] for end in ends[of[0]])
+        places.append(starts[len(sizes) :][of][:, None] + np.arange(entries))
+    order = np.argsort(np.concatenate([each.reshape(-1) for each in places]))
+    return found._replace(structure=whole, order=order)
+
+
+class Tables:
+    """The costs of consecutive levels, for the choices of each layer."""
+
+    def __init__(
+        self,
+        cost: Cost,
+        graph: PlanGraph,
+        levels: Sequence[Level],
+        options: Sequence[Sequence[Options]],
+        above: Above,
+    ) -> None:
+        """Find what is computed together.
+
+        Args:
+            cost: the cost of a choice.
+            graph: the layers that are cut.
+            levels: the levels, outermost first.
+            options: for each layer, its options at each of the levels.
+            above: the state above the first level. If it has the least products of many tuples, there is one level, and
+                every cost is the least one or less.
+        """
+        self.cost, self.graph, self.levels, self.above = cost, graph, levels, above
+        self.options = tuple(map(tuple, options))
+        self.direct, self.apart = cost.convention == DIRECT, cost.convention not in BY_PRODUCTS
+        self.rates = [cost.rates(level) for level in levels]
+        ways = tuple([level.ways for level in levels])
+        self.alike = _alike(graph, self.options, ways, above.network, self.direct)
+        self.rounds = not self.apart and cost.unit == "bytes"
+
+    def built(self, kept: Sequence[Indices] | None = None) -> CostGraph:
+        """Return the cost graph of some tuples; equal arrays, and selections of them, are one object.
+
+        Args:
+            kept: for each layer its tuples; None for all of them.
+        """
+        alike = self.alike
+        if alike.structure is not None and kept is None and not self.above.least:
+            found = [self._nodes(members) for members in alike.layers]
+            found += [term for members in alike.tensors for term in self._edges(members)]
+            return LaidOut(alike.structure, np.concatenate([own.reshape(-1) for own in found])[alike.order])
+        selected = [None] * len(self.nodes) if kept is None else kept
+        cut: dict[Hashable, Costs] = {}
+        nodes = [
+            cut.setdefault((id(costs), id(own)), costs if own is None else costs[own])
+            for costs, own in zip(self.nodes, selected, strict=True)
+        ]
+        edges: dict[Hashable, tuple[Costs, ...]] = {}
+        found_edges = []
+        for at, tensor in enumerate(self.above.network.tensors):
+            pair = (selected[tensor.producer], selected[tensor.consumer])
+            key = (self.same[at], *map(id, pair))
+            if key not in edges:
+                edges[key] = tuple([term[0] for term in self._edges([at], pair)])
+            found_edges.append(Edge(tensor.producer, tensor.consumer, terms=edges[key]))
+        return CostGraph(nodes=tuple(nodes), edges=tuple(found_edges))
+
+    @cached_property
+    def nodes(self) -> list[Costs]:
+        """For each layer the cost of each tuple; equal ones are one object."""
+        return _once(self.alike.layers, self._keys, lambda at: self._nodes([at])[0])
+
+    @cached_property
+    def sizes(self) -> list[list[LocalSizes]]:
+        """For each layer its sizes above each level, for each tuple of the levels above."""
+        if len(self.levels) == 1:
+            return [[own] for own in self.above.sizes]
+        return _once(self.alike.layers, self._keys, self._sizes)
+
+    @cached_property
+    def same(self) -> list[int]:
+        """For each tensor the first one of equal costs."""
+        above = self.above
+        parts, products = above.network.parts, above.products
+        keys = [
+            (id(parts[at]), id(products[at]), above.sizes[tensor.producer], above.sizes[tensor.consumer])
+            for at, tensor in enumerate(above.network.tensors)
+        ]
+        return _once(self.alike.tensors, keys, lambda at: at)
+
+    @cached_property
+    def _keys(self) -> list[Hashable]:
+        """What equal layers among those that are alike have in common."""
+        every = zip(self.graph.layers, self.above.sizes, self.above.network.flows.sums, strict=True)
+        return [(layer.nest, measured(self.cost, layer), sizes, sums) for layer, sizes, sums in every]
+
+    def _sizes(self, at: int) -> list[LocalSizes]:
+        nest, found = self.graph.layers[at].nest, [self.above.sizes[at]]
+        for level, own in zip(self.levels[:-1], self.options[at], strict=False):
+            found.append(found[-1].divided(nest, own, level.ways))
+        return found
+
+    def _nodes(self, members: list[int]) -> Costs:
+        """Return the costs of layers that are alike, ``[layers, tuples]``."""
+        total = np.zeros((len(members), 1))
+        for index, own in enumerate(self.options[members[0]]):
+            here = reduce(np.add, self.items(index, members).values()).reshape(len(members), -1)
+            total = total.repeat(len(own), axis=1) + here if index else here
+        if self.above.least:
+            total = total.reshape(len(members), -1, len(own)).min(axis=1)
+        return self._rounded(total, self.graph.layers[members[0]].nest)
+
+    def items(self, index: int, members: Sequence[int]) -> Items:
+        """Return the costs inside layers that are alike at one of the levels, item by item, ``[layers, tuples above, options]``."""
+        cost, level, options = self.cost, self.levels[index], self.options[members[0]][index]
+        layers, sizes = [self.graph.layers[at] for at in members], [self.sizes[at][index] for at in members]
+        sums = [self.above.network.flows.sums[at] for at in members]
+        nests = [layer.nest for layer in layers]
+        found = added_costs(nests, options, sizes, level, sums, self.rates[index][0])
+        if not level.innermost:
+            return found
+        known: dict[Hashable, Items] = {}
+        works = []
+        for layer, own in zip(layers, sizes, strict=True):
+            # Equal layers share one nest, and equal sizes are one object.
+            key = (id(layer.nest), id(own), measured(cost, layer))
+            if key not in known:
+                known[key] = cost.work(level, layer, options, own)
+            works.append(known[key])
+        names = dict.fromkeys(name for work in works for name in work)
+        nothing = np.zeros((sizes[0].fractions.shape[1], len(options)))
+        return {**found, **{name: np.stack([work.get(name, nothing) for work in works]) for name in names}}
+
+    def _edges(
+        self, members: list[int], pair: Kept = (None, None), parts: tuple[Part, ...] = ()
+    ) -> list[Costs]:
+        """Return the costs of tensors that are alike.
+
+        Args:
+            members: the tensors; one only, unless one level is built whole.
+            pair: the tuples of both ends.
+            parts: the transfers that count; all of them if not given.
+
+        Returns:
+            The terms, ``[tensors, options of the producer, tuples above, options of the consumer]`` for each level, or one of
+            all levels over tuples of both.
+        """
+        above = self.above
+        tensors, between = [above.network.tensors[at] for at in members], above.network.between[members[0]]
+        one, ends = tensors[0], self.graph.ends(tensors[0])
+        names, products = names_of(parts or above.network.parts[members[0]]), OUTERMOST
+        parts = parts or _stacked([above.network.parts[at] for at in members])
+        if not self.apart:
+            every = [above.products[at] for at in members]
+            rows = {name: np.array([getattr(each, name) for each in every])[None, :, None] for name in names}
+            products = OUTERMOST._replace(**rows)
+        terms, total = [], np.zeros((1, 1, 1))
+        for index, (level, places) in enumerate(zip(self.levels, self._places(one, pair), strict=True)):
+            read = _beside([self.sizes[tensor.consumer][index] for tensor in tensors])
+            made = read if self.apart else _beside([self.sizes[tensor.producer][index] for tensor in tensors])
+            options = (self.options[one.producer][index], self.options[one.consumer][index])
+            seen = Seen(level, between, ends[1].nest, options, (made, read))
+            if self.apart:
+                nests = (ends[0].nest, ends[1].nest)
+                copies = OUTERMOST._replace(need=level.copies(read, one.operand)[:, None])
+                term = (
+                    direct_costs(nests, one.content, seen, self.rates[index][1])
+                    if self.direct
+                    else level_costs(parts, copies, seen, self.rates[index])
+                )
+                terms.append(term.min(axis=1, keepdims=True) if above.least else term)
+                continue
+            if places is not None:
+                products = mapped(lambda own, places=places: descended(own, places), products, names=names)
+                total = descended(total, places)
+            total = total + level_costs(parts, products, seen, self.rates[index], places, bound=above.least)
+            if index + 1 < len(self.levels):
+                products = mapped(
+                    lambda own, factor, places=places: own * spread(factor, places),
+                    products,
+                    seen.factors,
+                    names=names,
+                )
+        if not self.apart:
+            terms = [self._rounded(total, ends[1].nest)]
+        shapes = [(len(term), len(members), -1, term.shape[2]) for term in terms]
+        return [term.reshape(shape).swapaxes(0, 1) for term, shape in zip(terms, shapes, strict=True)]
+
+    def _places(self, tensor: Tensor, pair: Kept) -> Sequence[Places | None]:
+        """Return the tuples of both ends of a tensor, seen from each level; None for the options of one level."""
+        if self.apart or (len(self.levels) == 1 and pair == (None, None)):
+            return [None] * len(self.levels)
+        made, read = (
+            columns([len(own) for own in self.options[end]], kept)
+            for end, kept in zip((tensor.producer, tensor.consumer), pair, strict=True)
+        )
+        return [Places(*both) for both in zip(made, read, strict=True)]
+
+    def _rounded(self, costs: Costs, nest: Nest) -> Costs:
+        """Return bytes of a layer with windows without the errors of products of fractions."""
+        if not (self.rounds and nest.windows and self.reaching):
+            return costs
+        scaled = costs * GRAIN
+        np.rint(scaled, out=scaled)
+        scaled /= GRAIN
+        return scaled
+
+    @cached_property
+    def reaching(self) -> bool:
+        """Whether some choice divides a dim along which windows reach across borders."""
+        every = {own for of_layer in self.options for own in of_layer}
+        return any(not {*SPATIAL}.isdisjoint(choice.divided) for own in every for choice in own)
+
+    def least(self, kept: Sequence[Indices] | None = None) -> list[Costs]:
+        """Return the cost of each tuple with what its edges cost whatever the other end is, half of the least of a selection's pairs."""
+        found = [costs.copy() if kept is None else costs[kept[at]] for at, costs in enumerate(self.nodes)]
+        done: dict[Hashable, tuple[Costs, Costs]] = {}
+        for at, tensor in enumerate(self.above.network.tensors):
+            pair = (None, None) if kept is None else (kept[tensor.producer], kept[tensor.consumer])
+            key = (self.same[at], *map(id, pair))
+            if key not in done:
+                done[key] = self._halves(at, *pair) if kept else self._alone(at)
+            for end, least in zip((tensor.producer, tensor.consumer), done[key], strict=True):
+                found[end] += least
+        return found
+
+    def pairs(self, kept: Sequence[Indices]) -> int:
+        """Return the number of pairs of some tuples, of all tensors that do not share them."""
+        found = {}
+        for same, tensor in zip(self.same, self.above.network.tensors, strict=True):
+            made, read = kept[tensor.producer], kept[tensor.consumer]
+            found[same, id(made), id(read)] = len(made) * len(read)
+        return sum(found.values())
+
+    def _halves(self, at: int, made: Indices, read: Indices) -> tuple[Costs, Costs]:
+        """Return half of the least cost of an edge for each tuple of both ends, computed some rows at a time."""
+        rows, columns = np.empty(len(made)), np.full(len(read), np.inf)
+        height = max(1, BLOCK // len(read))
+        for row in range(0, len(made), height):
+            block = self._edges([at], (made[row : row + height], read))[0][0, :, 0]
+            rows[row : row + height] = block.min(axis=1)
+            np.minimum(columns, block.min(axis=0), out=columns)
+        return rows / 2, columns / 2
+
+    def _alone(self, at: int) -> tuple[Costs, Costs]:
+        """Return the least cost of an edge for each tuple of one end, whatever that of the other; 0 by ends that receive together."""
+        found = []
+        for end, gets in enumerate(("terms", "need")):
+            parts = tuple(
+                part._replace(changes=changes)
+                for part in self.above.network.parts[at]
+                if (
+                    changes := tuple(
+                        one._replace(has="")
+                        for one in part.changes
+                        if one.gets == gets and one.has in {"", "owned"}
+                    )
+                )
+            )
+            first = np.zeros(1, np.intp)
+            together = any(own.together for pair in self.rates for own in pair)
+            counts = parts and not together
+            pair = (first, None) if end else (None, first)
+            found.append(self._edges([at], pair, parts)[0].reshape(-1) if counts else np.zeros(1))
+        return found[0], found[1]
+
+
+def _once(
+    sets: Iterable[list[int]], keys: Sequence[Hashable], found_of: Callable[[int], Found]
+) -> list[Found]:
+    """Return what a function finds for each member of some sets; members of a set with equal keys share one object."""
+    found: dict[int, Found] = {}
+    for members in sets:
+        known: dict[Hashable, Found] = {}
+        for at in members:
+            if keys[at] not in known:
+                known[keys[at]] = found_of(at)
+            found[at] = known[keys[at]]
+    return [found[at] for at in range(len(keys))]
+
+
+def _stacked(every: Sequence[tuple[Part, ...]]) -> tuple[Part, ...]:
+    """Return transfers that count the same factors as one, with the elements of each, ``[1, tensors, 1]``."""
+    if len(every) == 1:
+        return every[0]
+    elements = np.array([[change.elements for part in own for change in part.changes] for own in every])
+    rows = iter(elements.T[:, None, :, None])
+    return tuple(
+        part._replace(changes=tuple([own._replace(elements=next(rows)) for own in part.changes]))
+        for part in every[0]
+    )
+
+
+def _beside(every: Sequence[LocalSizes]) -> LocalSizes:
+    """Return the sizes of layers of equal roles, for each layer as a tuple."""
+    if len(every) == 1:
+        return every[0]
+    fractions = np.concatenate([own.fractions for own in every], axis=1)
+    return LocalSizes(fractions, any(own.idle for own in every), every[0].names)
