@@ -10,37 +10,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hypar.costs.base import Seconds, link_rates, machine_setting
+from hypar.costs.base import link_rates
+from hypar.costs.time import Time
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, GroupRates, Items
     from hypar.machine.heterogeneous import DeviceGroup
-    from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccPar(Seconds):
+class AccPar(Time):
     """Seconds of a step at the speed and at the bandwidth of a device."""
 
     def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
         """Return the seconds of a device's operations, at the innermost level."""
         if not (level.innermost and layer.timed and self.machine is not None):
             return {}
-        left = sizes.divided(layer.nest, options, level.ways)
-        own = left.of_dims.prod(axis=0)
+        own = sizes.divided(layer.nest, options, level.ways).of_dims.prod(axis=0)
         flop = sum(layer.nest.flop.values())
         return {"compute": (flop / self.machine.flop_per_s * own).reshape(-1, len(options))}
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
-        """Return the rates of a device group whose devices all receive, and all compute, at the same time."""
+        """Return the seconds of a device group at its speed and its bandwidth."""
         return link_rates(group, element_bytes)
-
-    def setting(self, level: Level) -> Setting:
-        """Return the machine at a level."""
-        return machine_setting("accpar", self.machine, level, "sgd")
 
 
 plugin: Cost = AccPar()

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.machine.rates import group_seconds, time_rates
+from hypar.machine.rates import group_seconds
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
-from hypar.sharding.conventions import PAPER, require_convention
+from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import dim_of
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from hypar.machine.heterogeneous import DeviceGroup
-    from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes
@@ -90,21 +88,30 @@ def engine_rates(group: DeviceGroup, element_bytes: int, optimizer: str) -> Grou
     return rates._replace(seconds=seconds)
 
 
-class Cost(Protocol):
-    """The number that a search minimises, level by level: a frozen dataclass whose fields are its parameters."""
+class Cost(ABC):
+    """The number that a search minimises, level by level: a frozen dataclass whose fields are its parameters.
+
+    Attributes:
+        unit: the unit of the sum.
+        counts_work: whether computation is counted, so that more devices can be dearer or cheaper than fewer.
+        slowest: whether an uneven split costs as much as its slowest device group, and not the sum of all.
+    """
+
+    __slots__ = ()
+    unit: ClassVar[str]
+    counts_work: ClassVar[bool] = False
+    slowest: ClassVar[bool] = False
 
     @property
-    def unit(self) -> str:
-        """The unit of the sum."""
+    def convention(self) -> str:
+        """The convention by which transfers are counted."""
+        return PAPER
 
-    @property
-    def counts_work(self) -> bool:
-        """Return whether computation is counted, so that more devices can be dearer or cheaper than fewer."""
+    @abstractmethod
+    def rates(self, level: Level) -> tuple[Rates, Rates]:
+        """Return the rates of an element received anywhere at a level: inside layers, and between two."""
 
-    @property
-    def slowest(self) -> bool:
-        """Return whether an uneven split costs as much as its slowest device group, and not the sum of all."""
-
+    @abstractmethod
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
         """Return the rates of a device group of an uneven split.
 
@@ -112,19 +119,13 @@ class Cost(Protocol):
             OptionError: the cost needs identical devices.
         """
 
-    @property
-    def convention(self) -> str:
-        """The convention by which transfers are counted."""
-
-    def rates(self, level: Level) -> tuple[Rates, Rates]:
-        """Return the rates of an element received anywhere at a level: inside layers, and between two."""
-
-    def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
+    def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:  # noqa: ARG002
         """Return the costs of a layer besides its transfers at the innermost level: all levels divide the computation.
 
         Returns:
             ``[tuples above, options]`` for each item, by its name, as ``compute``.
         """
+        return {}
 
 
 def load_cost(
@@ -151,26 +152,6 @@ def load_cost(
     return replace(cost, **given) if given else cost  # type: ignore[type-var]
 
 
-@lru_cache(maxsize=256)
-def machine_setting(
-    cost: str, machine: Machine | None, level: Level, optimizer: str, *, direct: bool = False
-) -> Setting:
-    """Return the setting of a step, for a cost that needs a machine.
-
-    Raises:
-        OptionError: no machine is named.
-    """
-    if machine is None:
-        raise OptionError(f"cost {cost!r}", "no machine is named", "one, as --hardware hmc")
-    return Setting(
-        machine=machine,
-        array=level.array,
-        element_bytes=level.element_bytes,
-        optimizer=optimizer,
-        direct=direct,
-    )
-
-
 def parameters_of(cost: Cost) -> dict[str, int | float | str]:
     """Return a cost's parameters and their values: its fields except those in ``CONTEXT``."""
     names = [item.name for item in fields(cost) if item.name not in CONTEXT]  # type: ignore[arg-type]
@@ -182,39 +163,6 @@ def measured(cost: Cost, layer: PlanNode) -> frozenset[tuple[str, float]]:
     """Return the measured times of a layer, which tell apart layers that are equal otherwise."""
     profile: Profile | None = getattr(cost, "profile", None)
     return frozenset() if profile is None else frozenset(profile.seconds.get(layer.name, {}).items())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seconds(ABC):
-    """Seconds of a step, of which each cost says by itself what computation takes, and how fast a device group is.
-
-    Attributes:
-        machine: the machine that the step runs on.
-        convention: the convention by which transfers are counted, one of ``BY_LEVELS``.
-    """
-
-    unit: ClassVar[str] = "seconds"
-    counts_work: ClassVar[bool] = True
-    slowest: ClassVar[bool] = True
-    machine: Machine | None = None
-    convention: str = PAPER
-
-    def __post_init__(self) -> None:
-        """Check the convention."""
-        require_convention(self.convention)
-
-    @abstractmethod
-    def setting(self, level: Level) -> Setting:
-        """Return the machine at a level."""
-
-    @abstractmethod
-    def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
-        """Return the seconds of a device's computation, at the innermost level."""
-
-    def rates(self, level: Level) -> tuple[Rates, Rates]:
-        """Return the seconds of an element at the bandwidth of a device on the links of a level."""
-        rates = time_rates(self.setting(level), level.index)
-        return rates, rates
 
 
 def work(layer: PlanNode, choice: Choice, share: Any) -> Any:

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hypar.costs.base import engine_rates, machine_setting
+from hypar.costs.time import Seconds
 from hypar.errors import OptionError, suggestion
-from hypar.machine.rates import computation, time_rates
+from hypar.machine.rates import time_rates
 from hypar.sharding.conventions import DIRECT
 from hypar.sharding.rates import Rates
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, GroupRates, Items
     from hypar.machine.heterogeneous import DeviceGroup
-    from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
-    from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
@@ -33,23 +31,16 @@ MODES = ("exact", "serial")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deepa:
+class Deepa(Seconds):
     """Seconds of a step.
 
     Attributes:
         mode: ``exact`` or ``serial``.
-        machine: the machine that the step runs on.
-        optimizer: the optimizer whose updates are counted.
         profile: measured times of computation that replace the machine's.
     """
 
-    unit: ClassVar[str] = "seconds"
-    counts_work: ClassVar[bool] = True
-    slowest: ClassVar[bool] = True
     convention: ClassVar[str] = DIRECT
     mode: str = "exact"
-    machine: Machine | None = None
-    optimizer: str = "sgd"
     profile: Profile | None = None
 
     def __post_init__(self) -> None:
@@ -61,16 +52,15 @@ class Deepa:
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
         """Return the seconds of a device group: all its devices receive at once, or in ``serial`` mode one after another."""
-        rates = engine_rates(group, element_bytes, self.optimizer)
+        rates = Seconds.group_rates(self, group, element_bytes)
         if self.mode == "exact":
             return rates
-        return rates._replace(
-            inside=element_bytes / group.bytes_per_s, between=element_bytes / group.bytes_per_s
-        )
+        each = element_bytes / group.bytes_per_s
+        return rates._replace(inside=each, between=each)
 
     def rates(self, level: Level) -> tuple[Rates, Rates]:
         """Return seconds of transfers: to all devices at once, or one after another, when no two share a port."""
-        rates = time_rates(self._setting(level), level.index, shared=self.mode == "exact")
+        rates = time_rates(self.setting(level), level.index, shared=self.mode == "exact")
         if self.mode == "serial":
             lines = [
                 line._replace(once=tuple([level.groups * each for each in line.once])) for line in rates.lines
@@ -80,17 +70,10 @@ class Deepa:
 
     def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
         """Return measured or computed times of a device."""
-        setting, shape = self._setting(level), (sizes.of("input").size, len(options))
-        if self.profile is not None:
-            seconds = [self.profile.of(layer.name, choice.as_degrees()) for choice in options]
-            return {"compute": np.broadcast_to(np.array(seconds, dtype=np.float64), shape)}
-        if not setting.machine.times(layer.nest):
-            return {"compute": np.zeros(shape)}
-        left = sizes.divided(layer.nest, options, level.ways)
-        return {"compute": computation(setting, layer.nest, left).reshape(shape)}
-
-    def _setting(self, level: Level) -> Setting:
-        return machine_setting("deepa", self.machine, level, self.optimizer, direct=True)
+        if self.profile is None:
+            return Seconds.work(self, level, layer, options, sizes)
+        seconds = [self.profile.of(layer.name, choice.as_degrees()) for choice in options]
+        return {"compute": np.array([seconds], dtype=np.float64)}
 
 
 plugin: Cost = Deepa()

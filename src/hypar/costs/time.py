@@ -8,44 +8,93 @@ without overlap whose levels reduce one after another.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
 
-from hypar.costs.base import Seconds, engine_rates, machine_setting
-from hypar.machine.rates import computation
+from hypar.costs.base import Cost, engine_rates
+from hypar.errors import OptionError
+from hypar.machine.rates import computation, time_rates
+from hypar.machine.setting import Setting
+from hypar.sharding.conventions import DIRECT, PAPER, require_convention
 
 if TYPE_CHECKING:
-    from hypar.costs.base import Cost, GroupRates, Items
+    from hypar.costs.base import GroupRates, Items
     from hypar.machine.heterogeneous import DeviceGroup
-    from hypar.machine.setting import Setting
+    from hypar.machine.machine import Machine
     from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
+    from hypar.sharding.rates import Rates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seconds(Cost):
+    """Seconds of a step on a machine, of which all devices receive, and all compute, at the same time.
+
+    Attributes:
+        machine: the machine that the step runs on.
+        optimizer: the optimizer whose updates are counted.
+    """
+
+    unit: ClassVar[str] = "seconds"
+    counts_work: ClassVar[bool] = True
+    slowest: ClassVar[bool] = True
+    machine: Machine | None = None
+    optimizer: str = "sgd"
+
+    def rates(self, level: Level) -> tuple[Rates, Rates]:
+        """Return the seconds of an element at the bandwidth of a device on the links of a level."""
+        rates = time_rates(self.setting(level), level.index)
+        return rates, rates
+
+    def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
+        """Return the seconds of a device group, with those of the engine for its computation."""
+        return engine_rates(group, element_bytes, self.optimizer)
+
+    def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
+        """Return the seconds of a device's computation, at the innermost level."""
+        setting = self.setting(level)
+        if not (level.innermost and setting.machine.times(layer.nest)):
+            return {}
+        left = sizes.divided(layer.nest, options, level.ways)
+        return {"compute": computation(setting, layer.nest, left).reshape(-1, len(options))}
+
+    def setting(self, level: Level) -> Setting:
+        """Return the machine at a level, with the settings of the step.
+
+        Raises:
+            OptionError: no machine is named.
+        """
+        if self.machine is None:
+            name = type(self).__name__.lower()
+            raise OptionError(f"cost {name!r}", "no machine is named", "one, as --hardware hmc")
+        return _setting(
+            self.machine, level.array, level.element_bytes, self.optimizer, self.convention == DIRECT
+        )
+
+
+@lru_cache(maxsize=256)
+def _setting(
+    machine: Machine, array: tuple[int, ...], element_bytes: int, optimizer: str, direct: bool
+) -> Setting:
+    return Setting(
+        machine=machine, array=array, element_bytes=element_bytes, optimizer=optimizer, direct=direct
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Time(Seconds):
-    """Seconds of a step, with updates by ``optimizer``."""
+    """Seconds of a step, as the engine counts them.
 
-    optimizer: str = "sgd"
+    Attributes:
+        convention: the convention by which transfers are counted, one of ``BY_LEVELS``.
+    """
 
-    def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
-        """Return the seconds of a device's computation, at the innermost level."""
-        if not level.innermost:
-            return {}
-        setting = self.setting(level)
-        if not setting.machine.times(layer.nest):
-            return {}
-        left = sizes.divided(layer.nest, options, level.ways)
-        seconds = computation(setting, layer.nest, left)
-        return {"compute": seconds.reshape(-1, len(options))}
+    convention: str = PAPER
 
-    def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
-        """Return the seconds of a device group, whose devices all receive, and all compute, at the same time."""
-        return engine_rates(group, element_bytes, self.optimizer)
-
-    def setting(self, level: Level) -> Setting:
-        """Return the machine at a level."""
-        return machine_setting("time", self.machine, level, self.optimizer)
+    def __post_init__(self) -> None:
+        """Check the convention."""
+        require_convention(self.convention)
 
 
 plugin: Cost = Time()

@@ -9,24 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hypar.costs.base import GroupRates
+from hypar.costs.base import Cost, GroupRates
 from hypar.errors import OptionError
 from hypar.sharding.conventions import PAPER, require_convention
 from hypar.sharding.rates import even_rates
 
 if TYPE_CHECKING:
-    from hypar.costs.base import Cost, Items
     from hypar.machine.heterogeneous import DeviceGroup
-    from hypar.network.nodes import PlanNode
-    from hypar.sharding.levels import Level, LocalSizes
-    from hypar.sharding.placement import Options
+    from hypar.sharding.levels import Level
     from hypar.sharding.rates import Rates
 
 MOST_WEIGHT = 10**6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Volume:
+class Volume(Cost):
     """Bytes received.
 
     Attributes:
@@ -37,8 +34,6 @@ class Volume:
     """
 
     unit: ClassVar[str] = "bytes"
-    counts_work: ClassVar[bool] = False
-    slowest: ClassVar[bool] = False
     inter_weight: float = 1.0
     convention: str = PAPER
 
@@ -53,10 +48,6 @@ class Volume:
     def rates(self, level: Level) -> tuple[Rates, Rates]:
         """Return the bytes of an element inside layers, and their weighted bytes between two."""
         return even_rates(level.element_bytes), even_rates(self.inter_weight * level.element_bytes)
-
-    def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:  # noqa: ARG002
-        """Return nothing: computation moves no bytes."""
-        return {}
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:  # noqa: ARG002
         """Return bytes for each element, the same for every device group."""
