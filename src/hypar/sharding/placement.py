@@ -54,7 +54,7 @@ class Choice(NamedTuple):
 
     Attributes:
         degrees: each dim with its degree, in the order of ``in_order``. The product of degrees is the number of
-            working devices, at most the ways of the level; the others are idle. Without any dim every device
+            working devices, a divisor of the ways of the level; the others are idle. Without any dim every device
             computes the whole layer.
         order: the numbering of the devices of a flat level, if the layer has one of its own: runs of digits, outermost
             first, each with the dim that it divides, or ``COPIES``. Their product is the ways, and no device is idle.
@@ -181,7 +181,7 @@ MOST_GRIDS = 2**16
 
 @lru_cache(maxsize=64)
 def grids(dims: tuple[str, ...], degrees: tuple[int, ...], ways: int) -> tuple[Grid, ...]:
-    """Return all grids of at most ``ways`` devices: those of most devices first, then by the first dims.
+    """Return all grids whose devices divide the ways: those of most devices first, then by the first dims.
 
     Raises:
         OverflowError: more than ``MOST_GRIDS`` grids result.
@@ -196,7 +196,7 @@ def grids(dims: tuple[str, ...], degrees: tuple[int, ...], ways: int) -> tuple[G
             ((*own, degree), product * degree)
             for own, product in found
             for degree in degrees
-            if product * degree <= ways
+            if ways % (product * degree) == 0
         ]
         if len(found) > MOST_GRIDS:
             raise OverflowError(f"more than {MOST_GRIDS:,} grids of {ways} ways")
