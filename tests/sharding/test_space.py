@@ -15,7 +15,7 @@ from hypar.files.yaml_file import parse_yaml
 from hypar.network.graph import build_graph
 from hypar.ops.dims import CUTTABLE
 from hypar.sharding.dims import dim_of
-from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid, partial_results, placement
+from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid, partial_results
 from hypar.sharding.space import parse_space
 from tests.effort import examples
 
@@ -61,8 +61,8 @@ def test_choices_of_each_kind_of_layer(graph: PlanGraph, space: str, dims: list[
 def test_groups_leave_nothing_partial_and_line_up_with_channels(graph: PlanGraph) -> None:
     nest = graph.layers[0].nest
     assert partial_results(nest, "groups") == ()
-    assert {str(placement(nest, "groups", tensor)) for tensor in ("input", "output")} == {"S(channels)"}
-    assert str(placement(nest, "in_channels", "input")) == "S(channels_in_group)"
+    assert {nest.names[tensor]["groups"] for tensor in ("input", "output")} == {"channels"}
+    assert nest.names["input"]["in_channels"] == "channels_in_group"
 
 
 def test_every_word_names_one_dim() -> None:

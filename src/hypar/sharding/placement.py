@@ -1,14 +1,13 @@
 """Choices of a layer at a level, and the placements of its tensors that follow.
 
 A *choice* is a degree for each dim of a layer. The placements follow from the layer's nest: a tensor that
-carries a divided dim is ``Shard``, a phase that contracts it leaves its result ``Partial``, every other tensor is
-``Replicate``. A choice of several dims combines these.
+carries a divided dim is in shards, a phase that contracts it leaves its result partial, every other tensor is
+replicated. A choice of several dims combines these.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,35 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from hypar.ops.nest import Nest
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """Placement in which every device holds its shard along one dim of the tensor."""
-
-    dim: str
-
-    def __str__(self) -> str:
-        return f"S({self.dim})"
-
-
-@dataclass(frozen=True, slots=True)
-class Replicate:
-    """Placement in which every device holds the whole tensor."""
-
-    def __str__(self) -> str:
-        return "R"
-
-
-@dataclass(frozen=True, slots=True)
-class Partial:
-    """Placement in which every device holds a term of the sum that makes the tensor."""
-
-    def __str__(self) -> str:
-        return "P"
-
-
-Placement = Shard | Replicate | Partial
 
 
 class Choice(NamedTuple):
@@ -202,19 +172,6 @@ def grids(dims: tuple[str, ...], degrees: tuple[int, ...], ways: int) -> tuple[G
             raise OverflowError(f"more than {MOST_GRIDS:,} grids of {ways} ways")
     found.sort(key=lambda one: (-one[1], [-degree for degree in one[0]]))
     return tuple(Grid(own, product, grid(dict(zip(dims, own, strict=True)))) for own, product in found)
-
-
-def placement(nest: Nest, dim: str | None, tensor: str) -> Placement:
-    """Return the placement of a layer's operand if one dim is divided.
-
-    Args:
-        nest: the layer.
-        dim: the dim that is divided; None for none.
-        tensor: ``input``, ``weight`` or ``output``.
-    """
-    if dim is None or dim not in nest.names[tensor]:
-        return Replicate()
-    return Shard(nest.names[tensor][dim])
 
 
 def partial_results(nest: Nest, dim: str | None) -> tuple[str, ...]:
