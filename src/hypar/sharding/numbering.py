@@ -10,6 +10,7 @@ is therefore counted, and laid out, as the levels of its digits, which are one l
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
@@ -24,7 +25,7 @@ from hypar.sharding.placement import ALONE, COPIES, IDLE, WHOLE, cut
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from hypar.sharding.placement import Choice
+    from hypar.sharding.placement import Choice, Options
 
 Numbers = NDArray[np.int64]
 
@@ -104,6 +105,35 @@ def shards_of(choice: Choice, ways: int) -> Mapping[str, Numbers]:
 def working(choice: Choice, ways: int) -> NDArray[np.bool_]:
     """Return whether each device works."""
     return np.asarray(shards_of(choice, ways).get(IDLE, np.zeros(ways)) == 0)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Layout:
+    """The choices of a layer at a level, as arrays.
+
+    Attributes:
+        choices: the choices.
+        ways: number of devices.
+        working: number of working devices, ``[choices]``.
+        chosen: degree of each divided dim in each choice, ``[choices]``.
+    """
+
+    choices: Options
+    ways: int
+    working: Numbers
+    chosen: dict[str, Numbers]
+
+    def degree(self, dim: str | None) -> Numbers:
+        """Return the degree of a dim in each choice, ``[choices]``."""
+        return self.chosen.get(dim or "", np.ones_like(self.working))
+
+
+@lru_cache(maxsize=512)
+def layout(choices: Options, ways: int) -> Layout:
+    """Return the choices of a layer as arrays."""
+    dims = dict.fromkeys(dim for choice in choices for dim in choice.divided)
+    chosen = {dim: np.array([choice.degree(dim) for choice in choices]) for dim in dims}
+    return Layout(choices, ways, np.array([choice.devices(ways) for choice in choices]), chosen)
 
 
 def digits_of(choices: Sequence[Choice], ways: int) -> Digits:

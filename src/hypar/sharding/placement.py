@@ -131,49 +131,6 @@ def numbered(runs: Iterable[tuple[str, int]]) -> Choice:
     return Choice(found, tuple(order))
 
 
-class Grid(NamedTuple):
-    """A choice of several dims with its degrees and devices.
-
-    Attributes:
-        degrees: the degree of each dim.
-        devices: their product.
-        choice: the choice.
-    """
-
-    degrees: tuple[int, ...]
-    devices: int
-    choice: Choice
-
-
-MOST_GRIDS = 2**16
-"""Most grids of some dims, before grids too large for a layer are left out."""
-
-
-@lru_cache(maxsize=64)
-def grids(dims: tuple[str, ...], degrees: tuple[int, ...], ways: int) -> tuple[Grid, ...]:
-    """Return all grids whose devices divide the ways: those of most devices first, then by the first dims.
-
-    Raises:
-        OverflowError: more than ``MOST_GRIDS`` grids result.
-
-    Examples:
-        >>> [found.degrees for found in grids(("batch", "height"), (1, 2), 2)]
-        [(2, 1), (1, 2), (1, 1)]
-    """
-    found: list[tuple[tuple[int, ...], int]] = [((), 1)]
-    for _ in dims:
-        found = [
-            ((*own, degree), product * degree)
-            for own, product in found
-            for degree in degrees
-            if ways % (product * degree) == 0
-        ]
-        if len(found) > MOST_GRIDS:
-            raise OverflowError(f"more than {MOST_GRIDS:,} grids of {ways} ways")
-    found.sort(key=lambda one: (-one[1], [-degree for degree in one[0]]))
-    return tuple(Grid(own, product, grid(dict(zip(dims, own, strict=True)))) for own, product in found)
-
-
 def partial_results(nest: Nest, dim: str | None) -> tuple[str, ...]:
     """Return the results that dividing one dim leaves Partial: those of phases that contract the dim.
 

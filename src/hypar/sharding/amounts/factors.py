@@ -15,9 +15,8 @@ import numpy as np
 from hypar.sharding.amounts.between import Between, Digit, Factors, Manners, Plain, mapped, names_at, numbers
 from hypar.sharding.amounts.fractions import Offered, fractions_of
 from hypar.sharding.amounts.rows import cut_windows, rest_of, with_halos
-from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE, back, forth, undivided
-from hypar.sharding.numbering import digits_of
+from hypar.sharding.numbering import digits_of, layout
 from hypar.sharding.placement import COPIES, IDLE, WHOLE, cut, terms
 from hypar.sharding.rates import COLLECTIVES
 

@@ -13,7 +13,7 @@ from hypar.sharding.rates import COLLECTIVES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.sharding.grids.layouts import Layout
+    from hypar.sharding.numbering import Layout
 
 Codes = NDArray[np.int64]
 Names = tuple[tuple[str | None, str | None], ...]

@@ -19,9 +19,8 @@ import numpy as np
 from hypar.errors import TableLimitError
 from hypar.ops.nest import IN_GROUP
 from hypar.sharding.grids.bounds import bounds, reach
-from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE, back, forth
-from hypar.sharding.numbering import shards_of
+from hypar.sharding.numbering import layout, shards_of
 from hypar.sharding.placement import COPIES, IDLE
 
 if TYPE_CHECKING:
@@ -32,9 +31,8 @@ if TYPE_CHECKING:
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.ops.windows import Window
-    from hypar.sharding.grids.layouts import Layout
     from hypar.sharding.grids.manners import Codes
-    from hypar.sharding.numbering import Numbers
+    from hypar.sharding.numbering import Layout, Numbers
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
