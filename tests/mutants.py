@@ -81,7 +81,7 @@ MUTANTS = [
     Mutant("adam keeps two numbers a weight", "network/training.py", '"adam": 2', '"adam": 1'),
     Mutant("the gradient of a weight is a result", "ops/nest.py", '"gradient": "weight"', '"gradient": "output"'),
     # sharding
-    Mutant("a tensor without the dim is replicated", "sharding/placement.py", "return Shard(nest.names[tensor][dim])", "return Shard(dim)"),
+    Mutant("a dim takes digits of its own factors", "sharding/numbering.py", "at = digits.index(prime)", "at = 0"),
     Mutant("idle devices read nothing", "sharding/levels.py", "self.groups * sizes.of(WORKING) * sizes.of(tensor)", "self.groups * sizes.of(tensor)"),
     Mutant("a level divides what the levels above left", "sharding/levels.py", "found[names.index(tensor)] *= degree", "found[names.index(tensor)] *= 1"),
     Mutant("a halo grows as shards shrink", "sharding/amounts/rows.py", "np.minimum(border / size, 1.0)", "np.minimum(border, 1.0)"),

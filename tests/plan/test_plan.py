@@ -133,7 +133,7 @@ class TestGrids:
             ("cost__name", "depa", "no cost 'depa'; allowed: accpar, deepa, time, volume; did you mean 'deepa'?",
              "cost: no cost 'depa'; allowed: accpar, deepa, time, volume; did you mean 'deepa'?"),
             ("space", "height*width", "space 'height*width': no dim of linear 'fc1'", ""),
-            ("pins", ["fc1=n3"], "pin 'fc1=n3': degree 3 of batch does not divide 16 ways", ""),
+            ("pins", ["fc1=n3"], "pin 'fc1=n3': found 3 devices at a level of 16 ways", ""),
             ("profile", {"name": "p", "digest": "x"}, "profile.name: no profile 'p'; looked beside the plan", ""),
             ("splits__0__choices__fc1", {"height": 2}, "", "splits: 'fc1' is cut in height; allowed: its dims, batch, "),
             ("splits__0__choices__pool1", {"out_channels": 2}, "", "splits: 'pool1' is cut in out_channels; allowed: "),

@@ -29,7 +29,6 @@ def test_a_choice_divides_each_part_alike() -> None:
         (ALONE, [1, 0, 0, 0]),
         (WHOLE, [1, 1, 1, 1]),
         (cut("batch", 2), [1, 0, 1, 0]),
-        (grid({"batch": 3}), [1, 1, 1, 0]),
     ],
 )
 def test_devices_beyond_the_grid_are_idle(choice: Choice, working: list[int]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.sharding.placement import WHOLE, Choice, cut, grids
+from hypar.sharding.placement import WHOLE, Choice, cut, grid
 from tests.effort import examples
 from tests.program.networks import network
 from tests.program.products import by_products, by_program
@@ -18,11 +20,11 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
 
-SIZE = 64
+SIZE = 144
 ARRAYS = [(2,), (4,), (2, 2), (4, 2), (2, 4), (2, 2, 2)]
 FLAT = [(2,), (4,), (8,)]
-GRIDS = [(4,), (8,), (16,), (4, 4), (8, 2)]
-DEGREES = (1, 2, 4, 8, 16)
+GRIDS = [(4,), (6,), (8,), (12,), (16,), (4, 4), (6, 2), (8, 2)]
+DEGREES = (1, 2, 3, 4, 6, 8, 12, 16)
 INPUT: dict[str, Any] = {"op": "input", "name": "in", "channels": SIZE}
 IMAGE: dict[str, Any] = {**INPUT, "height": SIZE, "width": SIZE}
 ROWS = {"height", "width"}
@@ -148,7 +150,12 @@ def grids_of(draw: st.DrawFn, graph: LayerGraph, array: tuple[int, ...]) -> Mapp
     for layer in graph.nodes(None).layers:
         dims = tuple(dim for dim in layer.nest.cuttable if dim not in ROWS)
         options = [
-            [own.choice for own in grids(dims, DEGREES, ways) if own.devices == ways] + [WHOLE] * layer.join
+            [
+                grid(dict(zip(dims, degrees, strict=True)))
+                for degrees in product(DEGREES, repeat=len(dims))
+                if prod(degrees) == ways
+            ]
+            + [WHOLE] * layer.join
             for ways in array
         ]
         found[layer.name] = [draw(st.sampled_from(own)) for own in options]

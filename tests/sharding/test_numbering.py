@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar import load_model
-from hypar.sharding.numbering import choice_of, common_digits, digits_of, runs_of
+from hypar.sharding.numbering import choice_of, common_digits, digits_of, runs_of, shards_of, working
 from hypar.sharding.placement import ALONE, COPIES, IDLE, WHOLE, cut, grid, numbered
 from tests.amounts import amounts
 
@@ -48,8 +48,17 @@ def test_digits_are_the_fewest_that_suit_all_layers() -> None:
 def test_a_grid_beside_a_numbering_is_numbered_through() -> None:
     assert runs_of(grid({"in_channels": 2, "batch": 4}), 8) == (("batch", 4), ("in_channels", 2))
     assert runs_of(grid({"batch": 4}), 8) == (("batch", 4), (IDLE, 2))
-    with pytest.raises(ValueError, match="found 8 of 12 devices at work"):
-        runs_of(grid({"batch": 4, "height": 2}), 12)
+
+
+def test_grids_of_unlike_factors_have_common_digits() -> None:
+    chosen = [grid({"batch": 3, "height": 4}), grid({"batch": 4, "height": 3}), grid({"batch": 6}), ALONE]
+    assert digits_of(chosen, 12) == [
+        (2, ("height", "batch", "batch", IDLE)),
+        (2, ("height", "batch", IDLE, IDLE)),
+        (3, ("batch", "height", "batch", IDLE)),
+    ]
+    assert shards_of(chosen[2], 12)["batch"].tolist() == [0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5]
+    assert working(chosen[2], 12).tolist() == ([True] * 3 + [False] * 3) * 2
 
 
 def test_numberings_without_common_digits_are_refused() -> None:

@@ -22,6 +22,7 @@ from hypar.sharding.amounts.counted import Received, received_between, received_
 from hypar.sharding.amounts.flows import Flow, Sums
 from hypar.sharding.amounts.parts import parts_of
 from hypar.sharding.grids.reshard import Gap, Reshard, reshards
+from hypar.sharding.numbering import primes
 from hypar.sharding.placement import WHOLE, Choice, cut, grid
 from tests.effort import examples
 from tests.windows import read_by
@@ -46,18 +47,26 @@ class Case:
     ways: int
 
 
+def digits(choice: Choice, ways: int) -> list[tuple[int, str]]:
+    """The digits of a device's number, outermost first: the values of each, and the dim that it divides."""
+    found = [(prime, "copies" if not choice.degrees else "idle") for prime in primes(ways)]
+    for dim in ORDER:
+        for prime in primes(choice.degree(dim)):
+            found[found.index((prime, "idle"))] = prime, dim
+    return found
+
+
 def pieces(choice: Choice, ways: int) -> Iterator[tuple[int, dict[str, tuple[int, int]]]]:
     """Every device that works, with the number and count of its piece of each dim."""
-    if not choice.degrees:
-        yield from ((device, {}) for device in range(ways))
-        return
-    degrees = [(dim, choice.degree(dim)) for dim in ORDER if choice.degree(dim) > 1]
-    count = math.prod(degree for _, degree in degrees)
-    for turn, places in enumerate(itertools.product(*(range(degree) for _, degree in degrees))):
-        yield (
-            turn * ways // count,
-            {dim: (place, degree) for (dim, degree), place in zip(degrees, places, strict=True)},
-        )
+    own = digits(choice, ways)
+    for device, values in enumerate(itertools.product(*(range(degree) for degree, _ in own))):
+        found: dict[str, tuple[int, int]] = {}
+        for (degree, dim), value in zip(own, values, strict=True):
+            place, count = found.get(dim, (0, 1))
+            found[dim] = place * degree + value, count * degree
+        if not found.pop("idle", (0, 1))[0]:
+            found.pop("copies", None)
+            yield device, found
 
 
 def span(size: int, piece: tuple[int, int]) -> range:
@@ -136,7 +145,7 @@ def choices(nest: Nest, ways: int) -> list[Choice]:
     dims = [dim for dim in ORDER if dim in nest.sizes]
     degrees = [degree for degree in range(1, ways + 1) if ways % degree == 0]
     every = itertools.product(*([d for d in degrees if d <= nest.sizes[dim]] for dim in dims))
-    found = [grid(dict(zip(dims, own, strict=True))) for own in every if math.prod(own) <= ways]
+    found = [grid(dict(zip(dims, own, strict=True))) for own in every if ways % math.prod(own) == 0]
     return found if nest.weight else [*found, WHOLE]
 
 
@@ -281,24 +290,34 @@ SQUARE = Linear(out_features=GROSS).nest(GROSS, ({"channels": GROSS},))
 JOIN = Add().nest(GROSS, ({"channels": GROSS},) * 2)
 
 
-def ranges(carried: Mapping[str, str], choice: Choice, ways: int) -> dict[int, tuple[range, ...]]:
-    """The samples and channels of a tensor that each device has."""
-    names = {tensor: op for op, tensor in carried.items()}
-    return {
-        device: tuple(span(GROSS, own.get(names[dim], (0, 1))) for dim in ("batch", "channels"))
-        for device, own in pieces(choice, ways)
-    }
-
-
-def missing(need: Mapping[int, tuple[range, ...]], have: Mapping[int, tuple[range, ...]]) -> int:
-    """Elements that all devices need and do not have."""
-    nothing = (range(0), range(0))
-    return sum(
-        math.prod(map(len, box))
-        - math.prod(
-            len(range(max(a.start, b.start), min(a.stop, b.stop)))
-            for a, b in zip(box, have.get(device, nothing), strict=True)
+def parts(carried: Mapping[str, str], choice: Choice, ways: int) -> dict[int, tuple[np.ndarray, ...]]:
+    """The samples and channels of a tensor that each device has: those whose digits are its own, where it divides them."""
+    names, own = {tensor: op for op, tensor in carried.items()}, digits(choice, ways)
+    counts = [degree for degree, _ in own]
+    numbers = np.unravel_index(np.arange(GROSS), (*counts, GROSS // ways))
+    found = {}
+    for device, values in enumerate(itertools.product(*map(range, counts))):
+        if any(value for value, (_, dim) in zip(values, own, strict=True) if dim == "idle"):
+            continue
+        found[device] = tuple(
+            np.all(
+                [
+                    (number == value) | (op != names[dim])
+                    for value, (_, op), number in zip(values, own, numbers[:-1], strict=True)
+                ],
+                axis=0,
+            )
+            for dim in ("batch", "channels")
         )
+    return found
+
+
+def missing(need: Mapping[int, tuple[np.ndarray, ...]], have: Mapping[int, tuple[np.ndarray, ...]]) -> int:
+    """Elements that all devices need and do not have."""
+    nothing = (np.zeros(GROSS, bool),) * 2
+    return sum(
+        math.prod(int(mask.sum()) for mask in box)
+        - math.prod(int((a & b).sum()) for a, b in zip(box, have.get(device, nothing), strict=True))
         for device, box in need.items()
     )
 
@@ -311,7 +330,7 @@ def test_at_once_a_device_receives_what_it_needs_less_what_it_holds(data: st.Dat
     made, read = (data.draw(st.sampled_from(choices(end, ways))) for end in ends)
     content = Content(GROSS**2, frozenset(), (("channels", GROSS),))
     found = by_paper(ends, content, ways, (made, read))
-    has, gets = ranges(ends[0].names["output"], made, ways), ranges(ends[1].names["input"], read, ways)
+    has, gets = parts(ends[0].names["output"], made, ways), parts(ends[1].names["input"], read, ways)
     assert found == pytest.approx((missing(gets, has), missing(has, gets)), rel=1e-9, abs=0)
 
 

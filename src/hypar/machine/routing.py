@@ -21,6 +21,7 @@ from hypar.machine.collectives.steps import listed
 from hypar.machine.exchanged import route_sets
 from hypar.machine.lines import Line, Lines
 from hypar.machine.loads import Level, wires_of
+from hypar.sharding.numbering import primes
 from hypar.sharding.rates import COLLECTIVES
 
 if TYPE_CHECKING:
@@ -221,15 +222,4 @@ def _by_tier(tiers: Sequence[Tier], ways: Sequence[int]) -> list[tuple[Tier, lis
         while factors and math.prod(own) < tier.devices:
             own.append(factors.pop(0))
         found.append((tier, own if math.prod(own) == tier.devices else primes(tier.devices)))
-    return found
-
-
-def primes(number: int) -> list[int]:
-    """Return the prime factors in ascending order; an empty list for 1."""
-    found, factor = [], 2
-    while number > 1:
-        while number % factor == 0:
-            found.append(factor)
-            number //= factor
-        factor += 1
     return found

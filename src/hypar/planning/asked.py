@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.machine.routing import primes
 from hypar.plan.records import of_score
 from hypar.plan.request import GRAPHS, Request
 from hypar.planning.checks.words import space_text
@@ -17,6 +16,7 @@ from hypar.planning.strategies.base import load_strategy
 from hypar.registry import data_names, plugin_names
 from hypar.schedule.pipeline_orders import checked_microbatches
 from hypar.sharding.conventions import MOVED, PAPER
+from hypar.sharding.numbering import primes
 from hypar.solve.solvers.base import load_solver
 
 if TYPE_CHECKING:

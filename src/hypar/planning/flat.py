@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.costs.graphs.counted import counted
 from hypar.costs.graphs.exponents import BATCH, UncountableError
 from hypar.errors import TableLimitError
-from hypar.machine.routing import primes
 from hypar.planning.question import ask
 from hypar.planning.searches.base import Answer, costs_by_level, load_search
 from hypar.planning.searches.jointly.counts import COUNTS
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import levels_of
-from hypar.sharding.numbering import runs_of
+from hypar.sharding.numbering import primes, runs_of
 from hypar.sharding.placement import WHOLE, cut, numbered
 from hypar.sharding.space import parse_space
 from hypar.solve.counts.columns import Columns

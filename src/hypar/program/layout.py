@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.program.holding import by_content, kinds_of
-from hypar.sharding.grids.layouts import layout as grid_layout
-from hypar.sharding.numbering import choice_of, digits_of
+from hypar.sharding.numbering import choice_of, digits_of, shards_of, working
 from hypar.sharding.placement import ALONE, WHOLE, Choice
 from hypar.sharding.tree import Device, Level, Stages, Uneven
 from hypar.sharding.uneven.remainder import whole_ends
@@ -214,12 +213,9 @@ def _paths(
 
 
 def _digits(node: Level) -> list[_Digit]:
-    """Return the digits of a level; itself where its grids have none in common."""
-    ways, choices = node.split.ways, {name: node.split.choice(name) for name in node.split.choices}
-    try:
-        digits = digits_of([*choices.values()], ways)
-    except ValueError:
-        return [_Digit(choices, ways)]
+    """Return the digits of a level."""
+    choices = {name: node.split.choice(name) for name in node.split.choices}
+    digits = digits_of([*choices.values()], node.split.ways)
     each = ((own, [choice_of(label, own) for label in labels]) for own, labels in digits)
     return [_Digit(dict(zip(choices, found, strict=True)), own) for own, found in each]
 
@@ -265,11 +261,9 @@ def laid(places: Places, where: Sequence[Sequence[_Where]], given: Sequence[Sequ
 def _shares(choice: Choice, given: int | tuple[float, ...]) -> tuple[dict[str, Shares], NDArray[np.bool_]]:
     """Return the share of each part of a node of the dims that it divides, ``[parts, 2]``, and whether each part works."""
     if isinstance(given, int):
-        grid, found = grid_layout((choice,), given), {}
-        for dim in choice.divided:
-            first = grid.rows[dim][0]
-            found[dim] = np.stack([first, first + 1], axis=1) / choice.degree(dim)
-        return found, grid.active[0]
+        numbers = shards_of(choice, given)
+        each = {dim: np.stack([numbers[dim], numbers[dim] + 1], axis=1) for dim in choice.divided}
+        return {dim: found / choice.degree(dim) for dim, found in each.items()}, working(choice, given)
     starts = [math.fsum(given[:part]) for part in range(len(given))]
     ends = np.stack([starts, np.add(starts, given)], axis=1)
     return dict.fromkeys(choice.divided, ends), (np.array(given) > 0) | (choice == WHOLE)

@@ -11,7 +11,6 @@ from hypar.document import Document, Note, Section
 from hypar.errors import InputError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.numbers import machine_numbers
-from hypar.machine.routing import primes
 from hypar.plan.plan import read_plan
 from hypar.plan.records import of_score
 from hypar.planning.asked import plan_command, uneven_array
@@ -21,6 +20,7 @@ from hypar.reports import steps, words
 from hypar.reports.of.explanation import FEW
 from hypar.reports.of.plan import plan_document
 from hypar.reports.renderers import page
+from hypar.sharding.numbering import primes
 from hypar.studies.alternatives import explain_plan
 from hypar.studies.grid import Comparison, Run, compare_strategies, costs_of
 from hypar.studies.step import StepRows

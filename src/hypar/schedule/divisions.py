@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hypar.machine.machine import fullest
 from hypar.machine.setting import degrees
 from hypar.schedule.shards import TINY, WHOLE_DIM, Cut, Reach, Shards, of_whole, on_devices, share_of
-from hypar.sharding.grids.layouts import layout
+from hypar.sharding.numbering import shards_of, working
 from hypar.sharding.placement import partial_results, simple
 
 if TYPE_CHECKING:
@@ -66,10 +66,8 @@ def _numbers(chosen: Options, dims: tuple[str, ...], array: tuple[int, ...]) -> 
         return ()
     found = []
     for (choice, ways), dim in zip(pairs, dims, strict=False):
-        grid = layout((choice,), ways)
-        shards = grid.rows[dim][0].tolist() if dim in grid.rows else [0] * ways
-        active = grid.active[0].tolist()
-        found.append(tuple([shard if at_work else -1 for shard, at_work in zip(shards, active, strict=True)]))
+        shards = shards_of(choice, ways).get(dim, np.zeros(ways, np.int64))
+        found.append(tuple(np.where(working(choice, ways), shards, -1).tolist()))
     return tuple(found)
 
 
@@ -81,7 +79,7 @@ def _at_work(chosen: Options, array: tuple[int, ...]) -> Amount:
         return 1.0
     found = np.ones(1)
     for choice, ways in pairs:
-        found = np.kron(found, layout((choice,), ways).active[0])
+        found = np.asarray(np.kron(found, working(choice, ways)), dtype=np.float64)
     return found
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hypar.ops.dims import CUTTABLE
-from hypar.sharding.grids.layouts import layout
+from hypar.sharding.numbering import layout
 
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest

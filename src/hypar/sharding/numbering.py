@@ -1,26 +1,139 @@
 """The digits of the numbers of a level's devices.
 
-A grid divides each of its dims by digits of its own, and so may layers in an order of their own. Digits are levels inside the
-level: whatever holds for several levels, that no order of them changes what is moved in all, and that pieces of samples and
-channels stay where they are, holds for digits. A level is therefore counted, and laid out, as the levels of its digits, which are
-one level again in what is reported.
+The digits of a number are the prime factors of the ways, ascending, and each divides one dim of a layer. Layers may divide them in
+an order of their own; in any other grid each dim, in the order of ``ORDER``, takes for each of its factors the outermost digit
+that is free, and idle devices take those that are left. Digits are levels inside the level: whatever holds for several levels, that
+no order of them changes what is moved in all, and that pieces of samples and channels stay where they are, holds for digits. A level
+is therefore counted, and laid out, as the levels of its digits, which are one level again in what is reported.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from hypar.sharding.grids.layouts import device_order
+import numpy as np
+from numpy.typing import NDArray
+
+from hypar.ops.dims import in_order
 from hypar.sharding.placement import ALONE, COPIES, IDLE, WHOLE, cut
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from hypar.sharding.placement import Choice
+    from hypar.sharding.placement import Choice, Options
 
+Numbers = NDArray[np.int64]
 
 Digits = list[tuple[int, tuple[str, ...]]]
 """The digits of a level, outermost first: the values of each, and what each layer's choice divides by it."""
+
+ORDER = ("batch", "height", "width", "groups", "in_channels", "out_channels", "channels")
+"""The dims in the order in which they take digits."""
+
+
+def device_order(dims: Collection[str]) -> tuple[str, ...]:
+    """Return dims in the order in which they take digits: those that a model names come last.
+
+    Examples:
+        >>> device_order({"sequence", "width", "out_heads", "batch"})
+        ('batch', 'width', 'out_heads', 'sequence')
+    """
+    known = tuple(dim for dim in ORDER if dim in dims)
+    return known if len(known) == len(dims) else (*known, *in_order(dim for dim in dims if dim not in ORDER))
+
+
+def primes(number: int) -> list[int]:
+    """Return the prime factors in ascending order; an empty list for 1."""
+    found, factor = [], 2
+    while number > 1:
+        while number % factor == 0:
+            found.append(factor)
+            number //= factor
+        factor += 1
+    return found
+
+
+@lru_cache(maxsize=16384)
+def runs_of(choice: Choice, ways: int) -> tuple[tuple[str, int], ...]:
+    """Return what the digits of a level divide under a choice, outermost first; digits beside each other as one run.
+
+    The devices that work divide the ways.
+
+    Examples:
+        >>> from hypar.sharding.placement import ALONE, grid
+        >>> runs_of(grid({"in_channels": 2, "batch": 2}), 8), runs_of(ALONE, 8)
+        ((('batch', 2), ('in_channels', 2), ('idle', 2)), (('idle', 8),))
+        >>> runs_of(grid({"batch": 3, "height": 2}), 12)
+        (('height', 2), ('idle', 2), ('batch', 3))
+    """
+    if choice.order:
+        return choice.order
+    if len(choice.degrees) < 2 and choice.devices(ways) == ways:
+        return ((next(iter(choice.divided), COPIES), ways),)
+    digits = primes(ways)
+    labels = [IDLE] * len(digits)
+    for dim in device_order(choice.divided):
+        for prime in primes(choice.degree(dim)):
+            at = digits.index(prime)
+            labels[labels.index(IDLE, at)] = dim
+    runs = groupby(zip(labels, digits, strict=True), itemgetter(0))
+    return tuple((dim, math.prod(digit for _, digit in run)) for dim, run in runs)
+
+
+@lru_cache(maxsize=16384)
+def shards_of(choice: Choice, ways: int) -> Mapping[str, Numbers]:
+    """Return the number of each device's shard of each dim that a choice divides; of ``IDLE`` 0 for those that work.
+
+    Examples:
+        >>> from hypar.sharding.placement import grid
+        >>> {dim: found.tolist() for dim, found in shards_of(grid({"batch": 2, "height": 2}), 4).items()}
+        {'batch': [0, 0, 1, 1], 'height': [0, 1, 0, 1]}
+    """
+    found: dict[str, Numbers] = {}
+    left, device = ways, np.arange(ways)
+    for dim, degree in runs_of(choice, ways):
+        left //= degree
+        found[dim] = found.get(dim, np.zeros_like(device)) * degree + device // left % degree
+    return found
+
+
+def working(choice: Choice, ways: int) -> NDArray[np.bool_]:
+    """Return whether each device works."""
+    return np.asarray(shards_of(choice, ways).get(IDLE, np.zeros(ways)) == 0)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Layout:
+    """The choices of a layer at a level, as arrays.
+
+    Attributes:
+        choices: the choices.
+        ways: number of devices.
+        working: number of working devices, ``[choices]``.
+        chosen: degree of each divided dim in each choice, ``[choices]``.
+    """
+
+    choices: Options
+    ways: int
+    working: Numbers
+    chosen: dict[str, Numbers]
+
+    def degree(self, dim: str | None) -> Numbers:
+        """Return the degree of a dim in each choice, ``[choices]``."""
+        return self.chosen.get(dim or "", np.ones_like(self.working))
+
+
+@lru_cache(maxsize=512)
+def layout(choices: Options, ways: int) -> Layout:
+    """Return the choices of a layer as arrays."""
+    dims = dict.fromkeys(dim for choice in choices for dim in choice.divided)
+    chosen = {dim: np.array([choice.degree(dim) for choice in choices]) for dim in dims}
+    return Layout(choices, ways, np.array([choice.devices(ways) for choice in choices]), chosen)
 
 
 def digits_of(choices: Sequence[Choice], ways: int) -> Digits:
@@ -40,28 +153,6 @@ def digits_of(choices: Sequence[Choice], ways: int) -> Digits:
     return [*zip(digits, zip(*labels, strict=True), strict=True)]
 
 
-def runs_of(choice: Choice, ways: int) -> tuple[tuple[str, int], ...]:
-    """Return the runs of digits of a choice: its own, or those of a grid that is numbered through, idle devices innermost.
-
-    Raises:
-        ValueError: the devices that work do not divide the ways.
-
-    Examples:
-        >>> from hypar.sharding.placement import ALONE, grid
-        >>> runs_of(grid({"in_channels": 2, "batch": 2}), 8), runs_of(ALONE, 8)
-        ((('batch', 2), ('in_channels', 2), ('idle', 2)), (('idle', 8),))
-    """
-    if choice.order:
-        return choice.order
-    if not choice.degrees:
-        return ((COPIES, ways),)
-    working = choice.devices(ways)
-    if ways % working:
-        raise ValueError(f"found {working:,} of {ways:,} devices at work; allowed: a divisor")
-    found = tuple((dim, choice.degree(dim)) for dim in device_order({*choice.divided}))
-    return found if working == ways else (*found, (IDLE, ways // working))
-
-
 def common_digits(runs: Sequence[tuple[tuple[str, int], ...]]) -> list[int]:
     """Return the fewest digits of which every run of some orders has whole ones.
 
@@ -69,7 +160,7 @@ def common_digits(runs: Sequence[tuple[tuple[str, int], ...]]) -> list[int]:
         ValueError: there are none.
     """
     ends = {1}
-    for own in runs:
+    for own in {*runs}:
         end = 1
         for _, degree in own:
             end *= degree

@@ -120,21 +120,16 @@ def _own_dim(layer: PlanNode, word: str, parts: int) -> str:
 def _held_grid(degrees: dict[str, int], layer: PlanNode, ways: int, place: str) -> Choice:
     """Return the choice of a pin with degrees, checked against the ways and the sizes."""
     product = math.prod(degrees.values())
+    if ways % product:
+        divisors = ", ".join(str(number) for number in range(1, ways + 1) if ways % number == 0)
+        raise OptionError(place, f"found {product} devices at a level of {ways} ways", divisors)
     for dim, degree in degrees.items():
-        if degree < 1 or ways % degree:
-            raise OptionError(place, f"degree {degree} of {dim} does not divide {ways} ways", _divisors(ways))
-        if degree > layer.nest.sizes[dim]:
-            size = layer.nest.sizes[dim]
+        size = layer.nest.sizes[dim]
+        if degree > size:
             raise OptionError(
                 place, f"degree {degree} of {dim}, which has {size} elements", f"at most {size}"
             )
-    if product > ways:
-        raise OptionError(place, f"found {product} devices at a level of {ways} ways", f"at most {ways}")
     return grid(degrees)
-
-
-def _divisors(ways: int) -> str:
-    return ", ".join(str(degree) for degree in range(1, ways + 1) if ways % degree == 0)
 
 
 def level_of(text: str, num_levels: int, place: str) -> int:

@@ -1,14 +1,13 @@
 """Choices of a layer at a level, and the placements of its tensors that follow.
 
 A *choice* is a degree for each dim of a layer. The placements follow from the layer's nest: a tensor that
-carries a divided dim is ``Shard``, a phase that contracts it leaves its result ``Partial``, every other tensor is
-``Replicate``. A choice of several dims combines these.
+carries a divided dim is in shards, a phase that contracts it leaves its result partial, every other tensor is
+replicated. A choice of several dims combines these.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,41 +19,12 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """Placement in which every device holds its shard along one dim of the tensor."""
-
-    dim: str
-
-    def __str__(self) -> str:
-        return f"S({self.dim})"
-
-
-@dataclass(frozen=True, slots=True)
-class Replicate:
-    """Placement in which every device holds the whole tensor."""
-
-    def __str__(self) -> str:
-        return "R"
-
-
-@dataclass(frozen=True, slots=True)
-class Partial:
-    """Placement in which every device holds a term of the sum that makes the tensor."""
-
-    def __str__(self) -> str:
-        return "P"
-
-
-Placement = Shard | Replicate | Partial
-
-
 class Choice(NamedTuple):
     """A degree for each dim of a layer that a level divides.
 
     Attributes:
         degrees: each dim with its degree, in the order of ``in_order``. The product of degrees is the number of
-            working devices, at most the ways of the level; the others are idle. Without any dim every device
+            working devices, a divisor of the ways of the level; the others are idle. Without any dim every device
             computes the whole layer.
         order: the numbering of the devices of a flat level, if the layer has one of its own: runs of digits, outermost
             first, each with the dim that it divides, or ``COPIES``. Their product is the ways, and no device is idle.
@@ -159,62 +129,6 @@ def numbered(runs: Iterable[tuple[str, int]]) -> Choice:
         return WHOLE if dim == COPIES else cut(dim, ways)
     found = tuple((dim, degrees[dim]) for dim in in_order(dim for dim in degrees if dim != COPIES))
     return Choice(found, tuple(order))
-
-
-class Grid(NamedTuple):
-    """A choice of several dims with its degrees and devices.
-
-    Attributes:
-        degrees: the degree of each dim.
-        devices: their product.
-        choice: the choice.
-    """
-
-    degrees: tuple[int, ...]
-    devices: int
-    choice: Choice
-
-
-MOST_GRIDS = 2**16
-"""Most grids of some dims, before grids too large for a layer are left out."""
-
-
-@lru_cache(maxsize=64)
-def grids(dims: tuple[str, ...], degrees: tuple[int, ...], ways: int) -> tuple[Grid, ...]:
-    """Return all grids of at most ``ways`` devices: those of most devices first, then by the first dims.
-
-    Raises:
-        OverflowError: more than ``MOST_GRIDS`` grids result.
-
-    Examples:
-        >>> [found.degrees for found in grids(("batch", "height"), (1, 2), 2)]
-        [(2, 1), (1, 2), (1, 1)]
-    """
-    found: list[tuple[tuple[int, ...], int]] = [((), 1)]
-    for _ in dims:
-        found = [
-            ((*own, degree), product * degree)
-            for own, product in found
-            for degree in degrees
-            if product * degree <= ways
-        ]
-        if len(found) > MOST_GRIDS:
-            raise OverflowError(f"more than {MOST_GRIDS:,} grids of {ways} ways")
-    found.sort(key=lambda one: (-one[1], [-degree for degree in one[0]]))
-    return tuple(Grid(own, product, grid(dict(zip(dims, own, strict=True)))) for own, product in found)
-
-
-def placement(nest: Nest, dim: str | None, tensor: str) -> Placement:
-    """Return the placement of a layer's operand if one dim is divided.
-
-    Args:
-        nest: the layer.
-        dim: the dim that is divided; None for none.
-        tensor: ``input``, ``weight`` or ``output``.
-    """
-    if dim is None or dim not in nest.names[tensor]:
-        return Replicate()
-    return Shard(nest.names[tensor][dim])
 
 
 def partial_results(nest: Nest, dim: str | None) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ first wins.
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 from hypar.errors import OptionError, shown
 from hypar.ops.dims import CUTTABLE, MADE, READ, atom_of
 from hypar.sharding.dims import dim_of
-from hypar.sharding.placement import WHOLE, cut, grids
+from hypar.sharding.placement import WHOLE, cut, grid
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -33,6 +32,9 @@ LONGEST_TEXT = 10_000
 
 MOST_CHOICES = 4096
 """Most choices of one layer at one level."""
+
+MOST_GRIDS = 2**16
+"""Most grids of some dims, those with idle devices too."""
 
 Alternatives = tuple[str, ...]
 """Dims that may be divided, with ``*`` between dims divided at once."""
@@ -90,7 +92,7 @@ class Space:
             if not at_once:
                 found.append((cut(dims[0], ways),))
             else:
-                limits = tuple((dim, sizes[dim]) for dim in dims)
+                limits = tuple((dim, min(sizes[dim], ways)) for dim in dims)
                 found.append(_grids(limits, self._degrees(ways), ways, idle, self.text))
         whole = not layer.nest.multiplies and (
             not self.grids or not found or bool({"in_channels", "channels"} & {*self.dims})
@@ -181,19 +183,26 @@ def _extra(dim: str, beside: Sequence[str]) -> tuple[str, ...]:
 def _grids(
     limits: tuple[tuple[str, int], ...], degrees: tuple[int, ...], ways: int, idle: bool, text: str
 ) -> Options:
-    """Return every grid, those of most devices first; without idle devices only those of most devices."""
-    most_parts = [max(1, limit) for _, limit in limits]
-    try:
-        every = grids(tuple(dim for dim, _ in limits), degrees, ways)
-    except OverflowError as error:
-        raise OptionError(f"space {text!r}", str(error), "fewer dims, or levels of fewer ways") from None
-    small = [found for found in every if not any(map(operator.gt, found.degrees, most_parts))]
-    most = max(found.devices for found in small)
-    found = tuple(found.choice for found in small if idle or found.devices == most)
-    if len(found) > MOST_CHOICES:
+    """Return every grid, those of most devices first, then by the first dims; without idle devices only those of most devices."""
+    found: list[tuple[tuple[int, ...], int]] = [((), 1)]
+    for _, limit in limits:
+        found = [
+            ((*own, -degree), devices * degree)
+            for own, devices in found
+            for degree in degrees
+            if degree <= max(1, limit) and ways % (devices * degree) == 0
+        ]
+        if len(found) > MOST_GRIDS:
+            found_text = f"more than {MOST_GRIDS:,} grids of {ways} ways"
+            raise OptionError(f"space {text!r}", found_text, "fewer dims, or levels of fewer ways")
+    most = max(devices for _, devices in found)
+    kept = sorted((own for own in found if idle or own[1] == most), key=lambda own: (-own[1], own[0]))
+    if len(kept) > MOST_CHOICES:
         found_text = f"more than {MOST_CHOICES:,} choices of a level of {ways} ways"
         raise OptionError(f"space {text!r}", found_text, "fewer dims, or levels of fewer ways")
-    return found
+    return tuple(
+        grid({dim: -degree for (dim, _), degree in zip(limits, own, strict=True)}) for own, _ in kept
+    )
 
 
 def parse_space(text: str, named: Collection[str] | None = ()) -> Space:

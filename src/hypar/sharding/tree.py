@@ -130,8 +130,8 @@ class Split(Record):
         if self.sides is not None and [*own] not in ([], [ways]):
             return f"one dim over all {ways} groups of an uneven split"
         alone = 1 in own and degrees != ALONE.as_degrees()
-        if alone or math.prod(own) > ways or any(ways % degree for degree in own):
-            return f"degrees that divide {ways} ways, at most {ways} devices; batch 1 for one"
+        if alone or ways % math.prod(own):
+            return f"degrees whose product divides {ways} ways; batch 1 for one"
         return ""
 
     def _numbering_faults(self) -> Iterator[str]:

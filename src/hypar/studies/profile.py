@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from hypar.activity import tell
 from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
@@ -219,7 +221,7 @@ def _read(nest: Nest, choice: Choice, image: Mapping[str, int]) -> tuple[Sizes, 
     for dim, window in nest.windows.items():
         rows[dim] = nest.input_sizes[dim]
         if choice.degree(dim) > 1:
-            shards = bounds((choice.degree(dim),), nest.sizes[dim], whole=True)
+            shards = bounds(np.arange(choice.degree(dim)), nest.sizes[dim])
             low, high = window.reads(shards.low, shards.high)
             windows[dim] = replace(window, padding=0)
             rows[dim] = max(windows[dim].least_input(image[dim]), int((high - low).max()))

@@ -12,10 +12,10 @@ from hypar.sharding.amounts.factors import factors_of, plain
 from hypar.sharding.amounts.inside import added, computing
 from hypar.sharding.amounts.products import RESIDUE, grown, least_received
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE
 from hypar.sharding.grids.reshard import Gap, reshards
 from hypar.sharding.levels import WORKING
+from hypar.sharding.numbering import layout
 from hypar.solve.edge import Costs, Indices
 
 if TYPE_CHECKING:

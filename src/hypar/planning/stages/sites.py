@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.machine.routing import primes
 from hypar.plan.request import BEST
 from hypar.planning.checks.levels import checked_array, require_ways
 from hypar.planning.stages.places import places_for
 from hypar.planning.stages.spans import CutSpans
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import Receiver
+from hypar.sharding.numbering import primes
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:

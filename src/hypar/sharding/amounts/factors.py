@@ -6,7 +6,6 @@ digit are the sums over equal shares.
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache, reduce
 from operator import mul
 from typing import TYPE_CHECKING
@@ -16,17 +15,12 @@ import numpy as np
 from hypar.sharding.amounts.between import Between, Digit, Factors, Manners, Plain, mapped, names_at, numbers
 from hypar.sharding.amounts.fractions import Offered, fractions_of
 from hypar.sharding.amounts.rows import cut_windows, rest_of, with_halos
-from hypar.sharding.grids.bounds import bounds, intersections
-from hypar.sharding.grids.intersection import copies, shared_elements
-from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE, back, forth, undivided
-from hypar.sharding.numbering import digits_of, runs_of
-from hypar.sharding.placement import COPIES, IDLE, WHOLE, all_simple, cut, terms
+from hypar.sharding.numbering import digits_of, layout
+from hypar.sharding.placement import COPIES, IDLE, WHOLE, cut, terms
 from hypar.sharding.rates import COLLECTIVES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
     from hypar.ops.nest import Nest
@@ -35,69 +29,19 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
 
 
+_WHOLE = Factors(*[np.ones((1, 1, 1))] * len(Factors._fields))
+"""The factors of a level of one device."""
+
+
 @lru_cache(maxsize=4096)
 def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plain:
     """Return the factors of a level without halos."""
-    digits = _digits(options, ways)
+    found, count = digits_of([*options[0], *options[1]], ways), len(options[0])
+    digits = tuple(Digit(own, labels[:count], labels[count:]) for own, labels in found)
     each = [_of_digit(between, own) for own in digits]
-    simple = all(all_simple(own, ways) for own in options)
-    if each and (simple or not between.apart):
-        factors = reduce(lambda one, other: mapped(mul, one, other), each)
-    else:
-        factors = _consecutive(between, options, ways)
-        if not between.apart:
-            factors = _in_blocks(factors, options, ways, lambda own: plain(between, own, ways).factors)
+    factors = reduce(lambda one, other: mapped(mul, one, other), each or [_WHOLE])
     straight = tuple([own.kept != own.hold for own in each])
     return Plain(factors, _manners(between, options, ways, factors), digits, straight)
-
-
-@lru_cache(maxsize=4096)
-def _digits(options: tuple[Options, Options], ways: int) -> tuple[Digit, ...]:
-    """Return the digits of which all options divide whole ones, if there are such."""
-    try:
-        digits, count = digits_of([*options[0], *options[1]], ways), len(options[0])
-    except ValueError:
-        return ()
-    return tuple(Digit(own, labels[:count], labels[count:]) for own, labels in digits)
-
-
-@lru_cache(maxsize=4096)
-def _blocks(
-    options: tuple[Options, Options], ways: int
-) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-    """Return the blocks of pairs that have common digits, of options that have none all together: those of digits of equal ways."""
-    each: list[dict[tuple[int, ...], list[int]]] = [{}, {}]
-    for found, own in zip(each, options, strict=True):
-        for at, choice in enumerate(own):
-            if ways % choice.devices(ways) == 0:
-                found.setdefault(tuple(degree for _, degree in runs_of(choice, ways)), []).append(at)
-    blocks = ((tuple(rows), tuple(columns)) for rows in each[0].values() for columns in each[1].values())
-    return tuple(block for block in blocks if _digits(_some(options, *block), ways))
-
-
-def _some(
-    options: tuple[Options, Options], rows: Sequence[int], columns: Sequence[int]
-) -> tuple[Options, Options]:
-    return tuple([options[0][row] for row in rows]), tuple([options[1][column] for column in columns])
-
-
-def _in_blocks(
-    factors: Factors,
-    options: tuple[Options, Options],
-    ways: int,
-    of: Callable[[tuple[Options, Options]], Factors],
-) -> Factors:
-    """Return factors with those of the blocks of pairs that have common digits."""
-    blocks = [] if _digits(options, ways) else _blocks(options, ways)
-    if not blocks:
-        return factors
-    above = max(own.shape[1] for own in factors)
-    shape = (len(options[0]), above, len(options[1]))
-    found = Factors(*[np.broadcast_to(own, shape).copy() for own in factors])
-    for rows, columns in blocks:
-        for whole, own in zip(found, of(_some(options, rows, columns)), strict=True):
-            whole[np.ix_(rows, range(above), columns)] = own
-    return found
 
 
 def _of_digit(between: Between, digit: Digit) -> Factors:
@@ -132,33 +76,6 @@ def _of_labels(between: Between, ways: int, made: tuple[str, ...], read: tuple[s
     return mapped(lambda own: own.sum(axis=-1)[:, None], found)
 
 
-def _consecutive(between: Between, options: tuple[Options, Options], ways: int) -> Factors:
-    """Return the factors of grids whose devices are numbered through, and have consecutive shards: those by themselves, or without common digits."""
-    made, read = (layout(own, ways) for own in options)
-    names = names_at(between)
-    shares = [
-        intersections(own, theirs, bounds(made.of(own), 1.0, False), bounds(read.of(theirs), 1.0, False))
-        for own, theirs in names
-    ]
-    both = np.broadcast_to(shared_elements(made, read, shares), (len(options[0]), len(options[1])))[:, None]
-    need = copies(read, [theirs for _, theirs in names]).astype(np.float64)[None, None]
-    hold = copies(made, [own for own, _ in names]).astype(np.float64)[:, None, None]
-    summed = [op for op, dim in between.makes.items() if dim in between.contracted]
-    has = np.array([_terms(between.made, choice, "output") for choice in options[0]])[:, None, None]
-    parts = np.array([math.prod(map(choice.degree, summed)) for choice in options[0]])[:, None, None]
-    return Factors(
-        need=need,
-        hold=hold,
-        kept=hold,
-        both=both,
-        back=both,
-        owned=np.minimum(both, 1.0),
-        alone=hold / parts,
-        terms=has,
-        left=has,
-    )
-
-
 def factors_of_pair(
     reader: Nest, between: Between, pair: tuple[Choice, Choice], sizes: LocalSizes, ways: int
 ) -> tuple[Factors, dict[str, str]]:
@@ -191,10 +108,7 @@ def factors_of(
     if not dims:
         return found.factors
     rests = {dim: sizes.of(dim) if between.apart else rest_of(reader, dim, sizes) for dim in dims}
-    factors = with_halos(reader, between, options, found, rests)
-    if between.apart:
-        return factors
-    return _in_blocks(factors, options, ways, lambda own: factors_of(reader, between, own, sizes, ways))
+    return with_halos(reader, between, options, found, rests)
 
 
 def _terms(nest: Nest, choice: Choice, tensor: str) -> float:

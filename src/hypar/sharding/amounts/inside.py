@@ -10,8 +10,8 @@ import numpy as np
 from hypar.sharding.amounts.flows import fraction_read
 from hypar.sharding.amounts.rows import beyond, border_of, degrees_of, rest_of, rows_read, windowed
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.grids.layouts import layout
 from hypar.sharding.levels import QUANTITIES
+from hypar.sharding.numbering import layout
 from hypar.sharding.placement import terms
 
 if TYPE_CHECKING:

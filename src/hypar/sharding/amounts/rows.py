@@ -12,8 +12,8 @@ from hypar.sharding.amounts.between import names_at
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors, Plain
-    from hypar.sharding.grids.layouts import Numbers
     from hypar.sharding.levels import LocalSizes
+    from hypar.sharding.numbering import Numbers
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
@@ -80,9 +80,6 @@ def with_halos(
             more = beyond(nest, dim, degrees, rest)
             apart = (np.array(digit.made) != own)[:, None, None] & ~straight
             met, before = met + np.where(apart, more - before, 0.0), more
-        if not found.digits:
-            apart = (degrees_of(options[0], own) == 1)[:, None, None]
-            met = met + np.where(apart, beyond(nest, dim, degrees_of(options[1], dim), rest), 0.0)
         both = both * met
     owned = np.minimum(factors.owned * both, 1.0)
     return factors._replace(need=need, both=factors.both * both, owned=owned)

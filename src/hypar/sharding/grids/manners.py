@@ -13,7 +13,7 @@ from hypar.sharding.rates import COLLECTIVES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.sharding.grids.layouts import Layout
+    from hypar.sharding.numbering import Layout
 
 Codes = NDArray[np.int64]
 Names = tuple[tuple[str | None, str | None], ...]
@@ -52,7 +52,5 @@ def _same_grid(made: Layout, read: Layout, names: Names) -> NDArray[np.bool_]:
     """Return whether both choices of a pair divide the tensor into the same grid."""
     found: NDArray[np.bool_] = made.working[:, None] == read.working
     for own, theirs in names:
-        degrees = made.degree(own), read.degree(theirs)
-        if not all(isinstance(degree, int) for degree in degrees):
-            found &= np.asarray(degrees[0])[..., None] == degrees[1]
+        found &= made.degree(own)[:, None] == read.degree(theirs)
     return found

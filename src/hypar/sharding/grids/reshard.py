@@ -10,23 +10,34 @@ Source: DeePa (2018), whose transfers are the data that a worker needs less the 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import floordiv, mul
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.grids.bounds import Intersections
-from hypar.sharding.grids.intersection import boxes, copies, shared_elements
-from hypar.sharding.grids.layouts import Layout, Numbers, layout
+from hypar.errors import TableLimitError
+from hypar.ops.nest import IN_GROUP
+from hypar.sharding.grids.bounds import bounds, reach
 from hypar.sharding.grids.manners import CODE, back, forth
-from hypar.sharding.grids.tensor_dims import GridDim, grid_dims
+from hypar.sharding.numbering import layout, shards_of
+from hypar.sharding.placement import COPIES, IDLE
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from numpy.typing import NDArray
+
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
+    from hypar.ops.windows import Window
     from hypar.sharding.grids.manners import Codes
+    from hypar.sharding.numbering import Layout, Numbers
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
+
+MOST_SHARED = 2**27
+"""Most entries of a table of shards in common: a gigabyte."""
 
 
 class Reshard(NamedTuple):
@@ -43,22 +54,6 @@ class Reshard(NamedTuple):
     end: int
     collectives: Codes
     elements: Costs
-
-
-class _Ends(NamedTuple):
-    """Producer and consumer of a tensor.
-
-    Attributes:
-        made: layout of the producer's choices.
-        read: layout of the consumer's choices.
-        dims: the tensor's dims.
-        summed: op dims of the producer that ops between the layers sum.
-    """
-
-    made: Layout
-    read: Layout
-    dims: tuple[GridDim, ...]
-    summed: tuple[str, ...]
 
 
 class Gap(NamedTuple):
@@ -79,53 +74,140 @@ class Gap(NamedTuple):
     operand: str = "input"
 
 
+class _Dim(NamedTuple):
+    """A dim of a tensor between two layers.
+
+    Attributes:
+        made: the producer's op dim; None if it has none.
+        read: the consumer's op dim; None if it has none.
+        size: elements of the dim.
+        outputs: elements that the consumer makes along it.
+        window: the consumer's window along it.
+        units: elements that stay together at both ends; 0 for real shares.
+    """
+
+    made: str | None
+    read: str | None
+    size: float
+    outputs: float
+    window: Window | None
+    units: tuple[int, int]
+
+
 def reshards(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...]:
-    """Return the resharding of F from producer to consumer and of E back, for all pairs of choices."""
-    ends, content, ways, fractions, operand = gap
-    layouts = (layout(options[0], ways), layout(options[1], ways))
-    summed = tuple(op for op, tensor in ends[0].names["output"].items() if tensor in content.contracted)
-    both = _Ends(*layouts, grid_dims(ends, layouts, content, fractions, operand), summed)
-    total = math.prod(dim.size for dim in both.dims)
-    needed = boxes(both.read, [(dim.read, dim.needed) for dim in both.dims])
-    shared = shared_elements(both.made, both.read, [dim.intersections for dim in both.dims])
-    each = copies(both.made, [dim.made for dim in both.dims])[:, None]
-    lacking = needed - shared
-    errors = lacking if each.max() == 1 else _directly(both, total, each, needed, shared)
-    names = tuple((dim.made, dim.read) for dim in both.dims)
-    terms = needed > total * (1 + 1e-9)
+    """Return the resharding of F from producer to consumer and of E back, for all pairs of choices.
+
+    Raises:
+        TableLimitError: a dim has too many shards.
+    """
+    dims, made, read = _dims(gap), layout(options[0], gap.ways), layout(options[1], gap.ways)
+    total = math.prod(dim.size for dim in dims)
+    needed, shared, first = _amounts(made, read, dims)
+    holders = reduce(floordiv, (made.degree(dim.made) for dim in dims), made.working)[:, None]
+    errors = lacking = needed - shared
+    if holders.max() > 1:
+        errors = np.minimum(holders * needed - shared, needed - first + (holders - 1) * total)
+    names, sent = tuple((dim.made, dim.read) for dim in dims), needed > total * (1 + 1e-9)
+    summed = [op for op, dim in gap.ends[0].names["output"].items() if dim in gap.content.contracted]
+    terms = np.prod([np.ones_like(made.working), *map(made.degree, summed)], axis=0)[:, None]
+    added = 2 * (terms - 1) * holders / terms * total
     return (
-        *_summed(both, each, total),
-        Reshard("forward", 1, forth(*layouts, names), lacking),
-        Reshard("backward", 0, back(*layouts, names, terms.tobytes()), errors),
+        *[Reshard("forward", 0, np.full((1, 1), CODE["all_reduce"]), added)] * bool(added.any()),
+        Reshard("forward", 1, forth(made, read, names), lacking),
+        Reshard("backward", 0, back(made, read, names, sent.tobytes()), errors),
     )
 
 
-def _directly(both: _Ends, total: float, holders: Numbers, needed: Costs, shared: Costs) -> Costs:
-    """Return the elements of E received: terms to every holder of a shard, or to the first and its sum to the rest."""
-    each = holders * needed - shared
-    factors = [dim.intersections for dim in both.dims]
-    carried = {dim.made for dim in both.dims}
-    for dim, degrees in both.made.degrees.items():
-        if dim not in carried:
-            factors.append(_first_copies(dim, degrees))
-    once = needed - shared_elements(both.made, both.read, factors) + (holders - 1) * total
-    return np.minimum(each, once)
+def _dims(gap: Gap) -> tuple[_Dim, ...]:
+    """Return a tensor's dims as producer and consumer divide them into whole elements."""
+    made, read = gap.ends
+    contracted, image = gap.content.contracted, dict(gap.content.shape)
+    makes = {tensor: op for op, tensor in made.names["output"].items() if tensor not in contracted}
+    reads = {tensor: op for op, tensor in read.names[gap.operand].items()}
+    left = dict(zip(read.names[gap.operand], gap.fractions, strict=True))
+    # A shard of a flattened image is a range of its channels, of which the last may be incomplete.
+    flat = image.get("height", 1) * image.get("width", 1) > 1 and "height" not in reads
+    found = []
+    for dim, size in (("batch", read.sizes["batch"]), *gap.content.shape):
+        own, theirs = makes.get(dim), reads.get(dim)
+        rest, window = left.get(theirs or "", 1.0), read.windows.get(theirs or "")
+        outputs = read.sizes[theirs] if theirs and window else size
+        units = _unit(made, own, size), 0 if flat and dim == "channels" else _unit(read, theirs, size)
+        whole, made_of_it = (math.ceil(count * rest - 1e-9) for count in (size, outputs))
+        found.append(_Dim(own, theirs, whole, made_of_it, window, units))
+    # Channels in a group have no size of their own; their rest is the size.
+    own, theirs = makes.get(IN_GROUP), reads.get(IN_GROUP)
+    rest = left.get(theirs or "", 1.0)
+    return (*found, _Dim(own, theirs, rest, rest, None, (0, 0)))
+
+
+def _unit(nest: Nest, dim: str | None, size: int) -> int:
+    return size // nest.sizes["groups"] if dim == "groups" else 1
 
 
 @lru_cache(maxsize=64)
-def _first_copies(dim: str, degrees: tuple[int, ...]) -> Intersections:
-    """Return a factor that selects the devices holding the first of several copies."""
-    first = np.concatenate([np.arange(degree) == 0 for degree in degrees]).astype(np.float64)
-    return Intersections(dim, None, first[:, None])
+def _amounts(made: Layout, read: Layout, dims: tuple[_Dim, ...]) -> tuple[Costs, Costs, Costs]:
+    """Return the elements that all devices need, ``[choices]``, and those that they, or the first of several holders, hold too.
+
+    A dim of which all devices have equal shards in common is a factor.
+    """
+    needed, factor, apart = _first(read, frozenset()).astype(float), np.ones((1, 1)), []
+    at_work = needed
+    for dim in dims:
+        width, shared = _shared(made, read, dim)
+        (_, rows), (_, columns) = _patterns(made, dim.made), _patterns(read, dim.read)
+        needed = needed * width[columns]
+        if (shared == shared[..., :1]).all():
+            factor = factor * shared[rows[:, None], columns, 0]
+        else:
+            apart.append((rows, shared.take(columns, axis=1)))
+    copied = {*made.chosen, COPIES} - {dim.made for dim in dims}
+    holding = np.stack([_first(made, frozenset(own)) for own in ((), copied)]).astype(float)
+    both = np.empty((2, len(made.choices), len(read.choices)))
+    # Choices of unlike copies and idle devices have the same shards.
+    firsts, which = _distinct([[0] * len(made.choices), *(rows.tolist() for rows, _ in apart)])
+    for own, first in enumerate(firsts):
+        here = reduce(mul, (shared[rows[first]] for rows, shared in apart), at_work)
+        alike = np.flatnonzero(which == own)
+        both[:, alike] = holding[:, alike] @ here.T
+    return needed.sum(axis=1), both[0] * factor, both[1] * factor
 
 
-def _summed(both: _Ends, holders: Numbers, total: float) -> tuple[Reshard, ...]:
-    """Return the all-reduce of sums that ops between layers take over dims that the producer divides."""
-    terms = np.ones(len(both.made.working))
-    for dim in both.summed:
-        terms *= both.made.degree(dim)
-    terms = terms[:, None]
-    if (terms == 1).all():
-        return ()
-    elements = 2 * (terms - 1) * holders / terms * total
-    return (Reshard("forward", 0, np.full((1, 1), CODE["all_reduce"]), elements),)
+def _distinct(keys: Iterable[Iterable[Hashable]]) -> tuple[list[int], Numbers]:
+    """Return the places of the first of each of some keys, given column by column, and which of these each key is."""
+    found: dict[Hashable, int] = {}
+    which = [found.setdefault(key, len(found)) for key in zip(*keys, strict=True)]
+    return [which.index(own) for own in found.values()], np.array(which)
+
+
+@lru_cache(maxsize=256)
+def _patterns(own: Layout, dim: str | None) -> tuple[Numbers, Numbers]:
+    """Return the unlike shards of a dim on devices, ``[patterns, ways]``, and which of these each choice has."""
+    whole = np.zeros(own.ways, np.int64)
+    shards = [shards_of(choice, own.ways).get(dim or "", whole) for choice in own.choices]
+    first, which = _distinct([[row.tobytes() for row in shards]])
+    return np.stack([shards[at] for at in first]), which
+
+
+@lru_cache(maxsize=256)
+def _first(own: Layout, copied: frozenset[str]) -> NDArray[np.bool_]:
+    """Return whether each device works, and has the first shards of some dims, ``[choices, ways]``."""
+    each = (_patterns(own, dim) for dim in (IDLE, *copied))
+    return np.asarray(np.all([(shards == 0)[which] for shards, which in each], axis=0))
+
+
+@lru_cache(maxsize=64)
+def _shared(made: Layout, read: Layout, dim: _Dim) -> tuple[Costs, Costs]:
+    """Return the elements of a dim that each device reads, ``[patterns, ways]``, and those that it holds too, ``[made, read, ways]``."""
+    (mine, _), (theirs, _) = _patterns(made, dim.made), _patterns(read, dim.read)
+    entries = len(mine) * len(theirs) * made.ways
+    if entries > MOST_SHARED:
+        size = f"{len(mine):,} by {len(theirs):,} shards of {dim.made or dim.read}"
+        message = f"grids of {size} would take {entries:,} entries; allowed: {MOST_SHARED:,}"
+        raise TableLimitError(f"{message}, so levels of fewer ways", entries, MOST_SHARED)
+    held = bounds(mine, dim.size, dim.units[0])
+    needed = bounds(theirs, dim.outputs, dim.units[1])
+    if dim.window is not None:
+        needed = reach(needed, dim.window, dim.size)
+    width = needed.below(float(dim.size)) - needed.below(0.0)
+    return width, needed.below(held.high[:, None]) - needed.below(held.low[:, None])
