@@ -37,7 +37,7 @@ def test_arrays_have_the_shapes_that_are_promised(cost: Cost, graph: LayerGraph)
     options = [space.choices(layer, 2) for layer in cut.layers]
     above = outermost(cut, cost.convention)
     for level in levels_of((2, 2), graph.element_bytes):
-        for layer, own, sizes, sums in zip(cut.layers, options, above, above.flows.sums, strict=True):
+        for layer, own, sizes, sums in zip(cut.layers, options, above, above.sums, strict=True):
             for found in layer_items(cost, level, [layer], own, [sizes], [sums]).values():
                 assert found.shape == (1, 1, len(own))
                 assert np.isfinite(found).all()

@@ -12,8 +12,8 @@ from hypar.network.nodes import PlanGraph
 from hypar.schedule.measured import measured_moves, measured_time
 from hypar.schedule.moves import PHASE, Move, Moves, in_whole_elements, moves_of
 from hypar.schedule.pipeline_orders import Moment
-from hypar.sharding.amounts.above import network_of
 from hypar.sharding.amounts.counted import fraction_lacked
+from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.conventions import MOVED, PAPER
 
 if TYPE_CHECKING:

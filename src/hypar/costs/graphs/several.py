@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hypar.costs.base import Cost
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
     from hypar.sharding.amounts.above import Above
-    from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.amounts.transfers import Sums
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Indices
@@ -81,7 +81,7 @@ class Builder:
         nodes: dict[object, tuple[Costs, list[LocalSizes]]] = {}
         numbers: dict[object, int] = {}
         self.keys = []
-        for layer, choices, sizes, sums in zip(graph.layers, options, above, above.flows.sums, strict=True):
+        for layer, choices, sizes, sums in zip(graph.layers, options, above, above.sums, strict=True):
             number = numbers.setdefault((choices, measured(cost, layer)), len(numbers))
             key = (layer.nest, number, sizes, sums)
             self.keys.append(key)

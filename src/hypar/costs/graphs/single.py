@@ -14,10 +14,10 @@ import numpy as np
 from hypar.costs.base import measured
 from hypar.costs.graphs.rounding import even, reaching
 from hypar.network.nodes import kept_with_graph
-from hypar.sharding.amounts.parts import names_of
 from hypar.sharding.amounts.priced import LevelOf, added_costs, direct_costs, level_costs
 from hypar.sharding.amounts.products import OUTERMOST
 from hypar.sharding.amounts.rows import cut_windows
+from hypar.sharding.amounts.transfers import names_of
 from hypar.sharding.conventions import BY_PRODUCTS, DIRECT
 from hypar.sharding.levels import LocalSizes
 from hypar.sharding.placement import all_simple
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import Above
     from hypar.sharding.amounts.between import Between
-    from hypar.sharding.amounts.flows import Sums
-    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.amounts.transfers import Part, Sums
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import Structure
@@ -222,15 +221,14 @@ class SingleLevel:
         """Return the costs of each of some layers of equal roles; equal ones are one object."""
         layers, above = self.graph.layers, self.above
         keys = [
-            (layers[at].nest, measured(self.cost, layers[at]), above[at], above.flows.sums[at])
-            for at in members
+            (layers[at].nest, measured(self.cost, layers[at]), above[at], above.sums[at]) for at in members
         ]
         return _once(keys, lambda rows: self._nodes([members[row] for row in rows]))
 
     def _nodes(self, members: list[int]) -> Costs:
         """Return the costs of layers of equal roles, ``[layers, options]``."""
         layers, sizes = [self.graph.layers[at] for at in members], [self.above[at] for at in members]
-        sums = [self.above.flows.sums[at] for at in members]
+        sums = [self.above.sums[at] for at in members]
         items = layer_items(self.cost, self.level, layers, self.options[members[0]], sizes, sums)
         costs = reduce(np.add, items.values()).reshape(len(members), -1)
         return even(costs, layers[0].nest) if self.rounds else costs

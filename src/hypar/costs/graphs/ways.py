@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.sharding.amounts.between import mapped
-from hypar.sharding.amounts.parts import names_of
 from hypar.sharding.amounts.priced import (
     LevelOf,
     direct_costs,
@@ -17,6 +16,7 @@ from hypar.sharding.amounts.priced import (
     prices_of,
 )
 from hypar.sharding.amounts.products import OUTERMOST, Places, columns, descended, spread
+from hypar.sharding.amounts.transfers import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between
-    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.products import Products
+    from hypar.sharding.amounts.transfers import Part
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.sharding.rates import Rates

@@ -133,7 +133,7 @@ class Question:
 
     def layer_items(self, index: int, layer: int, above: Above) -> Items:
         """Return the cost of each option inside a layer at a level item by item, ``[tuples above, options]``."""
-        options, sums = self.options[layer][index], above.flows.sums[layer]
+        options, sums = self.options[layer][index], above.sums[layer]
         layers, sizes = [self.graph.layers[layer]], [above[layer]]
         found = layer_items(self.cost, self.levels[index], layers, options, sizes, [sums])
         return {name: costs[0] for name, costs in found.items()}

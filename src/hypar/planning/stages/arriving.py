@@ -18,10 +18,8 @@ from hypar.planning.stages.places import places_for
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.moves import timed
-from hypar.sharding.amounts.above import between_of
 from hypar.sharding.amounts.counted import STAGE, received_apart, received_from_stage
 from hypar.sharding.amounts.fractions import Offered
-from hypar.sharding.amounts.parts import parts_of
 from hypar.sharding.amounts.products import OUTERMOST, below
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import WHOLE, dim_of, divisor, grid
@@ -37,9 +35,8 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.entering import Link
     from hypar.sharding.amounts.between import Between
-    from hypar.sharding.amounts.flows import Flows
-    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.products import Products
+    from hypar.sharding.amounts.transfers import Network, Part
 
 
 class Beside(NamedTuple):
@@ -82,7 +79,7 @@ def link_of(branch: Branch, stages: int) -> Beside:
 
 
 def entering(
-    network: tuple[PlanGraph, Flows],
+    network: tuple[PlanGraph, Network],
     span: tuple[int, int],
     cuts: Cuts,
     site: Site,
@@ -97,7 +94,7 @@ def entering(
         site: its devices.
         outer: returns the place of a layer in another stage; None if it is taken to be cut in samples.
     """
-    (layers, flows), tree, setting = network, cast("Branch", cuts.node), cuts.lane.setting
+    (layers, moved), tree, setting = network, cast("Branch", cuts.node), cuts.lane.setting
     arriving = {phase: _Arriving(site, tree, phase, setting.element_bytes) for phase in site.links._fields}
     if setting.convention == PAPER:
         replicas = 1 if isinstance(tree, Branching) else math.prod(setting.array[: site.outside])
@@ -111,10 +108,8 @@ def entering(
         if reads != makes:
             ends = (tensor.producer, tensor.consumer)
             other = outer(ends[not reads]) if site.outside else None
-            flow = flows.tensors[index]
-            between = between_of(*layers.ends(tensor), tensor, flow)
-            reader = layers.layers[tensor.consumer].nest
-            for part in parts_of(flow, between):
+            between, reader = moved.between[index], layers.layers[tensor.consumer].nest
+            for part in moved.parts[index]:
                 if part.forward is reads:
                     way = _Way(index, part, between, reader, reads, ends[reads] - span[0], other)
                     arriving[part.phase].add(way)

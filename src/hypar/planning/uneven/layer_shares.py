@@ -125,14 +125,14 @@ class ByLayer:
         nodes, edges = [], []
         entered = self.split.entered
         for at, (layer, offers) in enumerate(zip(self.split.graph.layers, self.offered, strict=True)):
-            key: Hashable = (layer.nest, entered.network[0].sums[at], offers)
+            key: Hashable = (layer.nest, entered.network.sums[at], offers)
             if key not in kept:
                 kept[key] = self.split.layer_costs(at, _taken(offers))
             nodes.append(kept[key])
         for at, tensor in enumerate(self.split.graph.tensors):
             made, read = self.split.graph.ends(tensor)
             pair = (self.offered[tensor.producer], self.offered[tensor.consumer])
-            parts = (id(entered.network[2][at]), id(entered.products[at]))
+            parts = (id(entered.network.parts[at]), id(entered.products[at]))
             key = (made.nest, read.nest, tensor.content, parts, pair)
             if key not in kept:
                 kept[key] = self.split.tensor_costs(at, *map(_taken, pair))

@@ -172,7 +172,7 @@ def _computed(split: UnevenSplit, amounts: _Amounts) -> Array:
 @lru_cache(maxsize=32)
 def _counted(graph: PlanGraph, options: tuple[Options, ...], count: int, entered: Entered) -> _Amounts:
     """Compute the amounts of ``count`` groups by the state above the split once for all machines."""
-    shares = _samples(count, apart=entered.network[0].sums[0].apart)
+    shares = _samples(count, apart=entered.network.sums[0].apart)
     groups, of = np.arange(count), np.arange(count) % len(shares)
     offered: dict[Options, Offered] = {}
     for own in options:
@@ -196,14 +196,14 @@ def _counted(graph: PlanGraph, options: tuple[Options, ...], count: int, entered
 
     nodes = []
     for at, (layer, own) in enumerate(zip(graph.layers, options, strict=True)):
-        key: Hashable = (layer.nest, entered.network[0].sums[at], own)
+        key: Hashable = (layer.nest, entered.network.sums[at], own)
         nodes.append(place(key, len(own), partial(entered.inside, graph, at, offered[own])))
     edges = []
     for at, tensor in enumerate(graph.tensors):
         made, read = options[tensor.producer], options[tensor.consumer]
-        parts = entered.network[2][at]
+        parts = entered.network.parts[at]
         reader = graph.ends(tensor)[1].nest
-        key = (reader, id(entered.network[1][at]), id(parts), id(entered.products[at]), made, read)
+        key = (reader, id(entered.network.between[at]), id(parts), id(entered.products[at]), made, read)
         amounts = partial(entered.between, graph, at, offered[made], offered[read])
         edges.append(place(key, len(made) * len(read), amounts, [part.inside for part in parts]))
     samples = shares[of, :, groups]

@@ -100,7 +100,7 @@ class UnevenSplit:
         amounts = self.entered.between(self.graph, at, Offered.of(made), Offered.of(read))
         shape = (len(made), len(read))
         found = np.zeros((len(self.groups), *shape))
-        for part, amount in zip(self.entered.network[2][at], amounts, strict=True):
+        for part, amount in zip(self.entered.network.parts[at], amounts, strict=True):
             prices = [rates.inside if part.inside else rates.between for rates in self.rates]
             found += self._prices([amount], prices, shape)
         return found

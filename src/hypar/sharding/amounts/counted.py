@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.sharding.amounts.between import Factors
 from hypar.sharding.amounts.factors import factors_of_pair
 from hypar.sharding.amounts.inside import added, computing
-from hypar.sharding.amounts.parts import phase_of
 from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, below, received
 from hypar.sharding.amounts.rows import cut_windows
+from hypar.sharding.amounts.transfers import phase_of
 from hypar.sharding.grids.reshard import Gap, reshards
 from hypar.sharding.levels import WHOLE_LAYER, Level, LocalSizes, levels_of
 from hypar.sharding.placement import WHOLE
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between
-    from hypar.sharding.amounts.flows import Sums
-    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.amounts.transfers import Part, Sums
     from hypar.sharding.placement import Options
 
 SEAM = -1

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.sharding.amounts.flows import fraction_read
 from hypar.sharding.amounts.rows import beyond, border_of, degrees_of, rest_of, rows_read, windowed
+from hypar.sharding.amounts.transfers import fraction_read
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.levels import QUANTITIES
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.amounts.transfers import Sums
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs

@@ -18,9 +18,9 @@ from hypar.sharding.amounts.fractions import (
     working,
 )
 from hypar.sharding.amounts.inside import elements_of
-from hypar.sharding.amounts.parts import phase_of
 from hypar.sharding.amounts.products import RESIDUE
 from hypar.sharding.amounts.rows import border_of
+from hypar.sharding.amounts.transfers import phase_of
 from hypar.sharding.levels import WHOLE_LAYER
 
 if TYPE_CHECKING:
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors
-    from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.fractions import Array, Offered
-    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.products import Products
+    from hypar.sharding.amounts.transfers import Part, Sums
 
 
 class Amount(NamedTuple):

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.above import Above, Network, network_of
+from hypar.sharding.amounts.above import Above
 from hypar.sharding.amounts.fractions import Offered, fractions_of
 from hypar.sharding.amounts.products import OUTERMOST, Products
+from hypar.sharding.amounts.transfers import Network, network_of
 from hypar.sharding.levels import WHOLE_LAYER
 from hypar.sharding.uneven.counted import received_between, received_inside
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors
-    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.amounts.transfers import Part
     from hypar.sharding.placement import Choice
     from hypar.sharding.uneven.counted import Amount
 
@@ -57,11 +58,11 @@ class Entered(NamedTuple):
     @property
     def above(self) -> Above:
         """The state above the group's outermost level, whose layers have the sizes that the splits leave."""
-        return Above([WHOLE_LAYER] * len(self.network.flows.sums), self.network, self.products)
+        return Above([WHOLE_LAYER] * len(self.network.sums), self.network, self.products)
 
     def inside(self, graph: PlanGraph, at: int, offered: Offered) -> list[Amount]:
         """Return what the groups of a split receive inside a layer, ``[..., options]`` each."""
-        return [*received_inside(graph.layers[at].nest, self.network.flows.sums[at], offered)]
+        return [*received_inside(graph.layers[at].nest, self.network.sums[at], offered)]
 
     def between(self, graph: PlanGraph, at: int, made: Offered, read: Offered) -> list[Amount]:
         """Return what the groups of a split receive of a tensor, ``[..., options of producer, of consumer]`` each."""
@@ -79,7 +80,7 @@ class Entered(NamedTuple):
         between: dict[Hashable, tuple[tuple[Amount, ...], list[Products]]] = {}
         of_layers, of_tensors, products = [], [], []
         for at, (layer, own) in enumerate(zip(graph.layers, taken, strict=True)):
-            alike = (layer.nest, self.network.flows.sums[at], own)
+            alike = (layer.nest, self.network.sums[at], own)
             if alike not in inside:
                 inside[alike] = _numbers(self.inside(graph, at, options[own]))
             of_layers.append(inside[alike])
