@@ -15,7 +15,7 @@ from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.fractions import Offered, fractions_of
 from hypar.sharding.amounts.transfers import Sums
 from hypar.sharding.placement import cut, partial_results
-from hypar.sharding.uneven.counted import received_inside
+from hypar.sharding.uneven.entered import received_inside
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph

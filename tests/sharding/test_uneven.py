@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.sharding.uneven.counted import Amount
-    from hypar.sharding.uneven.entered import Shares
+    from hypar.sharding.uneven.entered import Amount, Shares
 
     Array = NDArray[np.float64]
     Mask = NDArray[np.bool_]

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanNode, Tensor
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.counted import Amount
-    from hypar.sharding.uneven.entered import Entered
+    from hypar.sharding.uneven.entered import Amount, Entered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

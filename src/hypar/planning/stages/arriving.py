@@ -19,7 +19,6 @@ from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.moves import timed
 from hypar.sharding.amounts.counted import STAGE, received_apart, received_from_stage
-from hypar.sharding.amounts.fractions import Offered
 from hypar.sharding.amounts.products import OUTERMOST, below
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import WHOLE, dim_of, divisor, grid
@@ -249,8 +248,8 @@ class _Arriving:
             way.between,
             (way.part,),
             products,
-            Offered.of([made]),
-            Offered.of([read]),
+            made,
+            read,
         )
         if any(amount.elements):
             if apart and way.part.manner != "sums":

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
     from hypar.planning.uneven.split import Assignment, UnevenSplit
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.counted import Amount
-    from hypar.sharding.uneven.entered import Entered
+    from hypar.sharding.uneven.entered import Amount, Entered
     from hypar.solve.cost_graph import Structure
 
     Array = NDArray[np.float64]

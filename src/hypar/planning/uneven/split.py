@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.counted import Amount
-    from hypar.sharding.uneven.entered import Entered, Taken
+    from hypar.sharding.uneven.entered import Amount, Entered, Taken
     from hypar.solve.edge import Costs
     from hypar.solve.solvers.base import Solver
 
