@@ -106,7 +106,8 @@ def fractions_of(reader: Nest, between: Between, made: Offered, read: Offered) -
     straight, terms = _straight(between, made, read), as_producer(_terms(between, made))
     keeps, shared = np.where(straight, core, hold), np.where(straight, scattered, both)
     contracted = {op for op, dim in between.makes.items() if dim in between.contracted}
-    share = np.where(cut_by(made, contracted), made.shares, 1.0)
+    # All terms together are the sum, whatever the shares add up to.
+    share = np.where(cut_by(made, contracted), made.shares / made.shares.sum(axis=-1, keepdims=True), 1.0)
     return Factors(
         need=need,
         hold=hold,
