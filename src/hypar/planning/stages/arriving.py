@@ -18,8 +18,8 @@ from hypar.planning.stages.places import places_for
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.moves import timed
-from hypar.sharding.amounts.counted import STAGE, received_apart, received_from_stage
-from hypar.sharding.amounts.products import OUTERMOST, below
+from hypar.sharding.amounts.counted import STAGE, received_between
+from hypar.sharding.amounts.products import OUTERMOST, below, received
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import WHOLE, dim_of, divisor, grid
 from hypar.sharding.uneven.entered import crossed
@@ -233,7 +233,7 @@ class _Arriving:
             return
         apart, theirs = own.depth >= self.site.outside, (grid({"batch": len(own.below)}), own.shares)
         if own.depth == self.site.outside:
-            num_bytes = self.element_bytes * received_from_stage(way.part, products)
+            num_bytes = self.element_bytes * received(way.part, products, STAGE)
             self.from_stage(own, Arrival(way.layer, way.tensor, num_bytes))
             products = below(products, STAGE)
         beyond = None if apart or isinstance(other, Leaf) else other
@@ -266,12 +266,14 @@ class _Arriving:
     def _leaf(self, way: _Way, own: Leaf, other: Leaf | None, products: Products) -> None:
         setting, chosen = own.lane.setting, own.lane.choices[way.layer]
         out = max(0, self.site.outside - own.lane.depth)
-        others = tuple(grid({"batch": ways}) for ways in setting.array[:out])
+        theirs = tuple(grid({"batch": ways}) for ways in setting.array)
         if other is not None and way.other is not None:
-            others = other.lane.choices[way.other.layer][:out]
-        seam, moves = received_apart(
-            way.reader_at(own, other), way.between, way.part, setting.array, chosen, others, products
+            theirs = other.lane.choices[way.other.layer]
+        theirs = (*theirs[:out], *(WHOLE,) * (len(chosen) - out))
+        pair, reader = (theirs, chosen) if way.reads else (chosen, theirs), way.reader_at(own, other)
+        seam, *moves = sorted(
+            received_between(reader, way.between, (way.part,), setting.array, pair, products, out)
         )
-        num_bytes, handed = self.element_bytes * seam.elements, timed(setting, moves)
+        num_bytes, handed = self.element_bytes * seam.elements, timed(setting, tuple(moves))
         self.from_stage(own, Arrival(way.layer, way.tensor, num_bytes, handed, seam.receivers, self.lane))
         self.lane += 1

@@ -17,16 +17,12 @@ from hypar.sharding.amounts.fractions import (
     Interval,
     Offered,
     Rows,
-    as_consumer,
-    as_producer,
-    cut_by,
     fractions_of,
     shards_of,
-    working,
 )
 from hypar.sharding.amounts.inside import elements_of
 from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, received
-from hypar.sharding.amounts.rows import border_of
+from hypar.sharding.amounts.rows import windowed
 from hypar.sharding.amounts.transfers import Network, names_of, network_of, phase_of
 from hypar.sharding.levels import WHOLE_LAYER
 
@@ -169,17 +165,16 @@ def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Amount
         sums: the results that are added up inside it.
         offered: its options.
     """
-    terms = working(offered, apart=sums.apart)
+    terms = offered.working(apart=sums.apart)
     each = _added(terms, terms, offered.shares)
     for tensor, size in zip(nest.names, elements_of(nest, sums)[:, 0].tolist(), strict=True):
-        partial = ~cut_by(offered, {*nest.names[tensor], None})
+        partial = ~offered.cut({*nest.names[tensor], None})
         if partial.any() and size:
             yield Amount.of(phase_of(tensor), "all_reduce", size * np.where(partial, each, 0.0), tensor)
-    for dim, window in nest.windows.items() if sums.input else ():
-        cut, border = cut_by(offered, {dim}), border_of(nest, dim)
-        if cut.any() and border:
-            shards = shards_of(offered, cut)
-            rows = Rows(window, (nest.sizes[dim], nest.input_sizes[dim]), cut, border if sums.apart else None)
+    for dim in windowed(nest) if sums.input else ():
+        cut = offered.cut({dim})
+        if cut.any():
+            shards, rows = shards_of(offered.shares, cut), Rows(nest, dim, cut, apart=sums.apart)
             reads, owned = rows.read(shards), rows.owned(shards, shards, np.zeros_like(cut))
             beside = (reads.width - owned.width) * terms if sums.apart else _of_others(reads, owned)
             others = np.where(cut, beside, 0.0)
@@ -207,7 +202,7 @@ def received_between(
         ends: the options of producer and consumer.
         own: the factors of each group.
     """
-    shares = (as_producer(ends[0].shares), as_consumer(ends[1].shares))
+    shares = (ends[0].as_producer.shares, ends[1].as_consumer.shares)
     pair = (ends[0].options[0], ends[1].options[0])
     ways = max(2, *(choice.devices(1) for choice in pair))
     kinds = factors_of_pair(reader, between, pair, WHOLE_LAYER, ways)[1]
