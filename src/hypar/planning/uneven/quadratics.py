@@ -181,15 +181,13 @@ def _counted(graph: PlanGraph, options: tuple[Options, ...], count: int, entered
     blocks: list[tuple[list[Array], list[bool]]] = []
     places: dict[Hashable, slice] = {}
 
-    def place(
-        key: Hashable, size: int, amounts: Callable[[], list[Amount]], inner: Sequence[bool] = ()
-    ) -> slice:
+    def place(key: Hashable, size: int, amounts: Callable[[], list[Amount]]) -> slice:
         """Return the place of some entries, which are computed if the key is new."""
         if key not in places:
             found = amounts()
-            rows = [np.stack(amount.elements)[groups, of].reshape(count, 3, -1) for amount in found]
+            rows = [amount.elements[groups, of].reshape(count, 3, -1) for amount in found]
             start = max((own.stop for own in places.values()), default=0)
-            blocks.append((rows, list(inner) or [True] * len(rows)))
+            blocks.append((rows, [amount.inside for amount in found]))
             places[key] = slice(start, start + size)
         return places[key]
 
@@ -200,11 +198,9 @@ def _counted(graph: PlanGraph, options: tuple[Options, ...], count: int, entered
     edges = []
     for at, tensor in enumerate(graph.tensors):
         made, read = options[tensor.producer], options[tensor.consumer]
-        parts = entered.network.parts[at]
-        reader = graph.ends(tensor)[1].nest
-        key = (reader, id(entered.network.between[at]), id(parts), id(entered.products[at]), made, read)
+        reader, *about = entered.tensor(graph, at)
         amounts = partial(entered.between, graph, at, offered[made], offered[read])
-        edges.append(place(key, len(made) * len(read), amounts, [part.inside for part in parts]))
+        edges.append(place((reader, *map(id, about), made, read), len(made) * len(read), amounts))
     samples = shares[of, :, groups]
     samples = np.where(samples > SHARE[0], samples, 0.0)
     return _joined(tuple(nodes), tuple(edges), [*places.values()], blocks, samples)

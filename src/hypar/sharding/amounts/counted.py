@@ -150,22 +150,6 @@ def received_directly(
     return tuple(found)
 
 
-@lru_cache(maxsize=4096)
-def fraction_lacked(between: Between, array: tuple[int, ...], chosen: tuple[Options, Options]) -> float:
-    """Return the fraction of what the consumer's devices have of a tensor that they do not have for the producer.
-
-    Args:
-        between: the tensor's dims at both ends; a weight has no windows.
-        array: the ways of each level.
-        chosen: the choices of producer and consumer.
-    """
-    both = 1.0
-    for ways, *pair in zip(array, *chosen, strict=True):
-        factors = factors_of_pair(between.read, between, (pair[0], pair[1]), WHOLE_LAYER, ways)[0]
-        both *= float(factors.both) / float(factors.need)
-    return 1.0 - both
-
-
 @lru_cache(maxsize=16384)
 def _receivers(array: tuple[int, ...], chosen: Options) -> tuple[int, ...]:
     """Return the number of groups of the next level that work, for each level."""

@@ -47,29 +47,26 @@ class Amount(NamedTuple):
 
     Attributes:
         phase: the phase whose result or operand moves.
-        collective: the collective that moves it, as ``all_reduce``.
-        elements: the elements that each group receives, of several options ``[...]`` for each group.
         tensor: ``input``, ``weight`` or ``output``; between two layers ``input``, which the consumer reads, or ``output``, which
             the producer makes.
+        collective: the collective that moves it, as ``all_reduce``.
+        elements: the elements that each group receives, of several options ``[groups, ...]``.
+        inside: whether partial sums of a layer are added up.
         fuller: for each group that works, and each lane inside it, how many times the average of the group the fullest device
             receives; nothing for once.
     """
 
     phase: str
+    tensor: str
     collective: str
-    elements: tuple[Any, ...]
-    tensor: str = "input"
+    elements: Any
+    inside: bool
     fuller: tuple[tuple[float, ...], ...] = ()
-
-    @classmethod
-    def of(cls, phase: str, collective: str, elements: Array, tensor: str) -> Amount:
-        """Return the amount of elements ``[..., groups]``."""
-        return cls(phase, collective, tuple(np.moveaxis(elements, -1, 0)), tensor)
 
     @property
     def single(self) -> Amount:
         """The amount of a single option, as numbers."""
-        return self._replace(elements=tuple([own.item() for own in self.elements]))
+        return self._replace(elements=tuple(self.elements.reshape(-1).tolist()))
 
 
 class Crossed(NamedTuple):
@@ -124,9 +121,8 @@ class Entered(NamedTuple):
         for at, tensor in enumerate(graph.tensors):
             ends = (taken[tensor.producer], taken[tensor.consumer])
             amounts, below = crossed(*self.tensor(graph, at), *ends)
-            parts = [*zip(self.network.parts[at], amounts, strict=True)]
-            inside[tensor.producer] += tuple(amount for part, amount in parts if part.inside)
-            between.append(tuple(amount for part, amount in parts if not part.inside))
+            inside[tensor.producer] += tuple(amount for amount in amounts if amount.inside)
+            between.append(tuple(amount for amount in amounts if not amount.inside))
             products.append(below)
         groups = range(len(taken[0][1]))
         states = [Entered(self.network, tuple(own[group] for own in products)) for group in groups]
@@ -170,7 +166,8 @@ def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Amount
     for tensor, size in zip(nest.names, elements_of(nest, sums)[:, 0].tolist(), strict=True):
         partial = ~offered.cut({*nest.names[tensor], None})
         if partial.any() and size:
-            yield Amount.of(phase_of(tensor), "all_reduce", size * np.where(partial, each, 0.0), tensor)
+            elements = size * np.where(partial, each, 0.0)
+            yield Amount(phase_of(tensor), tensor, "all_reduce", np.moveaxis(elements, -1, 0), True)
     for dim in windowed(nest) if sums.input else ():
         cut = offered.cut({dim})
         if cut.any():
@@ -179,7 +176,8 @@ def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Amount
             beside = (reads.width - owned.width) * terms if sums.apart else _of_others(reads, owned)
             others = np.where(cut, beside, 0.0)
             if others.any():
-                yield Amount.of(phase_of("input"), "neighbours", nest.input_elements * others, "input")
+                elements = np.moveaxis(nest.input_elements * others, -1, 0)
+                yield Amount(phase_of("input"), "input", "neighbours", elements, True)
 
 
 def _of_others(reads: Interval, owned: Interval) -> Array:
@@ -207,8 +205,11 @@ def received_between(
     ways = max(2, *(choice.devices(1) for choice in pair))
     kinds = factors_of_pair(reader, between, pair, WHOLE_LAYER, ways)[1]
     sums = mapped(lambda factor: factor.sum(axis=-1, keepdims=True), own, names=names_of(parts))
-    each = ((part, _received(part, own, sums, above, shares)) for part in parts)
-    return [Amount.of(part.phase, kinds[part.manner], elements, part.tensor) for part, elements in each]
+    found = [np.moveaxis(_received(part, own, sums, above, shares), -1, 0) for part in parts]
+    return [
+        Amount(part.phase, part.tensor, kinds[part.manner], elements, part.inside)
+        for part, elements in zip(parts, found, strict=True)
+    ]
 
 
 def _received(part: Part, own: Factors, sums: Factors, above: Products, shares: tuple[Array, Array]) -> Array:
