@@ -123,20 +123,12 @@ def fractions_of(reader: Nest, between: Between, made: Offered, read: Offered) -
         )
         reads, summed = rows.read(shard), rows.owned(shard, place, made_cut)
         width = place.width if rows.gaps else np.where(made_cut, made.shares, 1.0)
-        taken, has, returns = reads.width, place.shared(reads), place.shared(summed)
-        if apart:
-            # What a group lacks depends on its own share alone, whatever those of the others add up to.
-            share, same = np.where(read_cut, read.shares, 1.0), made_cut & read_cut
-            taken = share + (reads.width - shard.width)
-            has, returns = np.where(same, has, width * taken), np.where(same, returns, width * share)
-        need, hold, core = need * taken, hold * width, core * kept.width
-        both, back = both * has, back * returns
+        need, hold, core = need * reads.width, hold * width, core * kept.width
+        both, back = both * place.shared(reads), back * place.shared(summed)
         scattered, returned = scattered * kept.shared(reads), returned * kept.shared(summed)
     straight, terms = _straight(between, made, read), made.share({*between.makes}) * made.working()
     keeps, shared = np.where(straight, core, hold), np.where(straight, scattered, both)
     contracted = {op for op, dim in between.makes.items() if dim in between.contracted}
-    # All terms together are the sum, whatever the shares add up to.
-    every = np.where(made.cut(contracted), made.shares.sum(axis=-1, keepdims=True), 1.0)
     return Factors(
         need=need,
         hold=hold,
@@ -144,7 +136,7 @@ def fractions_of(reader: Nest, between: Between, made: Offered, read: Offered) -
         both=shared,
         back=np.where(straight, returned, back),
         owned=shared / np.maximum(shared.sum(axis=-1, keepdims=True), 1.0),
-        alone=keeps * made.share(contracted) / every,
+        alone=keeps * made.share(contracted),
         terms=terms,
         left=np.where(straight, core, terms),
     )
