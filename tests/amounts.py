@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.sharding.amounts.above import network_of
 from hypar.sharding.amounts.counted import received_between, received_inside
 from hypar.sharding.amounts.products import OUTERMOST
+from hypar.sharding.amounts.transfers import network_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.nodes import PlanGraph
-    from hypar.sharding.amounts.above import Network
     from hypar.sharding.amounts.products import Products
+    from hypar.sharding.amounts.transfers import Network
     from hypar.sharding.placement import Options
 
 
@@ -56,7 +56,7 @@ def amounts(
     network = network_of(graph, convention) if above is None else above[0]
     products = (OUTERMOST,) * len(network.tensors) if above is None else above[1]
     found = []
-    for layer, sums, own in zip(graph.layers, network.flows.sums, choices, strict=True):
+    for layer, sums, own in zip(graph.layers, network.sums, choices, strict=True):
         moves = received_inside(layer.nest, sums, ways, own)
         found += [Amount(layer.name, one.level, one.phase, one.tensor, one.elements) for one in moves]
     for tensor, between, parts, own_products in zip(

@@ -15,7 +15,6 @@ from hypar.files.yaml_file import read_yaml
 from hypar.machine.energy import phase_energy
 from hypar.machine.load import load_machine, parse_change
 from hypar.machine.machine import Machine
-from hypar.machine.routing import primes
 from hypar.machine.setting import Setting
 from hypar.network.graph import load_model
 from hypar.ops.nest import PHASES
@@ -24,6 +23,7 @@ from hypar.planning.replay import run_plan
 from hypar.registry import data_file, data_names
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import totals
+from hypar.sharding.numbering import primes
 from tests.effort import LONG
 
 if TYPE_CHECKING:

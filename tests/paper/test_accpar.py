@@ -12,10 +12,10 @@ import pytest
 from hypar import load_model, plan_model
 from hypar.ops.families.contract import Linear
 from hypar.sharding.amounts.between import Between
-from hypar.sharding.amounts.flows import Sums
 from hypar.sharding.amounts.fractions import Offered, fractions_of
+from hypar.sharding.amounts.transfers import Sums
 from hypar.sharding.placement import cut, partial_results
-from hypar.sharding.uneven.counted import received_inside
+from hypar.sharding.uneven.entered import received_inside
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph

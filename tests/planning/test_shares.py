@@ -25,7 +25,7 @@ from hypar.sharding.uneven.entered import whole
 from hypar.solve.balance import balance, times_at
 from hypar.solve.solvers.base import load_solver
 from tests.effort import examples
-from tests.heterogeneous import chains, networks, rates, shares, skips, written
+from tests.heterogeneous import CONV, INPUT, LINEAR, chains, networks, rates, shares, skips, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,26 @@ def settled_total(split: UnevenSplit, offers: tuple[Offer, ...]) -> float:
 def test_quadratics_are_what_a_share_costs(data: st.DataObject, space: str) -> None:
     paid = data.draw(rates(data.draw(st.integers(2, 3))))
     split = fork_at(data.draw(networks), paid, space=space)
-    every, own = quadratics_of(split), data.draw(shares(len(paid)))
+    own = data.draw(shares(len(paid)))
+    every = costed_alike(split, own)
+    assignment = data.draw(st.sampled_from(assignments(split)[:500]))
+    whole = costs_of(split, assignment, [own] * len(split.graph.layers))
+    assert times_at(every.times(assignment), own) == pytest.approx(whole, rel=1e-9)
+
+
+@pytest.mark.parametrize("own", [(0.2, 0.8), (0.2, 0.3, 0.5)])
+def test_quadratics_of_an_average_between_layers_are_what_a_share_costs(own: tuple[float, ...]) -> None:
+    pool = "  - {name: pool, op: pool, mode: average, window: global, inputs: conv}\n  - {name: flat, op: flatten}\n"
+    graph = written(
+        INPUT.format(8, 8, 8) + CONV.format("conv", 8, "input") + pool + LINEAR.format("fc", 8, "flat")
+    )
+    paid = [GroupRates(work=1.0, inside=2.0, between=3.0, once=0.0)] * len(own)
+    costed_alike(fork_at(graph, paid, space="batch,height"), own)
+
+
+def costed_alike(split: UnevenSplit, own: tuple[float, ...]) -> Quadratics:
+    """The quadratics of a split, which cost as much as its options one by one."""
+    every = quadratics_of(split)
     for at, (options, node) in enumerate(zip(split.options, every.nodes, strict=True)):
         for pick, choice in enumerate(options):
             (costs,) = split.layer_costs(at, [(choice, own)]).T
@@ -114,9 +133,7 @@ def test_quadratics_are_what_a_share_costs(data: st.DataObject, space: str) -> N
             assert times_at(edge[:, :, row, column], own) == pytest.approx(
                 moved.tolist(), rel=1e-9, abs=1e-18
             )
-    assignment = data.draw(st.sampled_from(assignments(split)[:500]))
-    whole = costs_of(split, assignment, [own] * len(split.graph.layers))
-    assert times_at(every.times(assignment), own) == pytest.approx(whole, rel=1e-9)
+    return every
 
 
 @given(data=st.data(), split=uneven_splits())

@@ -214,15 +214,15 @@ def test_shares_of_more_freedom_are_never_dearer(drawn: Drawn, graph: LayerGraph
 )
 def test_exact_shares_are_no_dearer_than_linear_ones_where_groups_have_levels(tmp_path: Path) -> None:
     kinds = {
-        name: kind(devices=devices, peak="0.1 TFLOP/s", link="1 GB/s")
-        for name, devices in {"a": 1, "b": 1, "c": 3}.items()
+        name: kind(devices=devices, peak=f"{peak} TFLOP/s", link="1 GB/s")
+        for name, devices, peak in (("a", 1, 0.3), ("b", 1, 0.1), ("c", 2, 0.1))
     }
     groups = [group(f"{name}.yaml", bandwidth="0.5 GB/s") for name in kinds]
     layers = [
         {"op": "input", "channels": 8},
         {"name": "fc", "op": "linear", "out_features": 1},
     ]
-    graph = load_model({"source": "made up", "batch": 2, "layers": layers}, name="net")
+    graph = load_model({"source": "made up", "batch": 8, "layers": layers}, name="net")
     asked: dict[str, Any] = {
         "hardware": load_machine(write_machine(tmp_path, kinds, groups)),
         "strategy": "accpar",

@@ -19,8 +19,7 @@ from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.counted import Received, received_between, received_inside
-from hypar.sharding.amounts.flows import Flow, Sums
-from hypar.sharding.amounts.parts import parts_of
+from hypar.sharding.amounts.transfers import Sums, parts_of
 from hypar.sharding.grids.reshard import Gap, Reshard, reshards
 from hypar.sharding.numbering import primes
 from hypar.sharding.placement import WHOLE, Choice, cut, grid
@@ -220,7 +219,7 @@ def moves_by_paper(
     """The transfers of a level that is counted by itself."""
     dims = tuple(dim for dim, _ in content.shape)
     between = Between(ends[0].unsized, ends[1].unsized, dims, content.contracted, apart=True)
-    parts = parts_of(Flow(content.elements, apart=True), between)
+    parts = parts_of(between, content.elements)
     return received_between(ends[1], between, parts, (ways,), ((chosen[0],), (chosen[1],)))
 
 
@@ -268,7 +267,7 @@ def test_by_paper_a_halo_is_a_larger_part_of_what_the_levels_above_leave() -> No
     """Two rows of eight lie beside a border, and two of the four that a half has."""
     content = Content(BATCH * 256, frozenset(), tuple(IMAGE.items()))
     between = Between(CONV.unsized, CONV.unsized, tuple(IMAGE), frozenset(), apart=True)
-    parts, halves = parts_of(Flow(content.elements, apart=True), between), (cut("height", 2),) * 2
+    parts, halves = parts_of(between, content.elements), (cut("height", 2),) * 2
     moves = received_between(CONV, between, parts, (2, 2), (halves, halves))
     assert [(one.phase, one.collective, one.elements / content.elements) for one in moves] == [
         ("forward", "neighbours", 2 / 8),

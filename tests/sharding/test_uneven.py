@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.sharding.uneven.counted import Amount
-    from hypar.sharding.uneven.entered import Shares
+    from hypar.sharding.uneven.entered import Amount, Shares
 
     Array = NDArray[np.float64]
     Mask = NDArray[np.bool_]
@@ -401,7 +400,7 @@ def test_equal_shares_add_up_what_an_even_level_does(name: str, convention: str)
     """Sums of weights and of products of activations alike, but for rows beside borders."""
     graph = load_model(name, batch=UNITS).contracted
     state, seen = whole(graph, convention), set()
-    for at, (layer, sums) in enumerate(zip(graph.layers, state.network.flows.sums, strict=True)):
+    for at, (layer, sums) in enumerate(zip(graph.layers, state.network.sums, strict=True)):
         for dim in layer.nest.cuttable if (layer.nest, sums) not in seen else ():
             seen.add((layer.nest, sums))
             if dim in layer.nest.windows:

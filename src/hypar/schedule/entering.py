@@ -9,7 +9,7 @@ from hypar.schedule.moves import NO_MOVES
 
 if TYPE_CHECKING:
     from hypar.schedule.moves import Move, Moves
-    from hypar.sharding.uneven.counted import Amount
+    from hypar.sharding.uneven.entered import Amount
 
 
 class Link(Protocol):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.machine.setting import degrees, working
 from hypar.network.nodes import PlanGraph
 from hypar.schedule.measured import measured_moves, measured_time
-from hypar.schedule.moves import PHASE, Move, Moves, in_whole_elements, moves_of
+from hypar.schedule.moves import PHASE, Move, Moves, elements_on, in_whole_elements, moves_of
 from hypar.schedule.pipeline_orders import Moment
-from hypar.sharding.amounts.above import network_of
-from hypar.sharding.amounts.counted import fraction_lacked
+from hypar.sharding.amounts.counted import received_between
+from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.conventions import MOVED, PAPER
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanNode, Tensor
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.counted import Amount
-    from hypar.sharding.uneven.entered import Entered
+    from hypar.sharding.uneven.entered import Amount, Entered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,11 +221,13 @@ class Lane(_Devices):
         """
         found = [1.0] * len(self.graph.layers)
         if self.graph.ties and not self.depth and self.shares is None and self.entered is None:
-            network, array = network_of(self.graph, MOVED), tuple(self.setting.array)
-            for tensor, between in zip(network.tensors, network.between, strict=True):
-                if tensor in self.graph.ties:
-                    pair = (self.choices[tensor.producer], self.choices[tensor.consumer])
-                    found[tensor.consumer] = fraction_lacked(between, array, pair)
+            network, array = network_of(self.graph, MOVED), self.setting.array
+            for at, tie in enumerate(self.graph.ties, start=len(self.graph.tensors)):
+                own, nest = self.choices[tie.consumer], self.graph.layers[tie.consumer].nest
+                parts, chosen = network.parts[at][1:], (self.choices[tie.producer], own)
+                lacked = received_between(nest, network.between[at], parts, array, chosen)
+                held = working(own, array) * elements_on(nest, "weight", own)
+                found[tie.consumer] = math.fsum(one.elements for one in lacked) / held
         return tuple(found)
 
     @cached_property

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.machine import unevenness
 from hypar.machine.setting import Setting, degrees
-from hypar.sharding.amounts.above import network_of
 from hypar.sharding.amounts.counted import received_between, received_directly, received_inside
 from hypar.sharding.amounts.products import OUTERMOST
+from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.conventions import DIRECT
 
 if TYPE_CHECKING:
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.counted import Received
-    from hypar.sharding.amounts.flows import Sums
-    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.products import Products
+    from hypar.sharding.amounts.transfers import Part, Sums
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.entered import Entered
 
@@ -158,7 +157,7 @@ def moves_of(
     """
     convention = DIRECT if setting.direct else setting.convention
     network, above = (network_of(graph, convention), ()) if entered is None else entered
-    setting, every = _shared(setting), zip(graph.layers, network.flows.sums, choices, strict=True)
+    setting, every = _shared(setting), zip(graph.layers, network.sums, choices, strict=True)
     inner = [timed_inside(setting, layer.nest, sums, own) for layer, sums, own in every]
     outer: list[Moves] = []
     for at, tensor in enumerate(network.tensors):

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.costs.graphs.exponents import choice_of, form_of, meeting, offered, require_batch
 from hypar.costs.graphs.tiered import tiered
 from hypar.costs.graphs.worked import Layer, Worked
-from hypar.sharding.amounts.above import network_of
 from hypar.sharding.amounts.inside import elements_of
+from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.placement import IDLE, WHOLE, partial_results
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, merged
 from hypar.solve.counts.idle import Idle
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from hypar.costs.graphs.exponents import Dims, Meeting, Offered
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.above import Network
-    from hypar.sharding.amounts.flows import Sums
-    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.amounts.transfers import Network, Part, Sums
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
     from hypar.solve.counts.tiers import Own
@@ -89,7 +87,7 @@ def counted(
     groups = tiers.groups
     above = network_of(graph, cost.convention)
     amounts = _Amounts(offers, tiers.prices, late=bool(tiers.latencies))
-    terms = amounts.inside(graph, above.flows.sums)
+    terms = amounts.inside(graph, above.sums)
     ways, depths = tuple(levels[group[0]].ways for group in groups), tuple(map(len, groups))
     in_groups = tuple(
         tuple(tuple(own.dims.index(dim) for dim in own.levels[group[0]]) for group in groups)
@@ -100,7 +98,7 @@ def counted(
         worked = Worked(cost, levels[-1], ways, depths, tiers)
         inside = [merged(own, len(of)) for own, of in zip(terms, dims, strict=True)]
         replaced = [own.replaced for own in offers]
-        layers = zip(graph.layers, dims, replaced, in_groups, above.flows.sums, inside, strict=True)
+        layers = zip(graph.layers, dims, replaced, in_groups, above.sums, inside, strict=True)
         further = tuple(worked.of(Layer(*own)) for own in layers)
     problem = CountGraph(
         ways=ways,
@@ -142,11 +140,11 @@ class _Amounts:
 
         All of them together have terms on no fewer devices than any one, and so cost no less than the mean.
         """
-        found = self.inside(graph, above.flows.sums)
+        found = self.inside(graph, above.sums)
         owners = [tie.producer for tie in graph.ties]
         for node in {*owners, *(tie.consumer for tie in graph.ties)}:
             owner = next((tie.producer for tie in graph.ties if tie.consumer == node), node)
-            sums = above.flows.sums[node]._replace(weight=True)
+            sums = above.sums[node]._replace(weight=True)
             share = 1.0 / (1 + owners.count(owner))
             found[node] = self._inside(graph.layers[node].nest, sums, self.offers[node].dims, share)
         return found

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.sharding.amounts.between import Between
-    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.amounts.transfers import Part
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.amounts.transfers import Part
 
     Pairs = NDArray[np.bool_]
     Powers = Mapping[str, NDArray[np.int64]]

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors
-    from hypar.sharding.amounts.flows import Sums
-    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.products import Products
+    from hypar.sharding.amounts.transfers import Part, Sums
     from hypar.sharding.grids.manners import Codes
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options

@@ -30,9 +30,9 @@ from hypar.costs.graphs.pricing import (
 )
 from hypar.network.nodes import kept_with_graph
 from hypar.sharding.amounts.between import mapped
-from hypar.sharding.amounts.parts import names_of
 from hypar.sharding.amounts.products import OUTERMOST
 from hypar.sharding.amounts.rows import cut_windows
+from hypar.sharding.amounts.transfers import names_of
 from hypar.sharding.conventions import BY_PRODUCTS, DIRECT
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import LocalSizes
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.above import Above, Network
-    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.amounts.above import Above
+    from hypar.sharding.amounts.transfers import Network, Part
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs, Indices
@@ -223,7 +223,7 @@ class Tables:
     @cached_property
     def _keys(self) -> list[Hashable]:
         """What equal layers among those that are alike have in common."""
-        every = zip(self.graph.layers, self.above.sizes, self.above.network.flows.sums, strict=True)
+        every = zip(self.graph.layers, self.above.sizes, self.above.network.sums, strict=True)
         return [(layer.nest, measured(self.cost, layer), sizes, sums) for layer, sizes, sums in every]
 
     def _sizes(self, at: int) -> list[LocalSizes]:
@@ -246,7 +246,7 @@ class Tables:
         """Return the costs inside layers that are alike at one of the levels, item by item, ``[layers, tuples above, options]``."""
         cost, level, options = self.cost, self.levels[index], self.options[members[0]][index]
         layers, sizes = [self.graph.layers[at] for at in members], [self.sizes[at][index] for at in members]
-        sums = [self.above.network.flows.sums[at] for at in members]
+        sums = [self.above.network.sums[at] for at in members]
         nests = [layer.nest for layer in layers]
         found = added_costs(nests, options, sizes, level, sums, self.rates[index][0])
         if not level.innermost:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hypar.costs.graphs.tiered import Tiered
     from hypar.network.nodes import PlanNode
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.amounts.transfers import Sums
     from hypar.sharding.placement import Choice
     from hypar.solve.counts.forms import Numbers, Term
     from hypar.solve.edge import Costs

@@ -18,11 +18,8 @@ from hypar.planning.stages.places import places_for
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.moves import timed
-from hypar.sharding.amounts.above import between_of
-from hypar.sharding.amounts.counted import STAGE, received_apart, received_from_stage
-from hypar.sharding.amounts.fractions import Offered
-from hypar.sharding.amounts.parts import parts_of
-from hypar.sharding.amounts.products import OUTERMOST, below
+from hypar.sharding.amounts.counted import STAGE, received_between
+from hypar.sharding.amounts.products import OUTERMOST, below, received
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import WHOLE, dim_of, divisor, grid
 from hypar.sharding.uneven.entered import crossed
@@ -37,9 +34,8 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.entering import Link
     from hypar.sharding.amounts.between import Between
-    from hypar.sharding.amounts.flows import Flows
-    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.products import Products
+    from hypar.sharding.amounts.transfers import Network, Part
 
 
 class Beside(NamedTuple):
@@ -82,7 +78,7 @@ def link_of(branch: Branch, stages: int) -> Beside:
 
 
 def entering(
-    network: tuple[PlanGraph, Flows],
+    network: tuple[PlanGraph, Network],
     span: tuple[int, int],
     cuts: Cuts,
     site: Site,
@@ -97,7 +93,7 @@ def entering(
         site: its devices.
         outer: returns the place of a layer in another stage; None if it is taken to be cut in samples.
     """
-    (layers, flows), tree, setting = network, cast("Branch", cuts.node), cuts.lane.setting
+    (layers, moved), tree, setting = network, cast("Branch", cuts.node), cuts.lane.setting
     arriving = {phase: _Arriving(site, tree, phase, setting.element_bytes) for phase in site.links._fields}
     if setting.convention == PAPER:
         replicas = 1 if isinstance(tree, Branching) else math.prod(setting.array[: site.outside])
@@ -111,10 +107,8 @@ def entering(
         if reads != makes:
             ends = (tensor.producer, tensor.consumer)
             other = outer(ends[not reads]) if site.outside else None
-            flow = flows.tensors[index]
-            between = between_of(*layers.ends(tensor), tensor, flow)
-            reader = layers.layers[tensor.consumer].nest
-            for part in parts_of(flow, between):
+            between, reader = moved.between[index], layers.layers[tensor.consumer].nest
+            for part in moved.parts[index]:
                 if part.forward is reads:
                     way = _Way(index, part, between, reader, reads, ends[reads] - span[0], other)
                     arriving[part.phase].add(way)
@@ -239,7 +233,7 @@ class _Arriving:
             return
         apart, theirs = own.depth >= self.site.outside, (grid({"batch": len(own.below)}), own.shares)
         if own.depth == self.site.outside:
-            num_bytes = self.element_bytes * received_from_stage(way.part, products)
+            num_bytes = self.element_bytes * received(way.part, products, STAGE)
             self.from_stage(own, Arrival(way.layer, way.tensor, num_bytes))
             products = below(products, STAGE)
         beyond = None if apart or isinstance(other, Leaf) else other
@@ -254,8 +248,8 @@ class _Arriving:
             way.between,
             (way.part,),
             products,
-            Offered.of([made]),
-            Offered.of([read]),
+            made,
+            read,
         )
         if any(amount.elements):
             if apart and way.part.manner != "sums":
@@ -272,12 +266,14 @@ class _Arriving:
     def _leaf(self, way: _Way, own: Leaf, other: Leaf | None, products: Products) -> None:
         setting, chosen = own.lane.setting, own.lane.choices[way.layer]
         out = max(0, self.site.outside - own.lane.depth)
-        others = tuple(grid({"batch": ways}) for ways in setting.array[:out])
+        theirs = tuple(grid({"batch": ways}) for ways in setting.array)
         if other is not None and way.other is not None:
-            others = other.lane.choices[way.other.layer][:out]
-        seam, moves = received_apart(
-            way.reader_at(own, other), way.between, way.part, setting.array, chosen, others, products
+            theirs = other.lane.choices[way.other.layer]
+        theirs = (*theirs[:out], *(WHOLE,) * (len(chosen) - out))
+        pair, reader = (theirs, chosen) if way.reads else (chosen, theirs), way.reader_at(own, other)
+        seam, *moves = sorted(
+            received_between(reader, way.between, (way.part,), setting.array, pair, products, out)
         )
-        num_bytes, handed = self.element_bytes * seam.elements, timed(setting, moves)
+        num_bytes, handed = self.element_bytes * seam.elements, timed(setting, tuple(moves))
         self.from_stage(own, Arrival(way.layer, way.tensor, num_bytes, handed, seam.receivers, self.lane))
         self.lane += 1

@@ -23,7 +23,7 @@ from hypar.network.nodes import kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.stages.span import LayerBounds
 from hypar.schedule.moves import timed_inside
-from hypar.sharding.amounts.flows import Sums, flows_of
+from hypar.sharding.amounts.transfers import Sums, network_of, sends_back
 from hypar.sharding.conventions import FUSED, PAPER
 
 if TYPE_CHECKING:
@@ -198,14 +198,15 @@ def _least_received(spans: CutSpans) -> tuple[Costs, Costs]:
     if spans.setting.convention == PAPER:
         crossing = spans.crossing_bytes[None, :]
         return crossing.T[:-1], crossing
-    count, tensors, flows = len(spans.microbatch.layers), spans.microbatch.tensors, spans.flows.tensors
+    count, tensors, network = len(spans.microbatch.layers), spans.microbatch.tensors, spans.network
     made = np.array([tensor.producer for tensor in tensors], dtype=int)
     read = np.array([tensor.consumer for tensor in tensors], dtype=int)
-    sizes = spans.setting.element_bytes / spans.replicas * np.array([flow.elements for flow in flows])
+    elements = [part.changes[0].elements for parts in network.parts for part in parts if part.forward]
+    sizes = spans.setting.element_bytes / spans.replicas * np.array(elements)
     received, returned = np.zeros((count, count + 1)), np.zeros((count, count + 1))
     # F for its first reader, by spans that begin behind its producer; E from there, by spans that end before its reader.
     np.add.at(received, (made + 1, read + 1), sizes)
-    np.add.at(returned, (made, read), sizes * [flow.error for flow in flows])
+    np.add.at(returned, (made, read), sizes * [*map(sends_back, network.parts)])
     received = np.triu(received.cumsum(axis=0), 1)
     returned = np.triu(returned[:, ::-1].cumsum(axis=1)[:, ::-1], 1)
     return received.cumsum(axis=1), returned[::-1].cumsum(axis=0)[::-1]
@@ -291,10 +292,10 @@ def _over_choices(
 def _added_up(spans: CutSpans) -> tuple[Sums, ...]:
     """Return for each layer the sums that are added up inside it, or by ``fused`` between it and the next."""
     if spans.setting.convention == PAPER:
-        return flows_of(spans.microbatch, PAPER).sums
+        return network_of(spans.microbatch, PAPER).sums
     if spans.setting.convention == FUSED:
         return (Sums(output=True, input=False),) * len(spans.microbatch.layers)
-    return spans.flows.sums
+    return spans.network.sums
 
 
 def _under(layer: PlanNode, sums: Sums, chosen: Options, setting: Setting, microbatches: int) -> LayerBounds:

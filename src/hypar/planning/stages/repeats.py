@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.network.nodes import Tensor, kept_with_graph
-from hypar.sharding.amounts.flows import flows_of
+from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.conventions import MOVED
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ def equal_layers(graph: PlanGraph, *, named: bool = False) -> NDArray[np.int32]:
         named: whether layers of different names are different.
     """
     around: list[list[Hashable]] = [[] for _ in graph.layers]
-    for tensor, flow in zip(graph.tensors, flows_of(graph, MOVED).tensors, strict=True):
+    for tensor, parts in zip(graph.tensors, network_of(graph, MOVED, tied=False).parts, strict=True):
         ends = tuple(graph.layers[end].nest for end in (tensor.producer, tensor.consumer))
         # By ``paper`` a stage also receives what only passes.
         for layer in range(tensor.producer, tensor.consumer + 1):
-            around[layer].append((counted_from(layer, tensor), flow, ends))
+            around[layer].append((counted_from(layer, tensor), parts, ends))
     for tie in graph.ties:
         for layer in (tie.producer, tie.consumer):
             around[layer].append(counted_from(layer, tie))

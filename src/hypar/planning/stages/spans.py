@@ -34,7 +34,7 @@ from hypar.schedule.entering import Links
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
 from hypar.schedule.step import lower_lanes, transfers_of
-from hypar.sharding.amounts.flows import flows_of
+from hypar.sharding.amounts.transfers import network_of, sends_back
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
 from hypar.sharding.pins import parse_pin
 from hypar.sharding.tree import MOST_DEVICES
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from hypar.planning.stages.span import LayerBounds
     from hypar.schedule.entering import Link
     from hypar.schedule.step import Step, Transfers
-    from hypar.sharding.amounts.flows import Flows
+    from hypar.sharding.amounts.transfers import Network
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
@@ -190,7 +190,7 @@ class CutSpans:
             cuts: its cuts.
             outer: returns the place of a layer in another stage; None if it is taken to be cut in samples.
         """
-        arriving = entering((self.microbatch, self.flows), (start, end), cuts, self.site, outer)
+        arriving = entering((self.microbatch, self.network), (start, end), cuts, self.site, outer)
         # Below uneven splits, also around the stages, each layer has a weight of its own.
         alone = self.setting.convention == PAPER or (self.site.outside and isinstance(cuts.node, Branching))
         ties = () if alone else self.microbatch.ties
@@ -216,9 +216,9 @@ class CutSpans:
         return math.prod(self.setting.array[: self.request.outside])
 
     @cached_property
-    def flows(self) -> Flows:
-        """The tensors that move whatever the choices, if sums are added up before they leave a stage."""
-        return flows_of(self.microbatch, MOVED)
+    def network(self) -> Network:
+        """The transfers whatever the choices, if sums are added up before they leave a stage."""
+        return network_of(self.microbatch, MOVED, tied=False)
 
     @cached_property
     def crossing_bytes(self) -> Costs:
@@ -233,7 +233,7 @@ class CutSpans:
         """Return the layers of a span, with the tensors between them; by other counts than ``paper`` also its ends."""
         if {self.request.convention, self.setting.convention} == {PAPER}:
             return span_of(graph, start, end)
-        return span_of(graph, start, end, self.flows)
+        return span_of(graph, start, end, self.network)
 
     def _lowered(self, graph: PlanGraph, outside: tuple[Tensor, ...], planned: Node) -> Cuts:
         """Return the cuts of the layers of a span for a microbatch, with their time and memory."""
@@ -315,14 +315,14 @@ def joined(spans: Sequence[CutSpans], stages: Sequence[CutSpan]) -> list[CutSpan
     ]
 
 
-def span_of(graph: PlanGraph, start: int, end: int, flows: Flows | None = None) -> PlanGraph:
+def span_of(graph: PlanGraph, start: int, end: int, network: Network | None = None) -> PlanGraph:
     """Return the layers from ``start`` up to ``end``, with the tensors between them.
 
     Args:
         graph: the layers of the network.
         start: the first layer.
         end: the first layer behind the span.
-        flows: the amounts of the network, to tell the layers that send errors to others.
+        network: its transfers, to tell the layers that send errors to others.
     """
     inside = (tensor for tensor in graph.tensors if start <= tensor.producer and tensor.consumer < end)
     sent = (
@@ -332,12 +332,12 @@ def span_of(graph: PlanGraph, start: int, end: int, flows: Flows | None = None) 
     )
     tensors = tuple(counted_from(start, tensor) for tensor in inside)
     found = PlanGraph(graph.layers[start:end], tensors, sent=frozenset(sent))
-    if flows is None:
+    if network is None:
         return found
     fed = (
         tensor.consumer - start
-        for tensor, flow in zip(graph.tensors, flows.tensors, strict=True)
-        if flow.error and tensor.producer < start <= tensor.consumer < end
+        for tensor, parts in zip(graph.tensors, network.parts, strict=True)
+        if tensor.producer < start <= tensor.consumer < end and sends_back(parts)
     )
     return found._replace(fed=frozenset(fed), ties=_ties_inside(graph, start, end))
 

@@ -13,9 +13,8 @@ from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.lanes import Receiver
 from hypar.schedule.moves import timed
 from hypar.schedule.stages import Exchange
-from hypar.sharding.amounts.above import between_of
 from hypar.sharding.amounts.counted import SEAM, received_between
-from hypar.sharding.amounts.parts import parts_of_weight
+from hypar.sharding.amounts.transfers import between_of, parts_of_weight
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -125,7 +125,7 @@ class ByLayer:
         nodes, edges = [], []
         entered = self.split.entered
         for at, (layer, offers) in enumerate(zip(self.split.graph.layers, self.offered, strict=True)):
-            key: Hashable = (layer.nest, entered.network.flows.sums[at], offers)
+            key: Hashable = (layer.nest, entered.network.sums[at], offers)
             if key not in kept:
                 kept[key] = self.split.layer_costs(at, _taken(offers))
             nodes.append(kept[key])

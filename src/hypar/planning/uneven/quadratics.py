@@ -21,18 +21,13 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
     from hypar.planning.uneven.split import Assignment, UnevenSplit
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.counted import Amount
-    from hypar.sharding.uneven.entered import Entered
+    from hypar.sharding.uneven.entered import Amount, Entered
     from hypar.solve.cost_graph import Structure
 
     Array = NDArray[np.float64]
 
 Line = tuple[float, float]
 """A cost over a group's own share: constant and linear coefficient."""
-
-
-SHARE = np.array([np.finfo(np.float64).tiny, 0.5, 1.0])
-"""Three values of a group's share that determine a quadratic; one that has next to nothing of a layer still works for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,10 +134,6 @@ def quadratics_of(split: UnevenSplit) -> Quadratics:
 
 def _coefficients(costs: Array, samples: Array) -> Array:
     """Return constant, linear and quadratic coefficients of costs at three shares of each group, ``[groups, 3, entries]``."""
-    if np.allclose(samples, SHARE):
-        none, half, whole = np.moveaxis(costs, 1, 0)
-        bend = 2 * (none - 2 * half + whole)
-        return np.stack([none, whole - none - bend, bend], axis=1)
     if len(samples) == 1:
         return np.concatenate([costs[:, :1], np.zeros((1, 2, costs.shape[2]))], axis=1)
     found = np.linalg.inv(samples[:, :, None] ** np.arange(3)) @ costs
@@ -172,43 +163,36 @@ def _computed(split: UnevenSplit, amounts: _Amounts) -> Array:
 @lru_cache(maxsize=32)
 def _counted(graph: PlanGraph, options: tuple[Options, ...], count: int, entered: Entered) -> _Amounts:
     """Compute the amounts of ``count`` groups by the state above the split once for all machines."""
-    shares = _samples(count, apart=entered.network.flows.sums[0].apart)
-    groups, of = np.arange(count), np.arange(count) % len(shares)
+    shares = _samples(count)
     offered: dict[Options, Offered] = {}
     for own in options:
         if own not in offered:
-            every = np.broadcast_to(shares[:, :, None], (*shares.shape[:2], len(own), count))
+            every = np.broadcast_to(shares[:, None], (3, len(own), count))
             offered[own] = Offered(own, np.ascontiguousarray(every))
     blocks: list[tuple[list[Array], list[bool]]] = []
     places: dict[Hashable, slice] = {}
 
-    def place(
-        key: Hashable, size: int, amounts: Callable[[], list[Amount]], inner: Sequence[bool] = ()
-    ) -> slice:
+    def place(key: Hashable, size: int, amounts: Callable[[], list[Amount]]) -> slice:
         """Return the place of some entries, which are computed if the key is new."""
         if key not in places:
             found = amounts()
-            rows = [np.stack(amount.elements)[groups, of].reshape(count, 3, -1) for amount in found]
+            rows = [amount.elements.reshape(count, 3, -1) for amount in found]
             start = max((own.stop for own in places.values()), default=0)
-            blocks.append((rows, list(inner) or [True] * len(rows)))
+            blocks.append((rows, [amount.inside for amount in found]))
             places[key] = slice(start, start + size)
         return places[key]
 
     nodes = []
     for at, (layer, own) in enumerate(zip(graph.layers, options, strict=True)):
-        key: Hashable = (layer.nest, entered.network.flows.sums[at], own)
+        key: Hashable = (layer.nest, entered.network.sums[at], own)
         nodes.append(place(key, len(own), partial(entered.inside, graph, at, offered[own])))
     edges = []
     for at, tensor in enumerate(graph.tensors):
         made, read = options[tensor.producer], options[tensor.consumer]
-        parts = entered.network.parts[at]
-        reader = graph.ends(tensor)[1].nest
-        key = (reader, id(entered.network.between[at]), id(parts), id(entered.products[at]), made, read)
+        reader, *about = entered.tensor(graph, at)
         amounts = partial(entered.between, graph, at, offered[made], offered[read])
-        edges.append(place(key, len(made) * len(read), amounts, [part.inside for part in parts]))
-    samples = shares[of, :, groups]
-    samples = np.where(samples > SHARE[0], samples, 0.0)
-    return _joined(tuple(nodes), tuple(edges), [*places.values()], blocks, samples)
+        edges.append(place((reader, *map(id, about), made, read), len(made) * len(read), amounts))
+    return _joined(tuple(nodes), tuple(edges), [*places.values()], blocks, shares.T)
 
 
 def _joined(
@@ -230,18 +214,11 @@ def _joined(
     return _Amounts(nodes, edges, moved, inner, samples)
 
 
-def _samples(count: int, *, apart: bool) -> Array:
-    """Return three sets of shares, in which every group has three different ones, ``[1, 3, groups]``.
-
-    Where a level is counted by itself what a group receives depends on its own share alone: there are sets for each group.
-    """
-    if apart:
-        others = np.full((count, 3, count), 1.0 / count)
-        others[np.arange(count), :, np.arange(count)] = SHARE
-        return others
+def _samples(count: int) -> Array:
+    """Return three sets of shares, in which every group has three different ones, ``[3, groups]``."""
     if count == 1:
-        return np.ones((1, 3, 1))
+        return np.ones((3, 1))
     if count == 2:
-        return np.array([[[0.25, 0.75], [0.5, 0.5], [0.75, 0.25]]])
+        return np.array([[0.25, 0.75], [0.5, 0.5], [0.75, 0.25]])
     weights = np.arange(count, 2.0 * count)
-    return np.asarray([np.stack([np.roll(weights, turn) for turn in range(3)]) / weights.sum()])
+    return np.asarray(np.stack([np.roll(weights, turn) for turn in range(3)]) / weights.sum())

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.counted import Amount
-    from hypar.sharding.uneven.entered import Entered, Taken
+    from hypar.sharding.uneven.entered import Amount, Entered, Taken
     from hypar.solve.edge import Costs
     from hypar.solve.solvers.base import Solver
 
@@ -73,8 +72,7 @@ class UnevenSplit:
             ``[groups, offers]``.
         """
         moved = self.entered.inside(self.graph, at, Offered.of(offers))
-        rows = self._prices(moved, [rates.inside for rates in self.rates], (len(offers),))
-        return rows + self.work(self.graph.layers[at], offers)
+        return self._prices(moved, (len(offers),)) + self.work(self.graph.layers[at], offers)
 
     def work(self, layer: PlanNode, offers: Sequence[Taken]) -> Array:
         """Return the cost of the computation of each offer of a layer for each group, ``[groups, offers]``."""
@@ -98,21 +96,15 @@ class UnevenSplit:
             ``[groups, of producer, of consumer]``.
         """
         amounts = self.entered.between(self.graph, at, Offered.of(made), Offered.of(read))
-        shape = (len(made), len(read))
-        found = np.zeros((len(self.groups), *shape))
-        for part, amount in zip(self.entered.network.parts[at], amounts, strict=True):
-            prices = [rates.inside if part.inside else rates.between for rates in self.rates]
-            found += self._prices([amount], prices, shape)
-        return found
+        return self._prices(amounts, (len(made), len(read)))
 
-    def _prices(
-        self, amounts: Iterable[Amount], per_element: Sequence[float], shape: tuple[int, ...]
-    ) -> Array:
+    def _prices(self, amounts: Iterable[Amount], shape: tuple[int, ...]) -> Array:
         """Return the cost of counted transfers for each group, ``[groups, *shape]``."""
         found = np.zeros((len(self.groups), *shape))
         for amount in amounts:
-            for group, elements in enumerate(amount.elements):
-                found[group] += elements * per_element[group] + self.rates[group].once * (elements > 0)
+            for group, (elements, rates) in enumerate(zip(amount.elements, self.rates, strict=True)):
+                price = rates.inside if amount.inside else rates.between
+                found[group] += elements * price + rates.once * (elements > 0)
         return found
 
     def least(self, nodes: Sequence[Costs], edges: Sequence[Costs]) -> Assignment:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.quadratics import Line
     from hypar.schedule.lanes import Lane, Lanes
     from hypar.sharding.placement import Choice, Options
-    from hypar.sharding.uneven.counted import Amount
-    from hypar.sharding.uneven.entered import Entered, Shares, Taken
+    from hypar.sharding.uneven.entered import Amount, Entered, Shares, Taken
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

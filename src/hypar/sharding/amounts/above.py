@@ -2,50 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.network.nodes import kept_with_graph
-from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.factors import factors_of_pair, plain
-from hypar.sharding.amounts.flows import Flows, flows_of
-from hypar.sharding.amounts.parts import parts_of, parts_of_weight
 from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below
-from hypar.sharding.conventions import BY_PRODUCTS
+from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.sharding.amounts.flows import Flow
-    from hypar.sharding.amounts.parts import Part
+    from hypar.network.nodes import PlanGraph
+    from hypar.sharding.amounts.transfers import Network
     from hypar.sharding.placement import Options
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Network:
-    """The amounts of a network, whatever the choices.
-
-    Attributes:
-        flows: the amounts of its layers and tensors.
-        between: for each tensor its dims at both ends.
-        parts: for each tensor its transfers.
-        tensors: the tensors between layers, and the weights that two layers use.
-    """
-
-    flows: Flows
-    between: tuple[Between, ...]
-    parts: tuple[tuple[Part, ...], ...]
-    tensors: tuple[Tensor, ...]
 
 
 class Above(NamedTuple):
     """The state above a level.
 
     Attributes:
-        network: the amounts of the network.
+        network: the transfers of the network.
         sizes: the local sizes of each layer.
         products: for each tensor the products of the factors of the levels above.
         least: whether they are the distinct sizes, and the least products, of many tuples, for lower bounds.
@@ -61,41 +38,6 @@ def outermost(graph: PlanGraph, convention: str) -> Above:
     """Return the state above the outermost level."""
     network = network_of(graph, convention)
     return Above(network, (WHOLE_LAYER,) * len(graph.layers), (OUTERMOST,) * len(network.tensors))
-
-
-@kept_with_graph
-def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Network:
-    """Return the amounts of a network under a convention; equal dims and transfers share one object.
-
-    Args:
-        graph: the layers.
-        convention: the convention.
-        tied: whether the gradient of a weight that several layers use is added up once, and not once for each.
-    """
-    flows = flows_of(graph, convention)
-    ties = graph.ties if tied and convention in BY_PRODUCTS else ()
-    kept: dict[Between, Between] = {}
-    between = []
-    for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
-        own = between_of(*graph.ends(tensor), tensor, flow)
-        between.append(kept.setdefault(own, own))
-    parts = [parts_of(flow, one) for flow, one in zip(flows.tensors, between, strict=True)]
-    sums = list(flows.sums)
-    for tensor in ties:
-        between.append(between_of(*graph.ends(tensor), tensor))
-        parts.append(parts_of_weight(tensor.elements))
-        sums[tensor.consumer] = sums[tensor.consumer]._replace(weight=False)
-    flows = flows._replace(sums=tuple(sums))
-    return Network(flows, tuple(between), tuple(parts), (*graph.tensors, *ties))
-
-
-def between_of(made: PlanNode, read: PlanNode, tensor: Tensor, flow: Flow | None = None) -> Between:
-    """Return a tensor's dims at both ends; a weight that both use has no flow."""
-    dims, content = tuple(dim for dim, _ in tensor.content.shape), tensor.content
-    onward, apart = (False, False) if flow is None else (bool(flow.made), flow.apart)
-    return Between(
-        made.nest.unsized, read.nest.unsized, dims, content.contracted, onward, apart, tensor.operand
-    )
 
 
 def below_level(

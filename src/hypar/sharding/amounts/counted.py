@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.sharding.amounts.between import Factors
 from hypar.sharding.amounts.factors import factors_of_pair
 from hypar.sharding.amounts.inside import added, computing
-from hypar.sharding.amounts.parts import phase_of
 from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, below, received
 from hypar.sharding.amounts.rows import cut_windows
+from hypar.sharding.amounts.transfers import phase_of
 from hypar.sharding.grids.reshard import Gap, reshards
-from hypar.sharding.levels import WHOLE_LAYER, Level, LocalSizes, levels_of
-from hypar.sharding.placement import WHOLE
+from hypar.sharding.levels import WHOLE_LAYER, LocalSizes, levels_of
 from hypar.sharding.rates import COLLECTIVES
 
 if TYPE_CHECKING:
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between
-    from hypar.sharding.amounts.flows import Sums
-    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.amounts.transfers import Part, Sums
     from hypar.sharding.placement import Options
 
 SEAM = -1
@@ -62,7 +60,7 @@ class Received(NamedTuple):
 def received_inside(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Options) -> tuple[Received, ...]:
     """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
     found, receivers, sizes = [], _receivers(array, chosen), _left(nest, array, chosen)
-    for level, choice, left in zip(_levels(array), chosen, sizes, strict=False):
+    for level, choice, left in zip(levels_of(array, 1), chosen, sizes, strict=False):
         amounts = added((nest,), (choice,), (left,), level, (sums,))[0, :, 0, 0].tolist()
         summed = computing(nest.unsized, (choice,), level.ways)[:, 0, 1].tolist()
         # Behind the tensors come rows of the first one beside the borders of each dim.
@@ -94,9 +92,8 @@ def received_between(
         array: the ways of each level.
         chosen: the choices of producer and consumer.
         above: the products above the outermost level.
-        outside: for two layers in different stages, the number of levels outside the stages.
+        outside: for two layers in different stages, the number of levels outside the stages; those inside hand on what arrived.
     """
-    products = above
     found: list[list[Received]] = [[] for _ in parts]
     receivers = tuple((1, *_receivers(array, own)) for own in chosen)
     reaching = cut_windows(reader, chosen[1])
@@ -104,17 +101,15 @@ def received_between(
     for level in range(len(array) + 1):
         if level == outside:
             for own, part in zip(found, parts, strict=True):
-                elements, to = received_from_stage(part, products), receivers[part.forward][level]
-                own.append(
-                    Received(SEAM, part.phase, part.tensor, "neighbours", elements, to, to, part.inside)
-                )
-            products = below(products, STAGE)
+                elements, to = received(part, above, STAGE), receivers[part.forward][level]
+                own.append(Received(SEAM, *part[:2], "neighbours", elements, to, to, part.inside))
+            above = below(above, STAGE)
         if level == len(array):
             break
         pair, ways = (chosen[0][level], chosen[1][level]), array[level]
         factors, kinds = factors_of_pair(reader, between, pair, left[level], ways)
         for own, part in zip(found, parts, strict=True):
-            elements = received(part, products, factors)
+            elements = received(part, above, factors)
             if elements > RESIDUE * part.changes[0].elements:
                 to, devices = receivers[part.forward][level + 1], receivers[part.forward][-1]
                 if between.apart:
@@ -122,17 +117,13 @@ def received_between(
                     devices //= to
                     to = receivers[1][level] * pair[part.forward].devices(ways)
                     devices *= to
-                kind = kinds[part.manner]
-                own.append(Received(level, part.phase, part.tensor, kind, elements, to, devices, part.inside))
+                handed_on = outside is not None and level >= outside and part.manner != "sums"
+                kind = "all_gather" if handed_on else kinds[part.manner]
+                own.append(Received(level, *part[:2], kind, elements, to, devices, part.inside))
         if between.apart and reaching:
             factors = factors_of_pair(between.read, between, pair, WHOLE_LAYER, ways)[0]
-        products = below(products, factors)
+        above = below(above, factors)
     return tuple(one for own in found for one in own)
-
-
-def received_from_stage(part: Part, above: Products) -> float:
-    """Return the elements that a transfer brings from another stage, below some levels; none below another boundary of stages."""
-    return float(received(part, above, STAGE))
 
 
 @lru_cache(maxsize=16384)
@@ -159,67 +150,11 @@ def received_directly(
     return tuple(found)
 
 
-@lru_cache(maxsize=4096)
-def fraction_lacked(between: Between, array: tuple[int, ...], chosen: tuple[Options, Options]) -> float:
-    """Return the fraction of what the consumer's devices have of a tensor that they do not have for the producer.
-
-    Args:
-        between: the tensor's dims at both ends; a weight has no windows.
-        array: the ways of each level.
-        chosen: the choices of producer and consumer.
-    """
-    both = 1.0
-    for ways, *pair in zip(array, *chosen, strict=True):
-        factors = factors_of_pair(between.read, between, (pair[0], pair[1]), WHOLE_LAYER, ways)[0]
-        both *= float(factors.both) / float(factors.need)
-    return 1.0 - both
-
-
-@lru_cache(maxsize=16384)
-def received_apart(
-    reader: Nest,
-    between: Between,
-    part: Part,
-    array: tuple[int, ...],
-    chosen: Options,
-    others: Options = (),
-    above: Products = OUTERMOST,
-) -> tuple[Received, tuple[Received, ...]]:
-    """Return what a transfer brings to one end of a tensor whose other end lies in another stage.
-
-    Args:
-        reader: the consumer.
-        between: the tensor's dims at both ends.
-        part: the transfer.
-        array: the ways of each level at the end that receives.
-        chosen: the choices of its layer.
-        others: the choices of the layer at the other end, at the levels outside the stages.
-        above: the products above the outermost level.
-
-    Returns:
-        What comes from the other stage; the transfers that hand it on, or move it outside the stages, outermost first.
-    """
-    outside = len(others)
-    other = (*others, *(WHOLE,) * (len(chosen) - outside))
-    pair = (other, chosen) if part.forward else (chosen, other)
-    seam, *moves = sorted(
-        received_between(reader, between, (part,), array, pair, above, outside), key=lambda one: one.level
-    )
-    if part.manner != "sums":
-        moves = [one._replace(collective="all_gather") if one.level >= outside else one for one in moves]
-    return seam, tuple(moves)
-
-
 @lru_cache(maxsize=16384)
 def _receivers(array: tuple[int, ...], chosen: Options) -> tuple[int, ...]:
     """Return the number of groups of the next level that work, for each level."""
     working = (own.devices(ways) for own, ways in zip(chosen, array, strict=True))
     return tuple(accumulate(working, operator.mul))
-
-
-@lru_cache(maxsize=64)
-def _levels(array: tuple[int, ...]) -> tuple[Level, ...]:
-    return levels_of(array, 1)
 
 
 @lru_cache(maxsize=16384)

@@ -6,7 +6,7 @@ group receives what it reads and does not have, so every amount is a product of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from hypar.ops.nest import Nest
-    from hypar.ops.windows import Window
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.placement import Choice, Options
 
@@ -36,16 +35,45 @@ class Offered(NamedTuple):
     Attributes:
         options: the options, each of one dim at most.
         shares: the shares of the groups, ``[..., options, groups]``; 0 for a group that has nothing of the layer.
+        made: whether an axis for the options of the consumer stands between these two.
     """
 
     options: Options
     shares: Array
+    made: bool = False
 
     @classmethod
     def of(cls, taken: Iterable[tuple[Choice, tuple[float, ...]]]) -> Offered:
         """Return some choices with the shares of each."""
         options, shares = zip(*taken, strict=True)
         return cls(options, np.array(shares, dtype=np.float64))
+
+    @property
+    def as_producer(self) -> Offered:
+        """The options of a producer, with an axis for those of its consumer."""
+        return Offered(self.options, self.shares[..., :, None, :], made=True)
+
+    @property
+    def as_consumer(self) -> Offered:
+        """The options of a consumer, with an axis for those of its producer."""
+        return Offered(self.options, self.shares[..., None, :, :])
+
+    def cut(self, dims: Collection[str | None]) -> NDArray[np.bool_]:
+        """Return whether each option divides one of some dims; None stands for no dim at all."""
+        found = np.array([[dim_of(choice) in dims] for choice in self.options])
+        return found[:, None] if self.made else found
+
+    def share(self, dims: Collection[str | None]) -> Array:
+        """Return the share of each group of what is divided by some dims."""
+        return np.where(self.cut(dims), self.shares, 1.0)
+
+    def working(self, *, apart: bool = False) -> Array:
+        """Return 1 for each group that computes something of a layer.
+
+        Where a level is counted by itself one without a share computes nothing of a layer that no option divides either.
+        """
+        whole = self.cut({None}) & (not apart)
+        return np.where(whole | (self.shares > 0), 1.0, 0.0)
 
 
 class Interval(NamedTuple):
@@ -77,36 +105,30 @@ def fractions_of(reader: Nest, between: Between, made: Offered, read: Offered) -
         ``[..., options of producer, of consumer, groups]``: the fractions of one group each. Of E it owns a part of those of
         which it has a term, and of sums that ops between the layers take its share.
     """
-    apart = between.apart
-    mine, theirs = as_producer(working(made, apart=apart)), as_consumer(working(read, apart=apart))
+    apart, made, read = between.apart, made.as_producer, read.as_consumer
+    mine, theirs = made.working(apart=apart), read.working(apart=apart)
     need, hold, core, both, back = theirs, mine, theirs, mine * theirs, mine * theirs
     scattered, returned = theirs, theirs
     for own, other in names_at(between):
-        made_cut, read_cut = cut_by(made, {own} - {None}), cut_by(read, {other} - {None})
+        made_cut, read_cut = made.cut({own} - {None}), read.cut({other} - {None})
         if not (made_cut.any() or read_cut.any()):
             continue
-        held = _held(made, made_cut, theirs, consecutive=apart or own in SPATIAL)
-        shard = Interval(*map(as_consumer, shards_of(read, read_cut)))
-        window = reader.windows.get(other or "") if read_cut.any() or reader.windows else None
-        sizes = (reader.sizes[other], reader.input_sizes[other]) if window and other else (0, 0)
-        border = border_of(reader, str(other)) if apart else None
-        rows = Rows(window, sizes, as_consumer(read_cut), border)
-        place, kept = (Interval(rows.at(one.low), rows.at(one.high)) for one in (held, shard))
-        reads, summed = rows.read(shard), rows.owned(shard, place, as_producer(made_cut))
-        width = as_producer(np.where(made_cut, made.shares, 1.0)) if not rows.gaps else place.width
-        taken, has, returns = reads.width, place.shared(reads), place.shared(summed)
-        if apart:
-            # What a group lacks depends on its own share alone, whatever those of the others add up to.
-            share = as_consumer(np.where(read_cut, read.shares, 1.0))
-            taken, same = share + (reads.width - shard.width), as_producer(made_cut) & as_consumer(read_cut)
-            has, returns = np.where(same, has, width * taken), np.where(same, returns, width * share)
-        need, hold, core = need * taken, hold * width, core * kept.width
-        both, back = both * has, back * returns
+        held = made.shares
+        if not (apart or own in SPATIAL or theirs.all()) and made_cut.any():
+            # Groups that do not work for the consumer come behind the others; rows of an image stay consecutive.
+            held = held * theirs
+        shard, rows = shards_of(read.shares, read_cut), Rows(reader, other or "", read_cut, apart=apart)
+        place, kept = (
+            Interval(rows.at(one.low), rows.at(one.high)) for one in (shards_of(held, made_cut), shard)
+        )
+        reads, summed = rows.read(shard), rows.owned(shard, place, made_cut)
+        width = place.width if rows.gaps else np.where(made_cut, made.shares, 1.0)
+        need, hold, core = need * reads.width, hold * width, core * kept.width
+        both, back = both * place.shared(reads), back * place.shared(summed)
         scattered, returned = scattered * kept.shared(reads), returned * kept.shared(summed)
-    straight, terms = _straight(between, made, read), as_producer(_terms(between, made))
+    straight, terms = _straight(between, made, read), made.share({*between.makes}) * made.working()
     keeps, shared = np.where(straight, core, hold), np.where(straight, scattered, both)
     contracted = {op for op, dim in between.makes.items() if dim in between.contracted}
-    share = np.where(cut_by(made, contracted), made.shares, 1.0)
     return Factors(
         need=need,
         hold=hold,
@@ -114,52 +136,16 @@ def fractions_of(reader: Nest, between: Between, made: Offered, read: Offered) -
         both=shared,
         back=np.where(straight, returned, back),
         owned=shared / np.maximum(shared.sum(axis=-1, keepdims=True), 1.0),
-        alone=keeps * as_producer(share),
+        alone=keeps * made.share(contracted),
         terms=terms,
         left=np.where(straight, core, terms),
     )
 
 
-def _held(made: Offered, cut: NDArray[np.bool_], readers: Array, *, consecutive: bool) -> Interval:
-    """Return the shards that the producer leaves: those of groups that do not work for the consumer behind the others.
-
-    Rows of an image stay consecutive.
-    """
-    if consecutive or readers.all() or not cut.any():
-        return Interval(*map(as_producer, shards_of(made, cut)))
-    shares, own = as_producer(made.shares) * readers, as_producer(cut)
-    high = np.cumsum(shares, axis=-1)
-    return Interval(np.where(own, high - shares, 0.0), np.where(own, high, 1.0))
-
-
-def as_producer(found: NDArray[Any]) -> NDArray[Any]:
-    """Return an array over a producer's options with an axis for its consumer's options."""
-    return found[..., :, None, :]
-
-
-def as_consumer(found: NDArray[Any]) -> NDArray[Any]:
-    """Return an array over a consumer's options with an axis for its producer's options."""
-    return found[..., None, :, :]
-
-
-def cut_by(offered: Offered, dims: Collection[str | None]) -> NDArray[np.bool_]:
-    """Return whether each option divides one of some dims; None stands for no dim at all, ``[options, 1]``."""
-    return np.array([[dim_of(choice) in dims] for choice in offered.options])
-
-
-def working(offered: Offered, *, apart: bool = False) -> Array:
-    """Return 1 for each group that computes something of a layer, ``[..., options, groups]``.
-
-    Where a level is counted by itself one without a share computes nothing of a layer that no option divides either.
-    """
-    whole = cut_by(offered, {None}) & (not apart)
-    return np.where(whole | (offered.shares > 0), 1.0, 0.0)
-
-
-def shards_of(offered: Offered, cut: NDArray[np.bool_]) -> Interval:
+def shards_of(shares: Array, cut: NDArray[np.bool_]) -> Interval:
     """Return the shards of a dim: as wide as the shares where an option divides it, else the whole."""
-    high = np.cumsum(offered.shares, axis=-1)
-    return Interval(np.where(cut, high - offered.shares, 0.0), np.where(cut, high, 1.0))
+    high = np.cumsum(shares, axis=-1)
+    return Interval(np.where(cut, high - shares, 0.0), np.where(cut, high, 1.0))
 
 
 def _straight(between: Between, made: Offered, read: Offered) -> NDArray[np.bool_]:
@@ -167,87 +153,67 @@ def _straight(between: Between, made: Offered, read: Offered) -> NDArray[np.bool
     if not between.onward or made.shares.shape[-1] < 2:
         return np.zeros((1, 1, 1), bool)
     dims = {theirs for _, theirs in names_at(between)} - {"groups", None}
-    summed = ~cut_by(made, {*between.makes, None}) & working(made).all(axis=-1, keepdims=True)
-    divides = cut_by(read, dims) & working(read).all(axis=-1, keepdims=True)
-    return np.asarray(as_producer(summed) & as_consumer(divides))
-
-
-def _terms(between: Between, made: Offered) -> Array:
-    """Return the fraction of F_out of which each group has terms, ``[..., options, groups]``."""
-    return np.where(cut_by(made, {*between.makes}), made.shares, 1.0) * working(made)
+    summed = ~made.cut({*between.makes, None}) & made.working().all(axis=-1, keepdims=True)
+    return np.asarray(summed & read.cut(dims) & read.working().all(axis=-1, keepdims=True))
 
 
 class Rows:
     """A dim of a tensor as the windows of its consumer read it: positions are fractions of the elements that are read.
 
-    With a ``border``, the fraction that two neighbours both read, half of it lies on each side of each.
+    Where a level is counted by itself half of what two neighbours both read lies on each side of a border.
     """
 
-    def __init__(
-        self,
-        window: Window | None,
-        sizes: tuple[float, float],
-        cut: NDArray[np.bool_],
-        border: float | None = None,
-    ) -> None:
-        self.window = window
-        self.made, self.size = sizes
-        self.cut, self.border = cut, border
-        known = window is not None and border is None and self.size > 0
-        self.gaps = known and window is not None and window.gaps
-        self.reaches = known and not self.gaps
+    def __init__(self, nest: Nest, dim: str, cut: NDArray[np.bool_], *, apart: bool) -> None:
+        """Read a dim of a layer, which some options divide."""
+        window, self.cut, self.border = nest.windows.get(dim), cut, border_of(nest, dim) if apart else 0.0
+        self.made: float = nest.sizes.get(dim, 0)
+        self.size: float = nest.input_sizes.get(dim, 0)
+        known = window if self.size > 0 and not apart else None
+        self.gaps = known if known is not None and known.gaps else None
+        self.reaches = known if self.gaps is None else None
 
     def at(self, place: Array) -> Array:
         """Return the fraction of the elements that are read before a position."""
-        if not self.gaps or self.window is None:
+        if self.gaps is None:
             return place
-        window, ends = self.window, self._ends()
-        number, within = np.divmod(place * self.size + window.padding + TINY, window.stride)
-        return _within(number * window.extent + np.minimum(within, window.extent), ends)
+        number, within = np.divmod(place * self.size + self.gaps.padding + TINY, self.gaps.stride)
+        return self._within(number * self.gaps.extent + np.minimum(within, self.gaps.extent))
+
+    def _within(self, places: Array) -> Array:
+        """Return as a fraction what windows read before some places, of which the first ones are in their padding."""
+        assert self.gaps is not None  # noqa: S101 (there are gaps)
+        found = []
+        for place in (0.0, self.size):
+            number, within = divmod(place + self.gaps.padding, self.gaps.stride)
+            read = number * self.gaps.extent + min(within, self.gaps.extent)
+            found.append(min(read, self.made * self.gaps.extent))
+        return np.asarray(np.clip((places - found[0]) / max(found[1] - found[0], TINY), 0.0, 1.0))
 
     def read(self, shard: Interval) -> Interval:
         """Return what windows read to make the outputs of some shards."""
+        low, high = shard
         if self.border:
-            low, high = shard.low - self.border / 2, shard.high + self.border / 2
-            high = np.minimum(high, shard.high[..., -1:])
-            return Interval(np.where(self.cut, np.maximum(low, 0.0), 0.0), np.where(self.cut, high, 1.0))
-        if self.gaps and self.window is not None:
-            low, high = (_within(bound * self.made * self.window.extent, self._ends()) for bound in shard)
-            return Interval(np.where(self.cut, low, 0.0), np.where(self.cut, high, 1.0))
-        if not self.reaches or self.window is None:
-            return shard
-        low, high = self.window.reads(shard.low * self.made, shard.high * self.made)
-        low, high = np.clip(low, 0.0, self.size) / self.size, np.clip(high, 0.0, self.size) / self.size
-        low = np.where(shard.low <= TINY, 0.0, low)
-        high = np.where(shard.high >= 1.0 - TINY, 1.0, np.maximum(high, low))
-        empty = shard.width <= 0
-        return Interval(np.where(self.cut, low, 0.0), np.where(self.cut, np.where(empty, low, high), 1.0))
+            low = np.maximum(low - self.border / 2, 0.0)
+            high = np.minimum(high + self.border / 2, high[..., -1:])
+        elif self.gaps is not None:
+            low, high = (self._within(bound * self.made * self.gaps.extent) for bound in shard)
+        elif self.reaches is not None:
+            reads = self.reaches.reads(low * self.made, high * self.made)
+            low, high = (np.clip(bound, 0.0, self.size) / self.size for bound in reads)
+            low = np.where(shard.low <= TINY, 0.0, low)
+            high = np.where(shard.high >= 1.0 - TINY, 1.0, np.maximum(high, low))
+            high = np.where(shard.width <= 0, low, high)
+        return Interval(np.where(self.cut, low, 0.0), np.where(self.cut, high, 1.0))
 
     def owned(self, shard: Interval, held: Interval, made_cut: NDArray[np.bool_]) -> Interval:
         """Return the rows of E that each shard adds up: of those that two read, the ones that it has, or up to the middle."""
-        if not self.reaches or self.window is None:
+        if self.reaches is None:
             return shard if self.border else self.read(shard)
-        window = self.window
-        after, before = window.reads(shard.high * self.made, shard.high * self.made)
-        after, before = (np.clip(place, 0.0, self.size) for place in (after, before))
+        reads = self.reaches.reads(shard.high * self.made, shard.high * self.made)
+        after, before = (np.clip(place, 0.0, self.size) for place in reads)
         middle = after + np.floor((before - after) / 2 + TINY)
         cut = np.where(made_cut, np.clip(held.high * self.size, after, np.maximum(before, after)), middle)
         cut = np.where(shard.high >= 1.0 - TINY, 1.0, np.clip(cut / self.size, 0.0, 1.0))
         first = np.zeros((*cut.shape[:-1], 1))
         low = np.concatenate([first, cut[..., :-1]], axis=-1)
         return Interval(np.where(self.cut, low, 0.0), np.where(self.cut, cut, 1.0))
-
-    def _ends(self) -> tuple[float, float]:
-        """Return the elements that windows read before the first row, in their padding, and before the last one."""
-        assert self.window is not None  # noqa: S101 (there are gaps)
-        window = self.window
-        found = []
-        for place in (0.0, self.size):
-            number, within = divmod(place + window.padding, window.stride)
-            found.append(min(number * window.extent + min(within, window.extent), self.made * window.extent))
-        return found[0], found[1]
-
-
-def _within(places: Array, ends: tuple[float, float]) -> Array:
-    """Return places as fractions of the way from one end to the other."""
-    return np.clip((places - ends[0]) / max(ends[1] - ends[0], TINY), 0.0, 1.0)

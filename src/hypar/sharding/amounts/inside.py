@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.sharding.amounts.flows import fraction_read
 from hypar.sharding.amounts.rows import beyond, border_of, degrees_of, rest_of, rows_read, windowed
+from hypar.sharding.amounts.transfers import fraction_read
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import QUANTITIES
 from hypar.sharding.numbering import layout
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.amounts.transfers import Sums
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
@@ -48,8 +48,6 @@ def added(
     if (left[:, _IMAGE] < 1.0).any() or any(choice.degree(dim) > 1 for choice in options for dim in SPATIAL):
         for at, nest in enumerate(nests):
             dims = windowed(nest) if sums[at].input else ()
-            if not (dims and _reaches(dims, options, sizes[at])):
-                continue
             shards, here = elements[at, 0] * copies[at, 0][:, None], at_level[0, :, 0]
             if sums[at].apart:
                 for row, dim in enumerate(dims, start=len(at_level)):
@@ -64,13 +62,6 @@ def added(
                 reads = reads * (1.0 + more)
             total[at, 0] += shards * (above[:, None] * (reads - 1.0) - (here - 1.0))
     return total
-
-
-def _reaches(dims: tuple[str, ...], options: Options, sizes: LocalSizes) -> bool:
-    """Return whether some dim is divided, at this level or above."""
-    return any(choice.degree(dim) > 1 for dim in dims for choice in options) or any(
-        sizes.of(dim).min() < 1 for dim in dims
-    )
 
 
 _IMAGE = [QUANTITIES.index(dim) for dim in SPATIAL]

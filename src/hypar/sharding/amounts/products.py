@@ -13,7 +13,7 @@ from hypar.sharding.amounts.between import Factors
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.amounts.transfers import Part
     from hypar.solve.edge import Costs
 
 

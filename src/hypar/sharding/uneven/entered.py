@@ -1,32 +1,72 @@
-"""The state below uneven splits under ``moved`` and ``fused``: what a group of devices has and needs of every tensor."""
+"""What the groups of an uneven split receive, for many options with shares at once, and the state below it.
+
+All groups together receive what an even level whose factors are the sums of theirs would move.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.above import Above, Network, network_of
-from hypar.sharding.amounts.fractions import Offered, fractions_of
-from hypar.sharding.amounts.products import OUTERMOST, Products
+from hypar.sharding.amounts.above import Above
+from hypar.sharding.amounts.between import mapped
+from hypar.sharding.amounts.factors import factors_of_pair
+from hypar.sharding.amounts.fractions import (
+    Interval,
+    Offered,
+    Rows,
+    fractions_of,
+    shards_of,
+)
+from hypar.sharding.amounts.inside import elements_of
+from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, received
+from hypar.sharding.amounts.rows import windowed
+from hypar.sharding.amounts.transfers import Network, names_of, network_of, phase_of
 from hypar.sharding.levels import WHOLE_LAYER
-from hypar.sharding.uneven.counted import received_between, received_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors
-    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.amounts.fractions import Array
+    from hypar.sharding.amounts.transfers import Part, Parts, Sums
     from hypar.sharding.placement import Choice
-    from hypar.sharding.uneven.counted import Amount
-
 
 Shares = tuple[float, ...]
 
 Taken = tuple["Choice", Shares]
 """The choice of a layer, with the shares of all groups that work."""
+
+
+class Amount(NamedTuple):
+    """The elements that each group of an uneven split receives in one change of placement.
+
+    Attributes:
+        phase: the phase whose result or operand moves.
+        tensor: ``input``, ``weight`` or ``output``; between two layers ``input``, which the consumer reads, or ``output``, which
+            the producer makes.
+        collective: the collective that moves it, as ``all_reduce``.
+        elements: the elements that each group receives, of several options ``[groups, ...]``.
+        inside: whether partial sums of a layer are added up.
+        fuller: for each group that works, and each lane inside it, how many times the average of the group the fullest device
+            receives; nothing for once.
+    """
+
+    phase: str
+    tensor: str
+    collective: str
+    elements: Any
+    inside: bool
+    fuller: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def single(self) -> Amount:
+        """The amount of a single option, as numbers."""
+        return self._replace(elements=tuple(self.elements.reshape(-1).tolist()))
 
 
 class Crossed(NamedTuple):
@@ -44,10 +84,10 @@ class Crossed(NamedTuple):
 
 
 class Entered(NamedTuple):
-    """The state of one group of devices.
+    """The state of one group of devices below uneven splits.
 
     Attributes:
-        network: the amounts of the whole network.
+        network: the transfers of the whole network.
         products: for each tensor the products of the factors of the splits above, for this group alone.
     """
 
@@ -57,45 +97,36 @@ class Entered(NamedTuple):
     @property
     def above(self) -> Above:
         """The state above the group's outermost level, whose layers have the sizes that the splits leave."""
-        return Above(self.network, (WHOLE_LAYER,) * len(self.network.flows.sums), self.products)
+        return Above(self.network, (WHOLE_LAYER,) * len(self.network.sums), self.products)
 
     def inside(self, graph: PlanGraph, at: int, offered: Offered) -> list[Amount]:
         """Return what the groups of a split receive inside a layer, ``[..., options]`` each."""
-        return [*received_inside(graph.layers[at].nest, self.network.flows.sums[at], offered)]
+        return [*received_inside(graph.layers[at].nest, self.network.sums[at], offered)]
 
     def between(self, graph: PlanGraph, at: int, made: Offered, read: Offered) -> list[Amount]:
         """Return what the groups of a split receive of a tensor, ``[..., options of producer, of consumer]`` each."""
-        return received_between(*self.tensor(graph, at), made, read)
+        about = self.tensor(graph, at)
+        return received_between(*about, (made, read), fractions_of(*about[:2], made, read))
 
-    def tensor(self, graph: PlanGraph, at: int) -> tuple[Nest, Between, tuple[Part, ...], Products]:
-        """Return what the amounts of a tensor depend on besides its options; equal ones are the same objects."""
+    def tensor(self, graph: PlanGraph, at: int) -> tuple[Nest, Between, Parts, Products]:
+        """Return what the amounts of a tensor depend on besides its options."""
         reader = graph.ends(graph.tensors[at])[1].nest
         return reader, self.network.between[at], self.network.parts[at], self.products[at]
 
     def crossing(self, graph: PlanGraph, taken: Sequence[Taken]) -> Crossed:
         """Return what the groups of a split receive, and their state below it; equal amounts are one object."""
-        options = {own: Offered.of([own]) for own in taken}
-        inside: dict[Hashable, tuple[Amount, ...]] = {}
-        between: dict[Hashable, tuple[tuple[Amount, ...], list[Products]]] = {}
-        of_layers, of_tensors, products = [], [], []
-        for at, (layer, own) in enumerate(zip(graph.layers, taken, strict=True)):
-            alike = (layer.nest, self.network.flows.sums[at], own)
-            if alike not in inside:
-                inside[alike] = _numbers(self.inside(graph, at, options[own]))
-            of_layers.append(inside[alike])
+        every = zip(graph.layers, self.network.sums, taken, strict=True)
+        inside = [_crossed_inside(layer.nest, *own) for layer, *own in every]
+        between, products = [], []
         for at, tensor in enumerate(graph.tensors):
-            ends, about = (taken[tensor.producer], taken[tensor.consumer]), self.tensor(graph, at)
-            key = (about[0], *map(id, about[1:]), *ends)
-            if key not in between:
-                between[key] = crossed(*about, options[ends[0]], options[ends[1]])
-            amounts, below = between[key]
-            parts = [*zip(about[2], amounts, strict=True)]
-            of_layers[tensor.producer] += tuple(amount for part, amount in parts if part.inside)
-            of_tensors.append(tuple(amount for part, amount in parts if not part.inside))
+            ends = (taken[tensor.producer], taken[tensor.consumer])
+            amounts, below = crossed(*self.tensor(graph, at), *ends)
+            inside[tensor.producer] += tuple(amount for amount in amounts if amount.inside)
+            between.append(tuple(amount for amount in amounts if not amount.inside))
             products.append(below)
         groups = range(len(taken[0][1]))
         states = [Entered(self.network, tuple(own[group] for own in products)) for group in groups]
-        return Crossed(of_layers, of_tensors, states)
+        return Crossed(inside, between, states)
 
 
 def whole(graph: PlanGraph, convention: str) -> Entered:
@@ -103,36 +134,109 @@ def whole(graph: PlanGraph, convention: str) -> Entered:
     return Entered(network_of(graph, convention, tied=False), (OUTERMOST,) * len(graph.tensors))
 
 
+@lru_cache(maxsize=4096)
+def _crossed_inside(nest: Nest, sums: Sums, taken: Taken) -> tuple[Amount, ...]:
+    return tuple([amount.single for amount in received_inside(nest, sums, Offered.of([taken]))])
+
+
+@lru_cache(maxsize=4096)
 def crossed(
-    reader: Nest, between: Between, parts: tuple[Part, ...], above: Products, made: Offered, read: Offered
-) -> tuple[tuple[Amount, ...], list[Products]]:
-    """Return the transfers of a tensor at a split, and the products below it for each group.
+    reader: Nest, between: Between, parts: Parts, above: Products, made: Taken, read: Taken
+) -> tuple[tuple[Amount, ...], tuple[Products, ...]]:
+    """Return the transfers of a tensor at a split, and the products below it for each group; arguments as below."""
+    ends = (Offered.of([made]), Offered.of([read]))
+    own = fractions_of(reader, between, *ends)
+    amounts = received_between(reader, between, parts, above, ends, own)
+    rows = np.stack([np.broadcast_to(factor, own.both.shape).reshape(-1) for factor in own], axis=1)
+    return tuple([amount.single for amount in amounts]), tuple(map(Products._make, (rows * above).tolist()))
+
+
+def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Amount]:
+    """Yield the elements that each group receives to add up the partial sums of a layer.
+
+    Each group adds up its share of a result and gets the other shares; rows beside a border have one owner.
+
+    Args:
+        nest: the layer, with the sizes that the splits above leave.
+        sums: the results that are added up inside it.
+        offered: its options.
+    """
+    terms = offered.working(apart=sums.apart)
+    each = _added(terms, terms, offered.shares)
+    for tensor, size in zip(nest.names, elements_of(nest, sums)[:, 0].tolist(), strict=True):
+        partial = ~offered.cut({*nest.names[tensor], None})
+        if partial.any() and size:
+            elements = size * np.where(partial, each, 0.0)
+            yield Amount(phase_of(tensor), tensor, "all_reduce", np.moveaxis(elements, -1, 0), True)
+    for dim in windowed(nest) if sums.input else ():
+        cut = offered.cut({dim})
+        if cut.any():
+            shards, rows = shards_of(offered.shares, cut), Rows(nest, dim, cut, apart=sums.apart)
+            reads, owned = rows.read(shards), rows.owned(shards, shards, np.zeros_like(cut))
+            beside = (reads.width - owned.width) * terms if sums.apart else _of_others(reads, owned)
+            others = np.where(cut, beside, 0.0)
+            if others.any():
+                elements = np.moveaxis(nest.input_elements * others, -1, 0)
+                yield Amount(phase_of("input"), "input", "neighbours", elements, True)
+
+
+def _of_others(reads: Interval, owned: Interval) -> Array:
+    """Return the width of the rows of each group that other groups read as well, once for each of them."""
+    each = Interval(*(np.expand_dims(bound, -1) for bound in reads))
+    mine = Interval(*(np.expand_dims(bound, -2) for bound in owned))
+    return np.asarray(each.shared(mine).sum(axis=-2) - reads.shared(owned))
+
+
+def received_between(
+    reader: Nest, between: Between, parts: Parts, above: Products, ends: tuple[Offered, Offered], own: Factors
+) -> list[Amount]:
+    """Return the transfers of a tensor between two layers, ``[..., options of producer, of consumer]`` for each group.
 
     Args:
         reader: the consumer, with the sizes that the splits above leave.
         between: the tensor's dims at both ends.
         parts: its transfers.
         above: the products above the split.
-        made: the only option of the producer.
-        read: the only option of the consumer.
+        ends: the options of producer and consumer.
+        own: the factors of each group.
     """
-    own = fractions_of(reader, between, made, read)
-    amounts = _numbers(received_between(reader, between, parts, above, made, read, own))
-    return amounts, _products(above, own)
-
-
-def _numbers(amounts: Sequence[Amount]) -> tuple[Amount, ...]:
-    """Return the amounts of a single option as numbers."""
-    return tuple(
-        amount._replace(elements=tuple(float(own.reshape(-1)[0]) for own in amount.elements))
-        for amount in amounts
-    )
-
-
-def _products(above: Products, own: Factors) -> list[Products]:
-    """Return the products below a split for each group, for a single pair of options."""
-    columns = [
-        product * np.broadcast_to(factor, np.broadcast_shapes(factor.shape, own.both.shape)).reshape(-1)
-        for product, factor in zip(above, own, strict=True)
+    shares = (ends[0].as_producer.shares, ends[1].as_consumer.shares)
+    pair = (ends[0].options[0], ends[1].options[0])
+    ways = max(2, *(choice.devices(1) for choice in pair))
+    kinds = factors_of_pair(reader, between, pair, WHOLE_LAYER, ways)[1]
+    sums = mapped(lambda factor: factor.sum(axis=-1, keepdims=True), own, names=names_of(parts))
+    found = [np.moveaxis(_received(part, own, sums, above, shares), -1, 0) for part in parts]
+    return [
+        Amount(part.phase, part.tensor, kinds[part.manner], elements, part.inside)
+        for part, elements in zip(parts, found, strict=True)
     ]
-    return [Products(*row) for row in np.stack(columns, axis=1).tolist()]
+
+
+def _received(part: Part, own: Factors, sums: Factors, above: Products, shares: tuple[Array, Array]) -> Array:
+    """Return the elements of a transfer that each group receives, ``[..., options of producer, of consumer, groups]``."""
+    total = np.maximum(received(part, above, sums), 0.0)
+    first, last = part.changes[0], part.changes[-1]
+    gets, before = getattr(own, first.gets), getattr(above, first.gets)
+    if part.manner == "sums":
+        left, after = getattr(own, last.gets), getattr(above, last.gets)
+        each = _added(gets, left, shares[0], before, after)
+        whole = before * (getattr(sums, first.gets) - 1.0) + after * (getattr(sums, last.gets) - 1.0)
+    else:
+        if first is last:
+            each = before * gets - getattr(above, first.has) * getattr(own, first.has)
+        else:
+            # A group that needs a sum makes it, where it has a term.
+            terms = _added(own.need, own.kept, shares[1])
+            each = np.where(own.both >= own.kept - RESIDUE, terms, own.kept - own.both)
+        each = np.maximum(each, 0.0)
+        each = np.where(each.sum(axis=-1, keepdims=True) > RESIDUE, each, own.kept)
+        whole = each.sum(axis=-1, keepdims=True)
+    found = each * (total / np.maximum(whole, RESIDUE))
+    return np.where(found > RESIDUE * first.elements, found, 0.0)
+
+
+def _added(terms: Array, left: Array, owned: Array, above: float = 1.0, after: float = 1.0) -> Array:
+    """Return what groups receive to add up terms of everything and to get what each needs of the sums."""
+    total, parts = terms.sum(axis=-1, keepdims=True), left.sum(axis=-1, keepdims=True)
+    owner = np.where(parts > 1.0 + RESIDUE, owned * (left > 0), left)
+    return np.asarray(owner * (total - 1.0) * above + (left - owner) * after)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from hypar.network.nodes import Content, Tensor
+from hypar.network.nodes import Content
 from hypar.sharding.levels import divided_einsum, divided_size
 from hypar.sharding.placement import dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.nodes import PlanGraph
-    from hypar.ops.nest import Nest
+    from hypar.network.nodes import PlanGraph, Tensor
     from hypar.sharding.placement import Choice
 
 
@@ -37,25 +37,13 @@ def graph_of_group(
         integral: whether the shares are of whole elements.
     """
     layers = []
-    left: dict[object, tuple[Nest, int]] = {}
     for layer, choice, share in zip(graph.layers, choices, shares, strict=True):
-        key = (layer.nest, layer.output_elements, choice, share)
-        if key not in left:
-            left[key] = _left(*key, integral=integral)
-        layers.append(layer.resized(*left[key]))
+        dim, nest = dim_of(choice), layer.nest
+        own = nest if dim is None else divided_einsum(nest, dim, share, integral=integral)
+        size = layer.output_elements * (share if dim in nest.names["output"] else 1)
+        layers.append(layer.resized(own, divided_size(size, integral=integral)))
     tensors = tensors_of_group(graph.tensors, graph, choices, shares, integral=integral)
     return graph._replace(layers=tuple(layers), tensors=tensors)
-
-
-def _left(
-    nest: Nest, output_elements: int, choice: Choice, share: float, *, integral: bool
-) -> tuple[Nest, int]:
-    """Return the nest of a layer that a share leaves, and the elements of its output as its readers see it."""
-    dim = dim_of(choice)
-    own = nest if dim is None else divided_einsum(nest, dim, share, integral=integral)
-    return own, divided_size(
-        output_elements * (share if dim in nest.names["output"] else 1), integral=integral
-    )
 
 
 def tensors_of_group(
@@ -71,22 +59,13 @@ def tensors_of_group(
     A tensor that other layers read is as it is.
     """
     layers, found = graph.layers, []
-    left: dict[object, Content] = {}
     for tensor in tensors:
         end = tensor.consumer
         dim = dim_of(choices[end]) if end < len(layers) else None
         name = None if dim is None else layers[end].nest.names.get(tensor.operand, {}).get(dim)
         if name is not None:
-            key = (tensor.content, name, shares[end])
-            if key not in left:
-                left[key] = _shard(*key, integral=integral)
-            tensor = Tensor(  # noqa: PLW2901 (reduced)
-                producer=tensor.producer,
-                consumer=end,
-                content=left[key],
-                number=tensor.number,
-                operand=tensor.operand,
-            )
+            content = _shard(tensor.content, name, shares[end], integral=integral)
+            tensor = replace(tensor, content=content)  # noqa: PLW2901 (reduced)
         found.append(tensor)
     return tuple(found)
 

@@ -1,0 +1,254 @@
+"""The transfers of a network, whatever the choices: the sums inside each layer, and those of each tensor between two.
+
+The elements of a transfer are products of factors: a convention is a table of what each transfer counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.network.nodes import kept_with_graph
+from hypar.sharding.amounts.between import Between
+from hypar.sharding.conventions import BY_PRODUCTS, FUSED, PAPER
+
+if TYPE_CHECKING:
+    from hypar.network.nodes import PlanGraph, PlanNode, Tensor
+    from hypar.ops.nest import Nest
+
+
+class Sums(NamedTuple):
+    """The partial sums of a layer that are added up inside it.
+
+    Attributes:
+        output: whether F_out is added up inside the layer.
+        input: whether E_in is.
+        weight: whether dW is; that of a weight that an earlier layer has too is added up with that layer's.
+        as_read: elements of F_out as its readers see it, which ``paper`` adds up; None where they are added up before the ops
+            behind the layer.
+    """
+
+    output: bool
+    input: bool
+    weight: bool = True
+    as_read: float | None = None
+
+    @property
+    def apart(self) -> bool:
+        """Whether each level is counted by itself: gaps between windows too, and rows beside borders as a transfer of their own."""
+        return self.as_read is not None
+
+
+class Change(NamedTuple):
+    """Elements that enter groups: a tensor's elements times the products of one factor, without those of another.
+
+    Attributes:
+        elements: elements of the tensor.
+        gets: name of the factor that counts what is needed in the end.
+        has: name of the factor that counts what is there already; empty for one copy.
+        above: where a level is counted by itself, name of the factor whose product counts both above it; empty where each
+            factor has its own.
+    """
+
+    elements: float
+    gets: str
+    has: str = ""
+    above: str = ""
+
+
+class Part(NamedTuple):
+    """A transfer of a tensor between two layers.
+
+    Attributes:
+        phase: the phase.
+        tensor: ``input`` of the consumer, or ``output`` of the producer; ``weight`` of both.
+        forward: whether the consumer receives; otherwise the producer does.
+        manner: name of its collectives in ``Manners``.
+        changes: the elements that are received.
+    """
+
+    phase: str
+    tensor: str
+    forward: bool
+    manner: str
+    changes: tuple[Change, ...]
+
+    @property
+    def inside(self) -> bool:
+        """Whether it adds up partial sums of the producer, which belong to the layer."""
+        return self.tensor == "weight" or (self.manner == "sums" and self.tensor == "output")
+
+
+Parts = tuple[Part, ...]
+"""The transfers of a tensor in the order in which they run: of F, then of E."""
+
+
+@lru_cache(maxsize=4096)
+def parts_of(
+    between: Between, elements: float, made: float = 0.0, *, error: bool = True, terms: bool = False
+) -> Parts:
+    """Return the transfers of a tensor.
+
+    Args:
+        between: its dims at both ends.
+        elements: elements of F and of E that the consumer reads.
+        made: elements of the producer's F_out before the ops between, where its sums go straight to the consumer.
+        error: whether E is sent back.
+        terms: whether E is sent as terms, which are not added up inside the consumer.
+    """
+    size, above = elements, "need" if between.apart else ""
+    found = []
+    if between.onward:
+        found.append(Part("forward", "output", False, "sums", (Change(made, "terms"), Change(made, "left"))))
+    if between.contracted:
+        found.append(Part("forward", "input", False, "sums", (Change(2 * size, "kept", "alone", above),)))
+    found.append(Part("forward", "input", True, "forward", (Change(size, "need", "both", above),)))
+    if error and terms:
+        changes = (Change(size, "need", "owned"), Change(size, "kept"))
+        found.append(Part("backward", "input", False, "errors", changes))
+    elif error:
+        manner = "errors" if between.onward else "backward"
+        found.append(Part("backward", "input", False, manner, (Change(size, "kept", "back", above),)))
+    if error and between.onward:
+        found.append(Part("backward", "output", False, "backward", (Change(made, "terms", "left"),)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def parts_of_weight(elements: int) -> Parts:
+    """Return the transfers of the gradient of a weight that two layers use, besides those among the producer's devices.
+
+    A device with terms for the consumer that has none for the producer is one more that has terms, and gets the sum.
+    """
+    size = float(elements)
+    return (
+        Part("gradient", "weight", False, "backward", (Change(size, "need", "back"),)),
+        Part("gradient", "weight", True, "forward", (Change(size, "need", "both"),)),
+    )
+
+
+@lru_cache(maxsize=4096)
+def names_of(parts: Parts) -> tuple[str, ...]:
+    """Return the names of the factors that transfers count."""
+    return tuple({name: None for part in parts for change in part.changes for name in change[1:] if name})
+
+
+def sends_back(parts: Parts) -> bool:
+    """Return whether E is sent back."""
+    return any(part.phase == "backward" for part in parts)
+
+
+def phase_of(tensor: str) -> str:
+    """Return the phase that computes a tensor: its value, its error, or its gradient.
+
+    Examples:
+        >>> phase_of("output"), phase_of("input 2"), phase_of("weight")
+        ('forward', 'backward', 'gradient')
+    """
+    return {"output": "forward", "weight": "gradient"}.get(tensor, "backward")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Network:
+    """The transfers of a network, whatever the choices.
+
+    Attributes:
+        sums: for each layer the sums that are added up inside it.
+        between: for each tensor its dims at both ends.
+        parts: for each tensor its transfers.
+        tensors: the tensors between layers, and the weights that two layers use.
+    """
+
+    sums: tuple[Sums, ...]
+    between: tuple[Between, ...]
+    parts: tuple[Parts, ...]
+    tensors: tuple[Tensor, ...]
+
+
+@kept_with_graph
+def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Network:
+    """Return the transfers of a network under a convention; equal dims and equal transfers share one object.
+
+    Under ``paper`` every layer adds up all its sums, and every tensor has an error. ``direct`` sends the terms of errors to
+    their readers. Under ``moved`` and ``fused`` no error is sent to a layer before which nothing is trained. Under ``fused``
+    the sums of an output that one layer reads, and the terms of an error, are added up on the way to the next layer.
+
+    Args:
+        graph: the layers.
+        convention: the convention.
+        tied: whether the gradient of a weight that several layers use is added up once, and not once for each.
+    """
+    if convention in BY_PRODUCTS:
+        sums, found = _by_products(graph, fused=convention == FUSED)
+    else:
+        paper = convention == PAPER
+        sums = [Sums(True, paper, as_read=one.output_elements if paper else None) for one in graph.layers]
+        between = [between_of(*graph.ends(tensor), tensor, apart=True) for tensor in graph.tensors]
+        found = [
+            (own, parts_of(own, tensor.elements)) for own, tensor in zip(between, graph.tensors, strict=True)
+        ]
+    ties = graph.ties if tied and convention in BY_PRODUCTS else ()
+    for tensor in ties:
+        found.append((between_of(*graph.ends(tensor), tensor), parts_of_weight(tensor.elements)))
+        sums[tensor.consumer] = sums[tensor.consumer]._replace(weight=False)
+    kept: dict[Between, Between] = {}
+    dims = tuple([kept.setdefault(own, own) for own, _ in found])
+    return Network(tuple(sums), dims, tuple([parts for _, parts in found]), (*graph.tensors, *ties))
+
+
+def _by_products(graph: PlanGraph, *, fused: bool) -> tuple[list[Sums], list[tuple[Between, Parts]]]:
+    """Return the sums of each layer, and each tensor between two, under ``moved`` or ``fused``."""
+    layers = graph.layers
+    needed = [index in graph.fed for index in range(len(layers))]
+    readers = [int(index in graph.sent) for index in range(len(layers))]
+    for tensor in graph.tensors:
+        readers[tensor.producer] += 1
+    sums = [Sums(output=True, input=fed) for fed in needed]
+    found = {}
+    for tensor in sorted(graph.tensors, key=lambda one: one.consumer):
+        made, read = layers[tensor.producer], layers[tensor.consumer]
+        error = made.weighted or needed[tensor.producer]
+        needed[tensor.consumer] |= error
+        onward = fused and made.nest.multiplies and readers[tensor.producer] == 1
+        terms = fused and read.nest.multiplies and error
+        if onward:
+            sums[tensor.producer] = sums[tensor.producer]._replace(output=False)
+        sums[tensor.consumer] = sums[tensor.consumer]._replace(input=needed[tensor.consumer] and not terms)
+        between = between_of(made, read, tensor, onward=onward)
+        summed = float(made.nest.elements("output")) if onward else 0.0
+        size = tensor.elements * fraction_read(read.nest)
+        found[id(tensor)] = between, parts_of(between, size, summed, error=error, terms=terms)
+    return sums, [found[id(tensor)] for tensor in graph.tensors]
+
+
+def between_of(
+    made: PlanNode, read: PlanNode, tensor: Tensor, *, onward: bool = False, apart: bool = False
+) -> Between:
+    """Return a tensor's dims at both ends."""
+    ends, dims = (made.nest.unsized, read.nest.unsized), tuple(dim for dim, _ in tensor.content.shape)
+    return Between(*ends, dims, tensor.content.contracted, onward, apart, tensor.operand)
+
+
+@lru_cache(maxsize=4096)
+def fraction_read(nest: Nest) -> float:
+    """Return the fraction of F_in that the windows of a layer read: below 1 if their stride leaves gaps.
+
+    Examples:
+        >>> from hypar import load_model
+        >>> layer = next(one for one in load_model("resnet18").contracted.layers if one.name == "layer2.0.downsample.0")
+        >>> fraction_read(layer.nest)
+        0.25
+    """
+    found = 1.0
+    for dim, window in nest.windows.items():
+        size, made = nest.input_sizes[dim], nest.sizes[dim]
+        rows = round(made)
+        if window.gaps and size and made != rows:
+            # An uneven split may leave a part of a row.
+            found *= min(1.0, made * window.extent / size)
+        elif window.gaps and size:
+            starts = (place * window.stride - window.padding for place in range(rows))
+            taken = (min(start + window.extent, size) - max(start, 0) for start in starts)
+            found *= sum(max(0, count) for count in taken) / size
+    return found
