@@ -714,6 +714,16 @@ FOUND: dict[str, tuple[Callable[[Case], int], Request]] = {
             dims={"sequence": 4, "hidden": 8, "vocab": 12},
         ),
     ),
+    "flat grids of three by two and two by three devices": (
+        bytes_are_the_runs,
+        _asked(
+            {"array": (6,), "space": "all", "pins": ("conv1=n3 c2", "last=n2 c3"), "convention": "moved"},
+            IMAGE,
+            WIDE,
+            {**WIDE, "name": "last"},
+            devices=6,
+        ),
+    ),
 }
 """What was found by chance and mended, each with the smallest request that showed it."""
 
@@ -722,16 +732,6 @@ KNOWN: dict[str, tuple[Callable[[Case], int], Request]] = {
         bytes_are_the_runs,
         _asked(
             {"levels": 3, "space": "height", "convention": "moved"}, IMAGE, WIDE, {**WIDE, "name": "last"}
-        ),
-    ),
-    "flat grids without a digit in common": (
-        bytes_are_the_runs,
-        _asked(
-            {"array": (6,), "space": "all", "pins": ("conv1=n3 c2", "last=n2 c3"), "convention": "moved"},
-            IMAGE,
-            WIDE,
-            {**WIDE, "name": "last"},
-            devices=6,
         ),
     ),
     "a normalisation by neighbours": (

@@ -120,7 +120,7 @@ def choices(draw: st.DrawFn, dims: tuple[str, ...], ways: int, *, join: bool) ->
         return grid({draw(st.sampled_from(dims)): ways})
     left, degrees = ways, {}
     for dim in draw(st.permutations(dims)):
-        degree = draw(st.integers(1, left)) if left > 1 else 1
+        degree = draw(st.sampled_from([number for number in range(1, left + 1) if left % number == 0]))
         if degree > 1:
             degrees[dim] = degree
             left //= degree

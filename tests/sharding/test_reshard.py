@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hypar.errors import TableLimitError
 from hypar.network.nodes import Content
 from hypar.ops.families.contract import Linear
 from hypar.ops.families.elementwise import Add
@@ -369,3 +370,13 @@ def test_directly_groups_stay_whole_where_their_number_is_not_divided() -> None:
     channels = sum(len(need - hold) for need, hold in zip(needed, held, strict=True))
     assert channels > 0
     assert (forward, backward) == (channels * BATCH * 4, channels * BATCH * 4)
+
+
+def test_directly_too_many_shards_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hypar.sharding.grids.reshard.MOST_SHARED", 20)
+    gap = Gap((LINEAR, LINEAR), EIGHT, 8, (1.0, 1.0))
+    chosen = ((cut("batch", 8), cut("out_channels", 8)),) * 2
+    with pytest.raises(
+        TableLimitError, match="shards of 2 choices of 8 ways would take 32 entries; allowed: 20"
+    ):
+        reshards(gap, chosen)

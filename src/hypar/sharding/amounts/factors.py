@@ -29,17 +29,15 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
 
 
-_WHOLE = Factors(*[np.ones((1, 1, 1))] * len(Factors._fields))
-"""The factors of a level of one device."""
-
-
 @lru_cache(maxsize=4096)
 def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plain:
     """Return the factors of a level without halos."""
     found, count = digits_of([*options[0], *options[1]], ways), len(options[0])
     digits = tuple(Digit(own, labels[:count], labels[count:]) for own, labels in found)
     each = [_of_digit(between, own) for own in digits]
-    factors = reduce(lambda one, other: mapped(mul, one, other), each or [_WHOLE])
+    # A level of one device has no digits.
+    whole = [np.ones((count, 1, len(options[1])))] * len(Factors._fields)
+    factors = reduce(lambda one, other: mapped(mul, one, other), each or [Factors._make(whole)])
     straight = tuple([own.kept != own.hold for own in each])
     return Plain(factors, _manners(between, options, ways, factors), digits, straight)
 

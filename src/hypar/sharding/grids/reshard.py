@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
 
 MOST_SHARED = 2**27
-"""Most entries of a table of shards in common: a gigabyte."""
+"""Most entries of a table of the shards of a dim in common: a gigabyte."""
 
 
 class Reshard(NamedTuple):
@@ -133,8 +133,8 @@ def _dims(gap: Gap) -> tuple[_Dim, ...]:
         rest, window = left.get(theirs or "", 1.0), read.windows.get(theirs or "")
         outputs = read.sizes[theirs] if theirs and window else size
         units = _unit(made, own, size), 0 if flat and dim == "channels" else _unit(read, theirs, size)
-        whole, made_of_it = (math.ceil(count * rest - 1e-9) for count in (size, outputs))
-        found.append(_Dim(own, theirs, whole, made_of_it, window, units))
+        whole, places = (math.ceil(count * rest - 1e-9) for count in (size, outputs))
+        found.append(_Dim(own, theirs, whole, places, window, units))
     # Channels in a group have no size of their own; their rest is the size.
     own, theirs = makes.get(IN_GROUP), reads.get(IN_GROUP)
     rest = left.get(theirs or "", 1.0)
@@ -200,10 +200,10 @@ def _first(own: Layout, copied: frozenset[str]) -> NDArray[np.bool_]:
 def _shared(made: Layout, read: Layout, dim: _Dim) -> tuple[Costs, Costs]:
     """Return the elements of a dim that each device reads, ``[patterns, ways]``, and those that it holds too, ``[made, read, ways]``."""
     (mine, _), (theirs, _) = _patterns(made, dim.made), _patterns(read, dim.read)
-    entries = len(mine) * len(theirs) * made.ways
+    entries = len(mine) * len(read.choices) * made.ways
     if entries > MOST_SHARED:
-        size = f"{len(mine):,} by {len(theirs):,} shards of {dim.made or dim.read}"
-        message = f"grids of {size} would take {entries:,} entries; allowed: {MOST_SHARED:,}"
+        size = f"{len(read.choices):,} choices of {made.ways:,} ways"
+        message = f"shards of {size} would take {entries:,} entries; allowed: {MOST_SHARED:,}"
         raise TableLimitError(f"{message}, so levels of fewer ways", entries, MOST_SHARED)
     held = bounds(mine, dim.size, dim.units[0])
     needed = bounds(theirs, dim.outputs, dim.units[1])
