@@ -193,8 +193,7 @@ class Rows:
         """Return what windows read to make the outputs of some shards."""
         low, high = shard
         if self.border:
-            low = np.maximum(low - self.border / 2, 0.0)
-            high = np.minimum(high + self.border / 2, high[..., -1:])
+            low, high = np.maximum(low - self.border / 2, 0.0), np.minimum(high + self.border / 2, 1.0)
         elif self.gaps is not None:
             low, high = (self._within(bound * self.made * self.gaps.extent) for bound in shard)
         elif self.reaches is not None:

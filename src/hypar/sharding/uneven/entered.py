@@ -218,20 +218,16 @@ def _received(part: Part, own: Factors, sums: Factors, above: Products, shares: 
     first, last = part.changes[0], part.changes[-1]
     gets, before = getattr(own, first.gets), getattr(above, first.gets)
     if part.manner == "sums":
-        left, after = getattr(own, last.gets), getattr(above, last.gets)
-        each = _added(gets, left, shares[0], before, after)
-        whole = before * (getattr(sums, first.gets) - 1.0) + after * (getattr(sums, last.gets) - 1.0)
+        each = _added(gets, getattr(own, last.gets), shares[0], before, getattr(above, last.gets))
+    elif first is last:
+        each = before * gets - getattr(above, first.has) * getattr(own, first.has)
     else:
-        if first is last:
-            each = before * gets - getattr(above, first.has) * getattr(own, first.has)
-        else:
-            # A group that needs a sum makes it, where it has a term.
-            terms = _added(own.need, own.kept, shares[1])
-            each = np.where(own.both >= own.kept - RESIDUE, terms, own.kept - own.both)
-        each = np.maximum(each, 0.0)
-        each = np.where(each.sum(axis=-1, keepdims=True) > RESIDUE, each, own.kept)
-        whole = each.sum(axis=-1, keepdims=True)
-    found = each * (total / np.maximum(whole, RESIDUE))
+        # A group that needs a sum makes it, where it has a term.
+        terms = _added(own.need, own.kept, shares[1])
+        each = np.where(own.both >= own.kept - RESIDUE, terms, own.kept - own.both)
+    each = np.maximum(each, 0.0)
+    each = np.where(each.sum(axis=-1, keepdims=True) > RESIDUE, each, own.kept)
+    found = each * (total / np.maximum(each.sum(axis=-1, keepdims=True), RESIDUE))
     return np.where(found > RESIDUE * first.elements, found, 0.0)
 
 
