@@ -71,10 +71,9 @@ def counted(
     above = outermost(graph, cost.convention)
     offers = offered(graph, above, levels, options)
     dims = tuple(own.dims for own in offers)
-    kinds = [(level.ways, tuple(own.levels[level.index] for own in offers)) for level in levels]
+    kinds = [*zip(*[own.levels for own in offers], strict=True)]
     tiers = tiered(cost, levels, kinds)
-    groups, sums = tiers.groups, above.flows.sums
-    layers = [*zip(graph.layers, sums, dims, strict=True)]
+    groups, layers = tiers.groups, zip(graph.layers, above.flows.sums, dims, strict=True)
     terms = [_added(layer.nest, own, of, tiers.prices[0]) for layer, own, of in layers]
     links = []
     for tensor, between, parts in zip(above.tensors, above.between, above.parts, strict=True):
@@ -98,20 +97,26 @@ def counted(
         further = further_costs(cost, levels[-1], problem, graph.layers, offers, terms)
         problem = replace(problem, own=further)
     elif graph.ties:
-        # A weight that several layers use costs the mean of what each alone would add up: all of them together have terms on
-        # no fewer devices than any one, and so cost no less.
-        users = Counter(tie.producer for tie in graph.ties)
-        owners = {node: node for node in users} | {tie.consumer: tie.producer for tie in graph.ties}
-        nodes = [*problem.nodes]
-        for node, owner in owners.items():
-            layer, own, of = layers[node]
-            apart = _added(layer.nest, own._replace(weight=True), of, tiers.prices[0], 1 / (1 + users[owner]))
-            nodes[node] = merged(apart, len(of))
-        looser = replace(problem, nodes=tuple(nodes), links=problem.links[: len(graph.tensors)])
-        problem = replace(problem, looser=looser)
+        problem = replace(problem, looser=_looser(problem, graph, above.flows.sums, dims, tiers.prices[0]))
     order = [level for group in groups for level in group]
-    columns = tuple(order.index(level.index) for level in levels)
+    columns = tuple(map(order.index, range(len(levels))))
     return Counted(problem, dims, columns, tuple(level.ways for level in levels))
+
+
+def _looser(
+    problem: CountGraph, graph: PlanGraph, sums: Sequence[Sums], dims: Sequence[Dims], price: float
+) -> CountGraph:
+    """Return a problem without the tensors of weights that several layers use: each costs the mean of what each layer alone would add up.
+
+    All of them together have terms on no fewer devices than any one, and so cost no less than the mean.
+    """
+    users = Counter(tie.producer for tie in graph.ties)
+    owners = {node: node for node in users} | {tie.consumer: tie.producer for tie in graph.ties}
+    nodes = [*problem.nodes]
+    for node, owner in owners.items():
+        own, share = sums[node]._replace(weight=True), 1 / (1 + users[owner])
+        nodes[node] = merged(_added(graph.layers[node].nest, own, dims[node], price, share), len(dims[node]))
+    return replace(problem, nodes=tuple(nodes), links=problem.links[: len(graph.tensors)])
 
 
 @lru_cache(maxsize=4096)

@@ -45,7 +45,7 @@ def tiered(cost: Cost, levels: Sequence[Level], kinds: Sequence[object]) -> Tier
     Args:
         cost: the cost.
         levels: the levels.
-        kinds: for each level what levels of a group have in common.
+        kinds: for each level what levels of a group have in common, besides their ways.
 
     Raises:
         UncountableError: what a level charges is no number for each element, or inner levels are dearer than outer ones.
@@ -58,9 +58,9 @@ def tiered(cost: Cost, levels: Sequence[Level], kinds: Sequence[object]) -> Tier
     if late and math.prod(level.ways for level in levels) > MOST_DEVICES:
         raise UncountableError
     # What costs latency at a level may depend on what moves further out, so that no group lies around another.
-    told = [*zip(kinds, once, strict=True)]
-    runs = accumulate((late and one != other for one, other in pairwise(told)), initial=0)
-    told = [*zip(told, runs, strict=True)]
+    alike = [*zip((level.ways for level in levels), kinds, once, strict=True)]
+    runs = accumulate((late and one != other for one, other in pairwise(alike)), initial=0)
+    told = [*zip(alike, runs, strict=True)]
     groups: list[tuple[int, ...]] = []
     tiers: list[Tier] = []
     ends = [at for at in range(1, len(levels)) if not _equal(element[at], element[at - 1])]

@@ -60,7 +60,7 @@ def further_costs(
             if number_of_states(problem.depths, in_groups) > MOST_STATES:
                 raise UncountableError
             states = all_states(problem.depths, in_groups, len(own.dims))
-            costs = _work(cost, level, layer, own, problem).of(_by_ways(problem.ways, states))
+            costs = _work(cost, level, layer, own, problem, states)
             costs = _received(problem, own, inside, states, costs, late=layer.weighted)
             known[key] = Own(states=states, costs=costs)
         found.append(known[key])
@@ -82,28 +82,23 @@ def _received(
     return costs
 
 
-def _work(cost: Cost, level: Level, layer: PlanNode, own: Offered, problem: CountGraph) -> Own:
-    """Return the least cost of the work on a device, by counts of equal ways, with any part of the batch's in height and width."""
-    names, count = (*own.dims, *own.replaced), len(own.dims)
-    depths: dict[int, int] = {}
-    for ways, depth in zip(problem.ways, problem.depths, strict=True):
-        depths[ways] = depths.get(ways, 0) + depth
-    states = all_states(tuple(depths.values()), (tuple(range(len(names))),) * len(depths), len(names))
-    degrees = np.prod(np.array([*depths])[:, None] ** states.astype(np.int64), axis=1)
+def _work(
+    cost: Cost, level: Level, layer: PlanNode, own: Offered, problem: CountGraph, states: Numbers
+) -> Costs:
+    """Return the least cost of the work on a device, with any part of the batch's cuts in height and width."""
+    names, count, sizes = (*own.dims, *own.replaced), len(own.dims), np.unique(problem.ways)
+    alike = (sizes[:, None] == np.array(problem.ways)).astype(np.int8)
+    depths = tuple((alike @ np.array(problem.depths)).tolist())
+    every = all_states(depths, (tuple(range(len(names))),) * len(sizes), len(names))
+    degrees = np.prod(sizes[:, None] ** every.astype(np.int64), axis=1)
     named = [at for at, dim in enumerate(names) if dim not in SPECIAL]
     number: dict[tuple[int, ...], int] = {}
     which = [number.setdefault(tuple(row), len(number)) for row in degrees[:, named].tolist()]
     options = tuple(grid(dict(zip([str(names[at]) for at in named], row, strict=True))) for row in number)
     items = cost.work(level, layer, options, WHOLE_LAYER)
     costs = sum((item[0] for item in items.values()), np.zeros(len(options)))[which]
-    counts = states[:, :, :count].copy()
+    counts = every[:, :, :count].copy()
     if own.replaced:
-        counts[:, :, own.dims.index(BATCH)] += states[:, :, count:].sum(axis=2, dtype=np.int8)
+        counts[:, :, own.dims.index(BATCH)] += every[:, :, count:].sum(axis=2, dtype=np.int8)
     cheapest = np.argsort(costs, kind="stable")
-    return Own(states=counts[cheapest], costs=costs[cheapest])
-
-
-def _by_ways(ways: Sequence[int], states: Numbers) -> Numbers:
-    """Return how often states take each option in the groups of equal ways."""
-    alike = [[at for at, own in enumerate(ways) if own == size] for size in dict.fromkeys(ways)]
-    return np.stack([states[:, own].sum(axis=1, dtype=np.int8) for own in alike], axis=1)
+    return Own(states=counts[cheapest], costs=costs[cheapest]).of(alike @ states)
