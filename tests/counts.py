@@ -81,7 +81,7 @@ def tiered(draw: st.DrawFn, graphs: Graphs = shapes) -> CountGraph:
     for node in range(len(graph.nodes)):
         states = states_of(graph, node)
         costs = draw(st.lists(st.sampled_from((0.0, 1.0, 30.0)), min_size=len(states), max_size=len(states)))
-        own.append(Own(depths=graph.depths, states=states, costs=np.array(costs)))
+        own.append(Own(states=states, costs=np.array(costs)))
     tiers = (Tier(1, draw(st.sampled_from((0.0, 1.0, 8.0)))), Tier(2, draw(st.sampled_from((1.0, 4.0)))))
     return replace(graph, tiers=tiers, own=tuple(own))
 

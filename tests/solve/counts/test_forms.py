@@ -147,7 +147,7 @@ def test_costs_of_states_are_looked_up_however_many_numbers_their_counts_could_b
     """Two tiers of six levels with nine options of which a layer offers three: 784 states of 7^16 numbers."""
     depths, offered = (6, 6), ((0, 4, 8), (1, 4, 8))
     states = all_states(depths, offered, 9)
-    own = Own(depths=depths, states=states, costs=np.arange(len(states), dtype=np.float64))
+    own = Own(states=states, costs=np.arange(len(states), dtype=np.float64))
     turned = states[::-1].reshape(28, 28, 2, 9)
     np.testing.assert_array_equal(own.of(turned), np.arange(len(states))[::-1].reshape(28, 28))
     other = all_states(depths, ((2, 4, 8), (1, 4, 8)), 9)

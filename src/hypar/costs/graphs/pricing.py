@@ -232,6 +232,12 @@ def direct_costs(ends: tuple[Nest, Nest], content: Content, seen: Seen, rates: R
     return np.stack([found[row] for row in rows], axis=1)
 
 
+def prices_of(rates: tuple[Rates, Rates]) -> tuple[float, float] | None:
+    """Return the costs of an element inside layers and between two; None if they depend on more than their number."""
+    inside, between = rates[0].price, rates[1].price
+    return None if inside is None or between is None else (inside, between)
+
+
 def _working(options: Options, sizes: LocalSizes, level: Level) -> Costs:
     """Return the number of subgroups of the array that work, ``[tuples above, options]``."""
     above: Costs = level.groups * sizes.of(WORKING)

@@ -1,85 +1,112 @@
-"""Cuts of height and width, left out where a cut of the batch in their place never costs more: under ``paper``.
+"""The dims that layers may divide, with the batch in the place of height and width where that never costs more.
 
-Put the batch in the place of both in every layer at once. It leaves the same part of every tensor, so that each level
-below costs as much as before; and no layer and no two layers cost more at a level. Rows beside borders cost more the
-deeper the cuts, and never less than at the outermost level.
+Put the batch in the place of both in every layer at once. Each tensor has as many terms as before, and levels below find as
+much of it; rows beside borders are no longer read twice; and no two layers share less. So no level costs more, by any convention.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.costs.graphs.tables import Tables
-from hypar.sharding.amounts.above import outermost
+from hypar.costs.graphs.exponents import SPECIAL, Dims, UncountableError, choice_of, exponents
+from hypar.costs.graphs.pricing import prices_of
+from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.levels import TENSORS, WHOLE_LAYER
-from hypar.sharding.placement import WHOLE, cut, simple
+from hypar.sharding.placement import simple
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from hypar.costs.base import Cost
     from hypar.network.nodes import PlanGraph
+    from hypar.sharding.amounts.between import Between
+    from hypar.sharding.amounts.transfers import Network
     from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.placement import Options
 
 BATCH = "batch"
 
 
-def in_place_of(choice: Choice, ways: int) -> Choice:
-    """Return a choice with the batch in the place of height and width."""
-    return cut(BATCH, ways) if {*SPATIAL} & {*choice.divided} else choice
+class Offered(NamedTuple):
+    """The dims that a layer may divide.
+
+    Attributes:
+        levels: those at each level, without height and width.
+        dims: all of them.
+        replaced: height and width, in whose place the batch is divided.
+    """
+
+    levels: tuple[Dims, ...]
+    dims: Dims
+    replaced: Dims
+
+
+def offered(
+    graph: PlanGraph, network: Network, levels: Sequence[Level], options: Sequence[tuple[Options, ...]]
+) -> list[Offered]:
+    """Return the dims that each layer may divide.
+
+    Raises:
+        UncountableError: a choice divides several, or height or width where the batch is not offered or may cost more.
+    """
+    found = []
+    for layer, own in zip(graph.layers, options, strict=True):
+        every = [_dims(of, level.ways) for of, level in zip(own, levels, strict=True)]
+        replaced = tuple(dict.fromkeys(dim for dims in every for dim in dims if dim in SPATIAL))
+        if any({*SPATIAL} & {*dims} and BATCH not in dims for dims in every) or any(
+            (dim in carried) != (BATCH in carried)
+            for dim in replaced
+            for carried in layer.nest.names.values()
+        ):
+            raise UncountableError
+        kept = tuple(tuple(dim for dim in dims if dim not in replaced) for dims in every)
+        found.append(Offered(kept, tuple(dict.fromkeys(dim for dims in kept for dim in dims)), replaced))
+    for tensor, between in zip(network.tensors, network.between, strict=True):
+        made, read = (found[end].dims + found[end].replaced for end in (tensor.producer, tensor.consumer))
+        if not _as_shared(between, (made, read)):
+            raise UncountableError
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _dims(options: Options, ways: int) -> Dims:
+    """Return the dims of the options of a level; None for none."""
+    special = {choice: dim for dim, choice in SPECIAL.items()}
+    if any(choice not in special and not (simple(choice, ways) and choice.divided) for choice in options):
+        raise UncountableError
+    return tuple(special[choice] if choice in special else choice.divided[0] for choice in options)
+
+
+@lru_cache(maxsize=4096)
+def _as_shared(between: Between, dims: tuple[Dims, Dims]) -> bool:
+    """Return whether two layers share no less once a cut of the batch takes the place of those of height and width.
+
+    A dim that ops on the way sum leaves partial sums, which cost more than they save.
+    """
+    if not {*SPATIAL} & {*dims[0], *dims[1]}:
+        return True
+    both = exponents(between, dims)["both"]
+    place = np.ix_(*[[of.index(BATCH if dim in SPATIAL else dim) for dim in of] for of in dims])
+    kept = [dim not in between.contracted for dim in dims[0]]
+    return not (both > both[place])[kept].any()
 
 
 def without_spatial(
     cost: Cost, graph: PlanGraph, levels: Sequence[Level], options: Sequence[tuple[Options, ...]]
 ) -> tuple[tuple[Options, ...], ...]:
-    """Return the options without cuts of height and width; all of them where these may cost less.
-
-    Args:
-        cost: the cost, as papers count it.
-        graph: the layers.
-        levels: the levels.
-        options: for each layer, the options at each level.
-    """
-    kept = tuple(
-        tuple(
-            tuple(choice for choice in own if in_place_of(choice, level.ways) == choice)
-            for own, level in zip(at_layer, levels, strict=True)
-        )
-        for at_layer in options
-    )
-    if kept == tuple(options) or cost.counts_work or cost.unit != "bytes":
-        return tuple(options)
-    distinct: dict[Hashable, tuple[Level, list[Options]]] = {}
-    for level in levels:
-        at_level = [at_layer[level.index] for at_layer in options]
-        distinct.setdefault((level.ways, tuple(at_level)), (level, at_level))
-    pays = all(_never_dearer(cost, graph, *one) for one in distinct.values())
-    return kept if pays else tuple(options)
-
-
-def _never_dearer(cost: Cost, graph: PlanGraph, level: Level, options: Sequence[Options]) -> bool:
-    """Return whether the batch costs no more at a level, wherever it takes the place of height and width."""
-    places: dict[Options, list[int]] = {}
-    for own in dict.fromkeys(options):
-        instead = [in_place_of(choice, level.ways) for choice in own]
-        if not all(simple(choice, level.ways) for choice in own if choice != WHOLE) or not {*instead} <= {
-            *own
-        }:
-            return False
-        places[own] = [own.index(choice) for choice in instead]
-    for layer, own in zip(graph.layers, options, strict=True):
-        left = WHOLE_LAYER.divided(layer.nest, own, level.ways).fractions[[*range(len(TENSORS)), -1]]
-        if (left != left[:, places[own]]).any():
-            return False
-    above = outermost(graph, cost.convention)
-    problem = Tables(cost, graph, [level], [(own,) for own in options], above).built()
-    if any((costs < costs[places[own]]).any() for costs, own in zip(problem.nodes, options, strict=True)):
-        return False
-    return not any(
-        (edge.costs < edge.costs[np.ix_(places[options[edge.source]], places[options[edge.target]])]).any()
-        for edge in problem.edges
-    )
+    """Return the options without cuts of height and width; all of them where these may cost less."""
+    with suppress(UncountableError):
+        if all(prices_of(cost.rates(level)) for level in levels):
+            found = offered(graph, network_of(graph, cost.convention), levels, options)
+            return tuple(
+                tuple(
+                    tuple(choice_of(dim, level.ways) for dim in dims)
+                    for dims, level in zip(own.levels, levels, strict=True)
+                )
+                for own in found
+            )
+    return tuple(options)

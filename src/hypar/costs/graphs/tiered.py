@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.graphs.exponents import UncountableError
+from hypar.costs.graphs.pricing import prices_of
 from hypar.solve.counts.tiers import Tier
 
 if TYPE_CHECKING:
@@ -19,18 +21,6 @@ ROUNDING = 1e-12
 
 MOST_DEVICES = 2**28
 """Most devices of which a share of a tensor is more than what counts as nothing."""
-
-
-class Weight(NamedTuple):
-    """What a level charges.
-
-    Attributes:
-        element: for an element that any device receives.
-        once: for a transfer.
-    """
-
-    element: float
-    once: float = 0.0
 
 
 class Tiered(NamedTuple):
@@ -55,54 +45,47 @@ def tiered(cost: Cost, levels: Sequence[Level], kinds: Sequence[object]) -> Tier
     Args:
         cost: the cost.
         levels: the levels.
-        kinds: for each level what levels of a group have in common.
+        kinds: for each level what levels of a group have in common, besides their ways.
 
     Raises:
         UncountableError: what a level charges is no number for each element, or inner levels are dearer than outer ones.
     """
-    (inside, between), *others = dict.fromkeys((one.price, two.price) for one, two in map(cost.rates, levels))
-    price = (1.0, 1.0)
-    if inside is not None and between is not None and not others:
-        price = inside, between
-        weights = [Weight(1.0)] * len(levels)
-    else:
-        weights = [_weight(cost, level) for level in levels]
-    late = any(weight.once for weight in weights)
+    prices = {prices_of(cost.rates(level)) for level in levels}
+    price = prices.pop() if len(prices) == 1 else None
+    charged = [(1.0, 0.0) if price else _charged(cost, level) for level in levels]
+    element, once = zip(*charged, strict=True)
+    late = any(once)
+    if late and math.prod(level.ways for level in levels) > MOST_DEVICES:
+        raise UncountableError
+    # What costs latency at a level may depend on what moves further out, so that no group lies around another.
+    alike = [*zip((level.ways for level in levels), kinds, once, strict=True)]
+    runs = accumulate((late and one != other for one, other in pairwise(alike)), initial=0)
+    told = [*zip(alike, runs, strict=True)]
     groups: list[tuple[int, ...]] = []
     tiers: list[Tier] = []
-    first = 0
-    while first < len(levels):
-        last = first + 1
-        while last < len(levels) and _equal(weights[last].element, weights[first].element):
-            last += 1
-        own: dict[object, list[int]] = {}
-        run = 0
-        for level in range(first, last):
-            # What costs latency at a level may depend on what moves further out, so that no group lies around another.
-            kind = (kinds[level], weights[level].once)
-            run += late and level > first and kind != (kinds[level - 1], weights[level - 1].once)
-            own.setdefault((*kind, run), []).append(level)
-        groups += [tuple(of) for of in own.values()]
-        left = weights[first].element - (weights[last].element if last < len(levels) else 0.0)
+    ends = [at for at in range(1, len(levels)) if not _equal(element[at], element[at - 1])]
+    for first, end in pairwise([0, *ends, len(levels)]):
+        own: dict[object, tuple[int, ...]] = {}
+        for level in range(first, end):
+            own[told[level]] = (*own.get(told[level], ()), level)
+        groups += own.values()
+        left = element[first] - (element[end] if end < len(levels) else 0.0)
         if left < 0:
             raise UncountableError
         tiers.append(Tier(len(groups), left))
-        first = last
-    if late and math.prod(level.ways for level in levels) > MOST_DEVICES:
-        raise UncountableError
-    once = tuple(weights[of[0]].once for of in groups) if late else ()
-    return Tiered(price, tuple(groups), tuple(tiers), once)
+    latencies = tuple(once[own[0]] for own in groups) if late else ()
+    return Tiered(price or (1.0, 1.0), tuple(groups), tuple(tiers), latencies)
 
 
-def _weight(cost: Cost, level: Level) -> Weight:
-    """Return what a level charges on a machine whose devices all receive at the same time."""
+def _charged(cost: Cost, level: Level) -> tuple[float, float]:
+    """Return the cost of an element that any device receives, and of a transfer, if all devices receive at the same time."""
     inside, between = cost.rates(level)
     if inside != between or len(inside.lines) > 1 or not inside.together:
         raise UncountableError
     line = inside.lines[0]
     if not all(_equal(own, each[0]) for each in (line.per_element, line.once) for own in each):
         raise UncountableError
-    return Weight(line.per_element[0] / (level.groups * level.ways), line.once[0])
+    return line.per_element[0] / (level.groups * level.ways), line.once[0]
 
 
 def _equal(one: float, other: float) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import add, mul
 from typing import TYPE_CHECKING, Any
 
@@ -63,18 +63,6 @@ def received(part: Part, above: Products, factors: Factors) -> Number:
 def below(above: Products, factors: Factors) -> Products:
     """Return the products below a level, for one tuple."""
     return Products._make(map(mul, above, factors))
-
-
-@lru_cache(maxsize=4096)
-def priced_names(parts: tuple[Part, ...], prices: tuple[float, float]) -> tuple[tuple[str, ...], Costs]:
-    """Return the names of the factors that transfers count, empty for one copy, and the price of each as counted."""
-    names, found = [], []
-    for part in parts:
-        price = prices[0] if part.inside else prices[1]
-        for size, gets, has, _ in part.changes:
-            names += [gets, has]
-            found += [size * price, -size * price]
-    return tuple(names), np.array(found)
 
 
 def least_below(above: Products, factors: Factors) -> Products:

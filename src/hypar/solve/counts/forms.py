@@ -64,10 +64,10 @@ class Form(NamedTuple):
 
     made: tuple[int, ...]
     read: tuple[int, ...]
-    both: float
-    owned: float
-    kept: float
-    alone: tuple[tuple[Term, ...], tuple[Term, ...]]
+    both: float = 0.0
+    owned: float = 0.0
+    kept: float = 0.0
+    alone: tuple[tuple[Term, ...], tuple[Term, ...]] = ((), ())
     staying: tuple[int, ...] = ()
     once: tuple[Once, ...] = ()
     idle: Idle | None = None

@@ -76,12 +76,10 @@ class Own:
     """Costs of a layer for each of its states.
 
     Attributes:
-        depths: the number of levels of each group.
         states: the states, ``[states, groups, options]``.
         costs: the cost of each.
     """
 
-    depths: tuple[int, ...]
     states: NDArray[np.int8]
     costs: Costs
 
