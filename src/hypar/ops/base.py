@@ -106,7 +106,10 @@ class Op(Record):
         slid = {dim: Projection(first[dim], (dim, f"{KERNEL}{dim}"), own) for dim, own in windows.items()}
         read = [Operand.of({"batch": batch, **own, **slid}, sizes) for own in facts.pop("read", inputs)]
         operands = {operand_name(number): own for number, own in enumerate(read)}
-        for name, axes in facts.pop("trained", {}).items():
+        trained = facts.pop("trained", {})
+        alone = self.node != "weight" or trained.keys() <= {"weight", "bias"}
+        fits(alone, f"trained {', '.join(trained)}", "weight and bias; two weights are two layers")
+        for name, axes in trained.items():
             operands[name] = Operand.of(axes, sizes, "weight" if name == self.node else "parameter")
         slides = windows.keys() - facts.get("whole", ())
         if "fraction" in facts:
