@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hypar.ops.base import Facts, Shape, Weighted
+from hypar.ops.families.elementwise import Multiply
 from hypar.ops.windows import ShapeError
 from tests.ops.in_torch import EVERY, Ops, native, tensors
 from tests.ops.layers import BATCH, COUNTS, bench, layer_of
@@ -31,6 +32,17 @@ def test_a_causal_attention_computes_half_of_its_products_on_every_device() -> N
     for degrees in ({}, {"heads": 2}, {"sequence": 2}):
         assert causal.macs_among(degrees) == whole.macs_among(degrees) / 2
     assert 2 * causal.macs_among({"heads": 2}) == causal.macs_among({}) == causal.macs
+
+
+class Gated(Multiply):
+    """A join of three operations an element for each input after the first."""
+
+    operations = 3
+
+
+def test_a_join_says_its_operations_as_any_op_does() -> None:
+    inputs = ({"channels": 5},) * 3
+    assert [op().nest(BATCH, inputs).operations for op in (Multiply, Gated)] == [2 * 15, 2 * 3 * 15]
 
 
 class Bottleneck(Weighted):
