@@ -10,6 +10,7 @@ from hypar import load_model
 from hypar.errors import DocumentError, InputError, ModelError, OptionError
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.graph import build_graph
+from hypar.network.nodes import traffic
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -48,6 +49,15 @@ def test_a_transposed_convolution_multiplies_as_the_convolution_whose_gradient_i
     assert up.flop["backward"] == down.flop["forward"] == 2 * up.macs - 4 * 4 * 64
     assert up.flop["gradient"] == down.flop["gradient"] == 2 * up.macs - 4 * 6 * 4 // groups
     assert up.flop["forward"] == 2 * up.macs - 4 * 6 * 256
+
+
+def test_an_op_reads_and_writes_each_tensor_once_a_phase() -> None:
+    """Backward the error of its output and what it kept are read, and the error of each input is written, if it is another."""
+    graph = build("name: conv, op: conv, out_channels: 3, kernel: 1", "op: relu",
+                  "op: add, inputs: [relu1, conv]", "op: multiply, inputs: [add1, conv]")  # fmt: skip
+    relu, add, multiply = (traffic(layer.nest(1)) for layer in graph.layers[2:])
+    passes = [(own.forward / 192, own.backward / 192) for own in (relu, add, multiply)]
+    assert passes == [(2, 1 + 1 + 1), (3, 0), (3, 1 + 2 + 2)]
 
 
 def test_a_pool_rounded_up_has_no_window_wholly_in_the_padding() -> None:

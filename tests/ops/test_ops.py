@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from hypar.ops.base import Facts, Shape, Weighted
+from hypar.ops.families.elementwise import Multiply
+from hypar.ops.windows import ShapeError
 from tests.ops.in_torch import EVERY, Ops, native, tensors
 from tests.ops.layers import BATCH, COUNTS, bench, layer_of
 
@@ -29,6 +32,32 @@ def test_a_causal_attention_computes_half_of_its_products_on_every_device() -> N
     for degrees in ({}, {"heads": 2}, {"sequence": 2}):
         assert causal.macs_among(degrees) == whole.macs_among(degrees) / 2
     assert 2 * causal.macs_among({"heads": 2}) == causal.macs_among({}) == causal.macs
+
+
+class Gated(Multiply):
+    """A join of three operations an element for each input after the first."""
+
+    operations = 3
+
+
+def test_a_join_says_its_operations_as_any_op_does() -> None:
+    inputs = ({"channels": 5},) * 3
+    assert [op().nest(BATCH, inputs).operations for op in (Multiply, Gated)] == [2 * 15, 2 * 3 * 15]
+
+
+class Bottleneck(Weighted):
+    """``F_out = F_in . W . V`` with two weights, of which a plan would count the gradient of one alone."""
+
+    def _facts(self, shape: Shape) -> Facts:
+        loops = {"in_channels": shape["channels"], "inner": 2, "out_channels": 4}
+        found = self.contraction({"channels": "in_channels"}, {"channels": "out_channels"}, loops)
+        ends = {"weight": ("in_channels", "inner"), "second": ("inner", "out_channels")}
+        return found | {"trained": {name: {dim: dim for dim in dims} for name, dims in ends.items()}}
+
+
+def test_an_op_has_one_weight_beside_a_bias() -> None:
+    with pytest.raises(ShapeError, match="trained weight, second; allowed: weight and bias; two weights are"):
+        Bottleneck().nest(BATCH, ({"channels": 3},))
 
 
 OTHERWISE_SAVED = {

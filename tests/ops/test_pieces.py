@@ -23,23 +23,25 @@ if TYPE_CHECKING:
 
 @st.composite
 def cuts(draw: st.DrawFn, run: Bench) -> list[Piece]:
-    """Pieces that make up a layer: each index of a dim in one of up to three parts, of which some may be empty.
-
-    An op of whole samples is divided in the batch alone.
-    """
-    dims, opaque = dict(run.kernel.whole()), run.layer.op_name == "opaque"
+    """Pieces that make up a layer: each index of a dim in one of up to three parts, of which some may be empty."""
+    dims = dict(run.kernel.whole())
     if getattr(run.layer.op, "mode", "") == "average" and draw(st.booleans()):
         for dim in sorted(run.kernel.nest.reduced):
             dims[f"input_{dim}"] = np.arange(run.layer.input_shapes[0][dim])
     parts = {}
     for dim, every in dims.items():
-        whole = dim in {*run.kernel.nest.together, *run.kernel.nest.whole} or (opaque and dim != "batch")
-        ways = 1 if whole else draw(st.sampled_from([1, 1, 2, 3]))
+        ways = draw(st.sampled_from([1, 1, 2, 3])) if divides(run, dim) else 1
         part = np.array(draw(st.lists(st.integers(0, ways - 1), min_size=len(every), max_size=len(every))))
         if draw(st.booleans()):
             part.sort()
         parts[dim] = [every[part == number] for number in range(ways)]
     return [dict(zip(parts, chosen, strict=True)) for chosen in product(*parts.values())]
+
+
+def divides(run: Bench, dim: str) -> bool:
+    """Whether devices may divide a dim; an op of whole samples is divided in the batch alone."""
+    whole = {*run.kernel.nest.together, *run.kernel.nest.whole}
+    return dim not in whole and (run.layer.op_name != "opaque" or dim == "batch")
 
 
 def added(terms: Iterable[Array]) -> Array:
@@ -108,8 +110,20 @@ class Devices:
 @settings(max_examples=examples(50, 2), deadline=None)
 def test_pieces_make_up_the_whole(case: str, seed: int, data: st.DataObject) -> None:
     run = bench(case, seed)
-    devices = Devices(run, data.draw(cuts(run)))
-    whole = run.kernel.whole()
+    make_up_the_whole(run, data.draw(cuts(run)))
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_halves_make_up_the_whole(case: str) -> None:
+    """Of each dim, as of the positions whose places an op asks for, the second half too."""
+    run = bench(case)
+    dims = run.kernel.whole()
+    parts = [np.split(own, [len(own) // 2]) if divides(run, dim) else [own] for dim, own in dims.items()]
+    make_up_the_whole(run, [dict(zip(dims, chosen, strict=True)) for chosen in product(*parts)])
+
+
+def make_up_the_whole(run: Bench, pieces: list[Piece]) -> None:
+    devices, whole = Devices(run, pieces), run.kernel.whole()
 
     def itself(piece: Piece) -> Piece:
         return piece

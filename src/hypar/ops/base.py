@@ -85,9 +85,12 @@ class Op(Record):
         - ``loops``, the loop dims with their sizes besides those that are made under their own names;
         - ``read``, the axes of each input besides windows: by default its dims;
         - ``trained``, the axes of each trained tensor;
-        - ``elements``, what the first input counts as, if not its own.
-
-        A fraction is that of the product of all loop dims, where there are no ``products``.
+        - ``elements``, what the first input counts as, if not its own;
+        - ``products``, the loop dims of each product of inputs that it makes one after the other, and ``fraction``, the part of
+          their multiplications that is computed, from 0 to 1: without ``products`` of one product of all loop dims;
+        - ``more``, elements that each phase moves besides inputs, outputs and what is kept, forward and backward;
+        - ``passes``, whether the error of each input is that of the output, or a part of it;
+        - ``together``, axes of the first input that its maker may not divide, and ``whole``, loop dims that no choice divides.
         """
         return {}
 
@@ -106,7 +109,10 @@ class Op(Record):
         slid = {dim: Projection(first[dim], (dim, f"{KERNEL}{dim}"), own) for dim, own in windows.items()}
         read = [Operand.of({"batch": batch, **own, **slid}, sizes) for own in facts.pop("read", inputs)]
         operands = {operand_name(number): own for number, own in enumerate(read)}
-        for name, axes in facts.pop("trained", {}).items():
+        trained = facts.pop("trained", {})
+        alone = self.node != "weight" or trained.keys() <= {"weight", "bias"}
+        fits(alone, f"trained {', '.join(trained)}", "weight and bias; two weights are two layers")
+        for name, axes in trained.items():
             operands[name] = Operand.of(axes, sizes, "weight" if name == self.node else "parameter")
         slides = windows.keys() - facts.get("whole", ())
         if "fraction" in facts:

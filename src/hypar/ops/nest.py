@@ -207,11 +207,10 @@ class Nest:
     @cached_property
     def names(self) -> Mapping[str, Mapping[str, str]]:
         """The loop dims that each tensor carries, with its own name for each: ``input``, ``weight``, ``output``, then ``others``."""
-        weights = [own.dims for own in self.operands.values() if own.role == "weight"]
         first, *others = [own.names for own in (self.inputs if self.products else self.inputs[:1])]
-        found = {"input": first, "weight": {dim: dim for dims in weights for dim in dims}}
+        weight = {dim: dim for own in self.operands.values() if own.role == "weight" for dim in own.dims}
         further = {operand_name(number): own for number, own in enumerate(others, start=1)}
-        return {**found, "output": self.result.names, **further}
+        return {"input": first, "weight": weight, "output": self.result.names, **further}
 
     @property
     def weight(self) -> Mapping[str, str]:

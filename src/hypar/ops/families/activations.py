@@ -204,10 +204,8 @@ class Combine(Op):
     def _facts(self, made: Shape, gates: Shape) -> Facts:
         need(made, (self.over, self.slots))
         need(gates, [self.over])
-        experts, rest = (
-            made[self.over],
-            {dim: made[dim] for dim in made if dim not in {self.over, self.slots}},
-        )
+        experts = made[self.over]
+        rest = {dim: made[dim] for dim in made if dim not in {self.over, self.slots}}
         found = f"{describe(made)} and gates of {describe(gates)}"
         alike = len(gates) == 2 and gates[self.over] == experts
         fits(alike, found, f"gates of the positions and {experts} {self.over}")

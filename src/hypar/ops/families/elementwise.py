@@ -117,15 +117,16 @@ class Dropout(Op):
 
 
 class Join(Op):
-    """A join of tensors of one shape, element by element, with an operation for each input after the first."""
+    """A join of tensors of one shape, element by element, with its ``operations`` for each input after the first."""
 
     node = "join"
     takes = SEVERAL
+    operations = 1
 
     def _facts(self, first: Shape, *others: Shape) -> Facts:
         for shape in others:
             fits(dict(shape) == dict(first), (first, shape), "equal shapes")
-        return {"operations": len(others), "passes": self.adds}
+        return {"operations": self.operations * len(others), "passes": self.adds}
 
 
 class Add(Join):
