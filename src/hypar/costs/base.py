@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
@@ -32,6 +32,9 @@ CONTEXT = ("machine", "optimizer", "profile", "convention")
 Items = Mapping[str, "Costs"]
 """Costs that add up, by the name of each."""
 
+Computation = Callable[["PlanNode", "Choice", float], float]
+"""The time of the computation of a group with a share of a layer."""
+
 
 class GroupRates(NamedTuple):
     """The cost rates of one device group of an uneven split.
@@ -55,13 +58,6 @@ class GroupRates(NamedTuple):
         if self.seconds is not None:
             return self.seconds(layer, choice, share)
         return float(self.work * work(layer, choice, share))
-
-
-class Computation(Protocol):
-    """The time of a group's computation."""
-
-    def __call__(self, layer: PlanNode, choice: Choice, share: float) -> float:
-        """Return the seconds of a group with a share of a layer."""
 
 
 def link_rates(group: DeviceGroup, element_bytes: int) -> GroupRates:

@@ -51,13 +51,13 @@ def narrowed(tables: Tables, known: float, budget: Budget) -> Narrowed:
     Raises:
         TableLimitError: the pairs of tuples are too many, or the costs of those that are left exceed the memory.
     """
-    kept = _shared([*tables.nodes], _promising(tables.least(), known))
+    kept = _shared(tables.nodes, _promising(tables.nodes, known))
     pairs = tables.pairs(kept)
     if pairs > MOST_PAIRS:
         message = f"search 'joint': found {pairs:,} pairs of choices over all levels; allowed: {MOST_PAIRS:,}"
         raise TableLimitError(message, pairs, MOST_PAIRS)
     left = _promising(tables.least(kept), known)
-    found = _shared([*tables.nodes], [own[keep] for own, keep in zip(kept, left, strict=True)])
+    found = _shared(tables.nodes, [own[keep] for own, keep in zip(kept, left, strict=True)])
     # While a matrix is built, its pairs take as much again for each of up to three products.
     stored = 4 * tables.pairs(found)
     if not budget.allows(stored=stored):

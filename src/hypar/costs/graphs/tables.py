@@ -263,15 +263,12 @@ class Tables:
         nothing = np.zeros((sizes[0].fractions.shape[1], len(options)))
         return {**found, **{name: np.stack([work.get(name, nothing) for work in works]) for name in names}}
 
-    def _edges(
-        self, members: list[int], pair: Kept = (None, None), parts: tuple[Part, ...] = ()
-    ) -> list[Costs]:
+    def _edges(self, members: list[int], pair: Kept = (None, None)) -> list[Costs]:
         """Return the costs of tensors that are alike.
 
         Args:
             members: the tensors; one only, unless one level is built whole.
             pair: the tuples of both ends.
-            parts: the transfers that count; all of them if not given.
 
         Returns:
             The terms, ``[tensors, options of the producer, tuples above, options of the consumer]`` for each level, or one of
@@ -280,8 +277,8 @@ class Tables:
         above = self.above
         tensors, between = [above.network.tensors[at] for at in members], above.network.between[members[0]]
         one, ends = tensors[0], self.graph.ends(tensors[0])
-        names, products = names_of(parts or above.network.parts[members[0]]), OUTERMOST
-        parts = parts or _stacked([above.network.parts[at] for at in members])
+        names, products = names_of(above.network.parts[members[0]]), OUTERMOST
+        parts = _stacked([above.network.parts[at] for at in members])
         if not self.apart:
             every = [above.products[at] for at in members]
             rows = {name: np.array([getattr(each, name) for each in every])[None, :, None] for name in names}
@@ -343,16 +340,16 @@ class Tables:
         every = {own for of_layer in self.options for own in of_layer}
         return any(not {*SPATIAL}.isdisjoint(choice.divided) for own in every for choice in own)
 
-    def least(self, kept: Sequence[Indices] | None = None) -> list[Costs]:
-        """Return the cost of each tuple with what its edges cost whatever the other end is, half of the least of a selection's pairs."""
-        found = [costs.copy() if kept is None else costs[kept[at]] for at, costs in enumerate(self.nodes)]
+    def least(self, kept: Sequence[Indices]) -> list[Costs]:
+        """Return the cost of each of some tuples, with half of the least cost of a pair of each edge."""
+        found = [costs[own] for costs, own in zip(self.nodes, kept, strict=True)]
         done: dict[Hashable, tuple[Costs, Costs]] = {}
-        for at, tensor in enumerate(self.above.network.tensors):
-            pair = (None, None) if kept is None else (kept[tensor.producer], kept[tensor.consumer])
-            key = (self.same[at], *map(id, pair))
+        for same, tensor in zip(self.same, self.above.network.tensors, strict=True):
+            ends = (tensor.producer, tensor.consumer)
+            key = (same, *[id(kept[end]) for end in ends])
             if key not in done:
-                done[key] = self._halves(at, *pair) if kept else self._alone(at)
-            for end, least in zip((tensor.producer, tensor.consumer), done[key], strict=True):
+                done[key] = self._halves(same, *[kept[end] for end in ends])
+            for end, least in zip(ends, done[key], strict=True):
                 found[end] += least
         return found
 
@@ -373,28 +370,6 @@ class Tables:
             rows[row : row + height] = block.min(axis=1)
             np.minimum(columns, block.min(axis=0), out=columns)
         return rows / 2, columns / 2
-
-    def _alone(self, at: int) -> tuple[Costs, Costs]:
-        """Return the least cost of an edge for each tuple of one end, whatever that of the other; 0 by ends that receive together."""
-        found = []
-        for end, gets in enumerate(("terms", "need")):
-            parts = tuple(
-                part._replace(changes=changes)
-                for part in self.above.network.parts[at]
-                if (
-                    changes := tuple(
-                        one._replace(has="")
-                        for one in part.changes
-                        if one.gets == gets and one.has in {"", "owned"}
-                    )
-                )
-            )
-            first = np.zeros(1, np.intp)
-            together = any(own.together for pair in self.rates for own in pair)
-            counts = parts and not together
-            pair = (first, None) if end else (None, first)
-            found.append(self._edges([at], pair, parts)[0].reshape(-1) if counts else np.zeros(1))
-        return found[0], found[1]
 
 
 def _once(
