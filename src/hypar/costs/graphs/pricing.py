@@ -21,8 +21,6 @@ from hypar.solve.edge import Costs, Indices
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors
@@ -51,11 +49,8 @@ class Column(NamedTuple):
     parent: Indices
 
 
-class Places(NamedTuple):
-    """The tuples of producer and consumer; None for the options of a single level."""
-
-    made: Column
-    read: Column
+Places = tuple[Column, Column]
+"""The tuples of producer and consumer."""
 
 
 def columns(widths: Sequence[int], kept: Indices | None = None) -> list[Column]:
@@ -77,18 +72,21 @@ def columns(widths: Sequence[int], kept: Indices | None = None) -> list[Column]:
 
 def descended(above: Costs, places: Places) -> Costs:
     """Return an array over pairs of tuples above a level for the pairs down to it; one entry where it is the same."""
+    made, read = places
     if above.shape[0] > 1:
-        above = above.take(places.made.parent, axis=0)
-    return above.take(places.read.parent, axis=2) if above.shape[2] > 1 else above
+        above = above.take(made.parent, axis=0)
+    return above.take(read.parent, axis=2) if above.shape[2] > 1 else above
 
 
-def spread(factor: Costs, places: Places) -> Costs:
+def spread(factor: Any, places: Places | None) -> Any:
     """Return a factor ``[made, above, read]`` for each pair of tuples, ``[made, 1, read]``; one entry where it is the same."""
+    if places is None or not isinstance(factor, np.ndarray):
+        return factor
     made, above, read = factor.shape
     flat = factor.reshape(made, 1, above * read)
     if above * read > 1:
-        flat = flat.take(places.read.digit if above == 1 else places.read.prefix, axis=2)
-    return flat.take(places.made.digit, axis=0) if made > 1 else flat
+        flat = flat.take(places[1].digit if above == 1 else places[1].prefix, axis=2)
+    return flat.take(places[0].digit, axis=0) if made > 1 else flat
 
 
 def added_costs(
@@ -108,7 +106,7 @@ def added_costs(
     elements = added(nests, options, sizes, level, sums)
     devices = np.stack([_working(options, own, level) for own in sizes])[:, None] if rates.together else None
     lines = _added_weights(nests[0].unsized, options, level.ways, rates)
-    found = least(elements, lines, devices, elements > 0)
+    found = least(elements, lines, devices)
     return {"update": found[:, 1], "sums": found[:, 0] + found[:, 2:].sum(axis=1)}
 
 
@@ -174,38 +172,22 @@ def level_costs(
         places: the pairs of tuples.
         bound: whether the products are the least of all tuples above, and a lower bound is asked for.
     """
-    total = None
-    common = plain(seen.between, seen.options, seen.level.ways)
-    factors = common.factors if bound else seen.factors
-    linear: dict[int | None, dict[int, tuple[Costs, Any]]] = {}
+    options, ways, found = seen.options, seen.level.ways, []
+    factors = plain(seen.between, options, ways).factors if bound else seen.factors
     for part in parts:
         own, end = rates[not part.inside], int(part.forward)
-        lines = _weights(seen.between, seen.options, seen.level.ways, part.manner, own)
-        if len(lines) == 1 and not own.late and not bound:
-            # Elements at a price are added up by product before any array of pairs is made.
-            sums = linear.setdefault(end if own.together else None, {})
-            for name, more in grown(part, factors):
-                product = getattr(products, name)
-                priced = more * lines[0][0]
-                sums[id(product)] = product, sums[id(product)][1] + priced if id(product) in sums else priced
-            continue
         if bound:
             elements = least_received(part, products, factors)
         else:
             every = ((getattr(products, name), more) for name, more in grown(part, factors))
-            elements = reduce(add, (product * _spread(more, places) for product, more in every))
-        some = elements > RESIDUE * part.changes[0].elements if own.late else None
-        wide = [(_spread(each, places), _spread(once, places)) for each, once in lines]
+            elements = reduce(add, (product * spread(more, places) for product, more in every))
+        lines = _weights(seen.between, options, ways, part.manner, own)
+        wide = [(spread(each, places), spread(once, places)) for each, once in lines]
         devices = seen.devices(end, places) if own.together else None
         if bound and devices is not None:
             devices = devices.max(axis=1, keepdims=True)
-        costs = least(elements, wide, devices, some)
-        total = costs if total is None else total + costs
-    for receiving, sums in linear.items():
-        costs = reduce(add, (product * _spread(priced, places) for product, priced in sums.values()))
-        costs = costs if receiving is None else costs / seen.devices(receiving, places)
-        total = costs if total is None else total + costs
-    return np.asarray(total)
+        found.append(least(elements, wide, devices, RESIDUE * part.changes[0].elements))
+    return np.asarray(reduce(add, found))
 
 
 def direct_costs(ends: tuple[Nest, Nest], content: Content, seen: Seen, rates: Rates) -> Costs:
@@ -217,19 +199,17 @@ def direct_costs(ends: tuple[Nest, Nest], content: Content, seen: Seen, rates: R
         seen: the level, as both see it.
         rates: the rates.
     """
-    level, options, sizes, operand = seen.level, seen.options, seen.sizes[1], seen.between.operand
-    groups = np.where(rates.together, 1.0, level.groups * sizes.of(WORKING))
-    left = np.stack([groups, *(sizes.of(dim) for dim in ends[1].names[operand])], axis=1)
-    rows = [tuple(row) for row in left.tolist()]
-    found: dict[tuple[float, ...], Costs] = {}
-    for row in dict.fromkeys(rows):
-        found[row] = np.zeros(tuple(map(len, options)))
-        for move in reshards(Gap(ends, content, level.ways, row[1:], operand), options):
-            elements, lines = move.elements * row[0], lines_of(rates, move.collectives)
-            working = layout(options[move.end], level.ways).working.astype(np.float64)
-            devices = working.reshape((1, -1) if move.end else (-1, 1)) if rates.together else None
-            found[row] += least(elements, lines, devices, elements > 0)
-    return np.stack([found[row] for row in rows], axis=1)
+    sizes, operand, ways = seen.sizes[1], seen.between.operand, seen.level.ways
+    groups = (seen.level.groups * sizes.of(WORKING))[:, None]
+    left = zip(*[sizes.of(dim).tolist() for dim in ends[1].names[operand]], strict=True)
+    found = []
+    for moves in zip(
+        *[reshards(Gap(ends, content, ways, own, operand), seen.options) for own in left], strict=True
+    ):
+        elements = np.stack([move.elements for move in moves], axis=1) * groups
+        devices = seen.devices(moves[0].end) if rates.together else None
+        found.append(least(elements, lines_of(rates, moves[0].collectives[:, None]), devices))
+    return np.asarray(reduce(add, found))
 
 
 def prices_of(rates: tuple[Rates, Rates]) -> tuple[float, float] | None:
@@ -269,25 +249,14 @@ def lines_of(rates: Rates, codes: Codes) -> list[Weights]:
 
 
 def least(
-    elements: Costs, lines: Sequence[Weights], devices: Costs | None, some: NDArray[np.bool_] | None
+    elements: Costs, lines: Sequence[Weights], devices: Costs | None = None, nothing: Costs | float = 0.0
 ) -> Costs:
-    """Return the least cost of some elements by any line; ``some`` says where there are any."""
-    if len(lines) == 1:
-        ((each, once),) = lines
-        costs = elements * each
-        if devices is not None:
-            costs = costs / devices
-        return costs if once is None or some is None else costs + once * some
+    """Return the least cost of some elements by any line; what is no more than ``nothing`` has no fixed cost."""
     share = elements if devices is None else elements / devices
     costs = reduce(
-        np.minimum,
-        (share * each if once is None else share * each + once for each, once in lines),
+        np.minimum, (share * each if once is None else share * each + once for each, once in lines)
     )
-    return costs if some is None else costs * some
-
-
-def _spread(numbers: Costs | float | None, places: Places | None) -> Any:
-    return numbers if places is None or not isinstance(numbers, np.ndarray) else spread(numbers, places)
+    return costs if lines[0][1] is None else costs * (elements > nothing)
 
 
 def _taken(numbers: tuple[float, ...], codes: Codes) -> Costs | float:

@@ -323,7 +323,7 @@ class Tables:
             columns([len(own) for own in self.options[end]], kept)
             for end, kept in zip((tensor.producer, tensor.consumer), pair, strict=True)
         )
-        return [Places(*both) for both in zip(made, read, strict=True)]
+        return [*zip(made, read, strict=True)]
 
     def _rounded(self, costs: Costs, nest: Nest) -> Costs:
         """Return bytes of a layer with windows without the errors of products of fractions."""
