@@ -10,32 +10,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hypar.costs.base import link_rates
+import numpy as np
+
 from hypar.costs.time import Time
 
 if TYPE_CHECKING:
-    from hypar.costs.base import Cost, GroupRates, Items
+    from hypar.costs.base import Cost, GroupRates
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
+    from hypar.solve.edge import Costs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccPar(Time):
     """Seconds of a step at the speed and at the bandwidth of a device."""
 
-    def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
-        """Return the seconds of a device's operations, at the innermost level."""
-        if not (level.innermost and layer.timed and self.machine is not None):
-            return {}
+    def compute(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Costs | None:
+        """Return the seconds of a device's operations."""
+        if not (layer.timed and self.machine is not None):
+            return None
         own = sizes.divided(layer.nest, options, level.ways).of_dims.prod(axis=0)
         flop = sum(layer.nest.flop.values())
-        return {"compute": (flop / self.machine.flop_per_s * own).reshape(-1, len(options))}
+        return np.asarray(flop / self.machine.flop_per_s * own).reshape(-1, len(options))
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
         """Return the seconds of a device group at its speed and its bandwidth."""
-        return link_rates(group, element_bytes)
+        return Time.group_rates(self, group, element_bytes)._replace(seconds=None)
 
 
 plugin: Cost = AccPar()

@@ -8,9 +8,6 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hypar.errors import OptionError
-from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.machine.rates import group_seconds
-from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import dim_of
@@ -28,9 +25,6 @@ if TYPE_CHECKING:
 CONTEXT = ("machine", "optimizer", "profile", "convention")
 """Names of the fields that a cost may have besides its parameters."""
 
-
-Items = Mapping[str, "Costs"]
-"""Costs that add up, by the name of each."""
 
 Computation = Callable[["PlanNode", "Choice", float], float]
 """The time of the computation of a group with a share of a layer."""
@@ -58,30 +52,6 @@ class GroupRates(NamedTuple):
         if self.seconds is not None:
             return self.seconds(layer, choice, share)
         return float(self.work * work(layer, choice, share))
-
-
-def link_rates(group: DeviceGroup, element_bytes: int) -> GroupRates:
-    """Return the seconds of a device group whose devices all receive, and all compute, at the same time."""
-    element_s = element_bytes / (group.num_devices * group.bytes_per_s)
-    return GroupRates(inside=element_s, between=element_s, once=group.latency_s, work=1 / group.flop_per_s)
-
-
-def engine_rates(group: DeviceGroup, element_bytes: int, optimizer: str) -> GroupRates:
-    """Return the same, with the engine's seconds of computation and updates."""
-    rates = link_rates(group, element_bytes)
-    if isinstance(group.machine, HeterogeneousMachine):
-        return rates
-    setting = Setting(machine=group.machine, array=(), element_bytes=element_bytes, optimizer=optimizer)
-    devices = group.num_devices
-
-    def seconds(layer: PlanNode, choice: Choice, share: float) -> float:
-        """Return the seconds of a device if all devices divide the group's part alike."""
-        dim = dim_of(choice)
-        if not setting.machine.times(layer.nest) or (dim is not None and not share):
-            return 0.0
-        return group_seconds(setting, layer.nest, dim, share if dim else 1.0, devices)
-
-    return rates._replace(seconds=seconds)
 
 
 class Cost(ABC):
@@ -115,13 +85,15 @@ class Cost(ABC):
             OptionError: the cost needs identical devices.
         """
 
-    def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:  # noqa: ARG002
-        """Return the costs of a layer besides its transfers at the innermost level: all levels divide the computation.
-
-        Returns:
-            ``[tuples above, options]`` for each item, by its name, as ``compute``.
-        """
-        return {}
+    def compute(
+        self,
+        level: Level,  # noqa: ARG002
+        layer: PlanNode,  # noqa: ARG002
+        options: Options,  # noqa: ARG002
+        sizes: LocalSizes,  # noqa: ARG002
+    ) -> Costs | None:
+        """Return the costs of a layer's computation, ``[tuples above, options]``, at the innermost level; None for nothing."""
+        return None
 
 
 def load_cost(

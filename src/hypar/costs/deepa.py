@@ -20,12 +20,13 @@ from hypar.sharding.conventions import DIRECT
 from hypar.sharding.rates import Rates
 
 if TYPE_CHECKING:
-    from hypar.costs.base import Cost, GroupRates, Items
+    from hypar.costs.base import Cost, GroupRates
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.profiles import Profile
     from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
+    from hypar.solve.edge import Costs
 
 MODES = ("exact", "serial")
 
@@ -68,12 +69,13 @@ class Deepa(Seconds):
             rates = Rates(tuple(lines))
         return rates, rates
 
-    def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
+    def compute(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Costs | None:
         """Return measured or computed times of a device."""
         if self.profile is None:
-            return Seconds.work(self, level, layer, options, sizes)
+            return Seconds.compute(self, level, layer, options, sizes)
         seconds = [self.profile.of(layer.name, choice.as_degrees()) for choice in options]
-        return {"compute": np.array([seconds], dtype=np.float64)}
+        shape = (sizes.fractions.shape[1], len(options))
+        return np.broadcast_to(np.array(seconds, dtype=np.float64), shape)
 
 
 plugin: Cost = Deepa()

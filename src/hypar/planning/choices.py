@@ -27,7 +27,6 @@ from hypar.solve.edge import Edge
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hypar.costs.base import Items
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
@@ -71,7 +70,7 @@ class LevelChoices:
     jointly: bool
     adds_up: bool = True
     costed: Callable[[], CostGraph]
-    items: Callable[[int], Items]
+    items: Callable[[int], dict[str, Costs]]
 
     @cached_property
     def problem(self) -> CostGraph:
@@ -198,7 +197,7 @@ def _uneven(planner: Planner, branch: Branching, entered: Entered | None) -> Lev
             edges.append(Edge.dense(tensor.producer, tensor.consumer, np.tensordot(weights, costs, 1)))
         return CostGraph(nodes=tuple(map(of_layer, range(len(offers)))), edges=tuple(edges))
 
-    def items(node: int) -> Items:
+    def items(node: int) -> dict[str, Costs]:
         computed = weights @ split.work(split.graph.layers[node], offers[node])
         sums = {"sums": of_layer(node) - computed}
         return {"compute": computed, **sums} if computed.any() else sums

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
     from typing import TypeVar
 
-    from hypar.costs.base import Cost, Items
+    from hypar.costs.base import Cost
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import Above
@@ -242,26 +242,26 @@ class Tables:
             total = total.reshape(len(members), -1, len(own)).min(axis=1)
         return self._rounded(total, self.graph.layers[members[0]].nest)
 
-    def items(self, index: int, members: Sequence[int]) -> Items:
+    def items(self, index: int, members: Sequence[int]) -> dict[str, Costs]:
         """Return the costs inside layers that are alike at one of the levels, item by item, ``[layers, tuples above, options]``."""
         cost, level, options = self.cost, self.levels[index], self.options[members[0]][index]
         layers, sizes = [self.graph.layers[at] for at in members], [self.sizes[at][index] for at in members]
         sums = [self.above.network.sums[at] for at in members]
         nests = [layer.nest for layer in layers]
         found = added_costs(nests, options, sizes, level, sums, self.rates[index][0])
-        if not level.innermost:
-            return found
-        known: dict[Hashable, Items] = {}
-        works = []
-        for layer, own in zip(layers, sizes, strict=True):
+        if level.innermost:
             # Equal layers share one nest, and equal sizes are one object.
-            key = (id(layer.nest), id(own), measured(cost, layer))
-            if key not in known:
-                known[key] = cost.work(level, layer, options, own)
-            works.append(known[key])
-        names = dict.fromkeys(name for work in works for name in work)
-        nothing = np.zeros((sizes[0].fractions.shape[1], len(options)))
-        return {**found, **{name: np.stack([work.get(name, nothing) for work in works]) for name in names}}
+            keys = [
+                (id(layer.nest), id(own), measured(cost, layer))
+                for layer, own in zip(layers, sizes, strict=True)
+            ]
+            every = _once(
+                [range(len(layers))], keys, lambda at: cost.compute(level, layers[at], options, sizes[at])
+            )
+            nothing = np.zeros((sizes[0].fractions.shape[1], len(options)))
+            if any(own is not None for own in every):
+                found["compute"] = np.stack([nothing if own is None else own for own in every])
+        return found
 
     def _edges(self, members: list[int], pair: Kept = (None, None)) -> list[Costs]:
         """Return the costs of tensors that are alike.
@@ -373,7 +373,7 @@ class Tables:
 
 
 def _once(
-    sets: Iterable[list[int]], keys: Sequence[Hashable], found_of: Callable[[int], Found]
+    sets: Iterable[Iterable[int]], keys: Sequence[Hashable], found_of: Callable[[int], Found]
 ) -> list[Found]:
     """Return what a function finds for each member of some sets; members of a set with equal keys share one object."""
     found: dict[int, Found] = {}

@@ -95,8 +95,8 @@ def _work(
     number: dict[tuple[int, ...], int] = {}
     which = [number.setdefault(tuple(row), len(number)) for row in degrees[:, named].tolist()]
     options = tuple(grid(dict(zip([str(names[at]) for at in named], row, strict=True))) for row in number)
-    items = cost.work(level, layer, options, WHOLE_LAYER)
-    costs = sum((item[0] for item in items.values()), np.zeros(len(options)))[which]
+    found = cost.compute(level, layer, options, WHOLE_LAYER)
+    costs = (np.zeros(len(options)) if found is None else found[0])[which]
     counts = every[:, :, :count].copy()
     if own.replaced:
         counts[:, :, own.dims.index(BATCH)] += every[:, :, count:].sum(axis=2, dtype=np.int8)

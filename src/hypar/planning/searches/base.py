@@ -14,7 +14,7 @@ from hypar.solve.solvers.base import Solver, cheapest, load_solver
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.costs.base import Cost, Items
+    from hypar.costs.base import Cost
     from hypar.costs.graphs.counted import Counted
     from hypar.costs.graphs.narrowed import Narrowed
     from hypar.network.nodes import PlanGraph
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.uneven.entered import Entered
     from hypar.solve.cost_graph import CostGraph, Structure
+    from hypar.solve.edge import Costs
     from hypar.solve.limits import Budget, Cut, Limits
 
 
@@ -123,7 +124,7 @@ class Question:
         options = [at_layer[index] for at_layer in self.options]
         return below_level(self.graph, above, options, self.levels[index].ways, least=True)
 
-    def layer_items(self, index: int, layer: int, above: Above) -> Items:
+    def layer_items(self, index: int, layer: int, above: Above) -> dict[str, Costs]:
         """Return the cost of each option inside a layer at a level item by item, ``[tuples above, options]``."""
         found = self.tables(index, index + 1, above).items(0, [layer])
         return {name: costs[0] for name, costs in found.items()}
