@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.costs.time import Time
+from hypar.costs.base import Seconds
+from hypar.sharding.conventions import PAPER, require_convention
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, GroupRates
@@ -24,8 +25,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccPar(Time):
-    """Seconds of a step at the speed and at the bandwidth of a device."""
+class AccPar(Seconds):
+    """Seconds of a step at the speed and at the bandwidth of a device.
+
+    Attributes:
+        convention: the convention by which transfers are counted, one of ``BY_LEVELS``.
+    """
+
+    convention: str = PAPER
+
+    def __post_init__(self) -> None:
+        """Check the convention."""
+        require_convention(self.convention)
 
     def compute(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Costs | None:
         """Return the seconds of a device's operations."""
@@ -37,7 +48,7 @@ class AccPar(Time):
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
         """Return the seconds of a device group at its speed and its bandwidth."""
-        return Time.group_rates(self, group, element_bytes)._replace(seconds=None)
+        return Seconds.group_rates(self, group, element_bytes)._replace(seconds=None)
 
 
 plugin: Cost = AccPar()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hypar.costs.time import Seconds
+from hypar.costs.base import Seconds
 from hypar.errors import OptionError, suggestion
 from hypar.machine.rates import time_rates
 from hypar.sharding.conventions import DIRECT

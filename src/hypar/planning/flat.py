@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.graphs.counted import counted
 from hypar.costs.graphs.exponents import UncountableError
-from hypar.costs.graphs.spatial import BATCH
 from hypar.errors import TableLimitError
 from hypar.planning.question import ask
 from hypar.planning.searches.base import Answer, costs_by_level, load_search
 from hypar.planning.searches.jointly.counts import COUNTS
-from hypar.sharding.dims import SPATIAL
+from hypar.sharding.dims import BATCH, SPATIAL
 from hypar.sharding.levels import levels_of
 from hypar.sharding.numbering import primes, runs_of
 from hypar.sharding.placement import WHOLE, cut, numbered

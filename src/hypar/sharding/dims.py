@@ -36,6 +36,8 @@ WORDS = _Words(
 GRIDS = 2
 """Index of the words in which grids are written."""
 
+BATCH = "batch"
+
 SPATIAL = ("height", "width")
 """The dims along which windows reach across borders."""
 

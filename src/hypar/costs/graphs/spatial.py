@@ -15,7 +15,7 @@ import numpy as np
 from hypar.costs.graphs.exponents import SPECIAL, Dims, UncountableError, choice_of, exponents
 from hypar.costs.graphs.pricing import prices_of
 from hypar.sharding.amounts.transfers import network_of
-from hypar.sharding.dims import SPATIAL
+from hypar.sharding.dims import BATCH, SPATIAL
 from hypar.sharding.placement import simple
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.transfers import Network
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
-
-BATCH = "batch"
 
 
 class Offered(NamedTuple):

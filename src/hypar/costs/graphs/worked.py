@@ -9,7 +9,7 @@ import numpy as np
 
 from hypar.costs.base import measured
 from hypar.costs.graphs.exponents import SPECIAL, UncountableError
-from hypar.costs.graphs.spatial import BATCH
+from hypar.sharding.dims import BATCH
 from hypar.sharding.levels import WHOLE_LAYER, Level
 from hypar.sharding.placement import IDLE, grid
 from hypar.solve.counts.forms import merged
