@@ -16,7 +16,7 @@ from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.graphs.counted import counted
-from hypar.costs.graphs.exponents import UncountableError
+from hypar.costs.graphs.offered import UncountableError
 from hypar.errors import TableLimitError
 from hypar.planning.question import ask
 from hypar.planning.searches.base import Answer, costs_by_level, load_search

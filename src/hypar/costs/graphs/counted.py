@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.costs.graphs.exponents import choice_of, form_of
-from hypar.costs.graphs.spatial import offered
+from hypar.costs.graphs.forms import form_of
+from hypar.costs.graphs.offered import choice_of, offered
 from hypar.costs.graphs.tiered import tiered
 from hypar.costs.graphs.worked import further_costs
 from hypar.sharding.amounts.inside import elements_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.costs.base import Cost
-    from hypar.costs.graphs.exponents import Dims
+    from hypar.costs.graphs.offered import Dims
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.transfers import Sums

@@ -6,7 +6,7 @@ import math
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.costs.graphs.exponents import UncountableError
+from hypar.costs.graphs.offered import UncountableError
 from hypar.costs.graphs.pricing import prices_of
 from hypar.solve.counts.tiers import Tier
 

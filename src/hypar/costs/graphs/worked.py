@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.costs.base import measured
-from hypar.costs.graphs.exponents import SPECIAL, UncountableError
+from hypar.costs.graphs.offered import SPECIAL, UncountableError
 from hypar.sharding.dims import BATCH
 from hypar.sharding.levels import WHOLE_LAYER, Level
 from hypar.sharding.placement import IDLE, grid
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.costs.base import Cost
-    from hypar.costs.graphs.spatial import Offered
+    from hypar.costs.graphs.offered import Offered
     from hypar.network.nodes import PlanNode
     from hypar.solve.counts.forms import CountGraph, Numbers, Term
     from hypar.solve.edge import Costs

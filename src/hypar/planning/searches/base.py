@@ -92,7 +92,7 @@ class Question:
         if not self.by_products:
             return None
         from hypar.costs.graphs.counted import counted  # noqa: PLC0415 (only for products over levels)
-        from hypar.costs.graphs.exponents import UncountableError  # noqa: PLC0415 (only for products over levels)
+        from hypar.costs.graphs.offered import UncountableError  # noqa: PLC0415 (only for products over levels)
 
         try:
             return counted(self.cost, self.graph, self.levels, self.options)
@@ -111,7 +111,7 @@ class Question:
         """Return the problem without cuts of height and width, where a cut of the batch never costs more."""
         if self.by_products:
             return self
-        from hypar.costs.graphs.spatial import without_spatial  # noqa: PLC0415 (only for a joint search)
+        from hypar.costs.graphs.offered import without_spatial  # noqa: PLC0415 (only for a joint search)
 
         return replace(self, options=without_spatial(self.cost, self.graph, self.levels, self.options))
 

@@ -1,7 +1,4 @@
-"""The form of a tensor between two layers: what a level multiplies of it, as exponents of its ways.
-
-A level of two ways multiplies by powers of two, whose exponents hold for any number of ways.
-"""
+"""The form of a tensor between two layers: what its transfers cost by the exponents of what a level multiplies."""
 
 from __future__ import annotations
 
@@ -12,50 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.sharding.amounts.between import Factors, names_at
-from hypar.sharding.amounts.factors import plain
-from hypar.sharding.placement import ALONE, IDLE, WHOLE, cut
+from hypar.costs.graphs.offered import UncountableError, exponents
+from hypar.sharding.amounts.between import names_at
+from hypar.sharding.placement import IDLE
 from hypar.solve.counts.forms import EVERYWHERE, Form, Term, merged
 from hypar.solve.counts.idle import Idle
 from hypar.solve.counts.once import Once
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
+    from hypar.costs.graphs.offered import Dims, Powers
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.transfers import Part
-    from hypar.sharding.placement import Choice
-
-    Powers = Mapping[str, NDArray[np.int64]]
-
-SPECIAL = {None: WHOLE, IDLE: ALONE}
-"""The choices that divide no dim; with ``IDLE`` tensors are on one device, as if a dim of their own were cut."""
-
-Dims = tuple[str | None, ...]
-"""The dims that a layer may divide; None for the whole layer."""
-
-
-class UncountableError(Exception):
-    """The costs are no products over the levels, or meet in a way that has no closed form."""
-
-
-def choice_of(dim: str | None, ways: int) -> Choice:
-    """Return the choice that divides a dim over all devices."""
-    return SPECIAL.get(dim) or cut(str(dim), ways)
-
-
-def exponents(between: Between, dims: tuple[Dims, Dims]) -> Powers:
-    """Return the exponent of each factor for each pair of dims, and 0 for one copy."""
-    made, read = (tuple([choice_of(dim, 2) for dim in of]) for of in dims)
-    factors = np.broadcast_arrays(
-        np.ones((len(made), 1, len(read))), *plain(between, (made, read), 2).factors
-    )
-    return {
-        name: np.rint(np.log2(own[:, 0])).astype(np.int64)
-        for name, own in zip(("", *Factors._fields), factors, strict=True)
-    }
 
 
 @lru_cache(maxsize=4096)

@@ -12,21 +12,56 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.costs.graphs.exponents import SPECIAL, Dims, UncountableError, choice_of, exponents
 from hypar.costs.graphs.pricing import prices_of
+from hypar.sharding.amounts.between import Factors
+from hypar.sharding.amounts.factors import plain
 from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.dims import BATCH, SPATIAL
-from hypar.sharding.placement import simple
+from hypar.sharding.placement import ALONE, IDLE, WHOLE, cut, simple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from hypar.costs.base import Cost
     from hypar.network.nodes import PlanGraph
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.transfers import Network
     from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Options
+    from hypar.sharding.placement import Choice, Options
+
+    Powers = Mapping[str, NDArray[np.int64]]
+
+SPECIAL = {None: WHOLE, IDLE: ALONE}
+"""The choices that divide no dim; with ``IDLE`` tensors are on one device, as if a dim of their own were cut."""
+
+Dims = tuple[str | None, ...]
+"""The dims that a layer may divide; None for the whole layer."""
+
+
+class UncountableError(Exception):
+    """The costs are no products over the levels, or meet in a way that has no closed form."""
+
+
+def choice_of(dim: str | None, ways: int) -> Choice:
+    """Return the choice that divides a dim over all devices."""
+    return SPECIAL.get(dim) or cut(str(dim), ways)
+
+
+def exponents(between: Between, dims: tuple[Dims, Dims]) -> Powers:
+    """Return the exponent of each factor of a level for each pair of dims, and 0 for one copy.
+
+    A level of two ways multiplies by powers of two, whose exponents hold for any number of ways.
+    """
+    made, read = (tuple([choice_of(dim, 2) for dim in of]) for of in dims)
+    factors = np.broadcast_arrays(
+        np.ones((len(made), 1, len(read))), *plain(between, (made, read), 2).factors
+    )
+    return {
+        name: np.rint(np.log2(own[:, 0])).astype(np.int64)
+        for name, own in zip(("", *Factors._fields), factors, strict=True)
+    }
 
 
 class Offered(NamedTuple):
