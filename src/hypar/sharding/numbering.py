@@ -10,10 +10,11 @@ is therefore counted, and laid out, as the levels of its digits, which are one l
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
-from operator import itemgetter
+from itertools import accumulate, groupby
+from operator import itemgetter, mul
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -147,45 +148,18 @@ def digits_of(choices: Sequence[Choice], ways: int) -> Digits:
         >>> digits_of([numbered([("height", 2), ("batch", 4)]), cut("batch", 8)], 8)
         [(2, ('height', 'batch')), (4, ('batch', 'batch'))]
     """
-    runs = [runs_of(choice, ways) for choice in choices]
-    digits = common_digits(runs)
-    labels = [_labels(own, digits) for own in runs]
-    return [*zip(digits, zip(*labels, strict=True), strict=True)]
-
-
-def common_digits(runs: Sequence[tuple[tuple[str, int], ...]]) -> list[int]:
-    """Return the fewest digits of which every run of some orders has whole ones.
-
-    Raises:
-        ValueError: there are none.
-    """
-    ends = {1}
-    for own in {*runs}:
-        end = 1
-        for _, degree in own:
-            end *= degree
-            ends.add(end)
+    every = [runs_of(choice, ways) for choice in choices]
+    ends = {runs: [*accumulate((degree for _, degree in runs), mul)] for runs in {*every}}
     found, before = [], 1
-    for end in sorted(ends)[1:]:
+    for end in sorted({1}.union(*ends.values()))[1:]:
         if end % before:
             raise ValueError(
                 f"found digits that end at {before:,} and at {end:,}; allowed: ends that divide each other"
             )
-        found.append(end // before)
+        labels = {runs: runs[bisect_left(own, end)][0] for runs, own in ends.items()}
+        found.append((end // before, tuple([labels[runs] for runs in every])))
         before = end
     return found
-
-
-def _labels(runs: tuple[tuple[str, int], ...], digits: Sequence[int]) -> tuple[str, ...]:
-    """Return what each digit divides."""
-    found: list[str] = []
-    left = iter(digits)
-    for dim, degree in runs:
-        done = 1
-        while done < degree:
-            done *= next(left)
-            found.append(dim)
-    return tuple(found)
 
 
 def choice_of(label: str, ways: int) -> Choice:
