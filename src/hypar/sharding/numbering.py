@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.ops.dims import in_order
 from hypar.sharding.placement import ALONE, COPIES, IDLE, WHOLE, cut
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.sharding.placement import Choice, Options
 
@@ -34,18 +33,7 @@ Digits = list[tuple[int, tuple[str, ...]]]
 """The digits of a level, outermost first: the values of each, and what each layer's choice divides by it."""
 
 ORDER = ("batch", "height", "width", "groups", "in_channels", "out_channels", "channels")
-"""The dims in the order in which they take digits."""
-
-
-def device_order(dims: Collection[str]) -> tuple[str, ...]:
-    """Return dims in the order in which they take digits: those that a model names come last.
-
-    Examples:
-        >>> device_order({"sequence", "width", "out_heads", "batch"})
-        ('batch', 'width', 'out_heads', 'sequence')
-    """
-    known = tuple(dim for dim in ORDER if dim in dims)
-    return known if len(known) == len(dims) else (*known, *in_order(dim for dim in dims if dim not in ORDER))
+"""The dims in the order in which they take digits; those that a model names come last."""
 
 
 def primes(number: int) -> list[int]:
@@ -78,7 +66,7 @@ def runs_of(choice: Choice, ways: int) -> tuple[tuple[str, int], ...]:
         return ((next(iter(choice.divided), COPIES), ways),)
     digits = primes(ways)
     labels = [IDLE] * len(digits)
-    for dim in device_order(choice.divided):
+    for dim in sorted(choice.divided, key=(*ORDER, *choice.divided).index):
         for prime in primes(choice.degree(dim)):
             at = digits.index(prime)
             labels[labels.index(IDLE, at)] = dim

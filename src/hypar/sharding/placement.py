@@ -140,8 +140,6 @@ def partial_results(nest: Nest, dim: str | None) -> tuple[str, ...]:
     Returns:
         Those of ``output`` (forward), of the inputs (backward) and of ``weight`` (gradient) that are partial sums.
     """
-    if dim is None:
-        return ()
     carrying = {tensor for tensor in nest.names if dim in nest.names[tensor]}
     if not carrying:
         return ()
@@ -162,12 +160,6 @@ def terms(nest: Nest, tensor: str, degrees: Mapping[str, Any]) -> Any:
         if tensor in partial_results(nest, dim):
             found = found * degree
     return found
-
-
-def divisor(nest: Nest, choice: Choice, tensor: str) -> int:
-    """Return the factor by which a choice divides a tensor's elements for the next level."""
-    carried = nest.names[tensor]
-    return math.prod(degree for dim, degree in choice.degrees if dim in carried)
 
 
 @lru_cache(maxsize=4096)
