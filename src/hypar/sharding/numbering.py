@@ -9,18 +9,17 @@ is therefore counted, and laid out, as the levels of its digits, which are one l
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, groupby
-from operator import itemgetter, mul
+from itertools import accumulate
+from operator import mul
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.sharding.placement import ALONE, COPIES, IDLE, WHOLE, cut
+from hypar.sharding.placement import ALONE, COPIES, IDLE, WHOLE, beside, cut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,8 +69,7 @@ def runs_of(choice: Choice, ways: int) -> tuple[tuple[str, int], ...]:
         for prime in primes(choice.degree(dim)):
             at = digits.index(prime)
             labels[labels.index(IDLE, at)] = dim
-    runs = groupby(zip(labels, digits, strict=True), itemgetter(0))
-    return tuple((dim, math.prod(digit for _, digit in run)) for dim, run in runs)
+    return beside(zip(labels, digits, strict=True))
 
 
 @lru_cache(maxsize=16384)
