@@ -82,8 +82,8 @@ MUTANTS = [
     Mutant("the gradient of a weight is a result", "ops/nest.py", '"gradient": "weight"', '"gradient": "output"'),
     # sharding
     Mutant("a dim takes digits of its own factors", "sharding/numbering.py", "at = digits.index(prime)", "at = 0"),
-    Mutant("idle devices read nothing", "sharding/levels.py", "self.groups * sizes.of(WORKING) * sizes.of(tensor)", "self.groups * sizes.of(tensor)"),
-    Mutant("a level divides what the levels above left", "sharding/levels.py", "found[names.index(tensor)] *= degree", "found[names.index(tensor)] *= 1"),
+    Mutant("idle devices read nothing", "sharding/levels.py", "start=self.groups * sizes.of(WORKING)", "start=self.groups"),
+    Mutant("a level divides what the levels above left", "sharding/levels.py", "before[:, :, None] / divisors", "1 / divisors"),
     Mutant("a halo grows as shards shrink", "sharding/amounts/rows.py", "np.minimum(border / size, 1.0)", "np.minimum(border, 1.0)"),
     Mutant("there is a border less than shards", "sharding/amounts/rows.py", "(shards - 1 - short) * fraction", "(shards - short) * fraction"),
     Mutant("each copy of a shard has a border", "sharding/amounts/inside.py", "shards * here * beyond(nest", "shards * beyond(nest"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar import load_model
-from hypar.sharding.numbering import choice_of, common_digits, digits_of, runs_of, shards_of, working
+from hypar.sharding.numbering import choice_of, digits_of, runs_of, shards_of, working
 from hypar.sharding.placement import ALONE, COPIES, IDLE, WHOLE, cut, grid, numbered
 from tests.amounts import amounts
 
@@ -63,7 +63,7 @@ def test_grids_of_unlike_factors_have_common_digits() -> None:
 
 def test_numberings_without_common_digits_are_refused() -> None:
     with pytest.raises(ValueError, match="end at 2 and at 3"):
-        common_digits([(("batch", 2), ("height", 3)), (("batch", 3), ("height", 2))])
+        digits_of([numbered([("batch", 2), ("height", 3)]), numbered([("batch", 3), ("height", 2)])], 6)
 
 
 @given(st.lists(st.lists(st.sampled_from(DIMS), min_size=3, max_size=3), min_size=4, max_size=4))

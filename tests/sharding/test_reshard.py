@@ -21,7 +21,7 @@ from hypar.registry import load_plugin
 from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.counted import Received, received_between, received_inside
 from hypar.sharding.amounts.transfers import Sums, parts_of
-from hypar.sharding.grids.reshard import Gap, Reshard, reshards
+from hypar.sharding.direct import Gap, Reshard, reshards
 from hypar.sharding.numbering import primes
 from hypar.sharding.placement import WHOLE, Choice, cut, grid
 from tests.effort import examples
@@ -373,7 +373,7 @@ def test_directly_groups_stay_whole_where_their_number_is_not_divided() -> None:
 
 
 def test_directly_too_many_shards_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hypar.sharding.grids.reshard.MOST_SHARED", 20)
+    monkeypatch.setattr("hypar.sharding.direct.MOST_SHARED", 20)
     gap = Gap((LINEAR, LINEAR), EIGHT, 8, (1.0, 1.0))
     chosen = ((cut("batch", 8), cut("out_channels", 8)),) * 2
     with pytest.raises(

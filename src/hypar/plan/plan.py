@@ -283,7 +283,9 @@ class Plan(Result, Record):
         for group in self.groups:
             of_root = [layer for layer, root in self._roots.items() if root in {None, group.root}]
             for split in self.levels_of(group.name):
-                yield from split.faults(of_root)
+                if not split.choices.keys() == split.costs.keys() == {*of_root}:
+                    here = f"splits[{split.level}]"
+                    yield f"{here}: its choices, its costs and level 0 name different layers"
         if self.heterogeneous:
             yield from self._group_faults()
         elif self.arrays is not None or self.path is not None or self.groups[0].name != tree.WHOLE_ARRAY:

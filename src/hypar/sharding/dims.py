@@ -74,15 +74,10 @@ def grid_word(degrees: Mapping[str, int]) -> str:
         >>> grid_word({"batch": 4, "width": 2})
         'n4 c1 h1 w2'
     """
-    channels = "channels" if degrees.get("channels", 1) > 1 else "out_channels"
-    image = {"height", "width"} if {"height", "width"} & {*degrees} else set()
-    named = in_order(dim for dim, degree in degrees.items() if degree > 1 and dim not in CUTTABLE)
-    shown = {
-        "batch",
-        *({channels} if not named else ()),
-        *image,
-        *(dim for dim, degree in degrees.items() if degree > 1),
-    }
+    shown = {"batch", *(dim for dim, degree in degrees.items() if degree > 1)}
+    named = in_order(shown - {*CUTTABLE})
+    shown |= {*SPATIAL} if {*SPATIAL} & {*degrees} else set()
+    shown |= set() if named or "channels" in shown else {"out_channels"}
     order = ("batch", "in_channels", "groups", "out_channels", "channels", "height", "width", *named)
     return " ".join(f"{WORDS[dim][2]}{degrees.get(dim, 1)}" for dim in order if dim in shown)
 
@@ -109,10 +104,7 @@ def grid_of(text: str, where: str, named: Collection[str] | None = ()) -> dict[s
 
 def vocabulary(dims: set[str]) -> int:
     """Return the index of the words that suit a space: HyPar's (dp, mp), AccPar's (three types), DeePa's."""
-    dims = {dim for dim in dims if dim in CUTTABLE}
-    if dims <= {"batch", "in_channels", "channels", "groups"}:
-        return 0
-    return 1 if dims <= {"batch", "in_channels", "out_channels", "channels", "groups"} else 2
+    return GRIDS if {*SPATIAL} & dims else int("out_channels" in dims)
 
 
 def dim_of(word: str, where: str, named: Collection[str] | None = ()) -> str | None:

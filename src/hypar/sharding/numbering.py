@@ -9,21 +9,20 @@ is therefore counted, and laid out, as the levels of its digits, which are one l
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
-from operator import itemgetter
+from itertools import accumulate
+from operator import mul
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.ops.dims import in_order
-from hypar.sharding.placement import ALONE, COPIES, IDLE, WHOLE, cut
+from hypar.sharding.placement import ALONE, COPIES, IDLE, WHOLE, beside, cut
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.sharding.placement import Choice, Options
 
@@ -33,18 +32,7 @@ Digits = list[tuple[int, tuple[str, ...]]]
 """The digits of a level, outermost first: the values of each, and what each layer's choice divides by it."""
 
 ORDER = ("batch", "height", "width", "groups", "in_channels", "out_channels", "channels")
-"""The dims in the order in which they take digits."""
-
-
-def device_order(dims: Collection[str]) -> tuple[str, ...]:
-    """Return dims in the order in which they take digits: those that a model names come last.
-
-    Examples:
-        >>> device_order({"sequence", "width", "out_heads", "batch"})
-        ('batch', 'width', 'out_heads', 'sequence')
-    """
-    known = tuple(dim for dim in ORDER if dim in dims)
-    return known if len(known) == len(dims) else (*known, *in_order(dim for dim in dims if dim not in ORDER))
+"""The dims in the order in which they take digits; those that a model names come last."""
 
 
 def primes(number: int) -> list[int]:
@@ -77,12 +65,11 @@ def runs_of(choice: Choice, ways: int) -> tuple[tuple[str, int], ...]:
         return ((next(iter(choice.divided), COPIES), ways),)
     digits = primes(ways)
     labels = [IDLE] * len(digits)
-    for dim in device_order(choice.divided):
+    for dim in sorted(choice.divided, key=(*ORDER, *choice.divided).index):
         for prime in primes(choice.degree(dim)):
             at = digits.index(prime)
             labels[labels.index(IDLE, at)] = dim
-    runs = groupby(zip(labels, digits, strict=True), itemgetter(0))
-    return tuple((dim, math.prod(digit for _, digit in run)) for dim, run in runs)
+    return beside(zip(labels, digits, strict=True))
 
 
 @lru_cache(maxsize=16384)
@@ -147,45 +134,18 @@ def digits_of(choices: Sequence[Choice], ways: int) -> Digits:
         >>> digits_of([numbered([("height", 2), ("batch", 4)]), cut("batch", 8)], 8)
         [(2, ('height', 'batch')), (4, ('batch', 'batch'))]
     """
-    runs = [runs_of(choice, ways) for choice in choices]
-    digits = common_digits(runs)
-    labels = [_labels(own, digits) for own in runs]
-    return [*zip(digits, zip(*labels, strict=True), strict=True)]
-
-
-def common_digits(runs: Sequence[tuple[tuple[str, int], ...]]) -> list[int]:
-    """Return the fewest digits of which every run of some orders has whole ones.
-
-    Raises:
-        ValueError: there are none.
-    """
-    ends = {1}
-    for own in {*runs}:
-        end = 1
-        for _, degree in own:
-            end *= degree
-            ends.add(end)
+    every = [runs_of(choice, ways) for choice in choices]
+    ends = {runs: [*accumulate((degree for _, degree in runs), mul)] for runs in {*every}}
     found, before = [], 1
-    for end in sorted(ends)[1:]:
+    for end in sorted({1}.union(*ends.values()))[1:]:
         if end % before:
             raise ValueError(
                 f"found digits that end at {before:,} and at {end:,}; allowed: ends that divide each other"
             )
-        found.append(end // before)
+        labels = {runs: runs[bisect_left(own, end)][0] for runs, own in ends.items()}
+        found.append((end // before, tuple([labels[runs] for runs in every])))
         before = end
     return found
-
-
-def _labels(runs: tuple[tuple[str, int], ...], digits: Sequence[int]) -> tuple[str, ...]:
-    """Return what each digit divides."""
-    found: list[str] = []
-    left = iter(digits)
-    for dim, degree in runs:
-        done = 1
-        while done < degree:
-            done *= next(left)
-            found.append(dim)
-    return tuple(found)
 
 
 def choice_of(label: str, ways: int) -> Choice:

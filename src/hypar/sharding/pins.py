@@ -27,23 +27,19 @@ class Pin:
         level: the level; None for all.
         degrees: the dims to cut with their degrees, 0 for all ways of the level; empty for a join that
             every device computes whole.
-        text: the pin as given.
+        place: the pin as given, to name in an error.
     """
 
     layer: str
     level: int | None
     degrees: tuple[tuple[str, int], ...]
-    text: str = field(compare=False)
+    place: str = field(compare=False)
 
     def __str__(self) -> str:
         """Return the text that reads back as the same pin."""
         level = "" if self.level is None else f"@H{self.level + 1}"
-        return f"{self.layer}{level}={self.choice}"
-
-    @property
-    def choice(self) -> str:
-        """The choice as text."""
-        return " ".join(f"{dim}{degree or ''}" for dim, degree in self.degrees) or "rep"
+        choice = " ".join(f"{dim}{degree or ''}" for dim, degree in self.degrees) or "rep"
+        return f"{self.layer}{level}={choice}"
 
 
 def parse_pin(text: str, graph: PlanGraph, num_levels: int) -> Pin:
@@ -55,7 +51,7 @@ def parse_pin(text: str, graph: PlanGraph, num_levels: int) -> Pin:
     Raises:
         OptionError: the layer, level or choice does not exist.
     """
-    place = _place(text)
+    place = f"pin {text!r:.200}"
     target, equals, word = text.rpartition("=")
     layer, at, level_text = target.partition("@")
     if not equals or not layer:
@@ -68,7 +64,7 @@ def parse_pin(text: str, graph: PlanGraph, num_levels: int) -> Pin:
     if degrees is None:
         dim = dim_of(word, place, graph.named_dims)
         degrees = {} if dim is None else {dim: 0}
-    return Pin(layer=layer, level=level, degrees=tuple(degrees.items()), text=text)
+    return Pin(layer=layer, level=level, degrees=tuple(degrees.items()), place=place)
 
 
 def apply_pins(
@@ -88,26 +84,21 @@ def apply_pins(
     return tuple(tuple(at_layer) for at_layer in held)
 
 
-def _place(text: str) -> str:
-    return f"pin {text!r:.200}"
-
-
 def _held_choice(pin: Pin, layer: PlanNode, ways: int, devices: int) -> Choice:
     """Return the choice to which a pin holds a layer at a level of some ways; all levels have so many devices."""
-    place, sizes = _place(pin.text), layer.nest.sizes
     if not pin.degrees and not layer.nest.multiplies:
         return WHOLE
     parts = devices if pin.level is None else ways
     own = {dim: _own_dim(layer, dim, degree or parts) for dim, degree in pin.degrees}
-    named = [(own[dim], degree) for dim, degree in pin.degrees if degree != 1 or dim in sizes]
+    named = [(own[dim], degree) for dim, degree in pin.degrees if degree != 1 or dim in layer.nest.sizes]
     degrees = dict(named)
     if len(degrees) < len(named):
-        raise OptionError(place, f"channels of {layer.name!r} given twice", "each dim once")
+        raise OptionError(pin.place, f"channels of {layer.name!r} given twice", "each dim once")
     if not pin.degrees or not {*degrees} <= {*layer.nest.cuttable}:
-        raise OptionError(place, f"{layer.name!r} has no such choice", ", ".join(layer.nest.cuttable))
+        raise OptionError(pin.place, f"{layer.name!r} has no such choice", ", ".join(layer.nest.cuttable))
     if [*degrees.values()] == [0]:
         return cut(next(iter(degrees)), ways)
-    return _held_grid(degrees, layer, ways, place)
+    return _held_grid(degrees, layer, ways, pin.place)
 
 
 def _own_dim(layer: PlanNode, word: str, parts: int) -> str:

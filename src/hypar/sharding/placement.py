@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.ops.dims import in_order
@@ -116,19 +118,20 @@ def numbered(runs: Iterable[tuple[str, int]]) -> Choice:
         >>> numbered([("batch", 2), ("batch", 2)]) == cut("batch", 4)
         True
     """
-    order: list[tuple[str, int]] = []
-    degrees: dict[str, int] = {}
-    for dim, degree in runs:
-        if order and order[-1][0] == dim:
-            order[-1] = (dim, order[-1][1] * degree)
-        else:
-            order.append((dim, degree))
+    order, degrees = beside(runs), dict[str, int]()
+    for dim, degree in order:
         degrees[dim] = degrees.get(dim, 1) * degree
     if len(order) == 1:
         dim, ways = order[0]
         return WHOLE if dim == COPIES else cut(dim, ways)
     found = tuple((dim, degrees[dim]) for dim in in_order(dim for dim in degrees if dim != COPIES))
-    return Choice(found, tuple(order))
+    return Choice(found, order)
+
+
+def beside(runs: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    """Return runs of digits, of which those of one dim beside each other are one."""
+    each = groupby(runs, itemgetter(0))
+    return tuple((dim, math.prod(degree for _, degree in own)) for dim, own in each)
 
 
 def partial_results(nest: Nest, dim: str | None) -> tuple[str, ...]:
@@ -140,8 +143,6 @@ def partial_results(nest: Nest, dim: str | None) -> tuple[str, ...]:
     Returns:
         Those of ``output`` (forward), of the inputs (backward) and of ``weight`` (gradient) that are partial sums.
     """
-    if dim is None:
-        return ()
     carrying = {tensor for tensor in nest.names if dim in nest.names[tensor]}
     if not carrying:
         return ()
@@ -162,12 +163,6 @@ def terms(nest: Nest, tensor: str, degrees: Mapping[str, Any]) -> Any:
         if tensor in partial_results(nest, dim):
             found = found * degree
     return found
-
-
-def divisor(nest: Nest, choice: Choice, tensor: str) -> int:
-    """Return the factor by which a choice divides a tensor's elements for the next level."""
-    carried = nest.names[tensor]
-    return math.prod(degree for dim, degree in choice.degrees if dim in carried)
 
 
 @lru_cache(maxsize=4096)

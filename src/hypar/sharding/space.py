@@ -19,12 +19,11 @@ from hypar.sharding.dims import dim_of
 from hypar.sharding.placement import WHOLE, cut, grid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from hypar.network.nodes import PlanNode
     from hypar.sharding.placement import Options
 
-_CHANNELS = {"in_channels", "out_channels"}
 _DIVISORS = "divisors"
 
 LONGEST_TEXT = 10_000
@@ -36,8 +35,8 @@ MOST_CHOICES = 4096
 MOST_GRIDS = 2**16
 """Most grids of some dims, those with idle devices too."""
 
-Alternatives = tuple[str, ...]
-"""Dims that may be divided, with ``*`` between dims divided at once."""
+Alternatives = tuple[tuple[str, ...], ...]
+"""Dims that may be divided, of which those that may be divided at once are together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,7 @@ class Space:
     Attributes:
         text: the space as given.
         dims: all dims, in order of preference; an op without a weight may use any of them.
-        by_op: dims for ops that have their own, with ``*`` between dims divided at once.
+        by_op: dims for ops that have their own.
         default: dims for the other ops: the dims named without an op, or all if there are none.
         divisors: whether every divisor of the ways is a degree.
         every: whether all dims that a model names may be divided too, at once with those of ``all``.
@@ -63,7 +62,7 @@ class Space:
     @property
     def grids(self) -> bool:
         """Whether several dims may be divided at once."""
-        return any("*" in one for named in (*self.by_op.values(), self.default) for one in named)
+        return any(len(one) > 1 for named in (*self.by_op.values(), self.default) for one in named)
 
     @property
     def whole_grids(self) -> bool:
@@ -121,22 +120,13 @@ class Space:
                 lines.append(f"{dim}: {size}, so no degree of {', '.join(above)}")
         return tuple(lines)
 
-    def _named(self, layer: PlanNode) -> Alternatives:
-        return self.by_op.get(layer.op_name, self.default) if layer.weighted else self._all
-
-    @property
-    def _all(self) -> Alternatives:
-        """Return the dims allowed for an op without a weight: any dim, at once in a space of grids."""
-        return ("*".join(self.dims),) if self.grids else self.dims
-
     def _alternatives(self, layer: PlanNode) -> list[tuple[tuple[str, ...], bool]]:
         """Return the dims of a layer that may be divided, and whether by degrees at once or over all ways."""
-        sizes, named = layer.nest.sizes, self._named(layer)
-        extra = "groups" if layer.weighted else "channels"
-        at_once = [one.split("*") for one in named if "*" in one]
-        several = [self._of(layer, (*dims, *_extra(extra, dims)), all_dims=self.every) for dims in at_once]
-        alone = [one for one in named if "*" not in one]
-        single = self._of(layer, (*alone, *_extra(extra, alone)))
+        sizes, named = layer.nest.sizes, self.by_op.get(layer.op_name, self.default)
+        if not layer.weighted:
+            named = (self.dims,) if self.grids else tuple((dim,) for dim in self.dims)
+        several = [self._of(layer, dims, every=self.every) for dims in named if len(dims) > 1]
+        single = self._of(layer, [dim for dims in named if len(dims) == 1 for dim in dims])
         if layer.nest.multiplies and not single and not any(several):
             allowed = ", ".join(layer.nest.cuttable)
             raise OptionError(f"space {self.text!r}", f"no dim of {layer.op_name} {layer.name!r}", allowed)
@@ -144,10 +134,12 @@ class Space:
         return [*(((dim,), False) for dim in large), *((dims, True) for dims in several if dims)]
 
     @staticmethod
-    def _of(layer: PlanNode, words: Sequence[str], *, all_dims: bool = False) -> tuple[str, ...]:
-        """Return the dims of a layer that some words of a space name."""
-        found = [dim for word in words for dim in dims_named(layer, word)]
-        named = [dim for dim in layer.nest.cuttable if all_dims and dim not in CUTTABLE]
+    def _of(layer: PlanNode, words: Sequence[str], *, every: bool = False) -> tuple[str, ...]:
+        """Return the dims of a layer that some words of a space name; channels name groups and a join's channels too."""
+        extra = "groups" if layer.weighted else "channels"
+        more = [extra] if {"in_channels", "out_channels"} & {*words} else []
+        found = [dim for word in (*words, *more) for dim in dims_named(layer, word)]
+        named = [dim for dim in layer.nest.cuttable if every and dim not in CUTTABLE]
         return tuple(dict.fromkeys((*found, *named)))
 
     def _degrees(self, ways: int) -> tuple[int, ...]:
@@ -172,11 +164,6 @@ def dims_named(layer: PlanNode, word: str) -> tuple[str, ...]:
     if word == "channels":
         return layer.channels
     return tuple(dim for dim in nest.cuttable if atom_of(dim) == word)
-
-
-def _extra(dim: str, beside: Sequence[str]) -> tuple[str, ...]:
-    """Return a dim that may be divided too if channels may be."""
-    return (dim,) if _CHANNELS & {*beside} and dim not in beside else ()
 
 
 @lru_cache(maxsize=1024)
@@ -217,9 +204,9 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
 
     Examples:
         >>> parse_space("conv:batch linear:in_channels").by_op
-        {'conv': ('batch',), 'linear': ('in_channels',)}
+        {'conv': (('batch',),), 'linear': (('in_channels',),)}
         >>> parse_space("n*h*w").default
-        ('batch*height*width',)
+        (('batch', 'height', 'width'),)
     """
     if len(text) > LONGEST_TEXT:
         raise OptionError(
@@ -243,34 +230,28 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
             by_op[op] = found
         else:
             default = tuple(dict.fromkeys((*default, *found)))
-    listed_dims = [dim for found in (*by_op.values(), default) for one in found for dim in one.split("*")]
-    dims = tuple(dict.fromkeys(listed_dims))
+    every = tuple(dict.fromkeys(one for found in (*by_op.values(), default) for one in found))
+    dims = tuple(dict.fromkeys(dim for one in every for dim in one))
     if not dims:
         raise OptionError(place, "names no dim", ", ".join(CUTTABLE))
     return Space(
         text=" ".join(words),
         dims=dims,
         by_op=by_op,
-        default=default or _merged(by_op),
+        default=default or every,
         divisors=_DIVISORS in words,
         every=any(word.rpartition(":")[2] == "all" for word in words),
     )
 
 
-def _merged(by_op: Mapping[str, Alternatives]) -> Alternatives:
-    return tuple(dict.fromkeys(one for found in by_op.values() for one in found))
-
-
-def _at_once(word: str, place: str, named: Collection[str] | None) -> str:
-    """Return the names of dims that are divided at once, joined by ``*``."""
-    found = [_dim(dim, place, named) for dim in word.split("*")]
-    if len(set(found)) < len(found):
-        raise OptionError(place, f"found {word!r}", "each dim once")
-    return "*".join(found)
-
-
-def _dim(word: str, place: str, named: Collection[str] | None) -> str:
-    dim = dim_of(word, place, named)
-    if dim is None:
-        raise OptionError(place, f"found {word!r}", ", ".join(CUTTABLE))
-    return dim
+def _at_once(word: str, place: str, named: Collection[str] | None) -> tuple[str, ...]:
+    """Return the dims of a word, which are divided at once."""
+    found: list[str] = []
+    for part in word.split("*"):
+        dim = dim_of(part, place, named)
+        if dim is None:
+            raise OptionError(place, f"found {part!r}", ", ".join(CUTTABLE))
+        if dim in found:
+            raise OptionError(place, f"found {word!r}", "each dim once")
+        found.append(dim)
+    return tuple(found)

@@ -7,7 +7,7 @@ a shard of each layer; stages give every part whole layers. Each node on the way
 # Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, Union
 
@@ -92,31 +92,28 @@ class Split(Record):
     sides: list[GroupRecord] | None = None
     layer_shares: Annotated[dict[str, list[Share]], Field(min_length=1)] | None = None
 
-    def faults(self, layers: Collection[str] | None = None) -> Iterator[str]:
-        """Yield what is wrong with its choices and shares, which are to fit its ways.
-
-        Args:
-            layers: the layers that it is to have; None for those of its choices.
-        """
-        here = f"splits[{self.level}]"
-        if not self.choices.keys() == self.costs.keys() == set(self.choices if layers is None else layers):
-            yield f"{here}: its choices, its costs and level 0 name different layers"
-        if layers is not None:
-            return
+    def faults(self) -> Iterator[str]:
+        """Yield what is wrong with its choices and shares, which are to fit its ways."""
         if not self._sum_to_one(self.shares):
-            yield fault(f"{here}.shares", self.shares, f"{self.ways} that sum to 1")
+            yield fault(self._at("shares"), self.shares, f"{self.ways} that sum to 1")
         for layer, shares in (self.layer_shares or {}).items():
             if layer not in self.choices or not self._sum_to_one(shares):
                 yield fault(self._at("layer_shares", layer), shares, f"{self.ways} that sum to 1, of a layer")
         if (self.sides is None and self.layer_shares) or len(self.sides or self.shares) != self.ways:
-            yield fault(f"{here}.sides", len(self.sides or ()), "one for each group of an uneven split")
+            yield fault(self._at("sides"), len(self.sides or ()), "one for each group of an uneven split")
         # Layers share few different choices, of which the first layer is named.
         each = {tuple(degrees.items()): layer for layer, degrees in reversed(self.choices.items())}
         for own, layer in reversed(each.items()):
-            allowed = self._allowed(dict(own))
-            if allowed:
+            degrees = [degree for _, degree in own]
+            if self.sides is None:
+                allowed = f"degrees whose product divides {self.ways} ways; batch 1 for one"
+                fits = (1 not in degrees or own == ALONE.degrees) and not self.ways % math.prod(degrees)
+            else:
+                allowed = f"one dim over all {self.ways} groups of an uneven split"
+                fits = degrees in ([], [self.ways])
+            if not fits:
                 yield fault(self._at("choices", layer), dict(own), allowed)
-        yield from self._numbering_faults()
+        yield from () if self.numbering is None else self._numbering_faults(self.numbering)
 
     def _sum_to_one(self, shares: Sequence[float]) -> bool:
         return len(shares) == self.ways and abs(math.fsum(shares) - 1) <= 1e-9
@@ -124,26 +121,14 @@ class Split(Record):
     def _at(self, *place: str) -> str:
         return field_name(("splits", self.level, *place))
 
-    def _allowed(self, degrees: Degrees) -> str:
-        """Return what is allowed in place of some degrees; empty if they are."""
-        ways, own = self.ways, degrees.values()
-        if self.sides is not None and [*own] not in ([], [ways]):
-            return f"one dim over all {ways} groups of an uneven split"
-        alone = 1 in own and degrees != ALONE.as_degrees()
-        if alone or ways % math.prod(own):
-            return f"degrees whose product divides {ways} ways; batch 1 for one"
-        return ""
-
-    def _numbering_faults(self) -> Iterator[str]:
+    def _numbering_faults(self, numbering: dict[str, list[Digit]]) -> Iterator[str]:
         """Yield where numberings have not the degrees of their layers' choices, or no common digits."""
-        if self.numbering is None:
-            return
-        for layer, digits in self.numbering.items():
+        for layer, digits in numbering.items():
             place = self._at("numbering", layer)
             if layer not in self.choices or self.sides is not None:
                 yield fault(place, layer, "layers that have a choice at an even split")
-            choice = numbered(pair for digit in digits for pair in digit.items())
-            same = dict(choice.degrees) == self.choices[layer]
+            choice = self.choice(layer)
+            same = choice.as_degrees() == self.choices[layer]
             if not choice.order or not same or math.prod(degree for _, degree in choice.order) != self.ways:
                 product = f"a product of {self.ways} with copies"
                 yield fault(place, digits, f"several dims, with the degrees of its choice and {product}")
@@ -303,16 +288,11 @@ class _Reader(NamedTuple):
 
 def splits_of(node: Node | None) -> Iterator[Split]:
     """Yield the splits of a tree, each once, a group's before its subgroups'."""
-    if isinstance(node, Level):
+    if isinstance(node, Level | Uneven):
         yield node.split
-        yield from splits_of(node.below)
-    elif isinstance(node, Uneven):
-        yield node.split
-        for below in node.below:
-            yield from splits_of(below)
-    elif isinstance(node, Stages):
-        for own in dict(zip(node.groups, node.below, strict=True)).values():
-            yield from splits_of(own)
+    below = (node.below,) if isinstance(node, Level) else getattr(node, "below", ())
+    for part in {id(part): part for part in below}.values():
+        yield from splits_of(part)
 
 
 class Group(NamedTuple):

@@ -26,7 +26,7 @@ from hypar.machine.profiles import Profile, ProfiledModel
 from hypar.planning.checks.words import space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
-from hypar.sharding.grids.bounds import bounds
+from hypar.sharding.direct import bounds
 from hypar.sharding.placement import WHOLE
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import MOST_DEVICES

@@ -12,10 +12,10 @@ from hypar.sharding.amounts.factors import factors_of, plain
 from hypar.sharding.amounts.inside import added, computing
 from hypar.sharding.amounts.products import RESIDUE, grown, least_received
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.grids.manners import CODE
-from hypar.sharding.grids.reshard import Gap, reshards
+from hypar.sharding.direct import Gap, reshards
 from hypar.sharding.levels import WORKING
 from hypar.sharding.numbering import layout
+from hypar.sharding.rates import CODE
 from hypar.solve.edge import Costs, Indices
 
 if TYPE_CHECKING:
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.between import Between, Factors
     from hypar.sharding.amounts.products import Products
     from hypar.sharding.amounts.transfers import Part, Sums
-    from hypar.sharding.grids.manners import Codes
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
-    from hypar.sharding.rates import Rates
+    from hypar.sharding.rates import Codes, Rates
 
 Weights = tuple[Costs | float, Costs | None]
 """Costs of an element, and of a transfer if that costs anything."""

@@ -291,7 +291,7 @@ class Tables:
             seen = Seen(level, between, ends[1].nest, options, (made, read))
             if self.apart:
                 nests = (ends[0].nest, ends[1].nest)
-                copies = OUTERMOST._replace(need=level.copies(read, one.operand)[:, None])
+                copies = OUTERMOST._replace(need=level.copies(read, ends[1].nest, one.operand)[:, None])
                 term = (
                     direct_costs(nests, one.content, seen, self.rates[index][1])
                     if self.direct
@@ -403,4 +403,4 @@ def _beside(every: Sequence[LocalSizes]) -> LocalSizes:
     if len(every) == 1:
         return every[0]
     fractions = np.concatenate([own.fractions for own in every], axis=1)
-    return LocalSizes(fractions, any(own.idle for own in every), every[0].names)
+    return LocalSizes(fractions, every[0].names)

@@ -21,7 +21,7 @@ from hypar.schedule.moves import timed
 from hypar.sharding.amounts.counted import STAGE, received_between
 from hypar.sharding.amounts.products import OUTERMOST, below, received
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.placement import WHOLE, dim_of, divisor, grid
+from hypar.sharding.placement import WHOLE, dim_of, grid
 from hypar.sharding.uneven.entered import crossed
 
 if TYPE_CHECKING:
@@ -143,14 +143,14 @@ def by_paper(
 
 def copies(branch: Branch, layer: int, tensor: str) -> float:
     """Return the number of devices below a node that need each element of a layer's input or output."""
+    graph = branch.lane.graph if isinstance(branch, Leaf) else branch.graph
+    carried = graph.layers[layer].nest.names[tensor]
     if isinstance(branch, Leaf):
-        lane = branch.lane
-        nest, pairs = (
-            lane.graph.layers[layer].nest,
-            zip(lane.choices[layer], lane.setting.array, strict=True),
+        return math.prod(
+            choice.devices(ways) / math.prod(degree for dim, degree in choice.degrees if dim in carried)
+            for choice, ways in zip(branch.lane.choices[layer], branch.lane.setting.array, strict=True)
         )
-        return math.prod(choice.devices(ways) / divisor(nest, choice, tensor) for choice, ways in pairs)
-    offer, carried = branch.offers[layer], branch.graph.layers[layer].nest.names[tensor]
+    offer = branch.offers[layer]
     cut = dim_of(offer.choice) in carried
     return math.fsum(
         (share if cut else 1.0) * copies(below, layer, tensor)

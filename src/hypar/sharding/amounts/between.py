@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.ops.nest import Nest
-    from hypar.sharding.grids.manners import Codes, Names
+    from hypar.sharding.rates import Codes
     from hypar.solve.edge import Costs
 
 
@@ -152,7 +152,7 @@ def numbers(factors: Factors) -> Factors:
     return Factors._make([factor.item() for factor in factors])
 
 
-def names_at(between: Between) -> Names:
+def names_at(between: Between) -> tuple[tuple[str | None, str | None], ...]:
     """Return the op dims of producer and consumer for each dim of the tensor."""
     makes = {tensor: op for op, tensor in between.makes.items() if tensor not in between.contracted}
     reads = {tensor: op for op, tensor in between.reads.items()}

@@ -13,7 +13,7 @@ from hypar.sharding.amounts.inside import added, computing
 from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, below, received
 from hypar.sharding.amounts.rows import cut_windows
 from hypar.sharding.amounts.transfers import phase_of
-from hypar.sharding.grids.reshard import Gap, reshards
+from hypar.sharding.direct import Gap, reshards
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes, levels_of
 from hypar.sharding.rates import COLLECTIVES
 

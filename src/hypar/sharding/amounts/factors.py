@@ -15,10 +15,9 @@ import numpy as np
 from hypar.sharding.amounts.between import Between, Digit, Factors, Manners, Plain, mapped, names_at, numbers
 from hypar.sharding.amounts.fractions import Offered, fractions_of
 from hypar.sharding.amounts.rows import cut_windows, rest_of, with_halos
-from hypar.sharding.grids.manners import CODE, back, forth, undivided
 from hypar.sharding.numbering import digits_of, layout
 from hypar.sharding.placement import COPIES, IDLE, WHOLE, cut, terms
-from hypar.sharding.rates import COLLECTIVES
+from hypar.sharding.rates import CODE, COLLECTIVES, manners_of, undivided
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -120,8 +119,7 @@ def _manners(between: Between, options: tuple[Options, Options], ways: int, fact
     straight: NDArray[np.bool_] = np.broadcast_to(
         factors.kept != factors.hold, (len(options[0]), 1, len(options[1]))
     )[:, 0]
-    forward = np.broadcast_to(forth(*ends, names), straight.shape)
-    backward = np.broadcast_to(back(*ends, names, np.zeros(1, bool).tobytes()), straight.shape)
+    forward, backward = (np.broadcast_to(codes, straight.shape) for codes in manners_of(*ends, names))
     sums = np.where(straight, CODE["reduce_scatter"], CODE["all_reduce"])
     whole = undivided(ends[0], [own for own, _ in names])[:, None] & ~straight
     added = np.where(whole, CODE["all_reduce"], CODE["reduce_scatter"])

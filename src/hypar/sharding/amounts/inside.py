@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,8 @@ def added(
         E_in beside the borders of each dim, where they are received by themselves.
     """
     left = np.array([own.fractions for own in sizes])
-    copies = level.groups * left[:, -1:] * np.array([own.of_tensors(nests[0]) for own in sizes])
+    every = replace(sizes[0], fractions=left)
+    copies = np.stack([level.copies(every, nests[0], tensor) for tensor in nests[0].names], axis=1)
     at_level = computing(nests[0].unsized, options, level.ways)
     elements = np.array([elements_of(*own) for own in zip(nests, sums, strict=True)])
     total: Costs = np.zeros((len(nests), len(at_level) + len(SPATIAL), copies.shape[2], len(options)))

@@ -18,10 +18,9 @@ import numpy as np
 
 from hypar.errors import TableLimitError
 from hypar.ops.nest import IN_GROUP
-from hypar.sharding.grids.bounds import bounds, reach
-from hypar.sharding.grids.manners import CODE, back, forth
 from hypar.sharding.numbering import layout, shards_of
 from hypar.sharding.placement import COPIES, IDLE
+from hypar.sharding.rates import CODE, manners_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.ops.windows import Window
-    from hypar.sharding.grids.manners import Codes
     from hypar.sharding.numbering import Layout, Numbers
     from hypar.sharding.placement import Options
+    from hypar.sharding.rates import Codes
     from hypar.solve.edge import Costs
 
 MOST_SHARED = 2**27
@@ -107,14 +106,15 @@ def reshards(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...]:
     errors = lacking = needed - shared
     if holders.max() > 1:
         errors = np.minimum(holders * needed - shared, needed - first + (holders - 1) * total)
-    names, sent = tuple((dim.made, dim.read) for dim in dims), needed > total * (1 + 1e-9)
+    forth, back = manners_of(made, read, tuple((dim.made, dim.read) for dim in dims))
+    sums = np.where(needed > total * (1 + 1e-9), CODE["reduce_scatter"], back)
     summed = [op for op, dim in gap.ends[0].names["output"].items() if dim in gap.content.contracted]
     terms = np.prod([np.ones_like(made.working), *map(made.degree, summed)], axis=0)[:, None]
     added = 2 * (terms - 1) * holders / terms * total
     return (
         *[Reshard("forward", 0, np.full((1, 1), CODE["all_reduce"]), added)] * bool(added.any()),
-        Reshard("forward", 1, forth(made, read, names), lacking),
-        Reshard("backward", 0, back(made, read, names, sent.tobytes()), errors),
+        Reshard("forward", 1, forth, lacking),
+        Reshard("backward", 0, sums, errors),
     )
 
 
@@ -211,3 +211,49 @@ def _shared(made: Layout, read: Layout, dim: _Dim) -> tuple[Costs, Costs]:
         needed = reach(needed, dim.window, dim.size)
     width = needed.below(float(dim.size)) - needed.below(0.0)
     return width, needed.below(held.high[:, None]) - needed.below(held.low[:, None])
+
+
+class Bounds(NamedTuple):
+    """Bounds of shards of a dim.
+
+    Attributes:
+        low: start of each shard.
+        high: end of each shard.
+        window: the window, if windows leave gaps between them; ``low`` and ``high`` then count windows.
+    """
+
+    low: Costs
+    high: Costs
+    window: Window | None = None
+
+    def below(self, places: Costs | float) -> Costs:
+        """Return the elements of each shard below a position, for each of some positions."""
+        low, high = self.low, self.high
+        if self.window is not None:
+            windows, within = np.divmod(places + self.window.padding, self.window.stride)
+            places = windows * self.window.extent + np.minimum(within, self.window.extent)
+            low, high = low * self.window.extent, high * self.window.extent
+        return np.asarray(np.minimum(np.maximum(places, low), high) - low)
+
+
+def bounds(shards: Numbers, size: float, unit: int = 1) -> Bounds:
+    """Return the bounds of the shards of a dim divided as evenly as whole elements allow; as real numbers if the unit is 0.
+
+    Args:
+        shards: the number of each shard, ``[..., shards]``, up to the highest one.
+        size: elements of the dim.
+        unit: elements that stay together, as the channels of a group.
+    """
+    degrees = shards.max(axis=-1, keepdims=True) + 1
+    low, high = shards / degrees * size, (shards + 1) / degrees * size
+    if not unit:
+        return Bounds(low, high)
+    return Bounds(np.floor(low / unit + 1e-9) * unit, np.floor(high / unit + 1e-9) * unit)
+
+
+def reach(made: Bounds, window: Window, size: float) -> Bounds:
+    """Return the input elements that shards of an output read, from first to last tap, without padding."""
+    if window.gaps:
+        return made._replace(window=window)
+    low, high = (np.clip(places, 0, size) for places in window.reads(made.low, made.high))
+    return Bounds(low, np.where(made.high <= made.low, low, np.maximum(high, low)))
