@@ -49,9 +49,7 @@ def choice_of(dim: str | None, ways: int) -> Choice:
 def exponents(between: Between, dims: tuple[Dims, Dims]) -> Powers:
     """Return the exponent of each factor for each pair of dims, and 0 for one copy."""
     made, read = (tuple([choice_of(dim, 2) for dim in of]) for of in dims)
-    factors = np.broadcast_arrays(
-        np.ones((len(made), 1, len(read))), *plain(between, (made, read), 2).factors
-    )
+    factors = np.broadcast_arrays(np.ones((len(made), 1, len(read))), *plain(between, (made, read), 2))
     return {
         name: np.rint(np.log2(own[:, 0])).astype(np.int64)
         for name, own in zip(("", *Factors._fields), factors, strict=True)

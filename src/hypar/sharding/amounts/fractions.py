@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.sharding.amounts.between import Factors, names_at
-from hypar.sharding.amounts.rows import border_of
+from hypar.sharding.amounts.rows import read_before, windowed
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import dim_of
 
@@ -165,10 +165,10 @@ class Rows:
 
     def __init__(self, nest: Nest, dim: str, cut: NDArray[np.bool_], *, apart: bool) -> None:
         """Read a dim of a layer, which some options divide."""
-        window, self.cut, self.border = nest.windows.get(dim), cut, border_of(nest, dim) if apart else 0.0
+        self.cut, self.border = cut, windowed(nest).get(dim, 0.0) if apart else 0.0
         self.made: float = nest.sizes.get(dim, 0)
         self.size: float = nest.input_sizes.get(dim, 0)
-        known = window if self.size > 0 and not apart else None
+        known = nest.windows.get(dim) if self.size > 0 and not apart else None
         self.gaps = known if known is not None and known.gaps else None
         self.reaches = known if self.gaps is None else None
 
@@ -176,18 +176,13 @@ class Rows:
         """Return the fraction of the elements that are read before a position."""
         if self.gaps is None:
             return place
-        number, within = np.divmod(place * self.size + self.gaps.padding + TINY, self.gaps.stride)
-        return self._within(number * self.gaps.extent + np.minimum(within, self.gaps.extent))
+        return self._within(read_before(self.gaps, self.made, place * self.size + TINY))
 
-    def _within(self, places: Array) -> Array:
-        """Return as a fraction what windows read before some places, of which the first ones are in their padding."""
+    def _within(self, read: Array) -> Array:
+        """Return as a fraction what windows read, of which the first elements are in their padding."""
         assert self.gaps is not None  # noqa: S101 (there are gaps)
-        found = []
-        for place in (0.0, self.size):
-            number, within = divmod(place + self.gaps.padding, self.gaps.stride)
-            read = number * self.gaps.extent + min(within, self.gaps.extent)
-            found.append(min(read, self.made * self.gaps.extent))
-        return np.asarray(np.clip((places - found[0]) / max(found[1] - found[0], TINY), 0.0, 1.0))
+        first, last = (read_before(self.gaps, self.made, place) for place in (0.0, self.size))
+        return np.asarray(np.clip((read - first) / max(last - first, TINY), 0.0, 1.0))
 
     def read(self, shard: Interval) -> Interval:
         """Return what windows read to make the outputs of some shards."""

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.nodes import kept_with_graph
 from hypar.sharding.amounts.between import Between
+from hypar.sharding.amounts.rows import fraction_read
 from hypar.sharding.conventions import BY_PRODUCTS, FUSED, PAPER
 
 if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.ops.nest import Nest
 
 
 class Sums(NamedTuple):
@@ -228,27 +228,3 @@ def between_of(
     """Return a tensor's dims at both ends."""
     ends, dims = (made.nest.unsized, read.nest.unsized), tuple(dim for dim, _ in tensor.content.shape)
     return Between(*ends, dims, tensor.content.contracted, onward, apart, tensor.operand)
-
-
-@lru_cache(maxsize=4096)
-def fraction_read(nest: Nest) -> float:
-    """Return the fraction of F_in that the windows of a layer read: below 1 if their stride leaves gaps.
-
-    Examples:
-        >>> from hypar import load_model
-        >>> layer = next(one for one in load_model("resnet18").contracted.layers if one.name == "layer2.0.downsample.0")
-        >>> fraction_read(layer.nest)
-        0.25
-    """
-    found = 1.0
-    for dim, window in nest.windows.items():
-        size, made = nest.input_sizes[dim], nest.sizes[dim]
-        rows = round(made)
-        if window.gaps and size and made != rows:
-            # An uneven split may leave a part of a row.
-            found *= min(1.0, made * window.extent / size)
-        elif window.gaps and size:
-            starts = (place * window.stride - window.padding for place in range(rows))
-            taken = (min(start + window.extent, size) - max(start, 0) for start in starts)
-            found *= sum(max(0, count) for count in taken) / size
-    return found
