@@ -107,8 +107,8 @@ def fractions_of(reader: Nest, between: Between, made: Offered, read: Offered) -
     """
     apart, made, read = between.apart, made.as_producer, read.as_consumer
     mine, theirs = made.working(apart=apart), read.working(apart=apart)
-    need, hold, core, both, back = theirs, mine, theirs, mine * theirs, mine * theirs
-    scattered, returned = theirs, theirs
+    need, hold, kept, both, back = theirs, mine, mine, mine * theirs, mine * theirs
+    straight = _straight(between, made, read)
     for own, other in names_at(between):
         made_cut, read_cut = made.cut({own} - {None}), read.cut({other} - {None})
         if not (made_cut.any() or read_cut.any()):
@@ -118,27 +118,26 @@ def fractions_of(reader: Nest, between: Between, made: Offered, read: Offered) -
             # Groups that do not work for the consumer come behind the others; rows of an image stay consecutive.
             held = held * theirs
         shard, rows = shards_of(read.shares, read_cut), Rows(reader, other or "", read_cut, apart=apart)
-        place, kept = (
+        place, there = (
             Interval(rows.at(one.low), rows.at(one.high)) for one in (shards_of(held, made_cut), shard)
         )
         reads, summed = rows.read(shard), rows.owned(shard, place, made_cut)
         width = place.width if rows.gaps else np.where(made_cut, made.shares, 1.0)
-        need, hold, core = need * reads.width, hold * width, core * kept.width
-        both, back = both * place.shared(reads), back * place.shared(summed)
-        scattered, returned = scattered * kept.shared(reads), returned * kept.shared(summed)
-    straight, terms = _straight(between, made, read), made.share({*between.makes}) * made.working()
-    keeps, shared = np.where(straight, core, hold), np.where(straight, scattered, both)
+        need, hold, kept = need * reads.width, hold * width, kept * np.where(straight, there.width, width)
+        rests = Interval(*(np.where(straight, *bounds) for bounds in zip(there, place, strict=True)))
+        both, back = both * rests.shared(reads), back * rests.shared(summed)
+    terms = made.share({*between.makes}) * made.working()
     contracted = {op for op, dim in between.makes.items() if dim in between.contracted}
     return Factors(
         need=need,
         hold=hold,
-        kept=keeps,
-        both=shared,
-        back=np.where(straight, returned, back),
-        owned=shared / np.maximum(shared.sum(axis=-1, keepdims=True), 1.0),
-        alone=keeps * made.share(contracted),
+        kept=kept,
+        both=both,
+        back=back,
+        owned=both / np.maximum(both.sum(axis=-1, keepdims=True), 1.0),
+        alone=kept * made.share(contracted),
         terms=terms,
-        left=np.where(straight, core, terms),
+        left=np.where(straight, kept, terms),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hypar.sharding.amounts.rows import beyond, fraction_read, rows_read, windowed
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.levels import QUANTITIES
+from hypar.sharding.levels import WORKING
 from hypar.sharding.numbering import layout
 from hypar.sharding.placement import terms
 
@@ -38,29 +38,29 @@ def added(
         Elements that all devices receive, ``[layers, tensors, tuples above, options]``; behind the tensors the rows of
         E_in beside the borders of each dim, where they are received by themselves.
     """
-    left = np.array([own.fractions for own in sizes])
-    copies = level.groups * left[:, -1:] * np.array([own.of_tensors(nests[0]) for own in sizes])
+    copies = np.array([level.groups * own.of(WORKING) * own.of_tensors(nests[0]) for own in sizes])
     at_level = computing(nests[0].unsized, options, level.ways)
     elements = np.array([elements_of(*own) for own in zip(nests, sums, strict=True)])
     total: Costs = np.zeros((len(nests), len(at_level) + len(SPATIAL), copies.shape[2], len(options)))
     total[:, : len(at_level)] = (elements * copies)[..., None] * at_level[:, None, :, 1]
-    if (left[:, _IMAGE] < 1.0).any() or any(choice.degree(dim) > 1 for choice in options for dim in SPATIAL):
-        grids, here = layout(options, level.ways), at_level[0, :, 0]
-        for at, (nest, own, own_sums) in enumerate(zip(nests, sizes, sums, strict=True)):
-            shards = elements[at, 0] * copies[at, 0][:, None]
-            above, reads = np.ones(1), here
-            for row, (dim, border) in enumerate(windowed(nest).items() if own_sums.input else ()):
-                more = beyond(nest, dim, grids.degree(dim), own, apart=own_sums.apart)
-                if own_sums.apart:
-                    total[at, len(at_level) + row] = shards * here * more
-                else:
-                    above, reads = above * rows_read(border, own.of(dim)), reads * (1.0 + more)
-            total[at, 0] += shards * (above[:, None] * (reads - 1.0) - (here - 1.0))
+    grids, here = layout(options, level.ways), at_level[0, :, 0]
+    for at, (nest, own, own_sums) in enumerate(zip(nests, sizes, sums, strict=True)):
+        dims = {
+            dim: border
+            for dim, border in windowed(nest).items()
+            if dim in grids.chosen or own.of(dim).min() < 1
+        }
+        if not (dims and own_sums.input):
+            continue
+        shards, above, reads = elements[at, 0] * copies[at, 0][:, None], np.ones(1), here
+        for row, (dim, border) in enumerate(dims.items(), start=len(at_level)):
+            more = beyond(nest, dim, grids.degree(dim), own, apart=own_sums.apart)
+            if own_sums.apart:
+                total[at, row] = shards * here * more
+            else:
+                above, reads = above * rows_read(border, own.of(dim)), reads * (1.0 + more)
+        total[at, 0] += shards * (above[:, None] * (reads - 1.0) - (here - 1.0))
     return total
-
-
-_IMAGE = [QUANTITIES.index(dim) for dim in SPATIAL]
-"""The rows of ``LocalSizes.fractions`` of an image's dims."""
 
 
 @lru_cache(maxsize=4096)
