@@ -12,11 +12,11 @@ import numpy as np
 
 from hypar.sharding.amounts.above import Above
 from hypar.sharding.amounts.between import mapped
-from hypar.sharding.amounts.factors import collective_of
-from hypar.sharding.amounts.fractions import (
+from hypar.sharding.amounts.factors import (
     Interval,
     Offered,
     Rows,
+    collective_of,
     fractions_of,
     shards_of,
 )
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors
-    from hypar.sharding.amounts.fractions import Array
+    from hypar.sharding.amounts.factors import Array
     from hypar.sharding.amounts.transfers import Part, Parts, Sums
     from hypar.sharding.placement import Choice
 
@@ -199,7 +199,7 @@ def received_between(
         ends: the options of producer and consumer.
         own: the factors of each group.
     """
-    shares = (ends[0].as_producer.shares, ends[1].as_consumer.shares)
+    shares = (ends[0].shares[..., :, None, :], ends[1].shares[..., None, :, :])
     pair = (ends[0].options[0], ends[1].options[0])
     ways = max(2, *(choice.devices(1) for choice in pair))
     sums = mapped(lambda factor: factor.sum(axis=-1, keepdims=True), own, names=names_of(parts))
