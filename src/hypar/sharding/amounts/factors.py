@@ -271,10 +271,8 @@ def factors_of(
         met, before, degrees = np.ones((1, 1, 1)), np.zeros((1, 1)), np.ones(len(options[1]), np.int64)
         for degree, made, read in _digits(options, ways):
             degrees = degrees * np.where(np.array(read) == dim, degree, 1)
-            more, found = (
-                beyond(reader, dim, degrees, sizes, apart=between.apart),
-                _of_digit(between, degree, made, read),
-            )
+            more = beyond(reader, dim, degrees, sizes, apart=between.apart)
+            found = _of_digit(between, degree, made, read)
             lacks = (np.array(made) != own)[:, None, None] & (found.kept == found.hold)
             met, before = met + np.where(lacks, more - before, 0.0), more
         need, both = need * (1.0 + before), both * met
