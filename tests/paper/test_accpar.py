@@ -12,7 +12,7 @@ import pytest
 from hypar import load_model, plan_model
 from hypar.ops.families.contract import Linear
 from hypar.sharding.amounts.between import Between
-from hypar.sharding.amounts.fractions import Offered, fractions_of
+from hypar.sharding.amounts.factors import Offered, fractions_of
 from hypar.sharding.amounts.transfers import Sums
 from hypar.sharding.placement import cut, partial_results
 from hypar.sharding.uneven.entered import received_inside

@@ -16,7 +16,7 @@ from hypar import load_model
 from hypar.costs.base import work
 from hypar.ops.nest import PHASES
 from hypar.sharding.amounts.counted import received_inside
-from hypar.sharding.amounts.fractions import Offered
+from hypar.sharding.amounts.factors import Offered
 from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
 from hypar.sharding.uneven.entered import whole
 from hypar.sharding.uneven.remainder import graph_of_group, whole_shares

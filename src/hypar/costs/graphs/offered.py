@@ -55,9 +55,7 @@ def exponents(between: Between, dims: tuple[Dims, Dims]) -> Powers:
     A level of two ways multiplies by powers of two, whose exponents hold for any number of ways.
     """
     made, read = (tuple([choice_of(dim, 2) for dim in of]) for of in dims)
-    factors = np.broadcast_arrays(
-        np.ones((len(made), 1, len(read))), *plain(between, (made, read), 2).factors
-    )
+    factors = np.broadcast_arrays(np.ones((len(made), 1, len(read))), *plain(between, (made, read), 2))
     return {
         name: np.rint(np.log2(own[:, 0])).astype(np.int64)
         for name, own in zip(("", *Factors._fields), factors, strict=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.factors import factors_of, plain
+from hypar.sharding.amounts.factors import collectives_of, factors_of, plain
 from hypar.sharding.amounts.inside import added, computing
 from hypar.sharding.amounts.products import RESIDUE, grown, least_received
 from hypar.sharding.dims import SPATIAL
@@ -172,7 +172,7 @@ def level_costs(
         bound: whether the products are the least of all tuples above, and a lower bound is asked for.
     """
     options, ways, found = seen.options, seen.level.ways, []
-    factors = plain(seen.between, options, ways).factors if bound else seen.factors
+    factors = plain(seen.between, options, ways) if bound else seen.factors
     for part in parts:
         own, end = rates[not part.inside], int(part.forward)
         if bound:
@@ -228,8 +228,7 @@ def _weights(
     between: Between, options: tuple[Options, Options], ways: int, manner: str, rates: Rates
 ) -> list[Weights]:
     """Return the cost of an element, and of a transfer if that costs anything, on the axes of factors, for each line."""
-    codes = getattr(plain(between, options, ways).manners, manner)[:, None]
-    return lines_of(rates, codes)
+    return lines_of(rates, collectives_of(between, options, ways, manner))
 
 
 def lines_of(rates: Rates, codes: Codes) -> list[Weights]:

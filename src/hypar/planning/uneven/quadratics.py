@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.costs.base import work
-from hypar.sharding.amounts.fractions import Offered
+from hypar.sharding.amounts.factors import Offered
 from hypar.solve.laid_out import LaidOut, layout_of, level_structure
 
 if TYPE_CHECKING:

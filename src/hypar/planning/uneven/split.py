@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.sharding.amounts.fractions import Offered
+from hypar.sharding.amounts.factors import Offered
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 

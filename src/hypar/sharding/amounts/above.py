@@ -79,9 +79,9 @@ def below_level(
         if place not in kept:
             pair = (options[ends[0]], options[ends[1]])
             if least:
-                kept[place] = least_below(products, plain(between, pair, ways).factors)
+                kept[place] = least_below(products, plain(between, pair, ways))
             else:
-                factors = factors_of_pair(read, between, (pair[0][0], pair[1][0]), sizes, ways)[0]
+                factors = factors_of_pair(read, between, (pair[0][0], pair[1][0]), sizes, ways)
                 kept[place] = below(products, factors)
         found.append(kept[place])
     return Above(network, tuple(left), tuple(found), least)

@@ -1,4 +1,4 @@
-"""A tensor between two layers: its dims at both ends, and its factors and collectives at one level.
+"""A tensor between two layers: its dims at both ends, and its factors at one level.
 
 A factor is the fraction of a tensor that all devices of a group have together: an array of three axes, options of the
 producer, tuples of the consumer above the level, options of the consumer. An axis along which it does not vary has one
@@ -15,11 +15,7 @@ from hypar.ops.nest import IN_GROUP
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from hypar.ops.nest import Nest
-    from hypar.sharding.rates import Codes
     from hypar.solve.edge import Costs
 
 
@@ -86,52 +82,6 @@ class Factors(NamedTuple):
     left: Costs
 
 
-class Manners(NamedTuple):
-    """The collectives of one level, as indices into ``COLLECTIVES``, ``[made, read]``.
-
-    Attributes:
-        forward: of F.
-        backward: of E.
-        sums: of the producer's sums that go straight to the consumer.
-        errors: of E sent as terms.
-    """
-
-    forward: Codes
-    backward: Codes
-    sums: Codes
-    errors: Codes
-
-
-class Digit(NamedTuple):
-    """A digit of the numbers of a level's devices.
-
-    Attributes:
-        ways: its values.
-        made: what each option of the producer divides by it: a dim, ``COPIES`` or ``IDLE``.
-        read: what each option of the consumer divides.
-    """
-
-    ways: int
-    made: tuple[str, ...]
-    read: tuple[str, ...]
-
-
-class Plain(NamedTuple):
-    """The factors and collectives of one level if no window reads across a border.
-
-    Attributes:
-        factors: the factors.
-        manners: the collectives.
-        digits: the digits of the level; none where options have no common ones.
-        straight: for each digit whether the producer's sums go straight to the consumer, on the axes of factors.
-    """
-
-    factors: Factors
-    manners: Manners
-    digits: tuple[Digit, ...]
-    straight: tuple[NDArray[np.bool_], ...]
-
-
 def mapped(
     function: Callable[..., Any], *factors: Factors, names: Iterable[str] = Factors._fields
 ) -> Factors:
@@ -145,11 +95,6 @@ def mapped(
             found[key] = function(*own)
         chosen[name] = found[key]
     return factors[0]._replace(**chosen)
-
-
-def numbers(factors: Factors) -> Factors:
-    """Return factors of one entry as numbers."""
-    return Factors._make([factor.item() for factor in factors])
 
 
 def names_at(between: Between) -> tuple[tuple[str | None, str | None], ...]:

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.sharding.amounts.between import Factors
-from hypar.sharding.amounts.factors import factors_of_pair
+from hypar.sharding.amounts.factors import collective_of, factors_of_pair
 from hypar.sharding.amounts.inside import added, computing
 from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, below, received
 from hypar.sharding.amounts.rows import cut_windows
@@ -107,7 +107,7 @@ def received_between(
         if level == len(array):
             break
         pair, ways = (chosen[0][level], chosen[1][level]), array[level]
-        factors, kinds = factors_of_pair(reader, between, pair, left[level], ways)
+        factors = factors_of_pair(reader, between, pair, left[level], ways)
         for own, part in zip(found, parts, strict=True):
             elements = received(part, above, factors)
             if elements > RESIDUE * part.changes[0].elements:
@@ -118,10 +118,10 @@ def received_between(
                     to = receivers[1][level] * pair[part.forward].devices(ways)
                     devices *= to
                 handed_on = outside is not None and level >= outside and part.manner != "sums"
-                kind = "all_gather" if handed_on else kinds[part.manner]
+                kind = "all_gather" if handed_on else collective_of(between, pair, ways, part.manner)
                 own.append(Received(level, *part[:2], kind, elements, to, devices, part.inside))
         if between.apart and reaching:
-            factors = factors_of_pair(between.read, between, pair, WHOLE_LAYER, ways)[0]
+            factors = factors_of_pair(between.read, between, pair, WHOLE_LAYER, ways)
         above = below(above, factors)
     return tuple(one for own in found for one in own)
 

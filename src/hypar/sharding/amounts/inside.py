@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.sharding.amounts.rows import beyond, border_of, degrees_of, rest_of, rows_read, windowed
-from hypar.sharding.amounts.transfers import fraction_read
+from hypar.sharding.amounts.rows import beyond, fraction_read, rows_read, windowed
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.levels import QUANTITIES
 from hypar.sharding.numbering import layout
 from hypar.sharding.placement import terms
 
@@ -47,27 +45,24 @@ def added(
     elements = np.array([elements_of(*own) for own in zip(nests, sums, strict=True)])
     total: Costs = np.zeros((len(nests), len(at_level) + len(SPATIAL), copies.shape[2], len(options)))
     total[:, : len(at_level)] = (elements * copies)[..., None] * at_level[:, None, :, 1]
-    if (left[:, _IMAGE] < 1.0).any() or any(choice.degree(dim) > 1 for choice in options for dim in SPATIAL):
-        for at, nest in enumerate(nests):
-            dims = windowed(nest) if sums[at].input else ()
-            shards, here = elements[at, 0] * copies[at, 0][:, None], at_level[0, :, 0]
-            if sums[at].apart:
-                for row, dim in enumerate(dims, start=len(at_level)):
-                    total[at, row] = (
-                        shards * here * beyond(nest, dim, degrees_of(options, dim), sizes[at].of(dim))
-                    )
-                continue
-            above, reads = np.ones(1), here
-            for dim in dims:
-                above = above * rows_read(border_of(nest, dim), sizes[at].of(dim))
-                more = beyond(nest, dim, degrees_of(options, dim), rest_of(nest, dim, sizes[at]))
-                reads = reads * (1.0 + more)
-            total[at, 0] += shards * (above[:, None] * (reads - 1.0) - (here - 1.0))
+    grids, here = layout(options, level.ways), at_level[0, :, 0]
+    for at, (nest, own, own_sums) in enumerate(zip(nests, sizes, sums, strict=True)):
+        dims = {
+            dim: border
+            for dim, border in windowed(nest).items()
+            if dim in grids.chosen or own.of(dim).min() < 1
+        }
+        if not (dims and own_sums.input):
+            continue
+        shards, above, reads = elements[at, 0] * copies[at, 0][:, None], np.ones(1), here
+        for row, (dim, border) in enumerate(dims.items(), start=len(at_level)):
+            more = beyond(nest, dim, grids.degree(dim), own, apart=own_sums.apart)
+            if own_sums.apart:
+                total[at, row] = shards * here * more
+            else:
+                above, reads = above * rows_read(border, own.of(dim)), reads * (1.0 + more)
+        total[at, 0] += shards * (above[:, None] * (reads - 1.0) - (here - 1.0))
     return total
-
-
-_IMAGE = [QUANTITIES.index(dim) for dim in SPATIAL]
-"""The rows of ``LocalSizes.fractions`` of an image's dims."""
 
 
 @lru_cache(maxsize=4096)

@@ -5,17 +5,18 @@ The elements of a transfer are products of factors: a convention is a table of w
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.nodes import kept_with_graph
 from hypar.sharding.amounts.between import Between
-from hypar.sharding.conventions import BY_PRODUCTS, FUSED, PAPER
+from hypar.sharding.amounts.rows import fraction_read
+from hypar.sharding.conventions import BY_PRODUCTS, DIRECT, FUSED, PAPER
 
 if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.ops.nest import Nest
 
 
 class Sums(NamedTuple):
@@ -63,16 +64,19 @@ class Part(NamedTuple):
     Attributes:
         phase: the phase.
         tensor: ``input`` of the consumer, or ``output`` of the producer; ``weight`` of both.
-        forward: whether the consumer receives; otherwise the producer does.
-        manner: name of its collectives in ``Manners``.
+        manner: what gives it its collectives: ``forward``, ``backward``, ``sums`` of the producer, or ``errors`` in terms.
         changes: the elements that are received.
     """
 
     phase: str
     tensor: str
-    forward: bool
     manner: str
     changes: tuple[Change, ...]
+
+    @property
+    def forward(self) -> bool:
+        """Whether the consumer receives; otherwise the producer does."""
+        return self.manner == "forward"
 
     @property
     def inside(self) -> bool:
@@ -98,21 +102,18 @@ def parts_of(
         terms: whether E is sent as terms, which are not added up inside the consumer.
     """
     size, above = elements, "need" if between.apart else ""
-    found = []
-    if between.onward:
-        found.append(Part("forward", "output", False, "sums", (Change(made, "terms"), Change(made, "left"))))
-    if between.contracted:
-        found.append(Part("forward", "input", False, "sums", (Change(2 * size, "kept", "alone", above),)))
-    found.append(Part("forward", "input", True, "forward", (Change(size, "need", "both", above),)))
-    if error and terms:
-        changes = (Change(size, "need", "owned"), Change(size, "kept"))
-        found.append(Part("backward", "input", False, "errors", changes))
-    elif error:
-        manner = "errors" if between.onward else "backward"
-        found.append(Part("backward", "input", False, manner, (Change(size, "kept", "back", above),)))
-    if error and between.onward:
-        found.append(Part("backward", "output", False, "backward", (Change(made, "terms", "left"),)))
-    return tuple(found)
+    onward, sent = between.onward, "errors" if terms or between.onward else "backward"
+    kept: tuple[Change, ...] = (Change(size, "kept", "back", above),)
+    if terms:
+        kept = (Change(size, "need", "owned"), Change(size, "kept"))
+    every = (
+        (onward, Part("forward", "output", "sums", (Change(made, "terms"), Change(made, "left")))),
+        (between.contracted, Part("forward", "input", "sums", (Change(2 * size, "kept", "alone", above),))),
+        (True, Part("forward", "input", "forward", (Change(size, "need", "both", above),))),
+        (error, Part("backward", "input", sent, kept)),
+        (error and onward, Part("backward", "output", "backward", (Change(made, "terms", "left"),))),
+    )
+    return tuple([part for runs, part in every if runs])
 
 
 @lru_cache(maxsize=4096)
@@ -123,8 +124,8 @@ def parts_of_weight(elements: int) -> Parts:
     """
     size = float(elements)
     return (
-        Part("gradient", "weight", False, "backward", (Change(size, "need", "back"),)),
-        Part("gradient", "weight", True, "forward", (Change(size, "need", "both"),)),
+        Part("gradient", "weight", "backward", (Change(size, "need", "back"),)),
+        Part("gradient", "weight", "forward", (Change(size, "need", "both"),)),
     )
 
 
@@ -179,47 +180,37 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
         convention: the convention.
         tied: whether the gradient of a weight that several layers use is added up once, and not once for each.
     """
-    if convention in BY_PRODUCTS:
-        sums, found = _by_products(graph, fused=convention == FUSED)
-    else:
-        paper = convention == PAPER
-        sums = [Sums(True, paper, as_read=one.output_elements if paper else None) for one in graph.layers]
-        between = [between_of(*graph.ends(tensor), tensor, apart=True) for tensor in graph.tensors]
-        found = [
-            (own, parts_of(own, tensor.elements)) for own, tensor in zip(between, graph.tensors, strict=True)
-        ]
-    ties = graph.ties if tied and convention in BY_PRODUCTS else ()
-    for tensor in ties:
-        found.append((between_of(*graph.ends(tensor), tensor), parts_of_weight(tensor.elements)))
-        sums[tensor.consumer] = sums[tensor.consumer]._replace(weight=False)
-    kept: dict[Between, Between] = {}
-    dims = tuple([kept.setdefault(own, own) for own, _ in found])
-    return Network(tuple(sums), dims, tuple([parts for _, parts in found]), (*graph.tensors, *ties))
-
-
-def _by_products(graph: PlanGraph, *, fused: bool) -> tuple[list[Sums], list[tuple[Between, Parts]]]:
-    """Return the sums of each layer, and each tensor between two, under ``moved`` or ``fused``."""
-    layers = graph.layers
-    needed = [index in graph.fed for index in range(len(layers))]
-    readers = [int(index in graph.sent) for index in range(len(layers))]
-    for tensor in graph.tensors:
-        readers[tensor.producer] += 1
-    sums = [Sums(output=True, input=fed) for fed in needed]
-    found = {}
+    layers, apart, fused = graph.layers, convention not in BY_PRODUCTS, convention == FUSED
+    needed = [apart or index in graph.fed for index in range(len(layers))]
+    readers = Counter([*graph.sent, *(tensor.producer for tensor in graph.tensors)])
+    sent_on, as_terms, found = set(), {}, {}
     for tensor in sorted(graph.tensors, key=lambda one: one.consumer):
-        made, read = layers[tensor.producer], layers[tensor.consumer]
+        made, read = graph.ends(tensor)
         error = made.weighted or needed[tensor.producer]
         needed[tensor.consumer] |= error
         onward = fused and made.nest.multiplies and readers[tensor.producer] == 1
-        terms = fused and read.nest.multiplies and error
-        if onward:
-            sums[tensor.producer] = sums[tensor.producer]._replace(output=False)
-        sums[tensor.consumer] = sums[tensor.consumer]._replace(input=needed[tensor.consumer] and not terms)
-        between = between_of(made, read, tensor, onward=onward)
+        sent_on |= {tensor.producer} if onward else set()
+        terms = as_terms[tensor.consumer] = fused and read.nest.multiplies and error
+        between = between_of(made, read, tensor, onward=onward, apart=apart)
+        size = tensor.elements * (1.0 if apart else fraction_read(read.nest))
         summed = float(made.nest.elements("output")) if onward else 0.0
-        size = tensor.elements * fraction_read(read.nest)
         found[id(tensor)] = between, parts_of(between, size, summed, error=error, terms=terms)
-    return sums, [found[id(tensor)] for tensor in graph.tensors]
+    ties = () if apart or not tied else graph.ties
+    every = [found[id(tensor)] for tensor in graph.tensors]
+    every += [(between_of(*graph.ends(tie), tie), parts_of_weight(tie.elements)) for tie in ties]
+    kept: dict[Between, Between] = {}
+    dims = tuple([kept.setdefault(own, own) for own, _ in every])
+    users = {tie.consumer for tie in ties}
+    sums = [
+        Sums(
+            output=at not in sent_on,
+            input=needed[at] and not as_terms.get(at) and convention != DIRECT,
+            weight=at not in users,
+            as_read=layer.output_elements if convention == PAPER else None,
+        )
+        for at, layer in enumerate(layers)
+    ]
+    return Network(tuple(sums), dims, tuple([parts for _, parts in every]), (*graph.tensors, *ties))
 
 
 def between_of(
@@ -228,27 +219,3 @@ def between_of(
     """Return a tensor's dims at both ends."""
     ends, dims = (made.nest.unsized, read.nest.unsized), tuple(dim for dim, _ in tensor.content.shape)
     return Between(*ends, dims, tensor.content.contracted, onward, apart, tensor.operand)
-
-
-@lru_cache(maxsize=4096)
-def fraction_read(nest: Nest) -> float:
-    """Return the fraction of F_in that the windows of a layer read: below 1 if their stride leaves gaps.
-
-    Examples:
-        >>> from hypar import load_model
-        >>> layer = next(one for one in load_model("resnet18").contracted.layers if one.name == "layer2.0.downsample.0")
-        >>> fraction_read(layer.nest)
-        0.25
-    """
-    found = 1.0
-    for dim, window in nest.windows.items():
-        size, made = nest.input_sizes[dim], nest.sizes[dim]
-        rows = round(made)
-        if window.gaps and size and made != rows:
-            # An uneven split may leave a part of a row.
-            found *= min(1.0, made * window.extent / size)
-        elif window.gaps and size:
-            starts = (place * window.stride - window.padding for place in range(rows))
-            taken = (min(start + window.extent, size) - max(start, 0) for start in starts)
-            found *= sum(max(0, count) for count in taken) / size
-    return found

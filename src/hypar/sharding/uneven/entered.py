@@ -12,11 +12,11 @@ import numpy as np
 
 from hypar.sharding.amounts.above import Above
 from hypar.sharding.amounts.between import mapped
-from hypar.sharding.amounts.factors import factors_of_pair
-from hypar.sharding.amounts.fractions import (
+from hypar.sharding.amounts.factors import (
     Interval,
     Offered,
     Rows,
+    collective_of,
     fractions_of,
     shards_of,
 )
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors
-    from hypar.sharding.amounts.fractions import Array
+    from hypar.sharding.amounts.factors import Array
     from hypar.sharding.amounts.transfers import Part, Parts, Sums
     from hypar.sharding.placement import Choice
 
@@ -106,7 +106,7 @@ class Entered(NamedTuple):
     def between(self, graph: PlanGraph, at: int, made: Offered, read: Offered) -> list[Amount]:
         """Return what the groups of a split receive of a tensor, ``[..., options of producer, of consumer]`` each."""
         about = self.tensor(graph, at)
-        return received_between(*about, (made, read), fractions_of(*about[:2], made, read))
+        return received_between(*about[1:], (made, read), fractions_of(*about[:2], made, read))
 
     def tensor(self, graph: PlanGraph, at: int) -> tuple[Nest, Between, Parts, Products]:
         """Return what the amounts of a tensor depend on besides its options."""
@@ -146,7 +146,7 @@ def crossed(
     """Return the transfers of a tensor at a split, and the products below it for each group; arguments as below."""
     ends = (Offered.of([made]), Offered.of([read]))
     own = fractions_of(reader, between, *ends)
-    amounts = received_between(reader, between, parts, above, ends, own)
+    amounts = received_between(between, parts, above, ends, own)
     rows = np.stack([np.broadcast_to(factor, own.both.shape).reshape(-1) for factor in own], axis=1)
     return tuple([amount.single for amount in amounts]), tuple(map(Products._make, (rows * above).tolist()))
 
@@ -188,26 +188,26 @@ def _of_others(reads: Interval, owned: Interval) -> Array:
 
 
 def received_between(
-    reader: Nest, between: Between, parts: Parts, above: Products, ends: tuple[Offered, Offered], own: Factors
+    between: Between, parts: Parts, above: Products, ends: tuple[Offered, Offered], own: Factors
 ) -> list[Amount]:
     """Return the transfers of a tensor between two layers, ``[..., options of producer, of consumer]`` for each group.
 
     Args:
-        reader: the consumer, with the sizes that the splits above leave.
         between: the tensor's dims at both ends.
         parts: its transfers.
         above: the products above the split.
         ends: the options of producer and consumer.
         own: the factors of each group.
     """
-    shares = (ends[0].as_producer.shares, ends[1].as_consumer.shares)
+    shares = (ends[0].shares[..., :, None, :], ends[1].shares[..., None, :, :])
     pair = (ends[0].options[0], ends[1].options[0])
     ways = max(2, *(choice.devices(1) for choice in pair))
-    kinds = factors_of_pair(reader, between, pair, WHOLE_LAYER, ways)[1]
     sums = mapped(lambda factor: factor.sum(axis=-1, keepdims=True), own, names=names_of(parts))
     found = [np.moveaxis(_received(part, own, sums, above, shares), -1, 0) for part in parts]
     return [
-        Amount(part.phase, part.tensor, kinds[part.manner], elements, part.inside)
+        Amount(
+            part.phase, part.tensor, collective_of(between, pair, ways, part.manner), elements, part.inside
+        )
         for part, elements in zip(parts, found, strict=True)
     ]
 
