@@ -147,30 +147,24 @@ def _unit(nest: Nest, dim: str | None, size: int) -> int:
 
 @lru_cache(maxsize=64)
 def _amounts(made: Layout, read: Layout, dims: tuple[_Dim, ...]) -> tuple[Costs, Costs, Costs]:
-    """Return the elements that all devices need, ``[choices]``, and those that they, or the first of several holders, hold too.
-
-    A dim of which all devices have equal shards in common is a factor.
-    """
-    needed, factor, apart = _first(read, frozenset()).astype(float), np.ones((1, 1)), []
-    at_work = needed
+    """Return the elements that all devices need, ``[choices]``, and those that they, or the first of several holders, hold too."""
+    at_work = needed = _first(read, frozenset()).astype(float)
+    common = []
     for dim in dims:
         width, shared = _shared(made, read, dim)
         (_, rows), (_, columns) = _patterns(made, dim.made), _patterns(read, dim.read)
         needed = needed * width[columns]
-        if (shared == shared[..., :1]).all():
-            factor = factor * shared[rows[:, None], columns, 0]
-        else:
-            apart.append((rows, shared.take(columns, axis=1)))
+        common.append((rows, shared.take(columns, axis=1)))
     copied = {*made.chosen, COPIES} - {dim.made for dim in dims}
     holding = np.stack([_first(made, frozenset(own)) for own in ((), copied)]).astype(float)
     both = np.empty((2, len(made.choices), len(read.choices)))
     # Choices of unlike copies and idle devices have the same shards.
-    firsts, which = _distinct([[0] * len(made.choices), *(rows.tolist() for rows, _ in apart)])
+    firsts, which = _distinct([[0] * len(made.choices), *(rows.tolist() for rows, _ in common)])
     for own, first in enumerate(firsts):
-        here = reduce(mul, (shared[rows[first]] for rows, shared in apart), at_work)
+        here = reduce(mul, (shared[rows[first]] for rows, shared in common), at_work)
         alike = np.flatnonzero(which == own)
         both[:, alike] = holding[:, alike] @ here.T
-    return needed.sum(axis=1), both[0] * factor, both[1] * factor
+    return needed.sum(axis=1), *both
 
 
 def _distinct(keys: Iterable[Iterable[Hashable]]) -> tuple[list[int], Numbers]:
