@@ -20,6 +20,7 @@ from hypar.planning.resolved import Resolved
 from hypar.planning.sources import require_groups
 from hypar.planning.stages.sites import spans_of
 from hypar.planning.uneven.planner import as_branching, as_planner
+from hypar.sharding.amounts.fractions import Offered
 from hypar.sharding.pins import level_of
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
@@ -184,7 +185,7 @@ def _uneven(planner: Planner, branch: Branching, entered: Entered | None) -> Lev
     free = planner.options_of(branch)
     options = [*map(_with, free, own)]
     offers = [
-        tuple((choice, shares) for choice in offered)
+        Offered.of([(choice, shares) for choice in offered])
         for offered, (_, shares) in zip(options, branch.taken, strict=True)
     ]
 

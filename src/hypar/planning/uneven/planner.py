@@ -134,7 +134,9 @@ class Planner(LevelPlanner):
             return super().costed(node, entered)
         branch = as_branching(node)
         offers = [Offer(0, choice, shares) for choice, shares in branch.taken]
-        each = rows_of(self.split_of(branch, entered), offers, branch.at_work, len(branch.below))
+        received, computed = rows_of(
+            self.split_of(branch, entered), offers, branch.at_work, len(branch.below)
+        )
         states = () if entered is None else entered.crossing(branch.graph, branch.taken).below
         found = dict(zip(branch.at_work, states, strict=False))
         below = tuple(
@@ -143,8 +145,8 @@ class Planner(LevelPlanner):
         )
         made = replace(
             branch,
-            received=tuple(row[0] for row in each),
-            computed=tuple(row[1] for row in each),
+            received=received,
+            computed=computed,
             slowest=self.cost.slowest and not self.in_stage,
         )
         return made.with_below(below)

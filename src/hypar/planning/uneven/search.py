@@ -215,7 +215,7 @@ class SplitSearch:
             given = dict(zip(at_work, shares, strict=True))
             return tuple(given.get(group, 0.0) for group in range(count))
 
-        each = rows_of(split, offers, at_work, count)
+        received, computed = rows_of(split, offers, at_work, count)
         made = Branching(
             name=place.name,
             depth=place.depth,
@@ -223,8 +223,8 @@ class SplitSearch:
             machine=place.machine,
             offers=tuple(offer._replace(shares=spread(offer.shares)) for offer in offers),
             shares=spread(decision.shares),
-            received=tuple(row[0] for row in each),
-            computed=tuple(row[1] for row in each),
+            received=received,
+            computed=computed,
             below=(None,) * count,
             slowest=split.slowest,
             element_bytes=self.planner.element_bytes,
