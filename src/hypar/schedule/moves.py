@@ -103,17 +103,10 @@ def excess(counted: Nest, held: Nest, chosen: Options) -> dict[str, float]:
         chosen: its choices.
     """
     counts = degrees(chosen, held.counted)
-    return {tensor: unevenness(held, counts, tensor) * more for tensor, more in larger(counted, held).items()}
-
-
-@lru_cache(maxsize=16384)
-def larger(counted: Nest, held: Nest) -> dict[str, float]:
-    """Return for each tensor of a layer how much larger it is as devices hold it."""
-    if held is counted:
-        return dict.fromkeys(INSIDE.values(), 1.0)
     return {
-        tensor: _elements(held, tensor) / (_elements(counted, tensor) or math.inf)
-        for tensor in INSIDE.values()
+        tensor: unevenness(held, counts, tensor)
+        * (1.0 if held is counted else _elements(held, tensor) / (_elements(counted, tensor) or math.inf))
+        for tensor in held.names
     }
 
 
@@ -129,6 +122,7 @@ def elements_on(nest: Nest, tensor: str, chosen: Options) -> float:
     return _elements(nest, tensor) / math.prod(count for dim, count in counts if dim in carried)
 
 
+@lru_cache(maxsize=16384)
 def in_whole_elements(moves: Moves, counted: Nest, held: Nest, chosen: Options) -> Moves:
     """Return the transfers inside a layer with the bytes that devices hold of them; arguments as above."""
     if not moves or held is counted:
@@ -164,10 +158,8 @@ def moves_of(
         pair = (choices[tensor.producer], choices[tensor.consumer])
         made, read = (end.nest for end in graph.ends(tensor))
         if setting.direct:
-            found = timed(
-                setting, received_directly((made, read), tensor.content, tensor.operand, setting.array, pair)
-            )
-            outer.append(found)
+            directly = received_directly((made, read), tensor.content, tensor.operand, setting.array, pair)
+            outer.append(timed(setting, directly))
             continue
         products = above[at] if above else OUTERMOST
         sums, found = _across(setting, read, network.between[at], network.parts[at], pair, products)
@@ -187,10 +179,7 @@ def _shared(setting: Setting) -> Setting:
 def timed_inside(setting: Setting, nest: Nest, sums: Sums, chosen: Options) -> Moves:
     """Return the timed transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
     found = received_inside(nest, sums, setting.array, chosen)
-    if not found:
-        return NO_MOVES
-    counts = degrees(chosen, nest.counted)
-    return timed(setting, found, {tensor: unevenness(nest, counts, tensor) for tensor in nest.names})
+    return timed(setting, found, excess(nest, nest, chosen)) if found else NO_MOVES
 
 
 @lru_cache(maxsize=16384)
