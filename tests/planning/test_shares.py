@@ -18,11 +18,11 @@ from hypar.planning.uneven.layer_shares import Offer, by_layer, settled, settled
 from hypar.planning.uneven.quadratics import quadratics_of
 from hypar.planning.uneven.split import UnevenSplit
 from hypar.planning.uneven.tree import state_above
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.fractions import Offered
 from hypar.sharding.conventions import BY_LEVELS
 from hypar.sharding.placement import simple
 from hypar.sharding.space import parse_space
-from hypar.sharding.uneven.entered import whole
 from hypar.solve.balance import balance, times_at
 from hypar.solve.solvers.base import load_solver
 from tests.effort import examples
@@ -60,7 +60,7 @@ def fork_at(
         rates=tuple(paid),
         slowest=slowest,
         solver=load_solver(solver),
-        entered=state_above(cut_graph, convention) or whole(cut_graph, convention),
+        entered=state_above(cut_graph, convention) or outermost(cut_graph, convention, tied=False),
     )
 
 

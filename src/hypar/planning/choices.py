@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from hypar.planning.stages.spans import CutSpans
     from hypar.planning.uneven.planner import Planner
     from hypar.planning.uneven.tree import Branch, Branching
+    from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Choice, Options
-    from hypar.sharding.uneven.entered import Entered
     from hypar.solve.edge import Costs
 
 
@@ -158,7 +158,7 @@ def _with(options: Options, choice: Choice) -> Options:
     return options if choice in options else (*options, choice)
 
 
-def _in_tree(plan: Plan, planner: Planner, branch: Branch, entered: Entered | None) -> Iterator[LevelChoices]:
+def _in_tree(plan: Plan, planner: Planner, branch: Branch, entered: State | None) -> Iterator[LevelChoices]:
     """Yield the levels of a tree of device groups, an uneven split before what is below it."""
     if isinstance(branch, Leaf):
         lane = branch.lane
@@ -175,7 +175,7 @@ def _in_tree(plan: Plan, planner: Planner, branch: Branch, entered: Entered | No
             yield from _in_tree(plan, planner, below, found.get(group))
 
 
-def _uneven(planner: Planner, branch: Branching, entered: Entered | None) -> LevelChoices:
+def _uneven(planner: Planner, branch: Branching, entered: State | None) -> LevelChoices:
     """Return the choices of an uneven split at a plan's shares: the costs of its late group, or of all if they add up."""
     split = planner.split_of(branch, entered)
     weights = np.ones(len(split.groups))

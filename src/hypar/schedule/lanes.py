@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanNode, Tensor
+    from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.entered import Amount, Entered
+    from hypar.sharding.uneven.entered import Amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,7 @@ class Run:
         self._counts = {"forward": forward, "backward": backward}
 
     @property
-    def entered(self) -> Entered | None:
+    def entered(self) -> State | None:
         """The state below these splits."""
         return self._counts["forward"]()[0][self._number].entered
 
@@ -146,7 +147,7 @@ class _Devices(NamedTuple):
     setting: Setting
     name: str = ""
     depth: int = 0
-    entered: Entered | None = None
+    entered: State | None = None
     place: StagePlace = StagePlace()
     shares: WholeShares | None = None
     run: Run | None = None

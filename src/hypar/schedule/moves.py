@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.machine import unevenness
 from hypar.machine.setting import Setting, degrees
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import received_between, received_directly, received_inside
-from hypar.sharding.amounts.products import OUTERMOST
-from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.conventions import DIRECT
 
 if TYPE_CHECKING:
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
+    from hypar.sharding.amounts.above import State
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.products import Products
     from hypar.sharding.amounts.transfers import Part, Sums
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.entered import Entered
 
 PHASE = "gradient"
 """The phase whose results are exchanged in chunks."""
@@ -135,7 +134,7 @@ def in_whole_elements(moves: Moves, counted: Nest, held: Nest, chosen: Options) 
 
 
 def moves_of(
-    setting: Setting, graph: PlanGraph, choices: Sequence[Options], entered: Entered | None = None
+    setting: Setting, graph: PlanGraph, choices: Sequence[Options], entered: State | None = None
 ) -> tuple[list[Moves], list[Moves]]:
     """Return the transfers inside each layer, and those of each tensor between two layers.
 
@@ -150,7 +149,8 @@ def moves_of(
         entered: the state below uneven splits; None if there are none, or by ``paper``.
     """
     convention = DIRECT if setting.direct else setting.convention
-    network, above = (network_of(graph, convention), ()) if entered is None else entered
+    state = entered or outermost(graph, convention)
+    network = state.network
     setting, every = _shared(setting), zip(graph.layers, network.sums, choices, strict=True)
     inner = [timed_inside(setting, layer.nest, sums, own) for layer, sums, own in every]
     outer: list[Moves] = []
@@ -161,8 +161,8 @@ def moves_of(
             directly = received_directly((made, read), tensor.content, tensor.operand, setting.array, pair)
             outer.append(timed(setting, directly))
             continue
-        products = above[at] if above else OUTERMOST
-        sums, found = _across(setting, read, network.between[at], network.parts[at], pair, products)
+        about = (network.between[at], network.parts[at], pair, state.products[at])
+        sums, found = _across(setting, read, *about)
         if sums:
             inner[tensor.producer] = Moves((*inner[tensor.producer], *sums))
         outer.append(found)

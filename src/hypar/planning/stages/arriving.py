@@ -20,7 +20,7 @@ from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.moves import timed
 from hypar.sharding.amounts.counted import STAGE, received_between
-from hypar.sharding.amounts.products import OUTERMOST, below, received
+from hypar.sharding.amounts.products import OUTERMOST, received, times
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import WHOLE, dim_of, divisor, grid
 from hypar.sharding.uneven.entered import crossed
@@ -209,7 +209,7 @@ class _Way(NamedTuple):
         if own.depth == self.outside:
             num_bytes = own.element_bytes * received(self.part, products, STAGE)
             yield own, Arrival(self.layer, self.tensor, num_bytes)
-            products = below(products, STAGE)
+            products = times(products, STAGE)
         theirs = (WHOLE if inside else grid({"batch": len(own.below)}), own.shares)
         if beyond is not None:
             theirs = beyond.offers[self.other][1:3]

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from hypar.costs.base import GroupRates
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.network.nodes import PlanGraph, PlanNode
+    from hypar.sharding.amounts.above import State
     from hypar.sharding.amounts.fractions import Offered
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.entered import Amount, Entered
+    from hypar.sharding.uneven.entered import Amount
     from hypar.solve.edge import Costs
     from hypar.solve.solvers.base import Solver
 
@@ -51,7 +52,7 @@ class UnevenSplit:
     rates: tuple[GroupRates, ...]
     slowest: bool
     solver: Solver
-    entered: Entered
+    entered: State
 
     def total(self, costs: Sequence[float]) -> float:
         """Combine the costs of the device groups into that of the split."""

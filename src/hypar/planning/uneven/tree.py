@@ -13,9 +13,9 @@ from hypar.machine.setting import working
 from hypar.planning.nodes.leaf import Leaf
 from hypar.schedule.lanes import Crossing, Receiver, Run, WholeShares
 from hypar.schedule.moves import INSIDE, elements_on, excess
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.placement import dim_of
-from hypar.sharding.uneven.entered import whole
 from hypar.sharding.uneven.remainder import TINY, graph_of_group, tensors_of_group, whole_ends
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line
     from hypar.schedule.lanes import Lane, Lanes
+    from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Choice, Options
-    from hypar.sharding.uneven.entered import Amount, Entered, Shares, Taken
+    from hypar.sharding.uneven.entered import Amount, Shares, Taken
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -282,18 +283,18 @@ def _whole_ends(layer: PlanNode, choice: Choice, shares: Sequence[float]) -> lis
     return [(start / size, end / size) for start, end in own]
 
 
-def state_above(graph: PlanGraph, convention: str) -> Entered | None:
+def state_above(graph: PlanGraph, convention: str) -> State | None:
     """Return the state above all uneven splits; None by ``paper``.
 
     Where the terms of E go straight to their readers, they do between device groups as well.
     """
     if convention == PAPER:
         return None
-    return whole(graph, FUSED if convention == DIRECT else convention)
+    return outermost(graph, FUSED if convention == DIRECT else convention, tied=False)
 
 
 def _crossings(
-    branch: Branch, lanes: list[Lane], entered: Entered | None, shares: WholeShares | None
+    branch: Branch, lanes: list[Lane], entered: State | None, shares: WholeShares | None
 ) -> Iterator[Crossing]:
     """Yield the crossings of a subtree, and append its groups to ``lanes``."""
     if isinstance(branch, Leaf):
@@ -302,7 +303,7 @@ def _crossings(
         return
     receivers: list[Receiver] = []
     inner: list[Crossing] = []
-    crossed = (entered or whole(branch.graph, PAPER)).crossing(branch.graph, branch.taken)
+    crossed = (entered or outermost(branch.graph, PAPER, tied=False)).crossing(branch.graph, branch.taken)
     states = itertools.repeat(None) if entered is None else crossed.below
     left = branch.whole_shares(shares)
     for number, state, own_shares in zip(branch.at_work, states, left, strict=False):
