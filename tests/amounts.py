@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import received_between, received_inside
-from hypar.sharding.amounts.products import OUTERMOST
-from hypar.sharding.amounts.transfers import network_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.nodes import PlanGraph
-    from hypar.sharding.amounts.products import Products
-    from hypar.sharding.amounts.transfers import Network
+    from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options
 
 
@@ -40,7 +38,7 @@ def amounts(
     array: Sequence[int],
     choices: Sequence[Options],
     convention: str,
-    above: tuple[Network, Sequence[Products]] | None = None,
+    above: State | None = None,
 ) -> list[Amount]:
     """Return the amounts of a plan under ``moved`` or ``fused``.
 
@@ -49,18 +47,17 @@ def amounts(
         array: ways of each level, outermost first.
         choices: for each layer a choice at each level.
         convention: ``moved`` or ``fused``.
-        above: below uneven splits the amounts of the network, and for each tensor the products of the splits' factors; None
-            if there are none.
+        above: the state below uneven splits; None if there are none.
     """
     ways = tuple(array)
-    network = network_of(graph, convention) if above is None else above[0]
-    products = (OUTERMOST,) * len(network.tensors) if above is None else above[1]
+    state = above or outermost(graph, convention)
+    network = state.network
     found = []
     for layer, sums, own in zip(graph.layers, network.sums, choices, strict=True):
         moves = received_inside(layer.nest, sums, ways, own)
         found += [Amount(layer.name, one.level, one.phase, one.tensor, one.elements) for one in moves]
     for tensor, between, parts, own_products in zip(
-        network.tensors, network.between, network.parts, products, strict=True
+        network.tensors, network.between, network.parts, state.products, strict=True
     ):
         made, read = graph.ends(tensor)
         pair = (choices[tensor.producer], choices[tensor.consumer])

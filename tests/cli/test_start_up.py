@@ -28,7 +28,6 @@ def test_a_plan_imports_nothing_of_machines_stages_or_refinement() -> None:
         "hypar.planning.uneven",
         "hypar.planning.stages",
         "hypar.planning.chunks",
-        "hypar.sharding.uneven",
         "hypar.machine.collectives",
         "hypar.solve.counts",
     )

@@ -11,7 +11,7 @@ from hypar import LayerGraph, load_machine, load_model, plan_model
 from hypar.costs.base import Cost, load_cost, parameters_of
 from hypar.costs.graphs.tables import Tables
 from hypar.registry import plugin_names
-from hypar.sharding.amounts.above import below_level, outermost
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.levels import levels_of
 from hypar.sharding.space import parse_space
 
@@ -47,7 +47,7 @@ def test_arrays_have_the_shapes_that_are_promised(cost: Cost, graph: LayerGraph)
             assert edge.costs.shape == (len(options[edge.source]), len(options[edge.target]))
             assert np.isfinite(edge.costs).all()
             assert (edge.costs >= 0).all()
-        above = below_level(cut, above, [own[:1] for own in options], level.ways)
+        above = above.below(cut, [own[:1] for own in options], level.ways)
 
 
 @pytest.mark.usefixtures("more_solvers")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from hypar.sharding.amounts.uneven import received_inside
 
 from hypar import load_model, plan_model
 from hypar.ops.families.contract import Linear
@@ -15,7 +16,6 @@ from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.factors import Offered, fractions_of
 from hypar.sharding.amounts.transfers import Sums
 from hypar.sharding.placement import cut, partial_results
-from hypar.sharding.uneven.entered import received_inside
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph

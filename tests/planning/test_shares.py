@@ -18,10 +18,11 @@ from hypar.planning.uneven.layer_shares import Offer, by_layer, settled, settled
 from hypar.planning.uneven.quadratics import quadratics_of
 from hypar.planning.uneven.split import UnevenSplit
 from hypar.planning.uneven.tree import state_above
+from hypar.sharding.amounts.above import outermost
+from hypar.sharding.amounts.factors import Offered
 from hypar.sharding.conventions import BY_LEVELS
 from hypar.sharding.placement import simple
 from hypar.sharding.space import parse_space
-from hypar.sharding.uneven.entered import whole
 from hypar.solve.balance import balance, times_at
 from hypar.solve.solvers.base import load_solver
 from tests.effort import examples
@@ -59,7 +60,7 @@ def fork_at(
         rates=tuple(paid),
         slowest=slowest,
         solver=load_solver(solver),
-        entered=state_above(cut_graph, convention) or whole(cut_graph, convention),
+        entered=state_above(cut_graph, convention) or outermost(cut_graph, convention, tied=False),
     )
 
 
@@ -81,9 +82,13 @@ def costs_of(split: UnevenSplit, assignment: Assignment, own: Sequence[tuple[flo
     chosen = [options[pick] for options, pick in zip(split.options, assignment, strict=True)]
     taken = [*zip(chosen, own, strict=True)]
     for at, offer in enumerate(taken):
-        total = [a + float(b) for a, (b,) in zip(total, split.layer_costs(at, [offer]), strict=True)]
+        total = [
+            a + float(b) for a, (b,) in zip(total, split.layer_costs(at, Offered.of([offer])), strict=True)
+        ]
     for at, tensor in enumerate(split.graph.tensors):
-        moved = split.tensor_costs(at, [taken[tensor.producer]], [taken[tensor.consumer]])
+        moved = split.tensor_costs(
+            at, *(Offered.of([taken[end]]) for end in (tensor.producer, tensor.consumer))
+        )
         total = [a + float(b) for a, ((b,),) in zip(total, moved, strict=True)]
     return total
 
@@ -122,14 +127,14 @@ def costed_alike(split: UnevenSplit, own: tuple[float, ...]) -> Quadratics:
     every = quadratics_of(split)
     for at, (options, node) in enumerate(zip(split.options, every.nodes, strict=True)):
         for pick, choice in enumerate(options):
-            (costs,) = split.layer_costs(at, [(choice, own)]).T
+            (costs,) = split.layer_costs(at, Offered.of([(choice, own)])).T
             assert times_at(node[:, :, pick], own) == pytest.approx(costs.tolist(), rel=1e-9)
     for at, (tensor, edge) in enumerate(zip(split.graph.tensors, every.edges, strict=True)):
         pairs = itertools.product(
             *(enumerate(split.options[end]) for end in (tensor.producer, tensor.consumer))
         )
         for (row, maker), (column, reader) in pairs:
-            moved = split.tensor_costs(at, [(maker, own)], [(reader, own)])[:, 0, 0]
+            moved = split.tensor_costs(at, Offered.of([(maker, own)]), Offered.of([(reader, own)]))[:, 0, 0]
             assert times_at(edge[:, :, row, column], own) == pytest.approx(
                 moved.tolist(), rel=1e-9, abs=1e-18
             )

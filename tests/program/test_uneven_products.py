@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from hypar.program.layout import Layout, Places
 from hypar.program.lowering import lower
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
-from hypar.sharding.uneven.entered import whole
-from hypar.sharding.uneven.remainder import graph_of_group
+from hypar.sharding.remainder import graph_of_group
 from tests.amounts import amounts
 from tests.effort import examples
 from tests.program.arrays import array_layout
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.sharding.uneven.entered import Entered
+    from hypar.sharding.amounts.above import State
 
 Shares = tuple[float, ...]
 Taken = dict[str, tuple[Choice, Shares]]
@@ -60,11 +60,11 @@ Node = Leaf | Fork
 def counted(graph: LayerGraph, node: Node, convention: str) -> Counter[tuple[int, str]]:
     """Elements that all devices receive at each level in each phase."""
     found: Counter[tuple[int, str]] = Counter()
-    _count(found, graph.contracted, node, whole(graph.contracted, convention), convention, 0)
+    _count(found, graph.contracted, node, outermost(graph.contracted, convention, tied=False), convention, 0)
     return _rounded(found)
 
 
-def _count(found, graph, node: Node, entered: Entered, convention: str, depth: int) -> None:  # type: ignore[no-untyped-def]
+def _count(found, graph, node: Node, entered: State, convention: str, depth: int) -> None:  # type: ignore[no-untyped-def]
     names = [layer.name for layer in graph.layers]
     if isinstance(node, Leaf):
         choices = [node.choices[name] for name in names]

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from hypar import load_model
 from hypar.costs.base import work
 from hypar.ops.nest import PHASES
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import received_inside
 from hypar.sharding.amounts.factors import Offered
 from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
-from hypar.sharding.uneven.entered import whole
-from hypar.sharding.uneven.remainder import graph_of_group, whole_shares
+from hypar.sharding.remainder import graph_of_group, whole_shares
 from tests.effort import examples
 from tests.heterogeneous import written
 from tests.windows import read_by
@@ -27,10 +27,10 @@ from tests.windows import read_by
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from hypar.sharding.amounts.uneven import Amount, Shares
     from numpy.typing import NDArray
 
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.sharding.uneven.entered import Amount, Shares
 
     Array = NDArray[np.float64]
     Mask = NDArray[np.bool_]
@@ -86,13 +86,15 @@ def between(
     """What the groups of a split receive of a tensor, by ``paper``."""
     ends = (Offered((choice,), np.array([own])) for choice, own in zip(choices, shares, strict=True))
     made, read = ends
-    return numbers(whole(graph, "paper").between(graph, graph.tensors.index(tensor), made, read))
+    return numbers(
+        outermost(graph, "paper", tied=False).between(graph, graph.tensors.index(tensor), made, read)
+    )
 
 
 def inside(graph: PlanGraph, layer: PlanNode, choice: Choice, shares: Shares) -> list[Amount]:
     """What they receive inside a layer."""
     offered = Offered((choice,), np.array([shares]))
-    return numbers(whole(graph, "paper").inside(graph, graph.layers.index(layer), offered))
+    return numbers(outermost(graph, "paper", tied=False).inside(graph, graph.layers.index(layer), offered))
 
 
 def numbers(amounts: Iterable[Amount]) -> list[Amount]:
@@ -399,7 +401,7 @@ def test_a_group_without_a_share_has_no_part_of_a_join_done_whole() -> None:
 def test_equal_shares_add_up_what_an_even_level_does(name: str, convention: str) -> None:
     """Sums of weights and of products of activations alike, but for rows beside borders."""
     graph = load_model(name, batch=UNITS).contracted
-    state, seen = whole(graph, convention), set()
+    state, seen = outermost(graph, convention, tied=False), set()
     for at, (layer, sums) in enumerate(zip(graph.layers, state.network.sums, strict=True)):
         for dim in layer.nest.cuttable if (layer.nest, sums) not in seen else ():
             seen.add((layer.nest, sums))

@@ -20,6 +20,7 @@ from hypar.planning.resolved import Resolved
 from hypar.planning.sources import require_groups
 from hypar.planning.stages.sites import spans_of
 from hypar.planning.uneven.planner import as_branching, as_planner
+from hypar.sharding.amounts.factors import Offered
 from hypar.sharding.pins import level_of
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from hypar.planning.stages.spans import CutSpans
     from hypar.planning.uneven.planner import Planner
     from hypar.planning.uneven.tree import Branch, Branching
+    from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Choice, Options
-    from hypar.sharding.uneven.entered import Entered
     from hypar.solve.edge import Costs
 
 
@@ -156,7 +157,7 @@ def _with(options: Options, choice: Choice) -> Options:
     return options if choice in options else (*options, choice)
 
 
-def _in_tree(plan: Plan, planner: Planner, branch: Branch, entered: Entered | None) -> Iterator[LevelChoices]:
+def _in_tree(plan: Plan, planner: Planner, branch: Branch, entered: State | None) -> Iterator[LevelChoices]:
     """Yield the levels of a tree of device groups, an uneven split before what is below it."""
     if isinstance(branch, Leaf):
         lane = branch.lane
@@ -173,7 +174,7 @@ def _in_tree(plan: Plan, planner: Planner, branch: Branch, entered: Entered | No
             yield from _in_tree(plan, planner, below, found.get(group))
 
 
-def _uneven(planner: Planner, branch: Branching, entered: Entered | None) -> LevelChoices:
+def _uneven(planner: Planner, branch: Branching, entered: State | None) -> LevelChoices:
     """Return the choices of an uneven split at a plan's shares: the costs of its late group, or of all if they add up."""
     split = planner.split_of(branch, entered)
     weights = np.ones(len(split.groups))
@@ -183,7 +184,7 @@ def _uneven(planner: Planner, branch: Branching, entered: Entered | None) -> Lev
     free = planner.options_of(branch)
     options = [*map(_with, free, own)]
     offers = [
-        tuple((choice, shares) for choice in offered)
+        Offered.of([(choice, shares) for choice in offered])
         for offered, (_, shares) in zip(options, branch.taken, strict=True)
     ]
 

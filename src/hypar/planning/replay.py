@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from hypar.schedule.stages import Ran
     from hypar.schedule.step import Step
     from hypar.schedule.timeline import Timeline
+    from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.entered import Entered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +180,7 @@ def _decided(plan: Plan, graph: LayerGraph, request: Resolved) -> Decided:
 
 def costed_tree(
     request: Resolved, plan: Plan, graph: LayerGraph, machine: HeterogeneousMachine
-) -> tuple[Planner, Branching, Entered | None]:
+) -> tuple[Planner, Branching, State | None]:
     """Return a plan's tree of device groups with its costs, and the state above it."""
     nodes = graph.nodes(plan.graph)
     planner = Planner(request, (), graph.element_bytes)

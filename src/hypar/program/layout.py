@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from hypar.program.holding import by_content, kinds_of
 from hypar.sharding.numbering import choice_of, digits_of, shards_of, working
 from hypar.sharding.placement import ALONE, WHOLE, Choice
+from hypar.sharding.remainder import whole_ends
 from hypar.sharding.tree import Device, Level, Stages, Uneven
-from hypar.sharding.uneven.remainder import whole_ends
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

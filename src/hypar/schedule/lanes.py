@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanNode, Tensor
+    from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.uneven import Amount
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.entered import Amount, Entered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,7 @@ class Run:
         self._counts = {"forward": forward, "backward": backward}
 
     @property
-    def entered(self) -> Entered | None:
+    def entered(self) -> State | None:
         """The state below these splits."""
         return self._counts["forward"]()[0][self._number].entered
 
@@ -146,7 +147,7 @@ class _Devices(NamedTuple):
     setting: Setting
     name: str = ""
     depth: int = 0
-    entered: Entered | None = None
+    entered: State | None = None
     place: StagePlace = StagePlace()
     shares: WholeShares | None = None
     run: Run | None = None
@@ -249,21 +250,15 @@ class Lane(_Devices):
     def _moved(self) -> tuple[list[Moves], list[Moves]]:
         inner, outer = moves_of(self.setting, self.graph, self.choices, self.entered)
         if self.shares is not None:
-            nests = [
-                (layer.nest, held.nest)
-                for layer, held in zip(self.graph.layers, self.shares.graph.layers, strict=True)
+            layers = zip(self.graph.layers, self.shares.graph.layers, self.choices, strict=True)
+            inner = [
+                in_whole_elements(moves, layer.nest, held.nest, chosen)
+                for moves, (layer, held, chosen) in zip(inner, layers, strict=True)
             ]
-            # Equal layers share their transfers, and so in whole elements.
-            asked = [*zip(map(id, inner), nests, self.choices, strict=True)]
-            known = {
-                (own, ends, chosen): in_whole_elements(moves, *ends, chosen)
-                for (own, ends, chosen), moves in dict(zip(asked, inner, strict=True)).items()
-            }
-            inner = [known[key] for key in asked]
         times = self.setting.machine.measured
         if times is not None:
-            layers = zip(self.graph.layers, inner, strict=True)
-            inner = [Moves(measured_moves(times, [layer.name], moves)) for layer, moves in layers]
+            named = zip(self.graph.layers, inner, strict=True)
+            inner = [Moves(measured_moves(times, [layer.name], moves)) for layer, moves in named]
         return inner, outer
 
     def together(self, chunk: Sequence[int]) -> Moves:
@@ -298,12 +293,8 @@ class Lane(_Devices):
         times = self.setting.machine.measured
         if times is not None and times.exchanges:
             return [0.0 if number else times.sync_s for number in range(len(moves))]
-        return [self._latency(move) for move in moves]
-
-    def _latency(self, move: Move) -> float:
-        setting = self.setting
-        link = setting.machine.links(setting.array)[move.level]
-        return link.line(move.collective, move.subgroup_bytes).latency_s
+        links = self.setting.machine.links(self.setting.array)
+        return [links[move.level].line(move.collective, move.subgroup_bytes).latency_s for move in moves]
 
 
 def whole_lane(parts: Sequence[Lane]) -> Lane:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.machine import unevenness
 from hypar.machine.setting import Setting, degrees
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import received_between, received_directly, received_inside
-from hypar.sharding.amounts.products import OUTERMOST
-from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.conventions import DIRECT
 
 if TYPE_CHECKING:
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
+    from hypar.sharding.amounts.above import State
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.products import Products
     from hypar.sharding.amounts.transfers import Part, Sums
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.entered import Entered
 
 PHASE = "gradient"
 """The phase whose results are exchanged in chunks."""
@@ -103,17 +102,10 @@ def excess(counted: Nest, held: Nest, chosen: Options) -> dict[str, float]:
         chosen: its choices.
     """
     counts = degrees(chosen, held.counted)
-    return {tensor: unevenness(held, counts, tensor) * more for tensor, more in larger(counted, held).items()}
-
-
-@lru_cache(maxsize=16384)
-def larger(counted: Nest, held: Nest) -> dict[str, float]:
-    """Return for each tensor of a layer how much larger it is as devices hold it."""
-    if held is counted:
-        return dict.fromkeys(INSIDE.values(), 1.0)
     return {
-        tensor: _elements(held, tensor) / (_elements(counted, tensor) or math.inf)
-        for tensor in INSIDE.values()
+        tensor: unevenness(held, counts, tensor)
+        * (1.0 if held is counted else _elements(held, tensor) / (_elements(counted, tensor) or math.inf))
+        for tensor in held.names
     }
 
 
@@ -129,6 +121,7 @@ def elements_on(nest: Nest, tensor: str, chosen: Options) -> float:
     return _elements(nest, tensor) / math.prod(count for dim, count in counts if dim in carried)
 
 
+@lru_cache(maxsize=16384)
 def in_whole_elements(moves: Moves, counted: Nest, held: Nest, chosen: Options) -> Moves:
     """Return the transfers inside a layer with the bytes that devices hold of them; arguments as above."""
     if not moves or held is counted:
@@ -141,7 +134,7 @@ def in_whole_elements(moves: Moves, counted: Nest, held: Nest, chosen: Options) 
 
 
 def moves_of(
-    setting: Setting, graph: PlanGraph, choices: Sequence[Options], entered: Entered | None = None
+    setting: Setting, graph: PlanGraph, choices: Sequence[Options], entered: State | None = None
 ) -> tuple[list[Moves], list[Moves]]:
     """Return the transfers inside each layer, and those of each tensor between two layers.
 
@@ -156,7 +149,8 @@ def moves_of(
         entered: the state below uneven splits; None if there are none, or by ``paper``.
     """
     convention = DIRECT if setting.direct else setting.convention
-    network, above = (network_of(graph, convention), ()) if entered is None else entered
+    state = entered or outermost(graph, convention)
+    network = state.network
     setting, every = _shared(setting), zip(graph.layers, network.sums, choices, strict=True)
     inner = [timed_inside(setting, layer.nest, sums, own) for layer, sums, own in every]
     outer: list[Moves] = []
@@ -164,13 +158,11 @@ def moves_of(
         pair = (choices[tensor.producer], choices[tensor.consumer])
         made, read = (end.nest for end in graph.ends(tensor))
         if setting.direct:
-            found = timed(
-                setting, received_directly((made, read), tensor.content, tensor.operand, setting.array, pair)
-            )
-            outer.append(found)
+            directly = received_directly((made, read), tensor.content, tensor.operand, setting.array, pair)
+            outer.append(timed(setting, directly))
             continue
-        products = above[at] if above else OUTERMOST
-        sums, found = _across(setting, read, network.between[at], network.parts[at], pair, products)
+        about = (network.between[at], network.parts[at], pair, state.products[at])
+        sums, found = _across(setting, read, *about)
         if sums:
             inner[tensor.producer] = Moves((*inner[tensor.producer], *sums))
         outer.append(found)
@@ -187,10 +179,7 @@ def _shared(setting: Setting) -> Setting:
 def timed_inside(setting: Setting, nest: Nest, sums: Sums, chosen: Options) -> Moves:
     """Return the timed transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
     found = received_inside(nest, sums, setting.array, chosen)
-    if not found:
-        return NO_MOVES
-    counts = degrees(chosen, nest.counted)
-    return timed(setting, found, {tensor: unevenness(nest, counts, tensor) for tensor in nest.names})
+    return timed(setting, found, excess(nest, nest, chosen)) if found else NO_MOVES
 
 
 @lru_cache(maxsize=16384)

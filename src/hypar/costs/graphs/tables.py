@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from hypar.costs.base import Cost
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.above import Above
+    from hypar.sharding.amounts.above import State
     from hypar.sharding.amounts.transfers import Network, Part
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
@@ -150,7 +150,7 @@ class Tables:
         graph: PlanGraph,
         levels: Sequence[Level],
         options: Sequence[Sequence[Options]],
-        above: Above,
+        above: State,
     ) -> None:
         """Find what is computed together.
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from hypar.planning.records import Decided
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
+    from hypar.sharding.amounts.above import State
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.entered import Entered
 
 
 class LevelPlanner:
@@ -59,9 +59,7 @@ class LevelPlanner:
         assert self.request.identical is not None  # noqa: S101 (a planner is of a machine)
         return self.leaf("", self.request.identical, graph, 0, None)
 
-    def leaf(
-        self, name: str, machine: Machine, graph: PlanGraph, depth: int, entered: Entered | None
-    ) -> Leaf:
+    def leaf(self, name: str, machine: Machine, graph: PlanGraph, depth: int, entered: State | None) -> Leaf:
         """Plan identical devices by the requested search.
 
         Args:
@@ -96,7 +94,7 @@ class LevelPlanner:
     def _answer(self, question: Question) -> Answer:
         return load_search(self.request.search).run(question)
 
-    def question_in(self, leaf: Leaf, entered: Entered | None) -> Question:
+    def question_in(self, leaf: Leaf, entered: State | None) -> Question:
         """Return the search problem of the levels of a group."""
         if self.whole is not None:
             return self.whole
@@ -104,7 +102,7 @@ class LevelPlanner:
         request = replace(self.request, machine=setting.machine).over(setting.array)
         return self._question(request, leaf.graph, leaf.lane.depth, entered)
 
-    def _question(self, request: Resolved, graph: PlanGraph, depth: int, entered: Entered | None) -> Question:
+    def _question(self, request: Resolved, graph: PlanGraph, depth: int, entered: State | None) -> Question:
         """Return the search problem of a request for a group."""
         last = depth + len(request.array)
         pins = [
@@ -124,11 +122,11 @@ class LevelPlanner:
         assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
         return node.answer.solver
 
-    def state_above(self, graph: PlanGraph) -> Entered | None:  # noqa: ARG002 (uneven splits have one)
+    def state_above(self, graph: PlanGraph) -> State | None:  # noqa: ARG002 (uneven splits have one)
         """Return the state above all splits by which the cost counts; None on identical devices."""
         return None
 
-    def costed(self, node: Node, entered: Entered | None) -> Node:
+    def costed(self, node: Node, entered: State | None) -> Node:
         """Return a node with the costs that this planner counts for its choices and shares.
 
         A bound over all levels holds for every plan of the space, a level's bound only below the search's own choices.

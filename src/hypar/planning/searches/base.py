@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hypar.costs.graphs.tables import Tables, structure
 from hypar.registry import load_plugin
-from hypar.sharding.amounts.above import below_level, outermost
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import BY_PRODUCTS
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from hypar.costs.graphs.counted import Counted
     from hypar.costs.graphs.narrowed import Narrowed
     from hypar.network.nodes import PlanGraph
-    from hypar.sharding.amounts.above import Above
+    from hypar.sharding.amounts.above import State
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
-    from hypar.sharding.uneven.entered import Entered
     from hypar.solve.cost_graph import CostGraph, Structure
     from hypar.solve.edge import Costs
     from hypar.solve.limits import Budget, Cut, Limits
@@ -47,7 +46,7 @@ class Question:
     levels: tuple[Level, ...]
     options: tuple[tuple[Options, ...], ...]
     solver: str | None = None
-    entered: Entered | None = None
+    entered: State | None = None
     limits: Limits | None = None
     numbered: bool = False
 
@@ -68,16 +67,16 @@ class Question:
         graph = self.graph if self.entered is None else self.graph._replace(ties=())
         return structure(graph, options, self.cost.convention)
 
-    def outermost(self) -> Above:
+    def outermost(self) -> State:
         """Return the state above the outermost level."""
-        return outermost(self.graph, self.cost.convention) if self.entered is None else self.entered.above
+        return self.entered or outermost(self.graph, self.cost.convention)
 
-    def tables(self, first: int, last: int, above: Above) -> Tables:
+    def tables(self, first: int, last: int, above: State) -> Tables:
         """Return the tables of the same levels, given the state above them."""
         options, levels = [at_layer[first:last] for at_layer in self.options], self.levels[first:last]
         return Tables(self.cost, self.graph, levels, options, above)
 
-    def cost_graph(self, first: int, last: int, above: Above) -> CostGraph:
+    def cost_graph(self, first: int, last: int, above: State) -> CostGraph:
         """Return the cost graph of the same levels, given the state above them."""
         return self.tables(first, last, above).built()
 
@@ -115,16 +114,16 @@ class Question:
 
         return replace(self, options=without_spatial(self.cost, self.graph, self.levels, self.options))
 
-    def below(self, above: Above, choices: Sequence[Choice], ways: int) -> Above:
+    def below(self, above: State, choices: Sequence[Choice], ways: int) -> State:
         """Return the state below a level; equal sizes share one object."""
-        return below_level(self.graph, above, [(choice,) for choice in choices], ways)
+        return above.below(self.graph, [(choice,) for choice in choices], ways)
 
-    def below_all(self, index: int, above: Above) -> Above:
+    def below_all(self, index: int, above: State) -> State:
         """Return the state below a level for all options and tuples above it, with the distinct sizes of each layer."""
         options = [at_layer[index] for at_layer in self.options]
-        return below_level(self.graph, above, options, self.levels[index].ways, least=True)
+        return above.below(self.graph, options, self.levels[index].ways, least=True)
 
-    def layer_items(self, index: int, layer: int, above: Above) -> dict[str, Costs]:
+    def layer_items(self, index: int, layer: int, above: State) -> dict[str, Costs]:
         """Return the cost of each option inside a layer at a level item by item, ``[tuples above, options]``."""
         found = self.tables(index, index + 1, above).items(0, [layer])
         return {name: costs[0] for name, costs in found.items()}
@@ -193,7 +192,7 @@ class Reached(NamedTuple):
     """
 
     costs: tuple[float, ...]
-    above: Above | None
+    above: State | None
     below: dict[Options, Reached]
 
 
@@ -214,7 +213,7 @@ def costs_by_level(
         known: plans of the same problem whose costs were asked for, to which this one is added.
     """
     made = replace(question, options=tuple(tuple((choice,) for choice in at_layer) for at_layer in choices))
-    above: Above | None = None
+    above: State | None = None
     costs = []
     known = {} if known is None else known
     for index, column in enumerate(zip(*choices, strict=True)):

@@ -9,6 +9,7 @@ other end has shares and choices of its own; inside them no device has anything 
 from __future__ import annotations
 
 import math
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -19,13 +20,13 @@ from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.moves import timed
 from hypar.sharding.amounts.counted import STAGE, received_between
-from hypar.sharding.amounts.products import OUTERMOST, below, received
+from hypar.sharding.amounts.products import OUTERMOST, received, times
+from hypar.sharding.amounts.uneven import crossed
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import WHOLE, dim_of, grid
-from hypar.sharding.uneven.entered import crossed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from hypar.machine.machine import Machine
     from hypar.network.nodes import PlanGraph
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.products import Products
     from hypar.sharding.amounts.transfers import Network, Part
+
+
+Arriving = list[tuple["Branch", Arrival]]
+"""What arrives at the nodes of a stage."""
 
 
 class Beside(NamedTuple):
@@ -71,12 +76,6 @@ def beside(groups: Iterable[tuple[Machine, tuple[int, ...]]], stages: int) -> Be
     )
 
 
-def link_of(branch: Branch, stages: int) -> Beside:
-    """Return the links between stages below a node of their tree."""
-    settings = [leaf.lane.setting for leaf in branch.leaves()]
-    return beside(((setting.machine, setting.array) for setting in settings), stages)
-
-
 def entering(
     network: tuple[PlanGraph, Network],
     span: tuple[int, int],
@@ -94,61 +93,73 @@ def entering(
         outer: returns the place of a layer in another stage; None if it is taken to be cut in samples.
     """
     (layers, moved), tree, setting = network, cast("Branch", cuts.node), cuts.lane.setting
-    arriving = {phase: _Arriving(site, tree, phase, setting.element_bytes) for phase in site.links._fields}
+    arriving: dict[str, Arriving] = {phase: [] for phase in site.links._fields}
     if setting.convention == PAPER:
         replicas = 1 if isinstance(tree, Branching) else math.prod(setting.array[: site.outside])
-        elements = by_paper(layers, span, lambda layer, tensor: copies(tree, layer - span[0], tensor))
-        for own, received in zip(arriving.values(), elements, strict=True):
-            for maker, whole in received.items():
-                own.from_stage(tree, Arrival(maker, None, setting.element_bytes * whole, replicas=replicas))
-        return arriving["forward"].entering(), arriving["backward"].entering()
+        for own, received in zip(arriving.values(), _by_paper(layers, span, tree), strict=True):
+            for maker, elements in received.items():
+                num_bytes = setting.element_bytes * elements
+                own.append((tree, Arrival(maker, None, num_bytes, replicas=replicas)))
+        return _entering(site, tree, "forward", arriving), _entering(site, tree, "backward", arriving)
     for index, tensor in enumerate(layers.tensors):
         reads, makes = (span[0] <= place < span[1] for place in (tensor.consumer, tensor.producer))
         if reads != makes:
             ends = (tensor.producer, tensor.consumer)
             other = outer(ends[not reads]) if site.outside else None
+            node = None if other is None else cast("Branch", other.cuts.node)
             between, reader = moved.between[index], layers.layers[tensor.consumer].nest
             for part in moved.parts[index]:
                 if part.forward is reads:
-                    way = _Way(index, part, between, reader, reads, ends[reads] - span[0], other)
-                    arriving[part.phase].add(way)
-    return arriving["forward"].entering(), arriving["backward"].entering()
+                    layers_at = (ends[reads] - span[0], 0 if other is None else other.layer)
+                    way = _Way(index, part, between, reader, *layers_at, site.outside, count(), count())
+                    arriving[part.phase] += way.arrivals(tree, node, OUTERMOST)
+    return _entering(site, tree, "forward", arriving), _entering(site, tree, "backward", arriving)
 
 
-def by_paper(
-    graph: PlanGraph, span: tuple[int, int], copies: Callable[[int, str], float]
+def _entering(site: Site, tree: Branch, phase: str, arriving: Mapping[str, Arriving]) -> Entering:
+    """Return what arrives in one phase; the nodes at the place of the stages receive beside each other."""
+    seams: dict[str, tuple[Branch, list[float]]] = {}
+    for node, arrival in arriving[phase]:
+        if arrival.num_bytes:
+            seams.setdefault(node.name, (node, []))[1].append(arrival.num_bytes / arrival.replicas)
+    link: Link | None = getattr(site.links, phase)
+    branches = site.outside and isinstance(tree, Branching) and link is not None
+    times = []
+    for node, num_bytes in seams.values():
+        settings = (leaf.lane.setting for leaf in node.leaves())
+        groups = ((setting.machine, setting.array) for setting in settings)
+        times.append(seconds_of(beside(groups, site.stages) if branches else link, math.fsum(num_bytes)))
+    found = (own for _, own in arriving[phase] if own.num_bytes or own.moves or own.crossed)
+    return Entering(max(times, default=0.0), tuple(found))
+
+
+def _by_paper(
+    graph: PlanGraph, span: tuple[int, int], tree: Branch
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Return the elements of F and of E that arrive of each producer's output, each once and of the next stage.
 
     A stage sends what its neighbour needs, in as many copies as there are devices that need it, or passes on.
-
-    Args:
-        graph: the layers of the network for a microbatch.
-        span: the first layer of the stage, and the first one behind it.
-        copies: returns the number of devices that need each element of a layer's input or output.
     """
-    start, end = span
-    forward: dict[int, float] = {}
-    backward: dict[int, float] = {}
+    found: tuple[dict[int, float], dict[int, float]] = ({}, {})
     for tensor in graph.tensors:
         maker, reader = tensor.producer, tensor.consumer
-        if maker < start <= reader:
-            needed = copies(reader, "input") if reader < end else 1.0
-            forward[maker] = max(forward.get(maker, 0.0), tensor.elements * needed)
-        if maker < end <= reader:
-            needed = copies(maker, "output") if maker >= start else 1.0
-            backward[maker] = max(backward.get(maker, 0.0), tensor.elements * needed)
-    return forward, backward
+        ends = zip(found, span, (reader, maker), ("input", "output"), strict=True)
+        for own, border, layer, name in ends:
+            if maker < border <= reader:
+                needed = copies(tree, layer - span[0], name) if span[0] <= layer < span[1] else 1.0
+                own[maker] = max(own.get(maker, 0.0), tensor.elements * needed)
+    return found
 
 
 def copies(branch: Branch, layer: int, tensor: str) -> float:
     """Return the number of devices below a node that need each element of a layer's input or output."""
-    graph = branch.lane.graph if isinstance(branch, Leaf) else branch.graph
-    carried = graph.layers[layer].nest.names[tensor]
+    nest = branch.graph.layers[layer].nest
+    carried = nest.names[tensor]
     if isinstance(branch, Leaf):
+        pairs = zip(branch.lane.choices[layer], branch.lane.setting.array, strict=True)
         return math.prod(
             choice.devices(ways) / math.prod(degree for dim, degree in choice.degrees if dim in carried)
-            for choice, ways in zip(branch.lane.choices[layer], branch.lane.setting.array, strict=True)
+            for choice, ways in pairs
         )
     offer = branch.offers[layer]
     cut = dim_of(offer.choice) in carried
@@ -164,116 +175,78 @@ class _Way(NamedTuple):
 
     Attributes:
         tensor: the index of the tensor in the network.
-        part: the transfer.
+        part: the transfer; forward if the stage reads the tensor, otherwise the stage makes it.
         between: the tensor's dims at both ends.
         reader: the layer that reads it, whole.
-        reads: whether the stage reads it; otherwise the stage makes it.
         layer: the index of its layer in the stage.
-        other: the layer at the other end; None if it is taken to be cut in samples.
+        other: the layer at the other end, by its index in its stage.
+        outside: the number of levels and uneven splits outside the stages.
+        crossings: numbers the uneven splits of the stage.
+        lanes: numbers its lanes.
     """
 
     tensor: int
     part: Part
     between: Between
     reader: Nest
-    reads: bool
     layer: int
-    other: Outer | None
+    other: int
+    outside: int
+    crossings: Iterator[int]
+    lanes: Iterator[int]
 
-    def reader_at(self, own: Branch, other: Branch | None) -> Nest:
-        """Return the layer that reads it, with the sizes at a node of the tree."""
-        if self.reads:
-            return own.graph.layers[self.layer].nest
-        if other is None or self.other is None:
-            return self.reader
-        return other.graph.layers[self.other.layer].nest
+    def arrivals(
+        self, own: Branch, other: Branch | None, products: Products
+    ) -> Iterator[tuple[Branch, Arrival]]:
+        """Yield what each node of the stage receives: from another stage, and to hand it on.
 
-
-class _Arriving:
-    """Everything that arrives in one phase.
-
-    Attributes:
-        arrivals: the tensors.
-        seams: the bytes that each node at the place of the stages receives from other stages, by the node's name.
-    """
-
-    def __init__(self, site: Site, tree: Branch, phase: str, element_bytes: int) -> None:
-        self.site, self.tree, self.phase, self.element_bytes = site, tree, phase, element_bytes
-        self.arrivals: list[Arrival] = []
-        self.seams: dict[str, tuple[Branch, list[float]]] = {}
-        self.crossing, self.lane = 0, 0
-
-    def entering(self) -> Entering:
-        """Return all of it."""
-        own: Link | None = getattr(self.site.links, self.phase)
-        branches = self.site.outside and isinstance(self.tree, Branching) and own is not None
-        times = [
-            seconds_of(link_of(node, self.site.stages) if branches else own, math.fsum(num_bytes))
-            for node, num_bytes in self.seams.values()
-        ]
-        return Entering(max(times, default=0.0), tuple(self.arrivals))
-
-    def add(self, way: _Way) -> None:
-        """Add a transfer."""
-        self.crossing, self.lane = 0, 0
-        other = None if way.other is None else cast("Branch", way.other.cuts.node)
-        self._node(way, self.tree, other, OUTERMOST)
-
-    def from_stage(self, node: Branch, arrival: Arrival) -> None:
-        """Add what a node at the place of the stages receives from another stage, and what hands it on."""
-        if arrival.num_bytes:
-            received = self.seams.setdefault(node.name, (node, []))[1]
-            received.append(arrival.num_bytes / arrival.replicas)
-        if arrival.num_bytes or arrival.moves:
-            self.arrivals.append(arrival)
-
-    def _node(self, way: _Way, own: Branch, other: Branch | None, products: Products) -> None:
+        Args:
+            own: a node of the stage.
+            other: the node at its place in the stage of the other end, whose layer is taken to be cut in samples without one.
+            products: the products above the nodes.
+        """
         if isinstance(own, Leaf):
-            self._leaf(way, own, other if isinstance(other, Leaf) else None, products)
+            yield own, self._in_leaf(own, other if isinstance(other, Leaf) else None, products)
             return
-        apart, theirs = own.depth >= self.site.outside, (grid({"batch": len(own.below)}), own.shares)
-        if own.depth == self.site.outside:
-            num_bytes = self.element_bytes * received(way.part, products, STAGE)
-            self.from_stage(own, Arrival(way.layer, way.tensor, num_bytes))
-            products = below(products, STAGE)
-        beyond = None if apart or isinstance(other, Leaf) else other
-        if apart:
-            theirs = (WHOLE, own.shares)
-        elif beyond is not None and way.other is not None:
-            theirs = beyond.offers[way.other.layer][1:3]
-        mine = own.offers[way.layer][1:3]
-        made, read = (theirs, mine) if way.reads else (mine, theirs)
-        (amount,), each = crossed(
-            way.reader_at(own, beyond),
-            way.between,
-            (way.part,),
-            products,
-            made,
-            read,
-        )
+        inside, mine = own.depth >= self.outside, own.offers[self.layer][1:3]
+        beyond = None if inside or isinstance(other, Leaf) else other
+        if own.depth == self.outside:
+            num_bytes = own.element_bytes * received(self.part, products, STAGE)
+            yield own, Arrival(self.layer, self.tensor, num_bytes)
+            products = times(products, STAGE)
+        theirs = (WHOLE if inside else grid({"batch": len(own.below)}), own.shares)
+        if beyond is not None:
+            theirs = beyond.offers[self.other][1:3]
+        ends = (theirs, mine) if self.part.forward else (mine, theirs)
+        reader = self._reader(own, beyond)
+        (amount,), each = crossed(reader, self.between, (self.part,), products, *ends)
+        number = next(self.crossings)
         if any(amount.elements):
-            if apart and way.part.manner != "sums":
+            if inside and self.part.manner != "sums":
                 amount = amount._replace(collective="all_gather")
-            num_bytes = self.element_bytes * math.fsum(map(float, amount.elements))
-            self.arrivals.append(
-                Arrival(way.layer, way.tensor, 0.0, crossed=((self.crossing, amount, num_bytes),))
-            )
-        self.crossing += 1
-        for group, branch in enumerate(own.below):
-            if branch is not None:
-                self._node(way, branch, None if beyond is None else beyond.below[group], each[group])
+            num_bytes = own.element_bytes * math.fsum(map(float, amount.elements))
+            yield own, Arrival(self.layer, self.tensor, 0.0, crossed=((number, amount, num_bytes),))
+        for group, node in enumerate(own.below):
+            if node is not None:
+                yield from self.arrivals(node, None if beyond is None else beyond.below[group], each[group])
 
-    def _leaf(self, way: _Way, own: Leaf, other: Leaf | None, products: Products) -> None:
-        setting, chosen = own.lane.setting, own.lane.choices[way.layer]
-        out = max(0, self.site.outside - own.lane.depth)
+    def _in_leaf(self, own: Leaf, other: Leaf | None, products: Products) -> Arrival:
+        setting, chosen = own.lane.setting, own.lane.choices[self.layer]
+        out = max(0, self.outside - own.lane.depth)
         theirs = tuple(grid({"batch": ways}) for ways in setting.array)
-        if other is not None and way.other is not None:
-            theirs = other.lane.choices[way.other.layer]
+        if other is not None:
+            theirs = other.lane.choices[self.other]
         theirs = (*theirs[:out], *(WHOLE,) * (len(chosen) - out))
-        pair, reader = (theirs, chosen) if way.reads else (chosen, theirs), way.reader_at(own, other)
+        pair = (theirs, chosen) if self.part.forward else (chosen, theirs)
         seam, *moves = sorted(
-            received_between(reader, way.between, (way.part,), setting.array, pair, products, out)
+            received_between(
+                self._reader(own, other), self.between, (self.part,), setting.array, pair, products, out
+            )
         )
-        num_bytes, handed = self.element_bytes * seam.elements, timed(setting, tuple(moves))
-        self.from_stage(own, Arrival(way.layer, way.tensor, num_bytes, handed, seam.receivers, self.lane))
-        self.lane += 1
+        num_bytes, handed = setting.element_bytes * seam.elements, timed(setting, tuple(moves))
+        return Arrival(self.layer, self.tensor, num_bytes, handed, seam.receivers, next(self.lanes))
+
+    def _reader(self, own: Branch, other: Branch | None) -> Nest:
+        """Return the layer that reads the tensor, with the sizes at a node of its stage."""
+        node, layer = (own, self.layer) if self.part.forward else (other, self.other)
+        return self.reader if node is None else node.graph.layers[layer].nest

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.sharding.amounts.factors import Offered
 from hypar.sharding.placement import dim_of
 from hypar.solve.balance import balance
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.planning.uneven.common_shares import Decision
     from hypar.planning.uneven.quadratics import Array, Quadratics
     from hypar.planning.uneven.split import Assignment, UnevenSplit
+    from hypar.sharding.amounts.uneven import Shares
     from hypar.sharding.placement import Choice
-    from hypar.sharding.uneven.entered import Shares, Taken
 
 MOST_TURNS = 24
 """Largest number of rounds in which the device groups are weighted anew."""
@@ -39,6 +40,9 @@ class Offer(NamedTuple):
 Settled = tuple[Offer, ...]
 """The offer that each layer takes."""
 
+Rows = tuple[tuple[float, ...], ...]
+"""Costs, ``[groups][layers]``."""
+
 
 def settled(split: UnevenSplit, assignment: Assignment, shares: Shares) -> Settled:
     """Return the offer of every layer at common shares."""
@@ -52,16 +56,11 @@ def settled_costs(split: UnevenSplit, offers: Settled) -> tuple[Array, Array]:
     Returns:
         ``[groups, layers]`` both.
     """
-    nodes, edges = ByLayer(split, tuple((offer,) for offer in offers)).arrays()
-    works: dict[Hashable, Array] = {}
-    columns = []
-    for layer, offer in zip(split.graph.layers, offers, strict=True):
-        key = (layer.nest, offer)
-        if key not in works:
-            works[key] = split.work(layer, [(offer.choice, offer.shares)])
-        columns.append(works[key])
-    computed = np.concatenate(columns, axis=1)
-    received = np.stack([node[:, 0] for node in nodes], axis=1) - computed
+    nodes, edges = _tables(split, tuple((offer,) for offer in offers))
+    distinct = dict(zip(zip(map(id, nodes), offers, strict=True), split.graph.layers, strict=True))
+    works = {key: split.work(layer, _offered((key[1],))) for key, layer in distinct.items()}
+    computed = np.concatenate([works[id(own), offer] for own, offer in zip(nodes, offers, strict=True)], 1)
+    received = np.concatenate(nodes, axis=1) - computed
     for tensor, edge in zip(split.graph.tensors, edges, strict=True):
         received[:, tensor.consumer] += edge[:, 0, 0]
     return np.maximum(received, 0.0), computed
@@ -69,15 +68,22 @@ def settled_costs(split: UnevenSplit, offers: Settled) -> tuple[Array, Array]:
 
 def rows_of(
     split: UnevenSplit, offers: Sequence[Offer], at_work: Sequence[int], count: int
-) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
-    """Return the cost of each layer for each group to receive and to compute; nothing for an idle group."""
-    received, computed = settled_costs(split, tuple(offers))
-    nothing = (0.0,) * len(offers)
-    rows = {
-        group: (tuple(received[row].tolist()), tuple(computed[row].tolist()))
-        for row, group in enumerate(at_work)
-    }
-    return [rows.get(group, (nothing, nothing)) for group in range(count)]
+) -> tuple[Rows, Rows]:
+    """Return the cost for each group to receive and to compute each layer; nothing for an idle group."""
+    found = np.zeros((2, count, len(offers)))
+    found[:, at_work] = settled_costs(split, tuple(offers))
+    received, computed = (tuple(map(tuple, rows.tolist())) for rows in found)
+    return received, computed
+
+
+def _tables(split: UnevenSplit, offers: Sequence[tuple[Offer, ...]]) -> tuple[list[Array], list[Array]]:
+    """Return the costs of the offers of all layers, and of all tensors."""
+    known = {own: _offered(own) for own in dict.fromkeys(offers)}
+    return split.tables([known[own] for own in offers])
+
+
+def _offered(offers: tuple[Offer, ...]) -> Offered:
+    return Offered.of([(offer.choice, offer.shares) for offer in offers])
 
 
 def by_layer(every: Quadratics, decision: Decision) -> Settled:
@@ -119,29 +125,9 @@ class ByLayer:
     split: UnevenSplit
     offered: tuple[tuple[Offer, ...], ...]
 
-    def arrays(self) -> tuple[list[Array], list[Array]]:
-        """Return the costs of layers, ``[groups, offers]``, and of tensors, ``[groups, of producer, of consumer]``."""
-        kept: dict[Hashable, Array] = {}
-        nodes, edges = [], []
-        entered = self.split.entered
-        for at, (layer, offers) in enumerate(zip(self.split.graph.layers, self.offered, strict=True)):
-            key: Hashable = (layer.nest, entered.network.sums[at], offers)
-            if key not in kept:
-                kept[key] = self.split.layer_costs(at, _taken(offers))
-            nodes.append(kept[key])
-        for at, tensor in enumerate(self.split.graph.tensors):
-            made, read = self.split.graph.ends(tensor)
-            pair = (self.offered[tensor.producer], self.offered[tensor.consumer])
-            parts = (id(entered.network.parts[at]), id(entered.products[at]))
-            key = (made.nest, read.nest, tensor.content, parts, pair)
-            if key not in kept:
-                kept[key] = self.split.tensor_costs(at, *map(_taken, pair))
-            edges.append(kept[key])
-        return nodes, edges
-
     def best(self) -> Settled:
         """Return the cheapest assignment over several weights of the groups, or the common shares if none is cheaper."""
-        nodes, edges = self.arrays()
+        nodes, edges = _tables(self.split, self.offered)
         weights = np.ones(len(self.split.groups))
         found: tuple[float, Assignment] | None = None
         tried: Assignment = (0,) * len(self.offered)
@@ -165,7 +151,3 @@ class ByLayer:
         for tensor, edge in zip(self.split.graph.tensors, edges, strict=True):
             found = found + edge[:, assignment[tensor.producer], assignment[tensor.consumer]]
         return np.asarray(found)
-
-
-def _taken(offers: Sequence[Offer]) -> list[Taken]:
-    return [(offer.choice, offer.shares) for offer in offers]

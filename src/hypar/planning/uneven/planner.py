@@ -25,11 +25,11 @@ from hypar.planning.uneven.records import claim_of, splits_of
 from hypar.planning.uneven.search import Place, SplitSearch
 from hypar.planning.uneven.split import UnevenSplit
 from hypar.planning.uneven.tree import Branching, state_above
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.pins import apply_pins
 from hypar.sharding.placement import simple
 from hypar.sharding.tree import WHOLE_ARRAY
-from hypar.sharding.uneven.entered import whole
 from hypar.solve.solvers.base import cheapest, load_solver
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Answer, Question
     from hypar.planning.uneven.tree import Branch
+    from hypar.sharding.amounts.above import State
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.entered import Entered
 
 
 class Planner(LevelPlanner):
@@ -115,11 +115,11 @@ class Planner(LevelPlanner):
             )
         return found
 
-    def state_above(self, graph: PlanGraph) -> Entered | None:
+    def state_above(self, graph: PlanGraph) -> State | None:
         """Return the state above all splits by which the cost counts."""
         return state_above(graph, self.cost.convention)
 
-    def branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: Entered | None) -> Branch:
+    def branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: State | None) -> Branch:
         """Plan one device group of an uneven split."""
         if isinstance(group.machine, HeterogeneousMachine):
             return self.split(group.name, group.machine, graph, depth, entered)
@@ -128,13 +128,15 @@ class Planner(LevelPlanner):
     def _answer(self, question: Question) -> Answer:
         return _answer(self.request.search, question)
 
-    def costed(self, node: Node, entered: Entered | None) -> Node:
+    def costed(self, node: Node, entered: State | None) -> Node:
         """Return a node with the costs that this planner counts for its choices and shares."""
         if isinstance(node, Leaf):
             return super().costed(node, entered)
         branch = as_branching(node)
         offers = [Offer(0, choice, shares) for choice, shares in branch.taken]
-        each = rows_of(self.split_of(branch, entered), offers, branch.at_work, len(branch.below))
+        received, computed = rows_of(
+            self.split_of(branch, entered), offers, branch.at_work, len(branch.below)
+        )
         states = () if entered is None else entered.crossing(branch.graph, branch.taken).below
         found = dict(zip(branch.at_work, states, strict=False))
         below = tuple(
@@ -143,13 +145,13 @@ class Planner(LevelPlanner):
         )
         made = replace(
             branch,
-            received=tuple(row[0] for row in each),
-            computed=tuple(row[1] for row in each),
+            received=received,
+            computed=computed,
             slowest=self.cost.slowest and not self.in_stage,
         )
         return made.with_below(below)
 
-    def split_of(self, branch: Branching, entered: Entered | None) -> UnevenSplit:
+    def split_of(self, branch: Branching, entered: State | None) -> UnevenSplit:
         """Return the uneven split of a decision, with its choices as the only options."""
         options = tuple((offer.choice,) for offer in branch.offers)
         place = Place(branch.name, branch.machine, branch.graph, branch.depth, entered, options)
@@ -207,7 +209,7 @@ class Planner(LevelPlanner):
         machine: HeterogeneousMachine,
         graph: PlanGraph,
         depth: int,
-        entered: Entered | None,
+        entered: State | None,
     ) -> Branching:
         """Plan an uneven split over all its device groups, then without the groups that only add cost.
 
@@ -236,7 +238,7 @@ class Planner(LevelPlanner):
             rates=tuple(self.cost.group_rates(group, self.element_bytes) for group in groups),
             slowest=self.cost.slowest,
             solver=load_solver(solver_for(self.request, place.graph)),
-            entered=place.entered or whole(place.graph, PAPER),
+            entered=place.entered or outermost(place.graph, PAPER, tied=False),
         )
 
 

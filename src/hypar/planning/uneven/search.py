@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.quadratics import Line, Quadratics
     from hypar.planning.uneven.split import Assignment, UnevenSplit
     from hypar.planning.uneven.tree import Branch
+    from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.entered import Entered
 
 LEAST_GAIN = 1e-12
 """Relative gain below which a decision is no better, and shares are the same: equal shares stay if no others are cheaper."""
@@ -51,7 +51,7 @@ class Place(NamedTuple):
     machine: HeterogeneousMachine
     graph: PlanGraph
     depth: int
-    entered: Entered | None
+    entered: State | None
     options: tuple[Options, ...]
 
 
@@ -75,7 +75,7 @@ class Below(Protocol):
     def split_at(self, place: Place, at_work: tuple[int, ...]) -> UnevenSplit:
         """Return the uneven split over the working groups."""
 
-    def branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: Entered | None) -> Branch:
+    def branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: State | None) -> Branch:
         """Plan one device group of an uneven split."""
 
     def fits(self, one: Branching) -> bool:
@@ -215,7 +215,7 @@ class SplitSearch:
             given = dict(zip(at_work, shares, strict=True))
             return tuple(given.get(group, 0.0) for group in range(count))
 
-        each = rows_of(split, offers, at_work, count)
+        received, computed = rows_of(split, offers, at_work, count)
         made = Branching(
             name=place.name,
             depth=place.depth,
@@ -223,8 +223,8 @@ class SplitSearch:
             machine=place.machine,
             offers=tuple(offer._replace(shares=spread(offer.shares)) for offer in offers),
             shares=spread(decision.shares),
-            received=tuple(row[0] for row in each),
-            computed=tuple(row[1] for row in each),
+            received=received,
+            computed=computed,
             below=(None,) * count,
             slowest=split.slowest,
             element_bytes=self.planner.element_bytes,

@@ -7,27 +7,28 @@ import math
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypar.machine.setting import working
 from hypar.planning.nodes.leaf import Leaf
 from hypar.schedule.lanes import Crossing, Receiver, Run, WholeShares
 from hypar.schedule.moves import INSIDE, elements_on, excess
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.placement import dim_of
-from hypar.sharding.uneven.entered import whole
-from hypar.sharding.uneven.remainder import TINY, graph_of_group, tensors_of_group, whole_ends
+from hypar.sharding.remainder import TINY, graph_of_group, tensors_of_group, whole_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line
     from hypar.schedule.lanes import Lane, Lanes
+    from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.uneven import Amount, Shares, Taken
     from hypar.sharding.placement import Choice, Options
-    from hypar.sharding.uneven.entered import Amount, Entered, Shares, Taken
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -212,11 +213,17 @@ class Branching:
 
     def of(self, graph: PlanGraph) -> Branching:
         """Return the same choices and shares for layers of other sizes, with the costs unchanged."""
-        other = replace(self, graph=graph)
-        below = [
-            None if one is None else one.of(other.graph_of(group)) for group, one in enumerate(self.below)
-        ]
-        return other.with_below(tuple(below))
+        return self._with(lambda below: below, graph=graph)
+
+    def _with(self, change: Callable[[Branch], Branch], **fields: Any) -> Branching:
+        """Return the split with other fields, and with a change of the groups below, of the sizes that these leave."""
+        other = replace(self, **fields)
+        return other.with_below(
+            tuple(
+                None if below is None else change(below.of(other.graph_of(group)))
+                for group, below in enumerate(self.below)
+            )
+        )
 
     def in_whole_elements(self) -> Branching:
         """Return the same choices with shares of whole elements, as devices hold them, with the costs unchanged."""
@@ -228,12 +235,11 @@ class Branching:
             # All of an empty layer are whole shares, which sum to more than one.
             divided = dim_of(offer.choice) is not None and math.fsum(own) < 1 + TINY
             offers.append(offer._replace(shares=own) if divided and not empty else offer)
-        other = replace(self, offers=tuple(offers), whole=True)
-        below = [
-            None if one is None else one.of(other.graph_of(group)) for group, one in enumerate(self.below)
-        ]
-        whole = (one.in_whole_elements() if isinstance(one, Branching) else one for one in below)
-        return other.with_below(tuple(whole))
+        return self._with(
+            lambda below: below.in_whole_elements() if isinstance(below, Branching) else below,
+            offers=tuple(offers),
+            whole=True,
+        )
 
     def with_share(self, group: int, share: float) -> Branching:
         """Return the same choices where a group has a share of every layer and the others divide the rest as before."""
@@ -247,12 +253,7 @@ class Branching:
     def taking(self, chosen: Iterator[Options]) -> Branching:
         """Return the split with other choices at the same shares, then those of the groups below, with the costs unchanged."""
         offers = tuple(offer._replace(choice=next(chosen)[0]) for offer in self.offers)
-        other = replace(self, offers=offers)
-        below = tuple(
-            None if one is None else one.of(other.graph_of(group)).taking(chosen)
-            for group, one in enumerate(self.below)
-        )
-        return other.with_below(below)
+        return self._with(lambda below: below.taking(chosen), offers=offers)
 
     def with_below(self, below: tuple[Branch | None, ...]) -> Branching:
         """Replace the subtree of each group."""
@@ -282,18 +283,18 @@ def _whole_ends(layer: PlanNode, choice: Choice, shares: Sequence[float]) -> lis
     return [(start / size, end / size) for start, end in own]
 
 
-def state_above(graph: PlanGraph, convention: str) -> Entered | None:
+def state_above(graph: PlanGraph, convention: str) -> State | None:
     """Return the state above all uneven splits; None by ``paper``.
 
     Where the terms of E go straight to their readers, they do between device groups as well.
     """
     if convention == PAPER:
         return None
-    return whole(graph, FUSED if convention == DIRECT else convention)
+    return outermost(graph, FUSED if convention == DIRECT else convention, tied=False)
 
 
 def _crossings(
-    branch: Branch, lanes: list[Lane], entered: Entered | None, shares: WholeShares | None
+    branch: Branch, lanes: list[Lane], entered: State | None, shares: WholeShares | None
 ) -> Iterator[Crossing]:
     """Yield the crossings of a subtree, and append its groups to ``lanes``."""
     if isinstance(branch, Leaf):
@@ -302,7 +303,7 @@ def _crossings(
         return
     receivers: list[Receiver] = []
     inner: list[Crossing] = []
-    crossed = (entered or whole(branch.graph, PAPER)).crossing(branch.graph, branch.taken)
+    crossed = (entered or outermost(branch.graph, PAPER, tied=False)).crossing(branch.graph, branch.taken)
     states = itertools.repeat(None) if entered is None else crossed.below
     left = branch.whole_shares(shares)
     for number, state, own_shares in zip(branch.at_work, states, left, strict=False):
@@ -315,51 +316,39 @@ def _crossings(
             receivers.append(
                 Receiver(group.name, own, group.num_devices, at_work, group.bytes_per_s, group.latency_s)
             )
-    fuller = _Fuller([[lanes[lane] for lane in to.lanes] for to in receivers])
-    tensors = branch.graph.tensors
-    yield Crossing(
-        level=branch.depth,
-        receivers=tuple(receivers),
-        inside=tuple([fuller.inside(layer, own) for layer, own in enumerate(crossed.inside)]),
-        between=tuple([fuller.between(*each) for each in zip(tensors, crossed.between, strict=True)]),
-        element_bytes=branch.element_bytes,
-    )
+    groups = [[lanes[lane] for lane in to.lanes] for to in receivers]
+
+    @cache
+    def fuller(layer: int, tensor: str) -> tuple[tuple[float, ...], ...]:
+        found = tuple([_fuller(own, layer, tensor) for own in groups])
+        return found if any(more != 1.0 for own in found for more in own) else ()
+
+    def shared(amounts: tuple[Amount, ...], ends: Mapping[str, tuple[int, str]]) -> tuple[Amount, ...]:
+        """Return amounts as lanes share them: by what they read, or have made."""
+        each = [(amount, fuller(*ends[amount.phase])) for amount in amounts]
+        return tuple([amount._replace(fuller=more) if more else amount for amount, more in each])
+
+    inside = [
+        shared(own, {phase: (layer, tensor) for phase, tensor in INSIDE.items()})
+        for layer, own in enumerate(crossed.inside)
+    ]
+    between = [
+        shared(own, {"forward": (tensor.consumer, "input"), "backward": (tensor.producer, "output")})
+        for tensor, own in zip(branch.graph.tensors, crossed.between, strict=True)
+    ]
+    yield Crossing(branch.depth, tuple(receivers), tuple(inside), tuple(between), branch.element_bytes)
     yield from inner
 
 
-class _Fuller:
-    """How much more of each tensor the fullest device of a lane has than all devices of its group have on average."""
-
-    def __init__(self, groups: Sequence[Sequence[Lane]]) -> None:
-        self.groups = groups
-        self.known: dict[tuple[int, str], tuple[tuple[float, ...], ...]] = {}
-
-    def inside(self, layer: int, amounts: tuple[Amount, ...]) -> tuple[Amount, ...]:
-        """Return the amounts that a layer adds up, as lanes share them."""
-        return tuple([self._shared(amount, layer, INSIDE[amount.phase]) for amount in amounts])
-
-    def between(self, tensor: Tensor, amounts: tuple[Amount, ...]) -> tuple[Amount, ...]:
-        """Return the amounts of a tensor between two layers, as lanes share them: by what they read, or have made."""
-        ends = {"forward": (tensor.consumer, "input"), "backward": (tensor.producer, "output")}
-        return tuple([self._shared(amount, *ends[amount.phase]) for amount in amounts])
-
-    def _shared(self, amount: Amount, layer: int, tensor: str) -> Amount:
-        if (layer, tensor) not in self.known:
-            self.known[layer, tensor] = tuple([self._of_group(own, layer, tensor) for own in self.groups])
-        fuller = self.known[layer, tensor]
-        return (
-            amount if all(more == 1.0 for own in fuller for more in own) else amount._replace(fuller=fuller)
-        )
-
-    @staticmethod
-    def _of_group(lanes: Sequence[Lane], layer: int, tensor: str) -> tuple[float, ...]:
-        counted, fullest, devices = [], [], 0
-        for lane in lanes:
-            held = lane.graph if lane.shares is None else lane.shares.graph
-            own, whole, chosen = lane.graph.layers[layer], held.layers[layer], lane.choices[layer]
-            each = elements_on(own.nest, tensor, chosen)
-            counted.append(each * working(chosen, lane.setting.array))
-            fullest.append(each * excess(own.nest, whole.nest, chosen)[tensor] if each else 0.0)
-            devices += math.prod(lane.setting.array)
-        average = math.fsum(counted) / devices
-        return tuple([own / average if average else 1.0 for own in fullest])
+def _fuller(lanes: Sequence[Lane], layer: int, tensor: str) -> tuple[float, ...]:
+    """Return how much more of a tensor the fullest device of each lane has than all devices of its group on average."""
+    counted, fullest, devices = [], [], 0
+    for lane in lanes:
+        held = lane.graph if lane.shares is None else lane.shares.graph
+        own, whole, chosen = lane.graph.layers[layer], held.layers[layer], lane.choices[layer]
+        each = elements_on(own.nest, tensor, chosen)
+        counted.append(each * working(chosen, lane.setting.array))
+        fullest.append(each * excess(own.nest, whole.nest, chosen)[tensor] if each else 0.0)
+        devices += math.prod(lane.setting.array)
+    average = math.fsum(counted) / devices
+    return tuple([own / average if average else 1.0 for own in fullest])

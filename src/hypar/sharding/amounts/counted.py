@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.sharding.amounts.between import Factors
 from hypar.sharding.amounts.factors import collective_of, factors_of_pair
 from hypar.sharding.amounts.inside import added, computing
-from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, below, received
+from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, received, times
 from hypar.sharding.amounts.rows import cut_windows
 from hypar.sharding.amounts.transfers import phase_of
 from hypar.sharding.direct import Gap, reshards
@@ -103,7 +103,7 @@ def received_between(
             for own, part in zip(found, parts, strict=True):
                 elements, to = received(part, above, STAGE), receivers[part.forward][level]
                 own.append(Received(SEAM, *part[:2], "neighbours", elements, to, to, part.inside))
-            above = below(above, STAGE)
+            above = times(above, STAGE)
         if level == len(array):
             break
         pair, ways = (chosen[0][level], chosen[1][level]), array[level]
@@ -122,7 +122,7 @@ def received_between(
                 own.append(Received(level, *part[:2], kind, elements, to, devices, part.inside))
         if between.apart and reaching:
             factors = factors_of_pair(between.read, between, pair, WHOLE_LAYER, ways)
-        above = below(above, factors)
+        above = times(above, factors)
     return tuple(one for own in found for one in own)
 
 

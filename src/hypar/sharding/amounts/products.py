@@ -60,7 +60,7 @@ def received(part: Part, above: Products, factors: Factors) -> Number:
     return reduce(add, (getattr(above, name) * more for name, more in grown(part, factors)))
 
 
-def below(above: Products, factors: Factors) -> Products:
+def times(above: Products, factors: Factors) -> Products:
     """Return the products below a level, for one tuple."""
     return Products._make(map(mul, above, factors))
 

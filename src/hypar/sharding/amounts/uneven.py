@@ -1,4 +1,4 @@
-"""What the groups of an uneven split receive, for many options with shares at once, and the state below it.
+"""What the groups of an uneven split receive, for many options with shares at once.
 
 All groups together receive what an even level whose factors are the sums of theirs would move.
 """
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.above import Above
 from hypar.sharding.amounts.between import mapped
 from hypar.sharding.amounts.factors import (
     Interval,
@@ -21,15 +20,13 @@ from hypar.sharding.amounts.factors import (
     shards_of,
 )
 from hypar.sharding.amounts.inside import elements_of
-from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, received
+from hypar.sharding.amounts.products import RESIDUE, Products, received
 from hypar.sharding.amounts.rows import windowed
-from hypar.sharding.amounts.transfers import Network, names_of, network_of, phase_of
-from hypar.sharding.levels import WHOLE_LAYER
+from hypar.sharding.amounts.transfers import names_of, phase_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors
     from hypar.sharding.amounts.factors import Array
@@ -69,73 +66,9 @@ class Amount(NamedTuple):
         return self._replace(elements=tuple(self.elements.reshape(-1).tolist()))
 
 
-class Crossed(NamedTuple):
-    """What the groups of a split receive, and their state below it.
-
-    Attributes:
-        inside: for each layer what they receive to add up its sums.
-        between: for each tensor what they receive between its two layers.
-        below: the state of each group.
-    """
-
-    inside: list[tuple[Amount, ...]]
-    between: list[tuple[Amount, ...]]
-    below: list[Entered]
-
-
-class Entered(NamedTuple):
-    """The state of one group of devices below uneven splits.
-
-    Attributes:
-        network: the transfers of the whole network.
-        products: for each tensor the products of the factors of the splits above, for this group alone.
-    """
-
-    network: Network
-    products: tuple[Products, ...]
-
-    @property
-    def above(self) -> Above:
-        """The state above the group's outermost level, whose layers have the sizes that the splits leave."""
-        return Above(self.network, (WHOLE_LAYER,) * len(self.network.sums), self.products)
-
-    def inside(self, graph: PlanGraph, at: int, offered: Offered) -> list[Amount]:
-        """Return what the groups of a split receive inside a layer, ``[..., options]`` each."""
-        return [*received_inside(graph.layers[at].nest, self.network.sums[at], offered)]
-
-    def between(self, graph: PlanGraph, at: int, made: Offered, read: Offered) -> list[Amount]:
-        """Return what the groups of a split receive of a tensor, ``[..., options of producer, of consumer]`` each."""
-        about = self.tensor(graph, at)
-        return received_between(*about[1:], (made, read), fractions_of(*about[:2], made, read))
-
-    def tensor(self, graph: PlanGraph, at: int) -> tuple[Nest, Between, Parts, Products]:
-        """Return what the amounts of a tensor depend on besides its options."""
-        reader = graph.ends(graph.tensors[at])[1].nest
-        return reader, self.network.between[at], self.network.parts[at], self.products[at]
-
-    def crossing(self, graph: PlanGraph, taken: Sequence[Taken]) -> Crossed:
-        """Return what the groups of a split receive, and their state below it; equal amounts are one object."""
-        every = zip(graph.layers, self.network.sums, taken, strict=True)
-        inside = [_crossed_inside(layer.nest, *own) for layer, *own in every]
-        between, products = [], []
-        for at, tensor in enumerate(graph.tensors):
-            ends = (taken[tensor.producer], taken[tensor.consumer])
-            amounts, below = crossed(*self.tensor(graph, at), *ends)
-            inside[tensor.producer] += tuple(amount for amount in amounts if amount.inside)
-            between.append(tuple(amount for amount in amounts if not amount.inside))
-            products.append(below)
-        groups = range(len(taken[0][1]))
-        states = [Entered(self.network, tuple(own[group] for own in products)) for group in groups]
-        return Crossed(inside, between, states)
-
-
-def whole(graph: PlanGraph, convention: str) -> Entered:
-    """Return the state above all splits of a network."""
-    return Entered(network_of(graph, convention, tied=False), (OUTERMOST,) * len(graph.tensors))
-
-
 @lru_cache(maxsize=4096)
-def _crossed_inside(nest: Nest, sums: Sums, taken: Taken) -> tuple[Amount, ...]:
+def crossed_inside(nest: Nest, sums: Sums, taken: Taken) -> tuple[Amount, ...]:
+    """Return the transfers inside a layer at a split; arguments as below."""
     return tuple([amount.single for amount in received_inside(nest, sums, Offered.of([taken]))])
 
 

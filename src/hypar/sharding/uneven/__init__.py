@@ -1,1 +1,0 @@
-"""Shards of unequal size, over heterogeneous device groups."""
