@@ -23,7 +23,7 @@ from hypar.planning.replay import run_plan
 from hypar.registry import data_file, data_names
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import totals
-from hypar.sharding.numbering import primes
+from hypar.sharding.placement import primes
 from tests.effort import LONG
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from hypar.program.lowering import lower
-from hypar.sharding.numbering import choice_of, digits_of
+from hypar.sharding.placement import choice_of, digits_of
 from tests.amounts import amounts
 from tests.program.arrays import array_layout, array_places
 

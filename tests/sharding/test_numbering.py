@@ -9,8 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar import load_model
-from hypar.sharding.numbering import choice_of, digits_of, runs_of, shards_of, working
-from hypar.sharding.placement import ALONE, COPIES, IDLE, WHOLE, cut, grid, numbered
+from hypar.sharding.placement import (
+    ALONE,
+    COPIES,
+    IDLE,
+    WHOLE,
+    choice_of,
+    cut,
+    digits_of,
+    grid,
+    numbered,
+    runs_of,
+    shards_of,
+    working,
+)
 from tests.amounts import amounts
 
 DIMS = ("batch", "in_channels", "out_channels")

@@ -22,8 +22,7 @@ from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.counted import Received, received_between, received_inside
 from hypar.sharding.amounts.transfers import Sums, parts_of
 from hypar.sharding.direct import Gap, Reshard, reshards
-from hypar.sharding.numbering import primes
-from hypar.sharding.placement import WHOLE, Choice, cut, grid
+from hypar.sharding.placement import WHOLE, Choice, cut, grid, primes
 from tests.effort import examples
 from tests.windows import read_by
 

@@ -42,7 +42,7 @@ class AccPar(Seconds):
         """Return the seconds of a device's operations."""
         if not (layer.timed and self.machine is not None):
             return None
-        own = sizes.divided(layer.nest, options, level.ways).of_dims.prod(axis=0)
+        own = sizes.divided(layer.nest, options, level.ways).fractions[:-1].prod(axis=0)
         flop = sum(layer.nest.flop.values())
         return np.asarray(flop / self.machine.flop_per_s * own).reshape(-1, len(options))
 

@@ -21,7 +21,7 @@ from hypar.machine.collectives.steps import listed
 from hypar.machine.exchanged import route_sets
 from hypar.machine.lines import Line, Lines
 from hypar.machine.loads import Level, wires_of
-from hypar.sharding.numbering import primes
+from hypar.sharding.placement import primes
 from hypar.sharding.rates import COLLECTIVES
 
 if TYPE_CHECKING:

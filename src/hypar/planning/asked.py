@@ -16,7 +16,7 @@ from hypar.planning.strategies.base import load_strategy
 from hypar.registry import data_names, plugin_names
 from hypar.schedule.pipeline_orders import checked_microbatches
 from hypar.sharding.conventions import MOVED, PAPER
-from hypar.sharding.numbering import primes
+from hypar.sharding.placement import primes
 from hypar.solve.solvers.base import load_solver
 
 if TYPE_CHECKING:

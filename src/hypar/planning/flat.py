@@ -23,8 +23,7 @@ from hypar.planning.searches.base import Answer, costs_by_level, load_search
 from hypar.planning.searches.jointly.counts import COUNTS
 from hypar.sharding.dims import BATCH, SPATIAL
 from hypar.sharding.levels import levels_of
-from hypar.sharding.numbering import primes, runs_of
-from hypar.sharding.placement import WHOLE, cut, numbered
+from hypar.sharding.placement import WHOLE, cut, numbered, primes, runs_of
 from hypar.sharding.space import parse_space
 from hypar.solve.counts.columns import Columns
 

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.program.holding import by_content, kinds_of
-from hypar.sharding.numbering import choice_of, digits_of, shards_of, working
-from hypar.sharding.placement import ALONE, WHOLE, Choice
+from hypar.sharding.placement import ALONE, WHOLE, Choice, choice_of, digits_of, shards_of, working
 from hypar.sharding.remainder import whole_ends
 from hypar.sharding.tree import Device, Level, Stages, Uneven
 

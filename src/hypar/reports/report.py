@@ -20,7 +20,7 @@ from hypar.reports import steps, words
 from hypar.reports.of.explanation import FEW
 from hypar.reports.of.plan import plan_document
 from hypar.reports.renderers import page
-from hypar.sharding.numbering import primes
+from hypar.sharding.placement import primes
 from hypar.studies.alternatives import explain_plan
 from hypar.studies.grid import Comparison, Run, compare_strategies, costs_of
 from hypar.studies.step import StepRows

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from hypar.machine.machine import fullest
 from hypar.machine.setting import degrees
 from hypar.schedule.shards import TINY, WHOLE_DIM, Cut, Reach, Shards, of_whole, on_devices, share_of
-from hypar.sharding.numbering import shards_of, working
-from hypar.sharding.placement import partial_results, simple
+from hypar.sharding.placement import partial_results, shards_of, simple, working
 
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest

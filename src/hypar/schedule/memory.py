@@ -18,7 +18,7 @@ from hypar.schedule.lanes import SUMS
 from hypar.schedule.lifetimes import Span, courses_of
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
 from hypar.sharding.conventions import FUSED
-from hypar.sharding.numbering import shards_of, working
+from hypar.sharding.placement import shards_of, working
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,8 +18,7 @@ import numpy as np
 
 from hypar.errors import TableLimitError
 from hypar.ops.nest import IN_GROUP
-from hypar.sharding.numbering import layout, shards_of
-from hypar.sharding.placement import COPIES, IDLE
+from hypar.sharding.placement import COPIES, IDLE, layout, shards_of
 from hypar.sharding.rates import CODE, manners_of
 
 if TYPE_CHECKING:
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.ops.windows import Window
-    from hypar.sharding.numbering import Layout, Numbers
-    from hypar.sharding.placement import Options
+    from hypar.sharding.placement import Layout, Numbers, Options
     from hypar.sharding.rates import Codes
     from hypar.solve.edge import Costs
 
@@ -132,17 +130,16 @@ def _dims(gap: Gap) -> tuple[_Dim, ...]:
         own, theirs = makes.get(dim), reads.get(dim)
         rest, window = left.get(theirs or "", 1.0), read.windows.get(theirs or "")
         outputs = read.sizes[theirs] if theirs and window else size
-        units = _unit(made, own, size), 0 if flat and dim == "channels" else _unit(read, theirs, size)
+        groups = [
+            nest.sizes["groups"] if op == "groups" else size for nest, op in ((made, own), (read, theirs))
+        ]
+        units = size // groups[0], 0 if flat and dim == "channels" else size // groups[1]
         whole, places = (math.ceil(count * rest - 1e-9) for count in (size, outputs))
         found.append(_Dim(own, theirs, whole, places, window, units))
     # Channels in a group have no size of their own; their rest is the size.
     own, theirs = makes.get(IN_GROUP), reads.get(IN_GROUP)
     rest = left.get(theirs or "", 1.0)
     return (*found, _Dim(own, theirs, rest, rest, None, (0, 0)))
-
-
-def _unit(nest: Nest, dim: str | None, size: int) -> int:
-    return size // nest.sizes["groups"] if dim == "groups" else 1
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hypar.ops.dims import CUTTABLE
-from hypar.sharding.numbering import layout
+from hypar.sharding.placement import layout
 
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest
@@ -70,7 +70,7 @@ class LocalSizes:
     """Fractions of a layer that one group holds, for each tuple of choices of the levels above.
 
     Attributes:
-        fractions: the remaining fraction of each quantity, ``[..., quantities, tuples]``.
+        fractions: the remaining fraction of each quantity, ``[..., quantities, tuples]``; the last one is that of the groups.
         names: the quantities: ``QUANTITIES``, with the named dims of a layer that has some.
     """
 
@@ -84,19 +84,10 @@ class LocalSizes:
         left: Costs = self.fractions[..., self.names.index(quantity), :]
         return left
 
-    @property
-    def of_dims(self) -> Costs:
-        """The remaining fraction of each dim, ``[dims, tuples]``."""
-        return self.fractions[:-1]
-
     def divided(self, nest: Nest, options: Options, ways: int) -> LocalSizes:
         """Return the sizes below a level of some ways, for each tuple above and each option of the level; few are one object."""
         few = self.fractions.shape[1] * len(options) <= FEW
         return (_divided if few else _divided.__wrapped__)(self, nest.unsized, options, ways)
-
-    def distinct(self) -> LocalSizes:
-        """Return the same sizes without duplicate tuples."""
-        return LocalSizes(np.unique(self.fractions, axis=1), self.names)
 
 
 WHOLE_LAYER = LocalSizes(np.ones((len(QUANTITIES), 1)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hypar.sharding.numbering import Layout
+    from hypar.sharding.placement import Layout
 
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "neighbours")
 """The collectives that change the placement of a tensor; ``neighbours`` exchanges halos."""

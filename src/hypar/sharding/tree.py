@@ -16,8 +16,7 @@ from pydantic import AfterValidator, Field
 from hypar.errors import field_name, shown
 from hypar.files.record import Record
 from hypar.ops.dims import CUTTABLE, NAME
-from hypar.sharding.numbering import digits_of
-from hypar.sharding.placement import ALONE, WHOLE, Choice, grid, numbered
+from hypar.sharding.placement import ALONE, WHOLE, Choice, digits_of, grid, numbered
 
 
 def _known_dim(dim: str) -> str:
@@ -275,15 +274,13 @@ class _Reader(NamedTuple):
             raise ValueError(f"{here}: found {1 + len(others)}; allowed: one, as it is an uneven split")
         if split.sides is None:
             return Level(split, self.node(name, depth + 1))
-        parts = zip(split.sides, split.shares, strict=True)
-        return Uneven(split, tuple(self._part(side.group, share, depth + 1) for side, share in parts))
-
-    def _part(self, name: str, share: float, depth: int) -> Node | None:
-        idle = self.left.get(name, ())
-        if not share and idle:
-            found = f"found {len(idle)} of a group without a share"
-            raise ValueError(f"splits of {shown(name)}: {found}; allowed: none")
-        return self.node(name, depth) if share else None
+        below = []
+        for side, share in zip(split.sides, split.shares, strict=True):
+            if not share and (idle := self.left.get(side.group)):
+                found = f"found {len(idle)} of a group without a share"
+                raise ValueError(f"splits of {shown(side.group)}: {found}; allowed: none")
+            below.append(self.node(side.group, depth + 1) if share else None)
+        return Uneven(split, tuple(below))
 
 
 def splits_of(node: Node | None) -> Iterator[Split]:

@@ -16,7 +16,7 @@ from hypar.costs.graphs.forms import form_of
 from hypar.costs.graphs.offered import choice_of, offered
 from hypar.costs.graphs.tiered import tiered
 from hypar.costs.graphs.worked import further_costs
-from hypar.sharding.amounts.inside import elements_of
+from hypar.sharding.amounts.counted import elements_of
 from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.placement import IDLE, partial_results
 from hypar.solve.counts.forms import CountGraph, Link, Term, merged

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hypar.sharding.amounts.between import RESIDUE, grown, least_received
+from hypar.sharding.amounts.counted import added, computing
 from hypar.sharding.amounts.factors import collectives_of, factors_of, plain
-from hypar.sharding.amounts.inside import added, computing
-from hypar.sharding.amounts.products import RESIDUE, grown, least_received
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.direct import Gap, reshards
 from hypar.sharding.levels import WORKING
-from hypar.sharding.numbering import layout
+from hypar.sharding.placement import layout
 from hypar.sharding.rates import CODE
 from hypar.solve.edge import Costs, Indices
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.between import Between, Factors
-    from hypar.sharding.amounts.products import Products
+    from hypar.sharding.amounts.between import Between, Factors, Products
     from hypar.sharding.amounts.transfers import Part, Sums
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options

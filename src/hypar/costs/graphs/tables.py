@@ -29,14 +29,13 @@ from hypar.costs.graphs.pricing import (
     spread,
 )
 from hypar.network.nodes import kept_with_graph
-from hypar.sharding.amounts.between import mapped
-from hypar.sharding.amounts.products import OUTERMOST
-from hypar.sharding.amounts.rows import cut_windows
+from hypar.sharding.amounts.between import OUTERMOST, mapped
+from hypar.sharding.amounts.factors import cut_windows
 from hypar.sharding.amounts.transfers import names_of
 from hypar.sharding.conventions import BY_PRODUCTS, DIRECT
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import LocalSizes
-from hypar.sharding.placement import all_simple
+from hypar.sharding.placement import simple
 from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Edge
 from hypar.solve.laid_out import LaidOut, layout_of, level_structure
@@ -127,7 +126,7 @@ def _alike(
             same = (*same, read)
         sets.setdefault(same, []).append(at)
     found = Alike([*layers.values()], [*sets.values()])
-    if len(ways) > 1 or not all(all_simple(own[0], ways[0]) for own in {*options}):
+    if len(ways) > 1 or not all(simple(choice, ways[0]) for own in {*options} for choice in own[0]):
         return found
     sizes = tuple([len(own[0]) for own in options])
     ends = tuple([(tensor.producer, tensor.consumer) for tensor in network.tensors])

@@ -51,7 +51,7 @@ def checked_arrays(
         HardwareError: they do not fit the device groups, or the devices of a group.
     """
     if levels is None and array is None:
-        from hypar.sharding.numbering import primes  # noqa: PLC0415 (only for a heterogeneous machine)
+        from hypar.sharding.placement import primes  # noqa: PLC0415 (only for a heterogeneous machine)
 
         found = {name: tuple(primes(machine.num_devices)) for name, machine, _ in heterogeneous.identical()}
     else:

@@ -19,8 +19,8 @@ from hypar.planning.stages.places import places_for
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.moves import timed
+from hypar.sharding.amounts.between import OUTERMOST, received, times
 from hypar.sharding.amounts.counted import STAGE, received_between
-from hypar.sharding.amounts.products import OUTERMOST, received, times
 from hypar.sharding.amounts.uneven import crossed
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import WHOLE, dim_of, grid
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from hypar.planning.stages.span import Cuts, Outer, Site
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.entering import Link
-    from hypar.sharding.amounts.between import Between
-    from hypar.sharding.amounts.products import Products
+    from hypar.sharding.amounts.between import Between, Products
     from hypar.sharding.amounts.transfers import Network, Part
 
 

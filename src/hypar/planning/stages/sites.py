@@ -19,7 +19,7 @@ from hypar.planning.stages.places import places_for
 from hypar.planning.stages.spans import CutSpans
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import Receiver
-from hypar.sharding.numbering import primes
+from hypar.sharding.placement import primes
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from hypar.sharding.amounts.between import OUTERMOST, Products, least_below, times
 from hypar.sharding.amounts.factors import Offered, factors_of_pair, fractions_of, plain
-from hypar.sharding.amounts.products import OUTERMOST, Products, least_below, times
 from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.amounts.uneven import Amount, crossed, crossed_inside, received_between, received_inside
 from hypar.sharding.dims import SPATIAL
@@ -69,7 +71,9 @@ class State(NamedTuple):
             key = (layer.nest, before, number)
             if key not in below_it:
                 divided = before.divided(layer.nest, choices, ways)
-                below_it[key] = divided.distinct() if least else divided
+                below_it[key] = (
+                    LocalSizes(np.unique(divided.fractions, axis=1), divided.names) if least else divided
+                )
             left.append(below_it[key])
         network = self.network
         if any(between.apart for between in network.between):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.nodes import kept_with_graph
 from hypar.sharding.amounts.between import Between
-from hypar.sharding.amounts.rows import fraction_read
+from hypar.sharding.amounts.factors import fraction_read
 from hypar.sharding.conventions import BY_PRODUCTS, DIRECT, FUSED, PAPER
 
 if TYPE_CHECKING:

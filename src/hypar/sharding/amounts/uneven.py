@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import mapped
+from hypar.sharding.amounts.between import RESIDUE, Products, mapped, received
+from hypar.sharding.amounts.counted import elements_of
 from hypar.sharding.amounts.factors import (
     Interval,
     Offered,
@@ -18,10 +19,8 @@ from hypar.sharding.amounts.factors import (
     collective_of,
     fractions_of,
     shards_of,
+    windowed,
 )
-from hypar.sharding.amounts.inside import elements_of
-from hypar.sharding.amounts.products import RESIDUE, Products, received
-from hypar.sharding.amounts.rows import windowed
 from hypar.sharding.amounts.transfers import names_of, phase_of
 
 if TYPE_CHECKING:
