@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.sharding.placement import Choice
 
-
 TINY = 1e-9
 """Difference below which two shares are equal."""
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hypar.sharding.rates import Codes
     from hypar.solve.edge import Costs
 
-
 Array = NDArray[np.float64]
 
 Labels = tuple[str, ...]
