@@ -99,11 +99,11 @@ MUTANTS = [
     Mutant("a halo grows as the levels above divide", "sharding/amounts/factors.py", "rest = left if apart else", "rest ="),
     Mutant("dims of one element are left out", "sharding/space.py", "large = [dim for dim in single if sizes[dim] > 1] or single", "large = single"),
     Mutant("channels of a space cut groups too", "sharding/space.py", 'extra = "groups" if layer.weighted else "channels"', 'extra = "channels"'),
-    Mutant("a grid has no more shards than elements", "sharding/space.py", "if not any(map(operator.gt, found.degrees, most_parts))", "if found"),
+    Mutant("a grid has no more shards than elements", "sharding/space.py", "(dim, min(sizes[dim], ways))", "(dim, ways)"),
     # costs
-    Mutant("a volume is of all groups of a level", "sharding/amounts/counted.py", "level.groups * own.of(WORKING)", "own.of(WORKING)"),
+    Mutant("a volume is of all groups of a level", "sharding/levels.py", "start=self.groups * sizes.of(WORKING)", "start=sizes.of(WORKING)"),
     Mutant("the weight between layers counts", "costs/volume.py", "even_rates(self.inter_weight * level.element_bytes)", "even_rates(level.element_bytes)"),
-    Mutant("devices compute at the innermost level", "costs/time.py", "if not level.innermost:", "if level.innermost:"),
+    Mutant("devices compute at the innermost level", "costs/graphs/tables.py", "if level.innermost:", "if not level.innermost:"),
     Mutant("accpar divides the operations by the speed", "costs/accpar.py", "flop / self.machine.flop_per_s * own", "flop / self.machine.flop_per_s"),
     Mutant("deepa receives at all devices at once", "costs/deepa.py", 'if self.mode == "serial":', 'if self.mode == "exact":'),
     # program and execution
@@ -124,7 +124,7 @@ MUTANTS = [
     Mutant("a buffer holds the largest transfer", "schedule/memory.py", '"buffers": max(brought, course.entering)', '"buffers": min(brought, course.entering)'),
     Mutant("the fullest device has the largest shard", "schedule/memory.py", "start + rest * (shard + 1) // degree", "start + rest * shard // degree + rest // degree"),
     Mutant("a stage sends a tensor once to each replica", "planning/stages/arriving.py", "arrival.num_bytes / arrival.replicas", "arrival.num_bytes"),
-    Mutant("a stage counts what its readers need", "planning/stages/arriving.py", 'copies(reader, "input") if reader < end else 1.0', "1.0"),
+    Mutant("a stage counts what its readers need", "planning/stages/arriving.py", 'copies(tree, layer - span[0], name) if span[0] <= layer < span[1] else 1.0', "1.0"),
     Mutant("time with nothing to do is idle", "schedule/scoring.py", "total.append(max(0.0, end - max(start, until)))", "total.append(max(0.0, end - start))"),
     Mutant("the score counts an energy of every lane", "schedule/scoring.py", "if len(known) < len(energies):", "if len(known) <= len(energies):"),
     # solve
