@@ -9,7 +9,7 @@ import pytest
 
 import hypar
 from hypar import plan_model
-from hypar.costs.graphs import narrowed
+from hypar.costs.graphs import tables as cost_tables
 from hypar.errors import TableLimitError
 from hypar.planning.question import ask
 from hypar.planning.resolved import Resolved
@@ -68,7 +68,7 @@ def test_where_too_many_pairs_are_left_the_levels_are_planned_one_by_one(
         "pins": "conv1@H1=height",
     }
     proven = plan_model("alexnet", **asked)
-    monkeypatch.setattr(narrowed, "MOST_PAIRS", 1000)
+    monkeypatch.setattr(cost_tables, "MOST_PAIRS", 1000)
     plan = plan_model("alexnet", **asked)
     assert plan.claim.startswith("not proven optimal, but the optimum is at most")
     assert plan.bounds is not None

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.costs.base import Seconds
-from hypar.sharding.conventions import PAPER, require_convention
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, GroupRates
@@ -26,17 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccPar(Seconds):
-    """Seconds of a step at the speed and at the bandwidth of a device.
-
-    Attributes:
-        convention: the convention by which transfers are counted, one of ``BY_LEVELS``.
-    """
-
-    convention: str = PAPER
-
-    def __post_init__(self) -> None:
-        """Check the convention."""
-        require_convention(self.convention)
+    """Seconds of a step at the speed and at the bandwidth of a device."""
 
     def compute(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Costs | None:
         """Return the seconds of a device's operations."""

@@ -13,7 +13,7 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.rates import computation, group_seconds, time_rates
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
-from hypar.sharding.conventions import DIRECT, PAPER
+from hypar.sharding.conventions import DIRECT, PAPER, require_convention
 from hypar.sharding.placement import dim_of
 from hypar.units import exact_number
 
@@ -108,6 +108,7 @@ class Seconds(Cost):
     Attributes:
         machine: the machine that the step runs on.
         optimizer: the optimizer whose updates are counted.
+        convention: the convention by which transfers are counted, one of ``BY_LEVELS``.
     """
 
     unit: ClassVar[str] = "seconds"
@@ -115,6 +116,11 @@ class Seconds(Cost):
     slowest: ClassVar[bool] = True
     machine: Machine | None = None
     optimizer: str = "sgd"
+    convention: str = PAPER
+
+    def __post_init__(self) -> None:
+        """Check the convention."""
+        require_convention(self.convention)
 
     def rates(self, level: Level) -> tuple[Rates, Rates]:
         """Return the seconds of an element at the bandwidth of a device on the links of a level."""

@@ -40,7 +40,7 @@ class Deepa(Seconds):
         profile: measured times of computation that replace the machine's.
     """
 
-    convention: ClassVar[str] = DIRECT
+    convention: ClassVar[str] = DIRECT  # type: ignore[misc]
     mode: str = "exact"
     profile: Profile | None = None
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.costs.base import Seconds
-from hypar.sharding.conventions import PAPER, require_convention
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost
@@ -19,17 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Time(Seconds):
-    """Seconds of a step, as the engine counts them.
-
-    Attributes:
-        convention: the convention by which transfers are counted, one of ``BY_LEVELS``.
-    """
-
-    convention: str = PAPER
-
-    def __post_init__(self) -> None:
-        """Check the convention."""
-        require_convention(self.convention)
+    """Seconds of a step, as the engine counts them."""
 
 
 plugin: Cost = Time()

@@ -42,6 +42,15 @@ if TYPE_CHECKING:
     from hypar.solve.counts.forms import Numbers
     from hypar.solve.edge import Costs, Indices
 
+ROUNDING = 1e-12
+"""Largest difference of equal weights, relative to them."""
+
+MOST_DEVICES = 2**28
+"""Most devices of which a share of a tensor is more than what counts as nothing."""
+
+MOST_STATES = 2**16
+"""Most states of a layer whose costs are computed."""
+
 
 class Counted(NamedTuple):
     """A network as a problem of counts.
@@ -81,7 +90,7 @@ def counted(
     offers = offered(graph, network, levels, options)
     dims = tuple(own.dims for own in offers)
     kinds = [*zip(*[own.levels for own in offers], strict=True)]
-    tiers = tiered(cost, levels, kinds)
+    tiers = _tiered(cost, levels, kinds)
     groups, layers = tiers.groups, zip(graph.layers, network.sums, dims, strict=True)
     terms = [_added(layer.nest, own, of, tiers.prices[0]) for layer, own, of in layers]
     links = []
@@ -103,7 +112,7 @@ def counted(
         idle=tuple(own.index(IDLE) if IDLE in own else None for own in dims),
     )
     if cost.counts_work or tiers.latencies:
-        further = further_costs(cost, levels[-1], problem, graph.layers, offers, terms)
+        further = _further(cost, levels[-1], problem, graph.layers, offers, terms)
         problem = replace(problem, own=further)
     elif graph.ties:
         problem = replace(problem, looser=_looser(problem, graph, network.sums, dims, tiers.prices[0]))
@@ -141,13 +150,6 @@ def _added(nest: Nest, sums: Sums, dims: Dims, price: float, share: float = 1.0)
     return tuple(found)
 
 
-ROUNDING = 1e-12
-"""Largest difference of equal weights, relative to them."""
-
-MOST_DEVICES = 2**28
-"""Most devices of which a share of a tensor is more than what counts as nothing."""
-
-
 class Tiered(NamedTuple):
     """The levels of an array, with what they charge.
 
@@ -164,13 +166,8 @@ class Tiered(NamedTuple):
     latencies: tuple[float, ...]
 
 
-def tiered(cost: Cost, levels: Sequence[Level], kinds: Sequence[object]) -> Tiered:
-    """Return the tiers of an array.
-
-    Args:
-        cost: the cost.
-        levels: the levels.
-        kinds: for each level what levels of a group have in common, besides their ways.
+def _tiered(cost: Cost, levels: Sequence[Level], kinds: Sequence[object]) -> Tiered:
+    """Return the tiers of an array; kinds are what levels of a group have in common, besides their ways.
 
     Raises:
         UncountableError: what a level charges is no number for each element, or inner levels are dearer than outer ones.
@@ -217,11 +214,7 @@ def _equal(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=ROUNDING)
 
 
-MOST_STATES = 2**16
-"""Most states of a layer whose costs are computed."""
-
-
-def further_costs(
+def _further(
     cost: Cost,
     innermost: Level,
     problem: CountGraph,
@@ -229,15 +222,7 @@ def further_costs(
     offers: Sequence[Offered],
     terms: Sequence[tuple[Term, ...]],
 ) -> tuple[Own, ...]:
-    """Return the further costs of layers; those of equal ones are one object.
-
-    Args:
-        cost: the cost.
-        innermost: the innermost level.
-        problem: the problem without them.
-        layers: the layers.
-        offers: the dims that each may divide.
-        terms: what each receives inside as products over the levels, for each tensor.
+    """Return the costs of layers that are no products: computation, and the latency of sums; those of equal ones are one object.
 
     Raises:
         UncountableError: a layer has too many states.

@@ -28,6 +28,7 @@ from hypar.costs.graphs.pricing import (
     level_costs,
     spread,
 )
+from hypar.errors import TableLimitError
 from hypar.network.nodes import kept_with_graph
 from hypar.sharding.amounts.between import OUTERMOST, mapped
 from hypar.sharding.amounts.factors import cut_windows
@@ -39,6 +40,7 @@ from hypar.sharding.placement import simple
 from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Edge
 from hypar.solve.laid_out import LaidOut, layout_of, level_structure
+from hypar.solve.limits import ENTRY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs, Indices
+    from hypar.solve.limits import Budget
 
     Found = TypeVar("Found")
 
@@ -60,6 +63,12 @@ Kept = tuple["Indices | None", "Indices | None"]
 
 BLOCK = 2**19
 """Pairs of tuples whose costs are computed at once where only the least of them are kept."""
+
+MOST_PAIRS = 2**28
+"""Most pairs of tuples of all distinct tensors whose costs are computed."""
+
+ROUNDING = 1e-9
+"""Largest rounding error of a sum of costs, relative to it."""
 
 GRAIN = 1024.0
 """Parts of a byte to which amounts that count halos are rounded: errors of fractions would hide that sums are equal."""
@@ -339,7 +348,34 @@ class Tables:
         every = {own for of_layer in self.options for own in of_layer}
         return any(not {*SPATIAL}.isdisjoint(choice.divided) for own in every for choice in own)
 
-    def least(self, kept: Sequence[Indices]) -> list[Costs]:
+    def narrowed(self, known: float, budget: Budget) -> tuple[CostGraph, list[Indices]]:
+        """Return the cost graph of the tuples that may be part of a plan of no more than a known cost, and these tuples.
+
+        Idea: the cost of a tuple and the least costs of everything else exceed the known cost. Edges cost nothing or more, so they
+        count as nothing at first; then each end is charged with half of the least cost of a pair, of matrices that are computed a
+        block of rows at a time and not kept. Guarantee: every optimum stays, by more than rounding.
+
+        Raises:
+            TableLimitError: the pairs of tuples are too many, or the costs of those that are left exceed the memory.
+        """
+        kept = _shared(self.nodes, _promising(self.nodes, known))
+        pairs = self._pairs(kept)
+        if pairs > MOST_PAIRS:
+            message = (
+                f"search 'joint': found {pairs:,} pairs of choices over all levels; allowed: {MOST_PAIRS:,}"
+            )
+            raise TableLimitError(message, pairs, MOST_PAIRS)
+        left = _promising(self._least(kept), known)
+        found = _shared(self.nodes, [own[keep] for own, keep in zip(kept, left, strict=True)])
+        # While a matrix is built, its pairs take as much again for each of up to three products.
+        stored = 4 * self._pairs(found)
+        if not budget.allows(stored=stored):
+            most = int(budget.limits.bytes / ENTRY_BYTES)
+            message = f"search 'joint': would hold tables of {stored:,} entries; allowed: {most:,}"
+            raise TableLimitError(message, stored, most)
+        return self.built(found), found
+
+    def _least(self, kept: Sequence[Indices]) -> list[Costs]:
         """Return the cost of each of some tuples, with half of the least cost of a pair of each edge."""
         found = [costs[own] for costs, own in zip(self.nodes, kept, strict=True)]
         done: dict[Hashable, tuple[Costs, Costs]] = {}
@@ -352,7 +388,7 @@ class Tables:
                 found[end] += least
         return found
 
-    def pairs(self, kept: Sequence[Indices]) -> int:
+    def _pairs(self, kept: Sequence[Indices]) -> int:
         """Return the number of pairs of some tuples, of all tensors that do not share them."""
         found = {}
         for same, tensor in zip(self.same, self.above.network.tensors, strict=True):
@@ -383,6 +419,19 @@ def _once(
                 known[keys[at]] = found_of(at)
             found[at] = known[keys[at]]
     return [found[at] for at in range(len(keys))]
+
+
+def _promising(least: Sequence[Costs], known: float) -> list[Indices]:
+    """Return the choices of each node whose least cost, with the least of all others, is no more than a known cost."""
+    lowest = [float(costs.min()) for costs in least]
+    slack = known * (1 + ROUNDING) - sum(lowest)
+    return [np.flatnonzero(costs - low <= slack) for costs, low in zip(least, lowest, strict=True)]
+
+
+def _shared(nodes: Sequence[Costs], kept: Sequence[Indices]) -> list[Indices]:
+    """Return selections, equal ones of equal nodes as one object."""
+    found: dict[object, Indices] = {}
+    return [found.setdefault((id(costs), own.tobytes()), own) for costs, own in zip(nodes, kept, strict=True)]
 
 
 def _stacked(every: Sequence[tuple[Part, ...]]) -> tuple[Part, ...]:

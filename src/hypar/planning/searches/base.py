@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 
     from hypar.costs.base import Cost
     from hypar.costs.graphs.counted import Counted
-    from hypar.costs.graphs.narrowed import Narrowed
     from hypar.network.nodes import PlanGraph
     from hypar.sharding.amounts.above import State
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
     from hypar.solve.cost_graph import CostGraph, Structure
-    from hypar.solve.edge import Costs
+    from hypar.solve.edge import Costs, Indices
     from hypar.solve.limits import Budget, Cut, Limits
 
 
@@ -80,11 +79,9 @@ class Question:
         """Return the cost graph of the same levels, given the state above them."""
         return self.tables(first, last, above).built()
 
-    def narrowed(self, known: float, budget: Budget) -> Narrowed:
+    def narrowed(self, known: float, budget: Budget) -> tuple[CostGraph, list[Indices]]:
         """Return the cost graph of all levels of the tuples that a plan of a known cost, or a cheaper one, may have."""
-        from hypar.costs.graphs.narrowed import narrowed  # noqa: PLC0415 (only for a joint search)
-
-        return narrowed(self.tables(0, len(self.levels), self.outermost()), known, budget)
+        return self.tables(0, len(self.levels), self.outermost()).narrowed(known, budget)
 
     def counted(self) -> Counted | None:
         """Return the problem of counts of all levels; None if costs may depend on the order of the levels."""

@@ -22,10 +22,10 @@ from hypar.solve.solvers.base import FALLBACK, Improving, load_solver, require_t
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.costs.graphs.narrowed import Narrowed
     from hypar.planning.searches.base import Answer, Question
     from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import CostGraph, Solution, Structure
+    from hypar.solve.edge import Indices
     from hypar.solve.limits import Budget
     from hypar.solve.solvers.base import Solver
 
@@ -46,7 +46,7 @@ def by_tuples(question: Question, structure: Structure, budget: Budget) -> Itera
         yield standing_of(level_by_level(question))
         return
     if left is not None:
-        structure = left.problem.structure
+        structure = left[0].structure
     name, solver = _solver(question, structure, budget)
     tables = solver.tables(structure)
     if name == FALLBACK and tables is not None and not tables.within(budget):
@@ -54,7 +54,7 @@ def by_tuples(question: Question, structure: Structure, budget: Budget) -> Itera
         return
     if tables is not None:
         require_tables(name, tables, budget.limits.bytes)
-    problem = left.problem if left else question.cost_graph(0, len(question.levels), question.outermost())
+    problem = left[0] if left else question.cost_graph(0, len(question.levels), question.outermost())
     for solution in _solutions(solver, problem):
         exact = solver.exact or solution.cost == solution.bound
         answer = partial(_answer, question, solution, left, name, exact=exact)
@@ -79,10 +79,17 @@ def _solutions(solver: Solver, problem: CostGraph) -> Iterator[Solution]:
 
 
 def _answer(
-    question: Question, solution: Solution, left: Narrowed | None, solver: str, *, exact: bool
+    question: Question,
+    solution: Solution,
+    left: tuple[CostGraph, list[Indices]] | None,
+    solver: str,
+    *,
+    exact: bool,
 ) -> Answer:
     """Return the answer of a solution: the greedy plan if that is cheaper."""
-    assignment = solution.assignment if left is None else left.original(solution.assignment)
+    assignment = solution.assignment
+    if left is not None:
+        assignment = tuple(int(own[choice]) for own, choice in zip(left[1], assignment, strict=True))
     choices = tuple(
         _decoded(options, chosen) for options, chosen in zip(question.options, assignment, strict=True)
     )
@@ -92,7 +99,9 @@ def _answer(
     return min(answer, greedy_answer(question, solution.bound, FALLBACK), key=cost_of)
 
 
-def _narrowed(question: Question, structure: Structure, budget: Budget) -> Narrowed | None:
+def _narrowed(
+    question: Question, structure: Structure, budget: Budget
+) -> tuple[CostGraph, list[Indices]] | None:
     """Leave out the tuples that cost more than the greedy plan, where whole matrices of pairs would be large."""
     exact = question.solver is None or load_solver(question.solver).exact
     if not (question.by_products and exact and structure.entries > NARROWING_PAYS):
