@@ -18,8 +18,7 @@ from hypar.solve.counts.once import Once
 
 if TYPE_CHECKING:
     from hypar.costs.graphs.offered import Dims, Powers
-    from hypar.sharding.amounts.between import Between
-    from hypar.sharding.amounts.transfers import Part
+    from hypar.sharding.amounts.between import Between, Part
 
 
 @lru_cache(maxsize=4096)

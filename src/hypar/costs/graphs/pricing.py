@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.between import Between, Factors, Products
-    from hypar.sharding.amounts.transfers import Part, Sums
+    from hypar.sharding.amounts.between import Between, Factors, Part, Products
+    from hypar.sharding.amounts.transfers import Sums
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.sharding.rates import Codes, Rates

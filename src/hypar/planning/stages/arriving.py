@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from hypar.planning.stages.span import Cuts, Outer, Site
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.entering import Link
-    from hypar.sharding.amounts.between import Between, Products
-    from hypar.sharding.amounts.transfers import Network, Part
+    from hypar.sharding.amounts.between import Between, Part, Products
+    from hypar.sharding.amounts.transfers import Network
 
 
 Arriving = list[tuple["Branch", Arrival]]

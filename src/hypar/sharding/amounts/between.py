@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.transfers import Part
     from hypar.solve.edge import Costs
 
 
@@ -59,6 +58,49 @@ class Between(NamedTuple):
 def dims_of(nest: Nest, tensor: str) -> Mapping[str, str]:
     """Return the loop dims of a tensor with its own names; those of a weight are named as in other layers that use it."""
     return {dim: atom_of(dim) for dim in nest.weight} if tensor == "weight" else nest.names[tensor]
+
+
+class Change(NamedTuple):
+    """Elements that enter groups: a tensor's elements times the products of one factor, without those of another.
+
+    Attributes:
+        elements: elements of the tensor.
+        gets: name of the factor that counts what is needed in the end.
+        has: name of the factor that counts what is there already; empty for one copy.
+        above: where a level is counted by itself, name of the factor whose product counts both above it; empty where each
+            factor has its own.
+    """
+
+    elements: float
+    gets: str
+    has: str = ""
+    above: str = ""
+
+
+class Part(NamedTuple):
+    """A transfer of a tensor between two layers.
+
+    Attributes:
+        phase: the phase.
+        tensor: ``input`` of the consumer, or ``output`` of the producer; ``weight`` of both.
+        manner: what gives it its collectives: ``forward``, ``backward``, ``sums`` of the producer, or ``errors`` in terms.
+        changes: the elements that are received.
+    """
+
+    phase: str
+    tensor: str
+    manner: str
+    changes: tuple[Change, ...]
+
+    @property
+    def forward(self) -> bool:
+        """Whether the consumer receives; otherwise the producer does."""
+        return self.manner == "forward"
+
+    @property
+    def inside(self) -> bool:
+        """Whether it adds up partial sums of the producer, which belong to the layer."""
+        return self.tensor == "weight" or (self.manner == "sums" and self.tensor == "output")
 
 
 class Factors(NamedTuple):

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.nodes import kept_with_graph
-from hypar.sharding.amounts.between import Between
+from hypar.sharding.amounts.between import Between, Change, Part
 from hypar.sharding.amounts.factors import fraction_read
 from hypar.sharding.conventions import BY_PRODUCTS, DIRECT, FUSED, PAPER
 
@@ -39,49 +39,6 @@ class Sums(NamedTuple):
     def apart(self) -> bool:
         """Whether each level is counted by itself: gaps between windows too, and rows beside borders as a transfer of their own."""
         return self.as_read is not None
-
-
-class Change(NamedTuple):
-    """Elements that enter groups: a tensor's elements times the products of one factor, without those of another.
-
-    Attributes:
-        elements: elements of the tensor.
-        gets: name of the factor that counts what is needed in the end.
-        has: name of the factor that counts what is there already; empty for one copy.
-        above: where a level is counted by itself, name of the factor whose product counts both above it; empty where each
-            factor has its own.
-    """
-
-    elements: float
-    gets: str
-    has: str = ""
-    above: str = ""
-
-
-class Part(NamedTuple):
-    """A transfer of a tensor between two layers.
-
-    Attributes:
-        phase: the phase.
-        tensor: ``input`` of the consumer, or ``output`` of the producer; ``weight`` of both.
-        manner: what gives it its collectives: ``forward``, ``backward``, ``sums`` of the producer, or ``errors`` in terms.
-        changes: the elements that are received.
-    """
-
-    phase: str
-    tensor: str
-    manner: str
-    changes: tuple[Change, ...]
-
-    @property
-    def forward(self) -> bool:
-        """Whether the consumer receives; otherwise the producer does."""
-        return self.manner == "forward"
-
-    @property
-    def inside(self) -> bool:
-        """Whether it adds up partial sums of the producer, which belong to the layer."""
-        return self.tensor == "weight" or (self.manner == "sums" and self.tensor == "output")
 
 
 Parts = tuple[Part, ...]

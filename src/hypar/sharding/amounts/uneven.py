@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.between import Between, Factors
+    from hypar.sharding.amounts.between import Between, Factors, Part
     from hypar.sharding.amounts.factors import Array
-    from hypar.sharding.amounts.transfers import Part, Parts, Sums
+    from hypar.sharding.amounts.transfers import Parts, Sums
     from hypar.sharding.placement import Choice
 
 Shares = tuple[float, ...]
