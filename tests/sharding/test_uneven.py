@@ -27,10 +27,10 @@ from tests.windows import read_by
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.sharding.amounts.uneven import Amount, Shares
     from numpy.typing import NDArray
 
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
+    from hypar.sharding.amounts.uneven import Amount, Shares
 
     Array = NDArray[np.float64]
     Mask = NDArray[np.bool_]
