@@ -326,7 +326,7 @@ class Tables:
 
     def _places(self, tensor: Tensor, pair: Kept) -> Sequence[Places | None]:
         """Return the tuples of both ends of a tensor, seen from each level; None for the options of one level."""
-        if self.apart or (len(self.levels) == 1 and pair == (None, None)):
+        if self.apart or (len(self.levels) == 1 and all(own is None for own in pair)):
             return [None] * len(self.levels)
         made, read = (
             columns([len(own) for own in self.options[end]], kept)
