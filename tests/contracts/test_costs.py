@@ -61,7 +61,9 @@ def test_some_choices_of_a_level_cost_as_among_all(graph: LayerGraph, convention
     for costs, own, left in zip(every.nodes, some.nodes, kept, strict=True):
         assert own == pytest.approx(costs[left], rel=1e-12)
     for edge, found in zip(every.edges, some.edges, strict=True):
-        assert found.costs == pytest.approx(edge.costs[np.ix_(kept[edge.source], kept[edge.target])], rel=1e-12)
+        assert found.costs == pytest.approx(
+            edge.costs[np.ix_(kept[edge.source], kept[edge.target])], rel=1e-12
+        )
 
 
 @pytest.mark.usefixtures("more_solvers")
