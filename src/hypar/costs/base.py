@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 CONTEXT = ("machine", "optimizer", "profile", "convention")
 """Names of the fields that a cost may have besides its parameters."""
 
-
 Computation = Callable[["PlanNode", "Choice", float], float]
 """The time of the computation of a group with a share of a layer."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from hypar.solve.edge import Edge
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from hypar.costs.graphs.tables import Tables
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
@@ -136,6 +137,7 @@ def _in_question(
     question = replace(question, options=options)
     for level in question.levels:
         index, above, ways = level.index, sizes, level.ways
+        tables = question.tables(index, index + 1, above)
         chosen = [own[index] for own in choices]
         offered = [at_layer[index] for at_layer in options]
         yield LevelChoices(
@@ -147,10 +149,15 @@ def _in_question(
             ways=ways,
             group=group,
             jointly=plan.search == "joint" and not level.innermost,
-            costed=lambda index=index, above=above: question.cost_graph(index, index + 1, above),  # type: ignore[misc]
-            items=lambda node, index=index, above=above: question.layer_items(index, node, above),  # type: ignore[misc]
+            costed=tables.built,
+            items=partial(_items, tables),
         )
         sizes = question.below(above, chosen, ways)
+
+
+def _items(tables: Tables, node: int) -> dict[str, Costs]:
+    """Return the cost of each option inside a layer item by item, ``[tuples above, options]``."""
+    return {name: costs[0] for name, costs in tables.items(0, [node]).items()}
 
 
 def _with(options: Options, choice: Choice) -> Options:

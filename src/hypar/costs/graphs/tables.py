@@ -95,12 +95,14 @@ class Alike(NamedTuple):
         tensors: those of each set of tensors.
         structure: the structure of the cost graph of one level of simple choices, whose arrays are small; None for others.
         order: for each of its entries the place among those of the sets.
+        reaching: whether some choice divides a dim along which windows reach across borders.
     """
 
     layers: list[list[int]]
     tensors: list[list[int]]
     structure: Structure | None = None
     order: Indices = np.empty(0, np.intp)
+    reaching: bool = False
 
 
 @kept_with_graph
@@ -135,8 +137,10 @@ def _alike(
         elif any(cut_windows(read, own) for own in pair[1]):
             same = (*same, read)
         sets.setdefault(same, []).append(at)
-    found = Alike([*layers.values()], [*sets.values()])
-    if len(ways) > 1 or not all(simple(choice, ways[0]) for own in {*options} for choice in own[0]):
+    every = {own for of_layer in options for own in of_layer}
+    reaching = any(not {*SPATIAL}.isdisjoint(choice.divided) for own in every for choice in own)
+    found = Alike([*layers.values()], [*sets.values()], reaching=reaching)
+    if len(ways) > 1 or not all(simple(choice, ways[0]) for own in every for choice in own):
         return found
     sizes = tuple([len(own[0]) for own in options])
     ends = tuple([(tensor.producer, tensor.consumer) for tensor in network.tensors])
@@ -161,7 +165,7 @@ class Tables:
         options: Sequence[Sequence[Options]],
         above: State,
     ) -> None:
-        """Find what is computed together.
+        """Take the problem.
 
         Args:
             cost: the cost of a choice.
@@ -175,9 +179,12 @@ class Tables:
         self.options = tuple(map(tuple, options))
         self.direct, self.apart = cost.convention == DIRECT, cost.convention not in BY_PRODUCTS
         self.rates = [cost.rates(level) for level in levels]
-        ways = tuple([level.ways for level in levels])
-        self.alike = _alike(graph, self.options, ways, above.network, self.direct)
-        self.rounds = not self.apart and cost.unit == "bytes"
+
+    @cached_property
+    def alike(self) -> Alike:
+        """What may be computed together."""
+        ways = tuple([level.ways for level in self.levels])
+        return _alike(self.graph, self.options, ways, self.above.network, self.direct)
 
     def built(self, kept: Sequence[Indices] | None = None) -> CostGraph:
         """Return the cost graph of some tuples; equal arrays, and selections of them, are one object.
@@ -336,18 +343,13 @@ class Tables:
 
     def _rounded(self, costs: Costs, nest: Nest) -> Costs:
         """Return bytes of a layer with windows without the errors of products of fractions."""
-        if not (self.rounds and nest.windows and self.reaching):
+        counts_halos = nest.windows and not self.apart and self.cost.unit == "bytes"
+        if not (counts_halos and self.alike.reaching):
             return costs
         scaled = costs * GRAIN
         np.rint(scaled, out=scaled)
         scaled /= GRAIN
         return scaled
-
-    @cached_property
-    def reaching(self) -> bool:
-        """Whether some choice divides a dim along which windows reach across borders."""
-        every = {own for of_layer in self.options for own in of_layer}
-        return any(not {*SPATIAL}.isdisjoint(choice.divided) for own in every for choice in own)
 
     def narrowed(self, known: float, budget: Budget) -> tuple[CostGraph, list[Indices]]:
         """Return the cost graph of the tuples that may be part of a plan of no more than a known cost, and these tuples.

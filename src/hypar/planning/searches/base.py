@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
     from hypar.solve.cost_graph import CostGraph, Structure
-    from hypar.solve.edge import Costs, Indices
+    from hypar.solve.edge import Indices
     from hypar.solve.limits import Budget, Cut, Limits
 
 
@@ -119,11 +119,6 @@ class Question:
         """Return the state below a level for all options and tuples above it, with the distinct sizes of each layer."""
         options = [at_layer[index] for at_layer in self.options]
         return above.below(self.graph, options, self.levels[index].ways, least=True)
-
-    def layer_items(self, index: int, layer: int, above: State) -> dict[str, Costs]:
-        """Return the cost of each option inside a layer at a level item by item, ``[tuples above, options]``."""
-        found = self.tables(index, index + 1, above).items(0, [layer])
-        return {name: costs[0] for name, costs in found.items()}
 
     def level_structures(self) -> list[Structure]:
         """Return the structure of each level's own cost graph; levels with equal options appear once."""

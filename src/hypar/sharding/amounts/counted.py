@@ -14,6 +14,7 @@ from hypar.sharding.amounts.between import OUTERMOST, RESIDUE, Factors, Products
 from hypar.sharding.amounts.factors import (
     beyond,
     collective_of,
+    cut_windows,
     factors_of_pair,
     fraction_read,
     rows_read,
@@ -133,7 +134,7 @@ def received_between(
                 handed_on = outside is not None and level >= outside and part.manner != "sums"
                 kind = "all_gather" if handed_on else collective_of(between, pair, ways, part.manner)
                 own.append(Received(level, *part[:2], kind, elements, to, devices, part.inside))
-        if between.apart:
+        if between.apart and cut_windows(reader, chosen[1]):
             factors = factors_of_pair(between.read, between, pair, WHOLE_LAYER, ways)
         above = times(above, factors)
     return tuple(one for own in found for one in own)

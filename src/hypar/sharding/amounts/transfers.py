@@ -1,6 +1,7 @@
 """The transfers of a network, whatever the choices: the sums inside each layer, and those of each tensor between two.
 
-The elements of a transfer are products of factors: a convention is a table of what each transfer counts.
+The elements of a transfer are products of factors. ``parts_of`` is the table of what each transfer counts; which of its rows run is
+decided by ``network_of`` for each convention.
 """
 
 from __future__ import annotations
