@@ -1,0 +1,346 @@
+"""Rows of images that parts read, hold and add up, against explicit sets and against the program's count."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections import defaultdict
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hypar.ops.windows import ShapeError, Window
+from hypar.program.holding import Holding, flattened
+from hypar.program.reads import one_each
+from hypar.sharding.amounts.above import network_of
+from hypar.sharding.amounts.between import Factors
+from hypar.sharding.amounts.factors import plain
+from hypar.sharding.amounts.windows import Digit, Image, Rows, ratios, tables
+from hypar.sharding.placement import COPIES, IDLE, cut, dim_of
+from tests.effort import examples
+from tests.program.networks import network
+from tests.program.products import by_program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from hypar.network.graph import LayerGraph
+    from tests.program.products import Choices, Key
+
+ROWS, COLUMNS, BATCH, CHANNELS = "rows", "columns", "batch", "channels"
+IMAGE, OTHERS = (ROWS, COLUMNS), (BATCH, CHANNELS)
+STAGES = Digit(IDLE, IDLE, ((1.0, 0.0), (0.0, 1.0)))
+
+
+class Case(NamedTuple):
+    """An image of one dim or two, and what both ends divide."""
+
+    image: Image
+    digits: tuple[Digit, ...]
+
+
+def by_ratios(case: Case) -> NDArray[np.float64]:
+    """The counts as multiples of the elements that are read: those of equal shares without windows, times ratios."""
+    found = np.array(ratios(case.image, case.digits))
+    for own in case.digits:
+        ways, labels = len(own.shares[0]), {*own[:2]}
+        hold, need = (
+            np.array(of) if label in OTHERS else np.sign(of)
+            for label, of in zip(own[:2], own.shares, strict=True)
+        )
+        both = (hold * need).sum() / ways ** len(labels & {*IMAGE})
+        needs, holds = need.sum() / ways ** (own.read in IMAGE), hold.sum() / ways ** (own.made in IMAGE)
+        found *= needs, holds, both, both if labels & {*OTHERS} else min(both, 1.0), both, needs
+    return found
+
+
+def has(digit: Digit, end: int, part: int, dims: Sequence[str]) -> tuple[float, float]:
+    """The start and the end of what a part has of the dims among which its label is, or nothing if it is idle."""
+    shares = digit.shares[end]
+    if digit[end] in dims:
+        return math.fsum(shares[:part]), math.fsum(shares[: part + 1])
+    return 0.0, float(shares[part] > 0)
+
+
+# By sets: an element is one index of each dim, a device one value of each split.
+
+
+def in_sets(case: Case) -> Iterator[tuple[float, ...]]:
+    """The counts of each depth, from who has which element; rows are summed as a program does."""
+    image, digits = case
+    devices = np.array([*itertools.product(*[range(len(own.shares[0])) for own in digits])])
+    parts = [
+        np.unique(devices[:, : at + 1], axis=0, return_inverse=True)[1].reshape(-1)
+        for at in range(len(digits))
+    ]
+    members = []
+    for end in (0, 1):
+        bounds = [
+            [has(own, end, part, (*IMAGE, *OTHERS)) for part in of]
+            for own, of in zip(digits, devices.T, strict=True)
+        ]
+        working = np.all([[high > low for low, high in own] for own in bounds], axis=0)
+        own = [_others(digits, devices, end, dim) & working[:, None] for dim in OTHERS]
+        for dim, rows in image:
+            size = rows.places if end else rows.size
+            divided = np.zeros((len(devices), size), bool)
+            for device in np.flatnonzero(working):
+                low, high = 0, size
+                for each, at in zip(digits, devices[device], strict=True):
+                    if each[end] == dim:
+                        first, last = has(each, end, at, IMAGE)
+                        low, high = (
+                            low + int(first * (high - low) + 1e-9),
+                            low + int(last * (high - low) + 1e-9),
+                        )
+                divided[device, low:high] = True
+            own.append(divided @ taps_of(rows) if end else divided & taps_of(rows).any(axis=0))
+        members.append(Holding(tuple(own)))
+    have, need = members
+    every = [flattened(own.members) for own in (need, have, one_each(need, have))]
+    size = math.prod(
+        [int(taps_of(rows).any(axis=0).sum()) for _, rows in image], start=math.prod(have.shape[:2])
+    )
+    for part in parts:
+        masks = (np.stack([one[part == at].any(axis=0) for at in range(part.max() + 1)]) for one in every)
+        reads, holds, sums = masks
+        found = (reads, holds, holds & reads, (holds & reads).any(axis=0), holds & sums, sums)
+        yield tuple(int(one.sum()) / size for one in found)
+
+
+@lru_cache
+def taps_of(rows: Rows) -> NDArray[np.bool_]:
+    """Whether each output reads each row, ``[outputs, rows]``, tap by tap."""
+    window, found = rows.window, np.zeros((rows.places, rows.size), bool)
+    sliding, over = (found.T, rows.size) if window.transposed else (found, rows.places)
+    for at, tap in itertools.product(range(over), range(window.kernel)):
+        meets = at * window.stride - window.padding + tap * window.dilation
+        if 0 <= meets < sliding.shape[1]:
+            sliding[at, meets] = True
+    return found
+
+
+def _others(digits: Sequence[Digit], devices: NDArray[np.int64], end: int, dim: str) -> NDArray[np.bool_]:
+    """Which samples or channels each device has: each is a tuple of digits, and each digit divides one of them."""
+    sizes = []
+    for own in digits:
+        given = {
+            share
+            for label, shares in zip(own[:2], own.shares, strict=True)
+            if label == dim
+            for share in shares
+        }
+        # Uneven shares are of tenths.
+        sizes.append(10 if len(given) > 1 else len(own.shares[0]) if given else 1)
+    indices = np.array([*itertools.product(*map(range, sizes))])
+    found = np.ones((len(devices), len(indices)), bool)
+    for at, own in enumerate(digits):
+        if own[end] == dim:
+            bounds = np.rint(np.array([has(own, end, part, OTHERS) for part in devices[:, at]]) * sizes[at])
+            found &= (bounds[:, :1] <= indices[:, at]) & (indices[:, at] < bounds[:, 1:])
+    return found
+
+
+# Random cases.
+
+
+WAYS = (2, 2, 2, 3, 4, 5)
+SHARES = ((0.2, 0.3, 0.5), (0.5, 0.3, 0.2), (0.2, 0.5, 0.3), (0.6, 0.0, 0.4))
+
+
+def drawn(
+    draw: random.Random, *, uneven: bool = False, image: Sequence[str] = (ROWS,), most: int = 12
+) -> Case:
+    labels = (*image, *image, *image, *OTHERS, COPIES)
+    dims = tuple((dim, drawn_rows(draw)) for dim in image)
+    while True:
+        digits = []
+        for _ in range(draw.randint(1, 4)):
+            made, read = draw.choice(labels), draw.choice(labels)
+            if draw.random() < 0.1 and not uneven:
+                made, read = draw.choice(((made, IDLE), (IDLE, read), (IDLE, IDLE)))
+            if {made, read} & {*image}:
+                digits.append(Digit.even(draw.choice(WAYS), made, read))
+        if uneven:
+            made, read = draw.choice(
+                ((draw.choice(image), draw.choice(labels)), (draw.choice(labels), draw.choice(image)))
+            )
+            own = Digit(made, read, (draw.choice(SHARES), draw.choice(SHARES)))
+            digits.insert(draw.randint(0, len(digits)), own)
+            if draw.random() < 0.3:
+                digits.insert(draw.randint(0, len(digits)), STAGES)
+        if digits and math.prod(len(own.shares[0]) for own in digits) <= most:
+            return Case(dims, tuple(digits))
+
+
+def drawn_rows(draw: random.Random) -> Rows:
+    while True:
+        kernel, size = draw.choice((1, 2, 3, 5, 7)), draw.choice((1, 4, 7, 8, 12, 13, 16, 28, 30))
+        padding, dilation = draw.choice((0, kernel // 2)), draw.choice((1, 1, 2, 3))
+        transposed = draw.random() < 0.2
+        window = Window(
+            kernel=kernel,
+            stride=draw.randint(1, 4),
+            padding=padding,
+            dilation=dilation,
+            transposed=transposed,
+        )
+        try:
+            rows = Rows(window, size, window.output_size(size))
+        except ShapeError:
+            continue
+        if taps_of(rows).any():
+            return rows
+
+
+@pytest.mark.parametrize(
+    ("image", "uneven", "number"), [((ROWS,), False, 1100), ((ROWS,), True, 450), (IMAGE, False, 450)]
+)
+def test_counts_are_those_of_sets(image: Sequence[str], uneven: bool, number: int) -> None:
+    """Whose error is added up where is counted as if no digits were further in."""
+    draw = random.Random(1)
+    for _ in range(number):
+        case = drawn(draw, uneven=uneven, image=image)
+        for depth, expected in enumerate(in_sets(case), start=1):
+            last = 6 if depth == len(case.digits) else 4
+            found = by_ratios(Case(case.image, case.digits[:depth]))
+            assert found[:last] == pytest.approx(expected[:last], abs=1e-9), (case, depth)
+
+
+def test_tables_have_the_ratios_of_each_pair_of_tuples() -> None:
+    """Digits by which neither end divides the image are left out."""
+    draw = random.Random(2)
+    labels = (ROWS, COLUMNS, *OTHERS, COPIES, IDLE)
+    for _ in range(40):
+        image, levels = tuple((dim, drawn_rows(draw)) for dim in IMAGE), []
+        for ways in draw.choices(WAYS, k=draw.randint(1, 3)):
+            pairs = [Digit.even(ways, draw.choice(labels), draw.choice(labels)) for _ in range(6)]
+            levels.append((pairs, np.array([[draw.randrange(6) for _ in range(4)] for _ in range(3)])))
+        found = np.array(tables(image, levels))
+        for place in np.ndindex(3, 4):
+            digits = [pairs[which[place]] for pairs, which in levels]
+            kept = tuple(own for own in digits if {*own[:2]} & {*IMAGE})
+            assert found[(slice(None), *place)] == pytest.approx(np.array(ratios(image, kept)))
+
+
+# By the program: two layers, counted as the amounts of all levels would be.
+
+
+NAMES = {"need": "need", "both": "both", "back": "back", "owned": "owned", "kept": "hold", "alone": "hold"}
+"""The ratio of each factor of E and of F."""
+
+
+def by_windows(
+    graph: LayerGraph, array: Sequence[int], choices: Choices, convention: str
+) -> dict[Key, float]:
+    """The elements that each level moves between both layers, and of the error inside the second."""
+    nodes = graph.contracted
+    network = network_of(nodes, convention)
+    between, parts, tensor, flow = (
+        network.between[0],
+        network.parts[0],
+        network.tensors[0],
+        network.flows.tensors[0],
+    )
+    made, read = nodes.ends(tensor)
+    sizes, outputs = dict(tensor.content.shape), float(made.nest.elements("output"))
+    image = tuple(
+        (dim, Rows(read.nest.windows.get(dim, Window(kernel=1)), sizes[dim], round(read.nest.sizes[dim])))
+        for dim in ("height", "width")
+    )
+    own = tuple(
+        (dim, Rows(Window(kernel=1), round(made.nest.sizes[dim]), round(made.nest.sizes[dim])))
+        for dim, _ in image
+    )
+    elements = tensor.elements * math.prod(float(taps_of(rows).any(axis=0).mean()) for _, rows in image)
+    factors, towards, scattered = (
+        dict.fromkeys(Factors._fields, 1.0),
+        tuple[Digit, ...](),
+        tuple[Digit, ...](),
+    )
+    totals: list[dict[Key, float]] = []
+    for depth in range(len(array) + 1):
+        if depth:
+            ways, pair = array[depth - 1], (choices[made.name][depth - 1], choices[read.name][depth - 1])
+            here = plain(between, ((pair[0],), (pair[1],)), ways)
+            makes, reads = (
+                names.get(str(dim_of(choice)), COPIES)
+                for names, choice in zip((between.makes, between.reads), pair, strict=True)
+            )
+            # Sums that go straight to the reader lie as it divides them.
+            lies = reads if here.straight[0].any() else makes
+            factors = {name: own * getattr(here.factors, name).item() for name, own in factors.items()}
+            towards = (
+                *towards,
+                *[Digit.even(ways, lies, reads)] * bool({lies, reads} & {*sizes} - {"channels"}),
+            )
+            scattered = (
+                *scattered,
+                *[Digit.even(ways, lies, makes)] * bool({lies, makes} & {*sizes} - {"channels"}),
+            )
+        ratio, out = ratios(image, towards), ratios(own, scattered)
+        each = {name: own * getattr(ratio, NAMES.get(name, ""), 1.0) for name, own in factors.items()}
+        total: dict[Key, float] = defaultdict(float)
+        for part in parts:
+            straight = part.changes[0].gets == "terms"
+            amount = -outputs * out.owned if straight and part.manner == "sums" else 0.0
+            for change in part.changes:
+                size = outputs if straight else change.elements / flow.elements * elements
+                amount += size * each[change.gets]
+                amount -= size * each[change.has] * (out.both if straight else 1.0) if change.has else 0.0
+            layer = made.name if straight and part.inside else (made.name, read.name)
+            total[layer, part.phase, part.tensor] += amount
+        if network.flows.sums[tensor.consumer].input:
+            total[read.name, "backward", "input"] += elements * factors["need"] * (ratio.need + ratio.sums)
+        totals.append(total)
+    return {
+        (*key, level): inner[key] - outer[key]
+        for level, (outer, inner) in enumerate(itertools.pairwise(totals))
+        for key in inner
+    }
+
+
+@st.composite
+def two_layers(draw: st.DrawFn) -> LayerGraph:
+    layers: list[dict[str, Any]] = [
+        {"op": "input", "channels": 16, "height": draw(st.integers(13, 24)), "width": 14}
+    ]
+    for number in range(2):
+        kernel = draw(st.sampled_from([1, 2, 3, 5]))
+        window = {
+            "kernel": kernel,
+            "padding": draw(st.sampled_from([0, kernel // 2])),
+            "stride": draw(st.sampled_from([1, 1, 2])),
+        }
+        layers.append({"op": "conv", "name": f"conv{number}", "out_channels": 16, "bias": False, **window})
+    return network(*layers, batch=16)
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+@given(graph=two_layers(), array=st.sampled_from([(2, 2), (2, 2, 2), (4, 2), (2, 4)]), data=st.data())
+@settings(max_examples=examples(400, 40), deadline=None)
+def test_counts_are_those_of_the_program(
+    convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject
+) -> None:
+    """A program adds up an error where all digits say, which may be in another part of an outer level than those so far say."""
+    dims = st.sampled_from(["height", "height", "width", "batch", "in_channels", "out_channels"])
+    choices = {
+        layer.name: tuple(cut(data.draw(dims), ways) for ways in array) for layer in graph.contracted.layers
+    }
+    found, expected = (
+        by_windows(graph, array, choices, convention),
+        by_program(graph, array, choices, convention),
+    )
+    for key, elements in found.items():
+        ends, phase, tensor, level = key
+        levels = range(len(array)) if convention == "moved" and phase == "backward" else [level]
+        assert sum(found[ends, phase, tensor, at] for at in levels) == pytest.approx(
+            sum(expected.get((ends, phase, tensor, at), 0.0) for at in levels), abs=1e-6
+        ), (key, elements)
