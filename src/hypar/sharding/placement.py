@@ -48,10 +48,7 @@ class Choice(NamedTuple):
 
     def degree(self, dim: str) -> int:
         """Return the degree of a dim; 1 if it is not divided."""
-        for name, degree in self.degrees:
-            if name == dim:
-                return degree
-        return 1
+        return dict(self.degrees).get(dim, 1)
 
     def devices(self, ways: int) -> int:
         """Return the number of devices that work in a group of ``ways`` devices."""
@@ -133,8 +130,7 @@ def numbered(runs: Iterable[tuple[str, int]]) -> Choice:
     for dim, degree in order:
         degrees[dim] = degrees.get(dim, 1) * degree
     if len(order) == 1:
-        dim, ways = order[0]
-        return WHOLE if dim == COPIES else cut(dim, ways)
+        return choice_of(*order[0])
     found = tuple((dim, degrees[dim]) for dim in in_order(dim for dim in degrees if dim != COPIES))
     return Choice(found, order)
 
@@ -169,11 +165,7 @@ def terms(nest: Nest, tensor: str, degrees: Mapping[str, Any]) -> Any:
         tensor: the result.
         degrees: the degree of each divided dim: a number, or an array over choices.
     """
-    found = 1
-    for dim, degree in degrees.items():
-        if tensor in partial_results(nest, dim):
-            found = found * degree
-    return found
+    return math.prod(degree for dim, degree in degrees.items() if tensor in partial_results(nest, dim))
 
 
 @lru_cache(maxsize=4096)
@@ -189,9 +181,6 @@ def dim_of(choice: Choice) -> str | None:
 
 
 Numbers = NDArray[np.int64]
-
-Digits = list[tuple[int, tuple[str, ...]]]
-"""The digits of a level, outermost first: the values of each, and what each layer's choice divides by it."""
 
 ORDER = ("batch", "height", "width", "groups", "in_channels", "out_channels", "channels")
 """The dims in the order in which they take digits; those that a model names come last."""
@@ -241,19 +230,14 @@ def shards_of(choice: Choice, ways: int) -> Mapping[str, Numbers]:
     Examples:
         >>> from hypar.sharding.placement import grid
         >>> {dim: found.tolist() for dim, found in shards_of(grid({"batch": 2, "height": 2}), 4).items()}
-        {'batch': [0, 0, 1, 1], 'height': [0, 1, 0, 1]}
+        {'idle': [0, 0, 0, 0], 'batch': [0, 0, 1, 1], 'height': [0, 1, 0, 1]}
     """
-    found: dict[str, Numbers] = {}
+    found = {IDLE: np.zeros(ways, np.int64)}
     left, device = ways, np.arange(ways)
     for dim, degree in runs_of(choice, ways):
         left //= degree
-        found[dim] = found.get(dim, np.zeros_like(device)) * degree + device // left % degree
+        found[dim] = found.get(dim, 0) * degree + device // left % degree
     return found
-
-
-def working(choice: Choice, ways: int) -> NDArray[np.bool_]:
-    """Return whether each device works."""
-    return np.asarray(shards_of(choice, ways).get(IDLE, np.zeros(ways)) == 0)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -285,8 +269,10 @@ def layout(choices: Options, ways: int) -> Layout:
     return Layout(choices, ways, np.array([choice.devices(ways) for choice in choices]), chosen)
 
 
-def digits_of(choices: Sequence[Choice], ways: int) -> Digits:
-    """Return the fewest digits of which each choice at a level of some ways divides whole ones.
+def digits_of(choices: Sequence[Choice], ways: int) -> list[tuple[int, tuple[str, ...]]]:
+    """Return the fewest digits, outermost first, of which each choice at a level of some ways divides whole ones.
+
+    Each digit has its number of values, and what each choice divides by it.
 
     Raises:
         ValueError: there are none.

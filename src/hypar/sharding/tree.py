@@ -165,23 +165,11 @@ class Device(NamedTuple):
 
 
 class Level(NamedTuple):
-    """An even level: equal parts of identical devices.
+    """A level: an even one of identical devices, or an uneven split over device groups.
 
     Attributes:
-        split: the choice of every layer.
-        below: the node of each part.
-    """
-
-    split: Split
-    below: "Node"
-
-
-class Uneven(NamedTuple):
-    """An uneven split over device groups.
-
-    Attributes:
-        split: the choice and the shares of every layer.
-        below: the node of each group; None for an idle one.
+        split: the choice of every layer, and the shares of device groups.
+        below: the node of each device group, None for an idle one; of an even level one for all parts.
     """
 
     split: Split
@@ -202,7 +190,7 @@ class Stages(NamedTuple):
     below: "tuple[Node, ...]"
 
 
-Node = Union[Device, Level, Uneven, Stages]  # noqa: UP007 (a text above stands for it)
+Node = Union[Device, Level, Stages]  # noqa: UP007 (a text above stands for it)
 
 
 def tree_of(
@@ -273,22 +261,21 @@ class _Reader(NamedTuple):
         if others and any(own.sides is not None for own in (split, others[0])):
             raise ValueError(f"{here}: found {1 + len(others)}; allowed: one, as it is an uneven split")
         if split.sides is None:
-            return Level(split, self.node(name, depth + 1))
+            return Level(split, (self.node(name, depth + 1),))
         below = []
         for side, share in zip(split.sides, split.shares, strict=True):
             if not share and (idle := self.left.get(side.group)):
                 found = f"found {len(idle)} of a group without a share"
                 raise ValueError(f"splits of {shown(side.group)}: {found}; allowed: none")
             below.append(self.node(side.group, depth + 1) if share else None)
-        return Uneven(split, tuple(below))
+        return Level(split, tuple(below))
 
 
 def splits_of(node: Node | None) -> Iterator[Split]:
     """Yield the splits of a tree, each once, a group's before its subgroups'."""
-    if isinstance(node, Level | Uneven):
+    if isinstance(node, Level):
         yield node.split
-    below = (node.below,) if isinstance(node, Level) else getattr(node, "below", ())
-    for part in {id(part): part for part in below}.values():
+    for part in {id(part): part for part in getattr(node, "below", ())}.values():
         yield from splits_of(part)
 
 
@@ -326,9 +313,9 @@ def groups_of(node: Node | None, own: Group | None = None) -> Iterator[Group]:
         own: the group at the node, with the splits above; the group of all devices if not given.
     """
     own = own or Group(WHOLE_ARRAY, (), ())
-    if isinstance(node, Level):
-        yield from groups_of(node.below, own._replace(splits=(*own.splits, node.split)))
-    elif isinstance(node, Uneven):
+    if isinstance(node, Level) and node.split.sides is None:
+        yield from groups_of(node.below[0], own._replace(splits=(*own.splits, node.split)))
+    elif isinstance(node, Level):
         for index, (side, below) in enumerate(zip(node.split.sides or (), node.below, strict=True)):
             yield from groups_of(below, Group(side.group, (*own.above, (node.split, index)), (), own.root))
     elif isinstance(node, Stages):
