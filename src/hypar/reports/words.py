@@ -251,7 +251,7 @@ def choice_notes(cells: Iterable[Cell]) -> list[Note]:
 
 
 def _grid(text: str) -> dict[str, int]:
-    return grid_of(text, "choice", None) or {}
+    return grid_of(text, "choice", None) if any(map(str.isdigit, text)) else {}
 
 
 def data(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -82,14 +82,15 @@ def grid_word(degrees: Mapping[str, int]) -> str:
     return " ".join(f"{WORDS[dim][2]}{degrees.get(dim, 1)}" for dim in order if dim in shown)
 
 
-def grid_of(text: str, where: str, named: Collection[str] | None = ()) -> dict[str, int] | None:
-    """Return the degrees in a text as ``n4 c1 h2 w2`` or ``batch4 height2``; None for a text without numbers.
+def grid_of(text: str, where: str, named: Collection[str] | None = ()) -> dict[str, int]:
+    """Return the degrees in a text as ``n4 c1 h2 w2`` or ``batch4 height2``; 0 for the dim of a text without numbers.
 
     Raises:
         OptionError: a word is no dim or is repeated, or its degree is not a whole number from 1 on.
     """
     if not any(character.isdigit() for character in text):
-        return None
+        dim = dim_of(text, where, named)
+        return {} if dim is None else {dim: 0}
     found: dict[str, int] = {}
     for digits, word, number in re.findall(r"(\d+)|([^\d\s]+)\s*(\d*)", text):
         dim = None if digits else dim_of(word, where, named)

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, suggestion
-from hypar.sharding.dims import dim_of, grid_of
+from hypar.sharding.dims import grid_of
 from hypar.sharding.placement import WHOLE, Choice, Options, cut, grid
 from hypar.sharding.space import dims_named
 
@@ -61,9 +61,6 @@ def parse_pin(text: str, graph: PlanGraph, num_levels: int) -> Pin:
         raise OptionError(place, f"no layer that is cut is named {layer!r}", hint=suggestion(layer, names))
     level = level_of(level_text, num_levels, place) if at else None
     degrees = grid_of(word, place, graph.named_dims)
-    if degrees is None:
-        dim = dim_of(word, place, graph.named_dims)
-        degrees = {} if dim is None else {dim: 0}
     return Pin(layer=layer, level=level, degrees=tuple(degrees.items()), place=place)
 
 
@@ -89,8 +86,8 @@ def _held_choice(pin: Pin, layer: PlanNode, ways: int, devices: int) -> Choice:
     if not pin.degrees and not layer.nest.multiplies:
         return WHOLE
     parts = devices if pin.level is None else ways
-    own = {dim: _own_dim(layer, dim, degree or parts) for dim, degree in pin.degrees}
-    named = [(own[dim], degree) for dim, degree in pin.degrees if degree != 1 or dim in layer.nest.sizes]
+    meant = [(dim, degree) for dim, degree in pin.degrees if degree != 1 or dim in layer.nest.sizes]
+    named = [(_own_dim(layer, dim, degree or parts), degree) for dim, degree in meant]
     degrees = dict(named)
     if len(degrees) < len(named):
         raise OptionError(pin.place, f"channels of {layer.name!r} given twice", "each dim once")

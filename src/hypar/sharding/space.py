@@ -9,6 +9,7 @@ first wins.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -85,14 +86,11 @@ class Space:
         Raises:
             OptionError: the space has no dim of the layer, or too many choices.
         """
-        sizes = layer.nest.sizes
-        found: list[Options] = []
-        for dims, at_once in self._alternatives(layer):
-            if not at_once:
-                found.append((cut(dims[0], ways),))
-            else:
-                limits = tuple((dim, min(sizes[dim], ways)) for dim in dims)
-                found.append(_grids(limits, self._degrees(ways), ways, idle, self.text))
+        sizes, (single, several) = layer.nest.sizes, self._alternatives(layer)
+        found: list[Options] = [(cut(dim, ways),) for dim in single]
+        for dims in several:
+            limits = tuple((dim, min(sizes[dim], ways)) for dim in dims)
+            found.append(_grids(limits, self._degrees(ways), ways, idle, self.text))
         whole = not layer.nest.multiplies and (
             not self.grids or not found or bool({"in_channels", "channels"} & {*self.dims})
         )
@@ -110,18 +108,16 @@ class Space:
             >>> parse_space("batch*height*width").left_out(pool5, 16)
             ('height: 6 elements, so no degree of 8, 16', 'width: 6 elements, so no degree of 8, 16')
         """
-        sizes = layer.nest.sizes
-        dims = dict.fromkeys(dim for dims, at_once in self._alternatives(layer) for dim in dims if at_once)
+        sizes, (_, several) = layer.nest.sizes, self._alternatives(layer)
         lines = []
-        for dim in dims:
-            above = [str(degree) for degree in self._degrees(ways) if degree > sizes[dim]]
+        for dim in dict.fromkeys(dim for dims in several for dim in dims):
+            above = ", ".join(str(degree) for degree in self._degrees(ways) if degree > sizes[dim])
             if above:
-                size = f"{sizes[dim]} element{'s' * (sizes[dim] > 1)}"
-                lines.append(f"{dim}: {size}, so no degree of {', '.join(above)}")
+                lines.append(f"{dim}: {sizes[dim]} element{'s' * (sizes[dim] > 1)}, so no degree of {above}")
         return tuple(lines)
 
-    def _alternatives(self, layer: PlanNode) -> list[tuple[tuple[str, ...], bool]]:
-        """Return the dims of a layer that may be divided, and whether by degrees at once or over all ways."""
+    def _alternatives(self, layer: PlanNode) -> tuple[Sequence[str], Alternatives]:
+        """Return the dims of a layer that may be divided over all ways, and those that may be divided at once."""
         sizes, named = layer.nest.sizes, self.by_op.get(layer.op_name, self.default)
         if not layer.weighted:
             named = (self.dims,) if self.grids else tuple((dim,) for dim in self.dims)
@@ -131,7 +127,7 @@ class Space:
             allowed = ", ".join(layer.nest.cuttable)
             raise OptionError(f"space {self.text!r}", f"no dim of {layer.op_name} {layer.name!r}", allowed)
         large = [dim for dim in single if sizes[dim] > 1] or single
-        return [*(((dim,), False) for dim in large), *((dims, True) for dims in several if dims)]
+        return large, tuple(dims for dims in several if dims)
 
     @staticmethod
     def _of(layer: PlanNode, words: Sequence[str], *, every: bool = False) -> tuple[str, ...]:
@@ -171,25 +167,22 @@ def _grids(
     limits: tuple[tuple[str, int], ...], degrees: tuple[int, ...], ways: int, idle: bool, text: str
 ) -> Options:
     """Return every grid, those of most devices first, then by the first dims; without idle devices only those of most devices."""
-    found: list[tuple[tuple[int, ...], int]] = [((), 1)]
+    found: list[tuple[int, ...]] = [()]
     for _, limit in limits:
+        fitting = [degree for degree in degrees if degree <= max(1, limit)]
         found = [
-            ((*own, -degree), devices * degree)
-            for own, devices in found
-            for degree in degrees
-            if degree <= max(1, limit) and ways % (devices * degree) == 0
+            (*own, degree) for own in found for degree in fitting if not ways % (math.prod(own) * degree)
         ]
         if len(found) > MOST_GRIDS:
             found_text = f"more than {MOST_GRIDS:,} grids of {ways} ways"
             raise OptionError(f"space {text!r}", found_text, "fewer dims, or levels of fewer ways")
-    most = max(devices for _, devices in found)
-    kept = sorted((own for own in found if idle or own[1] == most), key=lambda own: (-own[1], own[0]))
+    most = max(map(math.prod, found))
+    kept = [own for own in found if idle or math.prod(own) == most]
     if len(kept) > MOST_CHOICES:
         found_text = f"more than {MOST_CHOICES:,} choices of a level of {ways} ways"
         raise OptionError(f"space {text!r}", found_text, "fewer dims, or levels of fewer ways")
-    return tuple(
-        grid({dim: -degree for (dim, _), degree in zip(limits, own, strict=True)}) for own, _ in kept
-    )
+    kept.sort(key=lambda own: (math.prod(own), own), reverse=True)
+    return tuple(grid(dict(zip(dict(limits), own, strict=True))) for own in kept)
 
 
 def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
@@ -214,7 +207,6 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
         )
     place = f"space {text!r}"
     by_op: dict[str, Alternatives] = {}
-    default: Alternatives = ()
     words = text.split()
     for word in words:
         op, colon, listed = word.rpartition(":")
@@ -226,10 +218,8 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
             raise OptionError(
                 place, f"no op before {word!r}" if not op else f"op {op!r} given twice", "OP:dims, once"
             )
-        if colon:
-            by_op[op] = found
-        else:
-            default = tuple(dict.fromkeys((*default, *found)))
+        by_op[op] = tuple(dict.fromkeys((*by_op.get(op, ()), *found)))
+    default = by_op.pop("", ())
     every = tuple(dict.fromkeys(one for found in (*by_op.values(), default) for one in found))
     dims = tuple(dict.fromkeys(dim for one in every for dim in one))
     if not dims:
