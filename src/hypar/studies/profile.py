@@ -221,8 +221,7 @@ def _read(nest: Nest, choice: Choice, image: Mapping[str, int]) -> tuple[Sizes, 
     for dim, window in nest.windows.items():
         rows[dim] = nest.input_sizes[dim]
         if choice.degree(dim) > 1:
-            shards = bounds(np.arange(choice.degree(dim)), nest.sizes[dim])
-            low, high = window.reads(shards.low, shards.high)
+            low, high = window.reads(*bounds(np.arange(choice.degree(dim)), nest.sizes[dim]))
             windows[dim] = replace(window, padding=0)
             rows[dim] = max(windows[dim].least_input(image[dim]), int((high - low).max()))
     return tuple(rows.values()), tuple(windows.values())
