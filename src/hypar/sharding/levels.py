@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,8 +102,9 @@ def _divided(above: LocalSizes, roles: Nest, options: Options, ways: int) -> Loc
     return LocalSizes((before[:, :, None] / divisors[:, None, :]).reshape(len(names), -1), names)
 
 
-def divided_size(real: float, *, integral: bool) -> Any:
-    """Return a size; a whole number if shares are of whole elements."""
+def divided_size(size: float, share: float, *, integral: bool) -> Any:
+    """Return a share of a size; a whole number if shares are of whole elements."""
+    real = size * share
     whole = round(real)
     return whole if integral and math.isclose(real, whole, rel_tol=1e-9) else real
 
@@ -111,14 +112,10 @@ def divided_size(real: float, *, integral: bool) -> Any:
 @lru_cache(maxsize=4096)
 def divided_einsum(nest: Nest, dim: str, share: float, *, integral: bool) -> Nest:
     """Return a layer reduced to a share of one dim."""
-    read = dict(nest.input_sizes)
-    if dim in read:
-        read[dim] = divided_size(read[dim] * share, integral=integral)
+    part, read = partial(divided_size, share=share, integral=integral), nest.input_sizes
     return replace(
         nest,
-        sizes={**nest.sizes, dim: divided_size(nest.sizes[dim] * share, integral=integral)},
-        input_elements=divided_size(
-            nest.input_elements * (share if dim in nest.names["input"] else 1), integral=integral
-        ),
-        input_sizes=read,
+        sizes={**nest.sizes, dim: part(nest.sizes[dim])},
+        input_elements=part(nest.input_elements) if dim in nest.names["input"] else nest.input_elements,
+        input_sizes={**read, dim: part(read[dim])} if dim in read else read,
     )
