@@ -52,9 +52,8 @@ class Choice(NamedTuple):
 
     def devices(self, ways: int) -> int:
         """Return the number of devices that work in a group of ``ways`` devices."""
-        if self.order:
-            return ways
-        return math.prod(degree for _, degree in self.degrees) if self.degrees else ways
+        whole = self.order or not self.degrees
+        return ways if whole else math.prod(degree for _, degree in self.degrees)
 
     @property
     def divided(self) -> tuple[str, ...]:

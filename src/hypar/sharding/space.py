@@ -215,9 +215,8 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
         texts = ["*".join(CUTTABLE[:5])] if listed == "all" else listed.split(",")
         found = tuple(dict.fromkeys(_at_once(one, place, named) for one in texts if one))
         if colon and (not op or op in by_op):
-            raise OptionError(
-                place, f"no op before {word!r}" if not op else f"op {op!r} given twice", "OP:dims, once"
-            )
+            wrong = f"op {op!r} given twice" if op else f"no op before {word!r}"
+            raise OptionError(place, wrong, "OP:dims, once")
         by_op[op] = tuple(dict.fromkeys((*by_op.get(op, ()), *found)))
     default = by_op.pop("", ())
     every = tuple(dict.fromkeys(one for found in (*by_op.values(), default) for one in found))
