@@ -71,10 +71,6 @@ class Choice(NamedTuple):
             return self.degrees[0][0]
         return " ".join(f"{dim}{degree}" for dim, degree in self.degrees) or None
 
-    def as_degrees(self) -> dict[str, int]:
-        """Return the choice as in a plan file, as ``{"batch": 2}``."""
-        return dict(self.degrees)
-
 
 Options = tuple[Choice, ...]
 """The choices of a layer at a level."""
@@ -125,13 +121,11 @@ def numbered(runs: Iterable[tuple[str, int]]) -> Choice:
         >>> numbered([("batch", 2), ("batch", 2)]) == cut("batch", 4)
         True
     """
-    order, degrees = beside(runs), dict[str, int]()
-    for dim, degree in order:
-        degrees[dim] = degrees.get(dim, 1) * degree
+    order = beside(runs)
     if len(order) == 1:
         return choice_of(*order[0])
-    found = tuple((dim, degrees[dim]) for dim in in_order(dim for dim in degrees if dim != COPIES))
-    return Choice(found, order)
+    degrees = dict(beside(sorted(order)))
+    return Choice(tuple((dim, degrees[dim]) for dim in in_order(degrees) if dim != COPIES), order)
 
 
 def beside(runs: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
@@ -203,7 +197,6 @@ def runs_of(choice: Choice, ways: int) -> tuple[tuple[str, int], ...]:
     The devices that work divide the ways.
 
     Examples:
-        >>> from hypar.sharding.placement import ALONE, grid
         >>> runs_of(grid({"in_channels": 2, "batch": 2}), 8), runs_of(ALONE, 8)
         ((('batch', 2), ('in_channels', 2), ('idle', 2)), (('idle', 8),))
         >>> runs_of(grid({"batch": 3, "height": 2}), 12)
@@ -227,7 +220,6 @@ def shards_of(choice: Choice, ways: int) -> Mapping[str, Numbers]:
     """Return the number of each device's shard of each dim that a choice divides; of ``IDLE`` 0 for those that work.
 
     Examples:
-        >>> from hypar.sharding.placement import grid
         >>> {dim: found.tolist() for dim, found in shards_of(grid({"batch": 2, "height": 2}), 4).items()}
         {'idle': [0, 0, 0, 0], 'batch': [0, 0, 1, 1], 'height': [0, 1, 0, 1]}
     """
@@ -269,15 +261,12 @@ def layout(choices: Options, ways: int) -> Layout:
 
 
 def digits_of(choices: Sequence[Choice], ways: int) -> list[tuple[int, tuple[str, ...]]]:
-    """Return the fewest digits, outermost first, of which each choice at a level of some ways divides whole ones.
-
-    Each digit has its number of values, and what each choice divides by it.
+    """Return the fewest digits of which each choice divides whole ones, outermost first: their ways, and what each choice divides.
 
     Raises:
         ValueError: there are none.
 
     Examples:
-        >>> from hypar.sharding.placement import numbered
         >>> digits_of([numbered([("height", 2), ("batch", 4)]), cut("batch", 8)], 8)
         [(2, ('height', 'batch')), (4, ('batch', 'batch'))]
     """

@@ -94,8 +94,6 @@ class Space:
         whole = not layer.nest.multiplies and (
             not self.grids or not found or bool({"in_channels", "channels"} & {*self.dims})
         )
-        if len(found) == 1 and not whole:
-            return found[0]
         every = dict.fromkeys(choice for choices in found for choice in choices)
         return (*every, WHOLE) if whole else tuple(every)
 

@@ -126,9 +126,9 @@ class Split(Record):
             place = self._at("numbering", layer)
             if layer not in self.choices or self.sides is not None:
                 yield fault(place, layer, "layers that have a choice at an even split")
-            choice = self.choice(layer)
-            same = choice.as_degrees() == self.choices[layer]
-            if not choice.order or not same or math.prod(degree for _, degree in choice.order) != self.ways:
+            degrees, order = self.choice(layer)
+            same = order and dict(degrees) == self.choices[layer]
+            if not same or math.prod(degree for _, degree in order) != self.ways:
                 product = f"a product of {self.ways} with copies"
                 yield fault(place, digits, f"several dims, with the degrees of its choice and {product}")
         try:
@@ -142,10 +142,8 @@ class Split(Record):
 
     def choice(self, layer: str) -> Choice:
         """Return the choice of a layer, with its numbering."""
-        order = () if self.numbering is None else self.numbering.get(layer, ())
-        return _choice(
-            tuple(self.choices[layer].items()), tuple(pair for digit in order for pair in digit.items())
-        )
+        order = tuple(pair for digit in (self.numbering or {}).get(layer, ()) for pair in digit.items())
+        return _choice(tuple(self.choices[layer].items()), order)
 
     def dim(self, layer: str) -> str | None:
         """Return the dim in which a layer is cut, several joined by ``*``; None if it is not cut."""
@@ -225,13 +223,7 @@ def tree_of(
 
 
 class _Reader(NamedTuple):
-    """The reading of listed splits as a tree.
-
-    Attributes:
-        left: the splits of each group that are in no node yet, outermost first.
-        stages: the device group and the layers of each stage.
-        outside: the number of nodes outside the stages.
-    """
+    """The reading of listed splits as a tree; ``left`` has the splits of each group that are in no node yet."""
 
     left: dict[str, list[Split]]
     stages: Sequence[tuple[str | None, Sequence[str]]]
@@ -241,10 +233,9 @@ class _Reader(NamedTuple):
         """Return the node of a group below ``depth`` others, stages not counted."""
         if not self.stages or depth != self.outside:
             return self.inside(name, depth)
-        groups = tuple(group for group, _ in self.stages)
+        groups, layers = zip(*self.stages, strict=True)
         each = {group: self.inside(group or name, depth) for group in dict.fromkeys(groups)}
-        layers = tuple(frozenset(own) for _, own in self.stages)
-        return Stages(layers, groups, tuple(each[group] for group in groups))
+        return Stages(tuple(map(frozenset, layers)), groups, tuple(each[group] for group in groups))
 
     def inside(self, name: str, depth: int) -> Node:
         """Return the node of a group without the stages at its place."""

@@ -183,7 +183,7 @@ def shards_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, L
     allowed = parse_space(space)
     return {
         cut.name: {
-            grid_word(choice.as_degrees()): shard_of(layers[cut.name], cut.nest, choice, graph.dtype)
+            grid_word(dict(choice.degrees)): shard_of(layers[cut.name], cut.nest, choice, graph.dtype)
             for choice in (*allowed.choices(cut, ways, idle=True), WHOLE)
         }
         for cut in graph.operators.layers
