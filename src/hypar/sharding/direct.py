@@ -101,9 +101,7 @@ def reshards(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...]:
     total = math.prod(dim.size for dim in dims)
     needed, shared, first = _amounts(made, read, dims)
     holders = reduce(floordiv, (made.degree(dim.made) for dim in dims), made.working)[:, None]
-    errors = lacking = needed - shared
-    if holders.max() > 1:
-        errors = np.minimum(holders * needed - shared, needed - first + (holders - 1) * total)
+    errors = np.minimum(holders * needed - shared, needed - first + (holders - 1) * total)
     forth, back = manners_of(made, read, tuple((dim.made, dim.read) for dim in dims))
     sums = np.where(needed > total * (1 + 1e-9), CODE["reduce_scatter"], back)
     summed = [op for op, dim in gap.ends[0].names["output"].items() if dim in gap.content.contracted]
@@ -111,7 +109,7 @@ def reshards(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...]:
     added = 2 * (terms - 1) * holders / terms * total
     return (
         *[Reshard("forward", 0, np.full((1, 1), CODE["all_reduce"]), added)] * bool(added.any()),
-        Reshard("forward", 1, forth, lacking),
+        Reshard("forward", 1, forth, needed - shared),
         Reshard("backward", 0, sums, errors),
     )
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hypar.ops.dims import CUTTABLE
 from hypar.sharding.placement import layout
 
 if TYPE_CHECKING:
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 
 TENSORS = ("input", "weight", "output")
 WORKING = "working"
-QUANTITIES = (*CUTTABLE, WORKING)
-"""The divided quantities: a layer's dims, and the groups that compute it."""
+"""The quantity that is divided beside a layer's dims: the groups that compute it."""
 
 FEW = 4
 """The most tuples of sizes that are kept for layers of equal roles: a search level by level asks for the same ones again."""
@@ -71,11 +69,11 @@ class LocalSizes:
 
     Attributes:
         fractions: the remaining fraction of each quantity, ``[..., quantities, tuples]``; the last one is that of the groups.
-        names: the quantities: ``QUANTITIES``, with the named dims of a layer that has some.
+        names: the quantities: dims of the layer, and ``WORKING``.
     """
 
     fractions: Costs
-    names: tuple[str, ...] = QUANTITIES
+    names: tuple[str, ...] = (WORKING,)
 
     def of(self, quantity: str) -> Costs:
         """Return the remaining fraction of one of ``names``, ``[..., tuples]``; all of any other."""
@@ -90,7 +88,7 @@ class LocalSizes:
         return (_divided if few else _divided.__wrapped__)(self, nest.unsized, options, ways)
 
 
-WHOLE_LAYER = LocalSizes(np.ones((len(QUANTITIES), 1)))
+WHOLE_LAYER = LocalSizes(np.ones((1, 1)))
 """The sizes at the outermost level."""
 
 

@@ -183,10 +183,10 @@ def primes(number: int) -> list[int]:
     """Return the prime factors in ascending order; an empty list for 1."""
     found, factor = [], 2
     while number > 1:
-        while number % factor == 0:
-            found.append(factor)
-            number //= factor
-        factor += 1
+        while number % factor:
+            factor += 1
+        found.append(factor)
+        number //= factor
     return found
 
 

@@ -64,8 +64,7 @@ def whole_ends(size: int, shares: Sequence[tuple[float, float]]) -> list[tuple[i
     """
     widths = [end - start for start, end in shares]
     if max(widths) - min(widths) > TINY and abs(sum(widths) - 1) < TINY:
-        ends = [*accumulate(whole_shares(size, widths), initial=0.0)]
-        shares = [*pairwise(ends)]
+        shares = [*pairwise(accumulate(whole_shares(size, widths), initial=0.0))]
     return [(int(start * size + TINY), int(end * size + TINY)) for start, end in shares]
 
 

@@ -87,15 +87,14 @@ class Space:
             OptionError: the space has no dim of the layer, or too many choices.
         """
         sizes, (single, several) = layer.nest.sizes, self._alternatives(layer)
-        found: list[Options] = [(cut(dim, ways),) for dim in single]
+        found = [cut(dim, ways) for dim in single]
         for dims in several:
             limits = tuple((dim, min(sizes[dim], ways)) for dim in dims)
-            found.append(_grids(limits, self._degrees(ways), ways, idle, self.text))
+            found += _grids(limits, self._degrees(ways), ways, idle, self.text)
         whole = not layer.nest.multiplies and (
             not self.grids or not found or bool({"in_channels", "channels"} & {*self.dims})
         )
-        every = dict.fromkeys(choice for choices in found for choice in choices)
-        return (*every, WHOLE) if whole else tuple(every)
+        return tuple(dict.fromkeys((*found, WHOLE) if whole else found))
 
     def left_out(self, layer: PlanNode, ways: int) -> tuple[str, ...]:
         """Return why degrees of the space are missing for a layer, one line per dim.
