@@ -52,8 +52,7 @@ class Choice(NamedTuple):
 
     def devices(self, ways: int) -> int:
         """Return the number of devices that work in a group of ``ways`` devices."""
-        whole = self.order or not self.degrees
-        return ways if whole else math.prod(degree for _, degree in self.degrees)
+        return math.prod(degree for _, degree in self.order or self.degrees) if self.degrees else ways
 
     @property
     def divided(self) -> tuple[str, ...]:

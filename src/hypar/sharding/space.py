@@ -91,9 +91,8 @@ class Space:
         for dims in several:
             limits = tuple((dim, min(sizes[dim], ways)) for dim in dims)
             found += _grids(limits, self._degrees(ways), ways, idle, self.text)
-        whole = not layer.nest.multiplies and (
-            not self.grids or not found or bool({"in_channels", "channels"} & {*self.dims})
-        )
+        kept = not self.grids or not found or bool({"in_channels", "channels"} & {*self.dims})
+        whole = kept and not layer.nest.multiplies
         return tuple(dict.fromkeys((*found, WHOLE) if whole else found))
 
     def left_out(self, layer: PlanNode, ways: int) -> tuple[str, ...]:
@@ -199,9 +198,8 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
         (('batch', 'height', 'width'),)
     """
     if len(text) > LONGEST_TEXT:
-        raise OptionError(
-            f"space {shown(text)}", f"found {len(text):,} characters", f"at most {LONGEST_TEXT:,}"
-        )
+        size = f"found {len(text):,} characters"
+        raise OptionError(f"space {shown(text)}", size, f"at most {LONGEST_TEXT:,}")
     place = f"space {text!r}"
     by_op: dict[str, Alternatives] = {}
     words = text.split()
