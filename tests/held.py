@@ -95,12 +95,12 @@ def _numbered(places: Sequence[tuple[int, tuple[int, ...]]]) -> list[tuple[int, 
     return [(lanes.index(place), place[0]) for place in places]
 
 
-def _places(node: Node) -> list[tuple[int, tuple[int, ...]]]:
+def _places(node: Node | None) -> list[tuple[int, tuple[int, ...]]]:
     """Return the stage of each device, and the groups of the uneven splits in which it lies."""
-    if isinstance(node, Device):
+    if node is None or isinstance(node, Device):
         return [(0, ())]
-    if isinstance(node, Level):
-        return _places(node.below) * node.split.ways
+    if isinstance(node, Level) and node.split.sides is None:
+        return _places(node.below[0]) * node.split.ways
     if isinstance(node, Stages):
         return [(stage, path) for stage, below in enumerate(node.below) for _, path in _places(below)]
     return [

@@ -99,7 +99,7 @@ def word(grid: Grid) -> str:
 
 def grids(found: hypar.Plan) -> dict[str, Grid]:
     """Return the choice of each layer."""
-    named = {layer: dict(found.choices(layer)[0].as_degrees()) for layer in found.layers}
+    named = {layer: dict(found.choices(layer)[0].degrees) for layer in found.layers}
     return {
         layer: (
             own.get("batch", 1),

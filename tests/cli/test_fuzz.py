@@ -328,7 +328,7 @@ def test_a_mutated_plan_of_stages(data: Any, file: Path) -> None:
 
 degrees = st.dictionaries(st.sampled_from(CUTTABLE), st.sampled_from([1, 2, 4, 8, 3]), max_size=3)
 grids_of_convs = st.sampled_from(
-    [choice.as_degrees() for choice in parse_space("all").choices(LENET.contracted.layers[1], 4, idle=True)]
+    [dict(choice.degrees) for choice in parse_space("all").choices(LENET.contracted.layers[1], 4, idle=True)]
 )
 changes = st.tuples(st.sampled_from([0, 1]), st.sampled_from(["conv1", "conv2"]), grids_of_convs)
 other_changes = st.tuples(

@@ -100,7 +100,7 @@ def test_explanations_have_the_costs_of_the_plan(asked: dict[str, str]) -> None:
         assert [one.layer for one in own] == list(plan.layers) or not own
         for one in own:
             chosen = one.chosen
-            assert chosen.choice.as_degrees() == split.choices[one.layer]
+            assert dict(chosen.choice.degrees) == split.choices[one.layer]
             counted = chosen.received + sum(chosen.items.values())
             if split.shares and split.group not in alone and one.group == "all":
                 counted -= chosen.items.get("compute", 0.0)

@@ -28,7 +28,7 @@ def read(plan: hypar.Plan, words: Mapping[tuple[str, int], str]) -> dict[tuple[s
     pins = [parse_pin(f"{layer}@{level}={word}", nodes, levels) for (layer, level), word in words.items()]
     held = apply_pins(pins, nodes, free, plan.array)
     return {
-        (layer.name, level): options[0].as_degrees()
+        (layer.name, level): dict(options[0].degrees)
         for layer, own in zip(nodes.layers, held, strict=True)
         for level, options in enumerate(own)
         if options
@@ -38,7 +38,7 @@ def read(plan: hypar.Plan, words: Mapping[tuple[str, int], str]) -> dict[tuple[s
 def planned(plan: hypar.Plan) -> dict[tuple[str, int], dict[str, int]]:
     """The choices in the plan's file, by layer and level."""
     return {
-        (layer, split.level): split.choice(layer).as_degrees()
+        (layer, split.level): dict(split.choice(layer).degrees)
         for layer in plan.layers
         for split in plan.splits
     }

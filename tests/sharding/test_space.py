@@ -85,7 +85,7 @@ def node(name: str, network: str = "vgg16") -> PlanNode:
 
 
 def degrees(space: str, layer: PlanNode, ways: int, *, idle: bool = False) -> list[dict[str, int]]:
-    return [choice.as_degrees() for choice in parse_space(space).choices(layer, ways, idle=idle)]
+    return [dict(choice.degrees) for choice in parse_space(space).choices(layer, ways, idle=idle)]
 
 
 class TestGrids:
@@ -173,7 +173,7 @@ class TestGrids:
             own = [degree for degree in range(1, min(ways, sizes[dim]) + 1) if ways % degree == 0]
             own = [degree for degree in own if divisors or degree in {1, 2, 4, 8, 16, 32, ways}]
             grids |= {
-                grid({**one.as_degrees(), dim: degree})
+                grid({**dict(one.degrees), dim: degree})
                 for one in grids
                 for degree in own
                 if ways % (one.devices(ways) * degree) == 0

@@ -94,7 +94,7 @@ def test_points_inside_stages_are_the_scores_of_these_plans(stages: int, convent
     for point in found:
         splits = [split.model_copy(update={"choices": dict(split.choices)}) for split in found.plan.splits]
         for (layer, level), choice in point.axes.items():
-            splits[level].choices[layer] = choice.as_degrees()
+            splits[level].choices[layer] = dict(choice.degrees)
         plan = found.plan.model_copy(update={"root": rooted(splits, found.plan.stages)})
         assert point.totals == totals_of(
             score_plan(plan, hardware="hmc", model="lenet-c", convention=convention)

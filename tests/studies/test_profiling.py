@@ -43,8 +43,8 @@ def test_every_choice_and_the_whole_layer_has_its_time(model: str, space: str) -
     assert list(profile.seconds) == [layer.name for layer in graph.operators.layers]
     for layer in graph.operators.layers:
         choices = parse_space(space).choices(layer, 16, idle=True)
-        assert all(profile.of(layer.name, choice.as_degrees()) > 0 for choice in choices)
-        words = dict.fromkeys(grid_word(choice.as_degrees()) for choice in choices)
+        assert all(profile.of(layer.name, dict(choice.degrees)) > 0 for choice in choices)
+        words = dict.fromkeys(grid_word(dict(choice.degrees)) for choice in choices)
         assert list(profile.seconds[layer.name]) == list(words | {"n1 c1": None})
         assert profile.of(layer.name, {}) == max(profile.seconds[layer.name].values())
 

@@ -73,7 +73,7 @@ class Deepa(Seconds):
         """Return measured or computed times of a device."""
         if self.profile is None:
             return Seconds.compute(self, level, layer, options, sizes)
-        seconds = [self.profile.of(layer.name, choice.as_degrees()) for choice in options]
+        seconds = [self.profile.of(layer.name, dict(choice.degrees)) for choice in options]
         shape = (sizes.fractions.shape[1], len(options))
         return np.broadcast_to(np.array(seconds, dtype=np.float64), shape)
 

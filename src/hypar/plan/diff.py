@@ -287,7 +287,7 @@ def _cut(plan: Plan, layer: str) -> str:
 
 def _choice_text(choice: Choice) -> str:
     """Return a choice in words, in the order of the digits if its devices are numbered in an order of its own."""
-    digits = choice.order or choice.as_degrees().items()
+    digits = choice.order or choice.degrees
     return ", ".join(dim if degree == 2 else f"{dim} x{degree}" for dim, degree in digits) or "whole"
 
 

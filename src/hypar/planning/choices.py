@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.errors import OptionError, suggestion
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.question import ask
@@ -21,7 +19,7 @@ from hypar.planning.sources import require_groups
 from hypar.planning.stages.sites import spans_of
 from hypar.planning.uneven.planner import as_branching, as_planner
 from hypar.sharding.amounts.factors import Offered
-from hypar.sharding.pins import level_of
+from hypar.sharding.pins import targets_of
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 
@@ -236,10 +234,5 @@ def named_layers(plan: Plan, text: str, where: str) -> tuple[list[str], int | No
     Raises:
         OptionError: there is no such layer or level.
     """
-    pattern, at, level = text.partition("@")
-    names = [name for name in plan.layers if fnmatchcase(name, pattern)]
-    if not names:
-        found = f"no layer that is cut is named {pattern!r}"
-        raise OptionError(where, found, hint=suggestion(pattern, plan.layers))
     count = max((split.level + 1 for split in plan.splits), default=0)
-    return names, level_of(level, count, where) if at and count else None
+    return targets_of(text if count else text.partition("@")[0], plan.layers, count, where)

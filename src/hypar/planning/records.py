@@ -173,7 +173,7 @@ def even_split(
         group=group,
         ways=level.ways,
         shares=[1 / level.ways] * level.ways,
-        choices={name: choice.as_degrees() for name, choice in zip(names, choices, strict=True)},
+        choices={name: dict(choice.degrees) for name, choice in zip(names, choices, strict=True)},
         numbering={
             name: [dict([digit]) for digit in choice.order]
             for name, choice in zip(names, choices, strict=True)

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.program.holding import by_content, kinds_of
-from hypar.sharding.placement import ALONE, WHOLE, Choice, choice_of, digits_of, shards_of, working
+from hypar.sharding.placement import ALONE, IDLE, WHOLE, Choice, choice_of, digits_of, shards_of
 from hypar.sharding.remainder import whole_ends
-from hypar.sharding.tree import Device, Level, Stages, Uneven
+from hypar.sharding.tree import Device, Level, Stages
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -167,7 +167,7 @@ class _Digit:
     ways: int
 
 
-_Inner = Level | Uneven | Stages | _Digit
+_Inner = Level | Stages | _Digit
 
 
 def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
@@ -201,9 +201,10 @@ def _paths(
     if isinstance(node, Device):
         yield ()
         return
-    for part, below in enumerate((node.below,) * node.split.ways if isinstance(node, Level) else node.below):
+    ways = node.split.ways if isinstance(node, Level) else len(node.below)
+    for part, below in enumerate(node.below * (ways // len(node.below))):
         here: list[tuple[_Inner, int]] = [(node, part)]
-        if digits is not None and isinstance(node, Level):
+        if digits is not None and isinstance(node, Level) and node.split.sides is None:
             own = digits.get(id(node)) or digits.setdefault(id(node), _digits(node))
             places = np.unravel_index(part, [digit.ways for digit in own])
             here = [*zip(own, map(int, places), strict=True)]
@@ -238,8 +239,7 @@ def _given(node: _Inner, name: str) -> _Given:
         return node.choices.get(name, WHOLE), node.ways
     if name not in node.split.choices:
         return WHOLE, node.split.ways
-    shares = node.split.shares_of(name) if isinstance(node, Uneven) else node.split.ways
-    return node.split.choice(name), shares
+    return node.split.choice(name), node.split.shares_of(name) if node.split.sides else node.split.ways
 
 
 def laid(places: Places, where: Sequence[Sequence[_Where]], given: Sequence[Sequence[_Given]]) -> Layout:
@@ -262,7 +262,7 @@ def _shares(choice: Choice, given: int | tuple[float, ...]) -> tuple[dict[str, S
     if isinstance(given, int):
         numbers = shards_of(choice, given)
         each = {dim: np.stack([numbers[dim], numbers[dim] + 1], axis=1) for dim in choice.divided}
-        return {dim: found / choice.degree(dim) for dim, found in each.items()}, working(choice, given)
+        return {dim: found / choice.degree(dim) for dim, found in each.items()}, numbers[IDLE] == 0
     starts = [math.fsum(given[:part]) for part in range(len(given))]
     ends = np.stack([starts, np.add(starts, given)], axis=1)
     return dict.fromkeys(choice.divided, ends), (np.array(given) > 0) | (choice == WHOLE)

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hypar.document import Cell, Column, Note, Table
-from hypar.sharding.dims import GRIDS, WORDS, choice_word, grid_of, vocabulary
+from hypar.sharding.dims import GRIDS, choice_word, grid_of, vocabulary, word_of
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.units import amount, format_bytes
@@ -242,7 +242,7 @@ def choice_notes(cells: Iterable[Cell]) -> list[Note]:
     named = {
         dim: word
         for cell, grid in found
-        for word, dim in [(WORDS[dim][GRIDS], dim) for dim in grid] or cell.parts
+        for word, dim in [(word_of(dim, GRIDS), dim) for dim in grid] or cell.parts
     }
     places = grouped((named[dim], place) for dim, place in PLACES.items() if dim in named)
     said = [f"{word} cuts {' or '.join(own)}" for word, own in places.items()]
@@ -251,7 +251,7 @@ def choice_notes(cells: Iterable[Cell]) -> list[Note]:
 
 
 def _grid(text: str) -> dict[str, int]:
-    return grid_of(text, "choice", None) or {}
+    return grid_of(text, "choice", None) if any(map(str.isdigit, text)) else {}
 
 
 def data(rows: Sequence[Mapping[str, Any]]) -> Table:

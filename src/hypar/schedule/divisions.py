@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hypar.machine.machine import fullest
 from hypar.machine.setting import degrees
 from hypar.schedule.shards import TINY, WHOLE_DIM, Cut, Reach, Shards, of_whole, on_devices, share_of
-from hypar.sharding.placement import partial_results, shards_of, simple, working
+from hypar.sharding.placement import IDLE, partial_results, shards_of, simple
 
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest
@@ -65,8 +65,8 @@ def _numbers(chosen: Options, dims: tuple[str, ...], array: tuple[int, ...]) -> 
         return ()
     found = []
     for (choice, ways), dim in zip(pairs, dims, strict=False):
-        shards = shards_of(choice, ways).get(dim, np.zeros(ways, np.int64))
-        found.append(tuple(np.where(working(choice, ways), shards, -1).tolist()))
+        shards = shards_of(choice, ways)
+        found.append(tuple(np.where(shards[IDLE] == 0, shards.get(dim, 0), -1).tolist()))
     return tuple(found)
 
 
@@ -78,7 +78,7 @@ def _at_work(chosen: Options, array: tuple[int, ...]) -> Amount:
         return 1.0
     found = np.ones(1)
     for choice, ways in pairs:
-        found = np.asarray(np.kron(found, working(choice, ways)), dtype=np.float64)
+        found = np.asarray(np.kron(found, shards_of(choice, ways)[IDLE] == 0), dtype=np.float64)
     return found
 
 

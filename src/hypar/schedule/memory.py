@@ -18,7 +18,7 @@ from hypar.schedule.lanes import SUMS
 from hypar.schedule.lifetimes import Span, courses_of
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
 from hypar.sharding.conventions import FUSED
-from hypar.sharding.placement import shards_of, working
+from hypar.sharding.placement import IDLE, shards_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,7 +125,7 @@ def _weight_on(nest: Nest, chosen: Options, array: tuple[int, ...]) -> float | N
     places = np.unravel_index(np.arange(math.prod(array)), array)
     at_work, found = np.ones(math.prod(array)), np.full(math.prod(array), float(nest.elements("weight")))
     for choice, ways, place in zip(chosen, array, places, strict=True):
-        at_work *= working(choice, ways)[place]
+        at_work *= shards_of(choice, ways)[IDLE][place] == 0
     for (dim, count), size in zip(pieces, sizes, strict=True):
         if count > 1 and size:
             found *= _shard(chosen, array, dim, size, places) / size

@@ -12,25 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 
-class _Words(dict[str | None, tuple[str, str, str]]):
-    """The words for dims; a dim that a model names has its own name in all vocabularies."""
-
-    def __missing__(self, dim: str | None) -> tuple[str, str, str]:
-        return (str(dim),) * 3
-
-
-WORDS = _Words(
-    {
-        "batch": ("dp", "I", "n"),
-        "in_channels": ("mp", "II", "i"),
-        "out_channels": ("out", "III", "c"),
-        "height": ("h", "h", "h"),
-        "width": ("w", "w", "w"),
-        "groups": ("groups", "groups", "g"),
-        "channels": ("mp", "ch", "c"),
-        None: ("rep", "rep", "rep"),
-    }
-)
+WORDS: dict[str | None, tuple[str, str, str]] = {
+    "batch": ("dp", "I", "n"),
+    "in_channels": ("mp", "II", "i"),
+    "out_channels": ("out", "III", "c"),
+    "height": ("h", "h", "h"),
+    "width": ("w", "w", "w"),
+    "groups": ("groups", "groups", "g"),
+    "channels": ("mp", "ch", "c"),
+    None: ("rep", "rep", "rep"),
+}
 """Each dim in the words of HyPar, AccPar and DeePa; ``channels`` is a join's, None stands for replication."""
 
 GRIDS = 2
@@ -41,8 +32,10 @@ BATCH = "batch"
 SPATIAL = ("height", "width")
 """The dims along which windows reach across borders."""
 
-LONGEST_DEGREE = 9
-"""Most digits of a degree: more than any number of devices has."""
+
+def word_of(dim: str | None, words: int) -> str:
+    """Return the word for a dim in one paper's words; a dim that a model names has its own name in all of them."""
+    return WORDS.get(dim, (str(dim),) * 3)[words]
 
 
 def choice_word(degrees: tuple[tuple[str, int], ...], ways: int, words: int, *, grids: bool = False) -> str:
@@ -61,9 +54,9 @@ def choice_word(degrees: tuple[tuple[str, int], ...], ways: int, words: int, *, 
         ('n8 c1', 'n2 i2 c1')
     """
     if not degrees:
-        return WORDS[None][words]
+        return word_of(None, words)
     if len(degrees) == 1 and degrees[0][1] == ways and not (grids and ways > 2):
-        return WORDS[degrees[0][0]][words]
+        return word_of(degrees[0][0], words)
     return grid_word(dict(degrees))
 
 
@@ -79,21 +72,23 @@ def grid_word(degrees: Mapping[str, int]) -> str:
     shown |= {*SPATIAL} if {*SPATIAL} & {*degrees} else set()
     shown |= set() if named or "channels" in shown else {"out_channels"}
     order = ("batch", "in_channels", "groups", "out_channels", "channels", "height", "width", *named)
-    return " ".join(f"{WORDS[dim][2]}{degrees.get(dim, 1)}" for dim in order if dim in shown)
+    return " ".join(f"{word_of(dim, GRIDS)}{degrees.get(dim, 1)}" for dim in order if dim in shown)
 
 
-def grid_of(text: str, where: str, named: Collection[str] | None = ()) -> dict[str, int] | None:
-    """Return the degrees in a text as ``n4 c1 h2 w2`` or ``batch4 height2``; None for a text without numbers.
+def grid_of(text: str, where: str, named: Collection[str] | None = ()) -> dict[str, int]:
+    """Return the degrees in a text as ``n4 c1 h2 w2`` or ``batch4 height2``; 0 for the dim of a text without numbers.
 
     Raises:
         OptionError: a word is no dim or is repeated, or its degree is not a whole number from 1 on.
     """
     if not any(character.isdigit() for character in text):
-        return None
+        dim = dim_of(text, where, named)
+        return {} if dim is None else {dim: 0}
     found: dict[str, int] = {}
-    for digits, word, number in re.findall(r"(\d+)|([^\d\s]+)\s*(\d*)", text):
+    # No number of devices has more than nine digits.
+    for digits, word, number in re.findall(r"(\d+)|([^\d\s]+)\s*(\d{0,9})", text):
         dim = None if digits else dim_of(word, where, named)
-        degree = int(number) if number and len(number) <= LONGEST_DEGREE else 0
+        degree = int(number or 0)
         if dim is None or dim in found or degree < 1:
             raise OptionError(
                 where, f"found {shown(text)}", "a dim or paper's word and its degree each, as n4 h2 w2"

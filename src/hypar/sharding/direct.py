@@ -22,7 +22,7 @@ from hypar.sharding.placement import COPIES, IDLE, layout, shards_of
 from hypar.sharding.rates import CODE, manners_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -101,9 +101,7 @@ def reshards(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...]:
     total = math.prod(dim.size for dim in dims)
     needed, shared, first = _amounts(made, read, dims)
     holders = reduce(floordiv, (made.degree(dim.made) for dim in dims), made.working)[:, None]
-    errors = lacking = needed - shared
-    if holders.max() > 1:
-        errors = np.minimum(holders * needed - shared, needed - first + (holders - 1) * total)
+    errors = np.minimum(holders * needed - shared, needed - first + (holders - 1) * total)
     forth, back = manners_of(made, read, tuple((dim.made, dim.read) for dim in dims))
     sums = np.where(needed > total * (1 + 1e-9), CODE["reduce_scatter"], back)
     summed = [op for op, dim in gap.ends[0].names["output"].items() if dim in gap.content.contracted]
@@ -111,7 +109,7 @@ def reshards(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...]:
     added = 2 * (terms - 1) * holders / terms * total
     return (
         *[Reshard("forward", 0, np.full((1, 1), CODE["all_reduce"]), added)] * bool(added.any()),
-        Reshard("forward", 1, forth, lacking),
+        Reshard("forward", 1, forth, needed - shared),
         Reshard("backward", 0, sums, errors),
     )
 
@@ -156,28 +154,22 @@ def _amounts(made: Layout, read: Layout, dims: tuple[_Dim, ...]) -> tuple[Costs,
     holding = np.stack([_first(made, frozenset(own)) for own in ((), copied)]).astype(float)
     both = np.empty((2, len(made.choices), len(read.choices)))
     # Choices of unlike copies and idle devices have the same shards.
-    firsts, which = _distinct([[0] * len(made.choices), *(rows.tolist() for rows, _ in common)])
-    for own, first in enumerate(firsts):
-        here = reduce(mul, (shared[rows[first]] for rows, shared in common), at_work)
-        alike = np.flatnonzero(which == own)
+    each = np.stack([rows for rows, _ in common])
+    for own in np.unique(each, axis=1).T:
+        here = reduce(mul, (shared[row] for row, (_, shared) in zip(own, common, strict=True)), at_work)
+        alike = np.flatnonzero((own == each.T).all(axis=1))
         both[:, alike] = holding[:, alike] @ here.T
     return needed.sum(axis=1), *both
-
-
-def _distinct(keys: Iterable[Iterable[Hashable]]) -> tuple[list[int], Numbers]:
-    """Return the places of the first of each of some keys, given column by column, and which of these each key is."""
-    found: dict[Hashable, int] = {}
-    which = [found.setdefault(key, len(found)) for key in zip(*keys, strict=True)]
-    return [which.index(own) for own in found.values()], np.array(which)
 
 
 @lru_cache(maxsize=256)
 def _patterns(own: Layout, dim: str | None) -> tuple[Numbers, Numbers]:
     """Return the unlike shards of a dim on devices, ``[patterns, ways]``, and which of these each choice has."""
     whole = np.zeros(own.ways, np.int64)
-    shards = [shards_of(choice, own.ways).get(dim or "", whole) for choice in own.choices]
-    first, which = _distinct([[row.tobytes() for row in shards]])
-    return np.stack([shards[at] for at in first]), which
+    shards = np.stack([shards_of(choice, own.ways).get(dim or "", whole) for choice in own.choices])
+    rows = shards.view(f"V{shards[0].nbytes}").reshape(-1)
+    _, first, which = np.unique(rows, return_index=True, return_inverse=True)
+    return shards[first], which
 
 
 @lru_cache(maxsize=256)
@@ -196,39 +188,12 @@ def _shared(made: Layout, read: Layout, dim: _Dim) -> tuple[Costs, Costs]:
         size = f"{len(read.choices):,} choices of {made.ways:,} ways"
         message = f"shards of {size} would take {entries:,} entries; allowed: {MOST_SHARED:,}"
         raise TableLimitError(f"{message}, so levels of fewer ways", entries, MOST_SHARED)
-    held = bounds(mine, dim.size, dim.units[0])
-    needed = bounds(theirs, dim.outputs, dim.units[1])
-    if dim.window is not None:
-        needed = reach(needed, dim.window, dim.size)
-    width = needed.below(float(dim.size)) - needed.below(0.0)
-    return width, needed.below(held.high[:, None]) - needed.below(held.low[:, None])
+    (low, high), below = bounds(mine, dim.size, dim.units[0]), _reading(theirs, dim)
+    return below(float(dim.size)) - below(0.0), below(high[:, None]) - below(low[:, None])
 
 
-class Bounds(NamedTuple):
-    """Bounds of shards of a dim.
-
-    Attributes:
-        low: start of each shard.
-        high: end of each shard.
-        window: the window, if windows leave gaps between them; ``low`` and ``high`` then count windows.
-    """
-
-    low: Costs
-    high: Costs
-    window: Window | None = None
-
-    def below(self, places: Costs | float) -> Costs:
-        """Return the elements of each shard below a position, for each of some positions."""
-        low, high = self.low, self.high
-        if self.window is not None:
-            windows, within = np.divmod(places + self.window.padding, self.window.stride)
-            places = windows * self.window.extent + np.minimum(within, self.window.extent)
-            low, high = low * self.window.extent, high * self.window.extent
-        return np.asarray(np.minimum(np.maximum(places, low), high) - low)
-
-
-def bounds(shards: Numbers, size: float, unit: int = 1) -> Bounds:
-    """Return the bounds of the shards of a dim divided as evenly as whole elements allow; as real numbers if the unit is 0.
+def bounds(shards: Numbers, size: float, unit: int = 1) -> tuple[Costs, Costs]:
+    """Return the starts and the ends of shards of a dim divided as evenly as whole elements allow; of real numbers if the unit is 0.
 
     Args:
         shards: the number of each shard, ``[..., shards]``, up to the highest one.
@@ -238,13 +203,25 @@ def bounds(shards: Numbers, size: float, unit: int = 1) -> Bounds:
     degrees = shards.max(axis=-1, keepdims=True) + 1
     low, high = shards / degrees * size, (shards + 1) / degrees * size
     if not unit:
-        return Bounds(low, high)
-    return Bounds(np.floor(low / unit + 1e-9) * unit, np.floor(high / unit + 1e-9) * unit)
+        return low, high
+    return np.floor(low / unit + 1e-9) * unit, np.floor(high / unit + 1e-9) * unit
 
 
-def reach(made: Bounds, window: Window, size: float) -> Bounds:
-    """Return the input elements that shards of an output read, from first to last tap, without padding."""
-    if window.gaps:
-        return made._replace(window=window)
-    low, high = (np.clip(places, 0, size) for places in window.reads(made.low, made.high))
-    return Bounds(low, np.where(made.high <= made.low, low, np.maximum(high, low)))
+def _reading(shards: Numbers, dim: _Dim) -> Callable[[Costs | float], Costs]:
+    """Return the function that counts the elements below some positions that shards of a consumer read, ``[patterns, ways]``."""
+    low, high = bounds(shards, dim.outputs, dim.units[1])
+    window = dim.window
+    if window is not None and not window.gaps:
+        # From the first to the last tap, without padding.
+        first, last = (np.clip(places, 0, dim.size) for places in window.reads(low, high))
+        low, high = first, np.where(high <= low, first, np.maximum(last, first))
+    if window is None or not window.gaps:
+        return lambda places: np.clip(places, low, high) - low
+    low, high = low * window.extent, high * window.extent
+
+    def below(places: Costs | float) -> Costs:
+        windows, within = np.divmod(places + window.padding, window.stride)
+        read: Costs = windows * window.extent + np.minimum(within, window.extent)
+        return np.clip(read, low, high) - low
+
+    return below

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hypar.ops.dims import CUTTABLE
 from hypar.sharding.placement import layout
 
 if TYPE_CHECKING:
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 
 TENSORS = ("input", "weight", "output")
 WORKING = "working"
-QUANTITIES = (*CUTTABLE, WORKING)
-"""The divided quantities: a layer's dims, and the groups that compute it."""
+"""The quantity that is divided beside a layer's dims: the groups that compute it."""
 
 FEW = 4
 """The most tuples of sizes that are kept for layers of equal roles: a search level by level asks for the same ones again."""
@@ -71,11 +69,11 @@ class LocalSizes:
 
     Attributes:
         fractions: the remaining fraction of each quantity, ``[..., quantities, tuples]``; the last one is that of the groups.
-        names: the quantities: ``QUANTITIES``, with the named dims of a layer that has some.
+        names: the quantities: dims of the layer, and ``WORKING``.
     """
 
     fractions: Costs
-    names: tuple[str, ...] = QUANTITIES
+    names: tuple[str, ...] = (WORKING,)
 
     def of(self, quantity: str) -> Costs:
         """Return the remaining fraction of one of ``names``, ``[..., tuples]``; all of any other."""
@@ -90,7 +88,7 @@ class LocalSizes:
         return (_divided if few else _divided.__wrapped__)(self, nest.unsized, options, ways)
 
 
-WHOLE_LAYER = LocalSizes(np.ones((len(QUANTITIES), 1)))
+WHOLE_LAYER = LocalSizes(np.ones((1, 1)))
 """The sizes at the outermost level."""
 
 
@@ -102,8 +100,9 @@ def _divided(above: LocalSizes, roles: Nest, options: Options, ways: int) -> Loc
     return LocalSizes((before[:, :, None] / divisors[:, None, :]).reshape(len(names), -1), names)
 
 
-def divided_size(real: float, *, integral: bool) -> Any:
-    """Return a size; a whole number if shares are of whole elements."""
+def divided_size(size: float, share: float, *, integral: bool) -> Any:
+    """Return a share of a size; a whole number if shares are of whole elements."""
+    real = size * share
     whole = round(real)
     return whole if integral and math.isclose(real, whole, rel_tol=1e-9) else real
 
@@ -111,14 +110,10 @@ def divided_size(real: float, *, integral: bool) -> Any:
 @lru_cache(maxsize=4096)
 def divided_einsum(nest: Nest, dim: str, share: float, *, integral: bool) -> Nest:
     """Return a layer reduced to a share of one dim."""
-    read = dict(nest.input_sizes)
-    if dim in read:
-        read[dim] = divided_size(read[dim] * share, integral=integral)
+    part, read = partial(divided_size, share=share, integral=integral), nest.input_sizes
     return replace(
         nest,
-        sizes={**nest.sizes, dim: divided_size(nest.sizes[dim] * share, integral=integral)},
-        input_elements=divided_size(
-            nest.input_elements * (share if dim in nest.names["input"] else 1), integral=integral
-        ),
-        input_sizes=read,
+        sizes={**nest.sizes, dim: part(nest.sizes[dim])},
+        input_elements=part(nest.input_elements) if dim in nest.names["input"] else nest.input_elements,
+        input_sizes={**read, dim: part(read[dim])} if dim in read else read,
     )

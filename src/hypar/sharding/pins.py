@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, suggestion
-from hypar.sharding.dims import dim_of, grid_of
+from hypar.sharding.dims import grid_of
 from hypar.sharding.placement import WHOLE, Choice, Options, cut, grid
 from hypar.sharding.space import dims_named
 
@@ -45,25 +45,19 @@ class Pin:
 def parse_pin(text: str, graph: PlanGraph, num_levels: int) -> Pin:
     """Read ``LAYER=CHOICE`` or ``LAYER@LEVEL=CHOICE``.
 
-    A level is ``H1``, as in tables, or a number from 0, as in plan files. A choice is a dim or a paper's
-    word for it, or several dims with their degrees, as ``n4 h2 w2``.
+    ``targets_of`` describes layers and levels. A choice is a dim or a paper's word for it, or several dims with their
+    degrees, as ``n4 h2 w2``.
 
     Raises:
         OptionError: the layer, level or choice does not exist.
     """
     place = f"pin {text!r:.200}"
     target, equals, word = text.rpartition("=")
-    layer, at, level_text = target.partition("@")
+    layer = target.partition("@")[0]
     if not equals or not layer:
         raise OptionError(place, "not a pin", "LAYER=CHOICE or LAYER@LEVEL=CHOICE")
-    if not any(fnmatchcase(known.name, layer) for known in graph.layers):
-        names = [known.name for known in graph.layers]
-        raise OptionError(place, f"no layer that is cut is named {layer!r}", hint=suggestion(layer, names))
-    level = level_of(level_text, num_levels, place) if at else None
+    _, level = targets_of(target, [known.name for known in graph.layers], num_levels, place)
     degrees = grid_of(word, place, graph.named_dims)
-    if degrees is None:
-        dim = dim_of(word, place, graph.named_dims)
-        degrees = {} if dim is None else {dim: 0}
     return Pin(layer=layer, level=level, degrees=tuple(degrees.items()), place=place)
 
 
@@ -89,8 +83,8 @@ def _held_choice(pin: Pin, layer: PlanNode, ways: int, devices: int) -> Choice:
     if not pin.degrees and not layer.nest.multiplies:
         return WHOLE
     parts = devices if pin.level is None else ways
-    own = {dim: _own_dim(layer, dim, degree or parts) for dim, degree in pin.degrees}
-    named = [(own[dim], degree) for dim, degree in pin.degrees if degree != 1 or dim in layer.nest.sizes]
+    meant = [(dim, degree) for dim, degree in pin.degrees if degree != 1 or dim in layer.nest.sizes]
+    named = [(_own_dim(layer, dim, degree or parts), degree) for dim, degree in meant]
     degrees = dict(named)
     if len(degrees) < len(named):
         raise OptionError(pin.place, f"channels of {layer.name!r} given twice", "each dim once")
@@ -117,20 +111,28 @@ def _held_grid(degrees: dict[str, int], layer: PlanNode, ways: int, place: str) 
     for dim, degree in degrees.items():
         size = layer.nest.sizes[dim]
         if degree > size:
-            raise OptionError(
-                place, f"degree {degree} of {dim}, which has {size} elements", f"at most {size}"
-            )
+            found = f"degree {degree} of {dim}, which has {size} elements"
+            raise OptionError(place, found, f"at most {size}")
     return grid(degrees)
 
 
-def level_of(text: str, num_levels: int, place: str) -> int:
-    """Return the number of a level given as text: ``H1`` or ``0`` is the outermost.
+def targets_of(text: str, layers: Sequence[str], num_levels: int, place: str) -> tuple[list[str], int | None]:
+    """Return the layers and the level that ``LAYER`` or ``LAYER@LEVEL`` names, a pattern as ``conv*`` several; None for all levels.
+
+    A level is ``H1``, as in tables, or a number from 0, as in plan files; the outermost is the first.
 
     Raises:
-        OptionError: the level does not exist.
+        OptionError: the layer or the level does not exist.
     """
-    number = text.removeprefix("H")
-    level = int(number) - (text != number) if number.isdecimal() and len(number) < 4 else -1
-    if not 0 <= level < num_levels:
-        raise OptionError(place, f"found level {text!r}", f"H1 to H{num_levels}, or 0 to {num_levels - 1}")
-    return level
+    pattern, at, level = text.partition("@")
+    names = [name for name in layers if fnmatchcase(name, pattern)]
+    if not names:
+        found = f"no layer that is cut is named {pattern!r}"
+        raise OptionError(place, found, hint=suggestion(pattern, layers))
+    if not at:
+        return names, None
+    digits = level.removeprefix("H")
+    number = int(digits) - (level != digits) if digits.isdecimal() and len(digits) < 4 else -1
+    if not 0 <= number < num_levels:
+        raise OptionError(place, f"found level {level!r}", f"H1 to H{num_levels}, or 0 to {num_levels - 1}")
+    return names, number

@@ -48,16 +48,11 @@ class Choice(NamedTuple):
 
     def degree(self, dim: str) -> int:
         """Return the degree of a dim; 1 if it is not divided."""
-        for name, degree in self.degrees:
-            if name == dim:
-                return degree
-        return 1
+        return dict(self.degrees).get(dim, 1)
 
     def devices(self, ways: int) -> int:
         """Return the number of devices that work in a group of ``ways`` devices."""
-        if self.order:
-            return ways
-        return math.prod(degree for _, degree in self.degrees) if self.degrees else ways
+        return math.prod(degree for _, degree in self.order or self.degrees) if self.degrees else ways
 
     @property
     def divided(self) -> tuple[str, ...]:
@@ -74,10 +69,6 @@ class Choice(NamedTuple):
         if len(self.degrees) == 1 and self.degrees[0][1] == ways:
             return self.degrees[0][0]
         return " ".join(f"{dim}{degree}" for dim, degree in self.degrees) or None
-
-    def as_degrees(self) -> dict[str, int]:
-        """Return the choice as in a plan file, as ``{"batch": 2}``."""
-        return dict(self.degrees)
 
 
 Options = tuple[Choice, ...]
@@ -129,14 +120,11 @@ def numbered(runs: Iterable[tuple[str, int]]) -> Choice:
         >>> numbered([("batch", 2), ("batch", 2)]) == cut("batch", 4)
         True
     """
-    order, degrees = beside(runs), dict[str, int]()
-    for dim, degree in order:
-        degrees[dim] = degrees.get(dim, 1) * degree
+    order = beside(runs)
     if len(order) == 1:
-        dim, ways = order[0]
-        return WHOLE if dim == COPIES else cut(dim, ways)
-    found = tuple((dim, degrees[dim]) for dim in in_order(dim for dim in degrees if dim != COPIES))
-    return Choice(found, order)
+        return choice_of(*order[0])
+    degrees = dict(beside(sorted(order)))
+    return Choice(tuple((dim, degrees[dim]) for dim in in_order(degrees) if dim != COPIES), order)
 
 
 def beside(runs: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
@@ -169,11 +157,7 @@ def terms(nest: Nest, tensor: str, degrees: Mapping[str, Any]) -> Any:
         tensor: the result.
         degrees: the degree of each divided dim: a number, or an array over choices.
     """
-    found = 1
-    for dim, degree in degrees.items():
-        if tensor in partial_results(nest, dim):
-            found = found * degree
-    return found
+    return math.prod(degree for dim, degree in degrees.items() if tensor in partial_results(nest, dim))
 
 
 @lru_cache(maxsize=4096)
@@ -190,9 +174,6 @@ def dim_of(choice: Choice) -> str | None:
 
 Numbers = NDArray[np.int64]
 
-Digits = list[tuple[int, tuple[str, ...]]]
-"""The digits of a level, outermost first: the values of each, and what each layer's choice divides by it."""
-
 ORDER = ("batch", "height", "width", "groups", "in_channels", "out_channels", "channels")
 """The dims in the order in which they take digits; those that a model names come last."""
 
@@ -201,10 +182,10 @@ def primes(number: int) -> list[int]:
     """Return the prime factors in ascending order; an empty list for 1."""
     found, factor = [], 2
     while number > 1:
-        while number % factor == 0:
-            found.append(factor)
-            number //= factor
-        factor += 1
+        while number % factor:
+            factor += 1
+        found.append(factor)
+        number //= factor
     return found
 
 
@@ -215,7 +196,6 @@ def runs_of(choice: Choice, ways: int) -> tuple[tuple[str, int], ...]:
     The devices that work divide the ways.
 
     Examples:
-        >>> from hypar.sharding.placement import ALONE, grid
         >>> runs_of(grid({"in_channels": 2, "batch": 2}), 8), runs_of(ALONE, 8)
         ((('batch', 2), ('in_channels', 2), ('idle', 2)), (('idle', 8),))
         >>> runs_of(grid({"batch": 3, "height": 2}), 12)
@@ -239,21 +219,15 @@ def shards_of(choice: Choice, ways: int) -> Mapping[str, Numbers]:
     """Return the number of each device's shard of each dim that a choice divides; of ``IDLE`` 0 for those that work.
 
     Examples:
-        >>> from hypar.sharding.placement import grid
         >>> {dim: found.tolist() for dim, found in shards_of(grid({"batch": 2, "height": 2}), 4).items()}
-        {'batch': [0, 0, 1, 1], 'height': [0, 1, 0, 1]}
+        {'idle': [0, 0, 0, 0], 'batch': [0, 0, 1, 1], 'height': [0, 1, 0, 1]}
     """
-    found: dict[str, Numbers] = {}
+    found = {IDLE: np.zeros(ways, np.int64)}
     left, device = ways, np.arange(ways)
     for dim, degree in runs_of(choice, ways):
         left //= degree
-        found[dim] = found.get(dim, np.zeros_like(device)) * degree + device // left % degree
+        found[dim] = found.get(dim, 0) * degree + device // left % degree
     return found
-
-
-def working(choice: Choice, ways: int) -> NDArray[np.bool_]:
-    """Return whether each device works."""
-    return np.asarray(shards_of(choice, ways).get(IDLE, np.zeros(ways)) == 0)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -285,14 +259,13 @@ def layout(choices: Options, ways: int) -> Layout:
     return Layout(choices, ways, np.array([choice.devices(ways) for choice in choices]), chosen)
 
 
-def digits_of(choices: Sequence[Choice], ways: int) -> Digits:
-    """Return the fewest digits of which each choice at a level of some ways divides whole ones.
+def digits_of(choices: Sequence[Choice], ways: int) -> list[tuple[int, tuple[str, ...]]]:
+    """Return the fewest digits of which each choice divides whole ones, outermost first: their ways, and what each choice divides.
 
     Raises:
         ValueError: there are none.
 
     Examples:
-        >>> from hypar.sharding.placement import numbered
         >>> digits_of([numbered([("height", 2), ("batch", 4)]), cut("batch", 8)], 8)
         [(2, ('height', 'batch')), (4, ('batch', 'batch'))]
     """

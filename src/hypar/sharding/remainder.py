@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hypar.network.nodes import Content
 from hypar.sharding.levels import divided_einsum, divided_size
@@ -14,7 +15,7 @@ from hypar.sharding.placement import dim_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.network.nodes import PlanGraph
     from hypar.sharding.placement import Choice
 
 TINY = 1e-9
@@ -27,7 +28,8 @@ def graph_of_group(
     """Return the network that a device group with given shares computes.
 
     Divided sizes are real numbers unless the shares are of whole elements. Equal layers with equal shares have
-    one nest object, also in different calls, so that what is cached by nest is found again.
+    one nest object, also in different calls, so that what is cached by nest is found again. Tensors that other layers
+    read are as they are.
 
     Args:
         graph: the network before the split.
@@ -35,47 +37,22 @@ def graph_of_group(
         shares: the group's share of each layer.
         integral: whether the shares are of whole elements.
     """
-    layers = []
+    layers, tensors = [], []
     for layer, choice, share in zip(graph.layers, choices, shares, strict=True):
         dim, nest = dim_of(choice), layer.nest
         own = nest if dim is None else divided_einsum(nest, dim, share, integral=integral)
-        size = layer.output_elements * (share if dim in nest.names["output"] else 1)
-        layers.append(layer.resized(own, divided_size(size, integral=integral)))
-    tensors = tensors_of_group(graph.tensors, graph, choices, shares, integral=integral)
-    return graph._replace(layers=tuple(layers), tensors=tensors)
-
-
-def tensors_of_group(
-    tensors: Sequence[Tensor],
-    graph: PlanGraph,
-    choices: Sequence[Choice],
-    shares: Sequence[float],
-    *,
-    integral: bool = False,
-) -> tuple[Tensor, ...]:
-    """Return tensors that layers of a network read, reduced to what a device group reads; arguments as above.
-
-    A tensor that other layers read is as it is.
-    """
-    layers, found = graph.layers, []
-    for tensor in tensors:
-        end = tensor.consumer
+        made = share if dim in nest.names["output"] else 1
+        layers.append(layer.resized(own, divided_size(layer.output_elements, made, integral=integral)))
+    for tensor in graph.tensors:
+        end, content = tensor.consumer, tensor.content
         dim = dim_of(choices[end]) if end < len(layers) else None
-        name = None if dim is None else layers[end].nest.names.get(tensor.operand, {}).get(dim)
+        name = None if dim is None else graph.layers[end].nest.names.get(tensor.operand, {}).get(dim)
         if name is not None:
-            content = _shard(tensor.content, name, shares[end], integral=integral)
-            tensor = replace(tensor, content=content)  # noqa: PLW2901 (reduced)
-        found.append(tensor)
-    return tuple(found)
-
-
-def _shard(content: Content, name: str, share: float, *, integral: bool) -> Content:
-    """Return the content of a share of a dim of a tensor."""
-    shape: Any = tuple(
-        (other, divided_size(size * share, integral=integral) if other == name else size)
-        for other, size in content.shape
-    )
-    return Content(divided_size(content.elements * share, integral=integral), content.contracted, shape)
+            part = partial(divided_size, share=shares[end], integral=integral)
+            shape = tuple((own, part(size) if own == name else size) for own, size in content.shape)
+            content = Content(part(content.elements), content.contracted, shape)
+        tensors.append(tensor if name is None else replace(tensor, content=content))
+    return graph._replace(layers=tuple(layers), tensors=tuple(tensors))
 
 
 def whole_ends(size: int, shares: Sequence[tuple[float, float]]) -> list[tuple[int, int]]:
@@ -87,8 +64,7 @@ def whole_ends(size: int, shares: Sequence[tuple[float, float]]) -> list[tuple[i
     """
     widths = [end - start for start, end in shares]
     if max(widths) - min(widths) > TINY and abs(sum(widths) - 1) < TINY:
-        ends = [*accumulate(whole_shares(size, widths), initial=0.0)]
-        shares = [*pairwise(ends)]
+        shares = [*pairwise(accumulate(whole_shares(size, widths), initial=0.0))]
     return [(int(start * size + TINY), int(end * size + TINY)) for start, end in shares]
 
 

@@ -9,6 +9,7 @@ first wins.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -85,21 +86,14 @@ class Space:
         Raises:
             OptionError: the space has no dim of the layer, or too many choices.
         """
-        sizes = layer.nest.sizes
-        found: list[Options] = []
-        for dims, at_once in self._alternatives(layer):
-            if not at_once:
-                found.append((cut(dims[0], ways),))
-            else:
-                limits = tuple((dim, min(sizes[dim], ways)) for dim in dims)
-                found.append(_grids(limits, self._degrees(ways), ways, idle, self.text))
-        whole = not layer.nest.multiplies and (
-            not self.grids or not found or bool({"in_channels", "channels"} & {*self.dims})
-        )
-        if len(found) == 1 and not whole:
-            return found[0]
-        every = dict.fromkeys(choice for choices in found for choice in choices)
-        return (*every, WHOLE) if whole else tuple(every)
+        sizes, (single, several) = layer.nest.sizes, self._alternatives(layer)
+        found = [cut(dim, ways) for dim in single]
+        for dims in several:
+            limits = tuple((dim, min(sizes[dim], ways)) for dim in dims)
+            found += _grids(limits, self._degrees(ways), ways, idle, self.text)
+        kept = not self.grids or not found or bool({"in_channels", "channels"} & {*self.dims})
+        whole = kept and not layer.nest.multiplies
+        return tuple(dict.fromkeys((*found, WHOLE) if whole else found))
 
     def left_out(self, layer: PlanNode, ways: int) -> tuple[str, ...]:
         """Return why degrees of the space are missing for a layer, one line per dim.
@@ -110,18 +104,16 @@ class Space:
             >>> parse_space("batch*height*width").left_out(pool5, 16)
             ('height: 6 elements, so no degree of 8, 16', 'width: 6 elements, so no degree of 8, 16')
         """
-        sizes = layer.nest.sizes
-        dims = dict.fromkeys(dim for dims, at_once in self._alternatives(layer) for dim in dims if at_once)
+        sizes, (_, several) = layer.nest.sizes, self._alternatives(layer)
         lines = []
-        for dim in dims:
-            above = [str(degree) for degree in self._degrees(ways) if degree > sizes[dim]]
+        for dim in dict.fromkeys(dim for dims in several for dim in dims):
+            above = ", ".join(str(degree) for degree in self._degrees(ways) if degree > sizes[dim])
             if above:
-                size = f"{sizes[dim]} element{'s' * (sizes[dim] > 1)}"
-                lines.append(f"{dim}: {size}, so no degree of {', '.join(above)}")
+                lines.append(f"{dim}: {sizes[dim]} element{'s' * (sizes[dim] > 1)}, so no degree of {above}")
         return tuple(lines)
 
-    def _alternatives(self, layer: PlanNode) -> list[tuple[tuple[str, ...], bool]]:
-        """Return the dims of a layer that may be divided, and whether by degrees at once or over all ways."""
+    def _alternatives(self, layer: PlanNode) -> tuple[Sequence[str], Alternatives]:
+        """Return the dims of a layer that may be divided over all ways, and those that may be divided at once."""
         sizes, named = layer.nest.sizes, self.by_op.get(layer.op_name, self.default)
         if not layer.weighted:
             named = (self.dims,) if self.grids else tuple((dim,) for dim in self.dims)
@@ -131,7 +123,7 @@ class Space:
             allowed = ", ".join(layer.nest.cuttable)
             raise OptionError(f"space {self.text!r}", f"no dim of {layer.op_name} {layer.name!r}", allowed)
         large = [dim for dim in single if sizes[dim] > 1] or single
-        return [*(((dim,), False) for dim in large), *((dims, True) for dims in several if dims)]
+        return large, tuple(dims for dims in several if dims)
 
     @staticmethod
     def _of(layer: PlanNode, words: Sequence[str], *, every: bool = False) -> tuple[str, ...]:
@@ -171,25 +163,22 @@ def _grids(
     limits: tuple[tuple[str, int], ...], degrees: tuple[int, ...], ways: int, idle: bool, text: str
 ) -> Options:
     """Return every grid, those of most devices first, then by the first dims; without idle devices only those of most devices."""
-    found: list[tuple[tuple[int, ...], int]] = [((), 1)]
+    found: list[tuple[int, ...]] = [()]
     for _, limit in limits:
+        fitting = [degree for degree in degrees if degree <= max(1, limit)]
         found = [
-            ((*own, -degree), devices * degree)
-            for own, devices in found
-            for degree in degrees
-            if degree <= max(1, limit) and ways % (devices * degree) == 0
+            (*own, degree) for own in found for degree in fitting if not ways % (math.prod(own) * degree)
         ]
         if len(found) > MOST_GRIDS:
             found_text = f"more than {MOST_GRIDS:,} grids of {ways} ways"
             raise OptionError(f"space {text!r}", found_text, "fewer dims, or levels of fewer ways")
-    most = max(devices for _, devices in found)
-    kept = sorted((own for own in found if idle or own[1] == most), key=lambda own: (-own[1], own[0]))
+    most = max(map(math.prod, found))
+    kept = [own for own in found if idle or math.prod(own) == most]
     if len(kept) > MOST_CHOICES:
         found_text = f"more than {MOST_CHOICES:,} choices of a level of {ways} ways"
         raise OptionError(f"space {text!r}", found_text, "fewer dims, or levels of fewer ways")
-    return tuple(
-        grid({dim: -degree for (dim, _), degree in zip(limits, own, strict=True)}) for own, _ in kept
-    )
+    kept.sort(key=lambda own: (math.prod(own), own), reverse=True)
+    return tuple(grid(dict(zip(dict(limits), own, strict=True))) for own in kept)
 
 
 def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
@@ -209,12 +198,10 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
         (('batch', 'height', 'width'),)
     """
     if len(text) > LONGEST_TEXT:
-        raise OptionError(
-            f"space {shown(text)}", f"found {len(text):,} characters", f"at most {LONGEST_TEXT:,}"
-        )
+        size = f"found {len(text):,} characters"
+        raise OptionError(f"space {shown(text)}", size, f"at most {LONGEST_TEXT:,}")
     place = f"space {text!r}"
     by_op: dict[str, Alternatives] = {}
-    default: Alternatives = ()
     words = text.split()
     for word in words:
         op, colon, listed = word.rpartition(":")
@@ -223,13 +210,10 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
         texts = ["*".join(CUTTABLE[:5])] if listed == "all" else listed.split(",")
         found = tuple(dict.fromkeys(_at_once(one, place, named) for one in texts if one))
         if colon and (not op or op in by_op):
-            raise OptionError(
-                place, f"no op before {word!r}" if not op else f"op {op!r} given twice", "OP:dims, once"
-            )
-        if colon:
-            by_op[op] = found
-        else:
-            default = tuple(dict.fromkeys((*default, *found)))
+            wrong = f"op {op!r} given twice" if op else f"no op before {word!r}"
+            raise OptionError(place, wrong, "OP:dims, once")
+        by_op[op] = tuple(dict.fromkeys((*by_op.get(op, ()), *found)))
+    default = by_op.pop("", ())
     every = tuple(dict.fromkeys(one for found in (*by_op.values(), default) for one in found))
     dims = tuple(dict.fromkeys(dim for one in every for dim in one))
     if not dims:

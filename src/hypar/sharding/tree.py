@@ -126,9 +126,9 @@ class Split(Record):
             place = self._at("numbering", layer)
             if layer not in self.choices or self.sides is not None:
                 yield fault(place, layer, "layers that have a choice at an even split")
-            choice = self.choice(layer)
-            same = choice.as_degrees() == self.choices[layer]
-            if not choice.order or not same or math.prod(degree for _, degree in choice.order) != self.ways:
+            degrees, order = self.choice(layer)
+            same = order and dict(degrees) == self.choices[layer]
+            if not same or math.prod(degree for _, degree in order) != self.ways:
                 product = f"a product of {self.ways} with copies"
                 yield fault(place, digits, f"several dims, with the degrees of its choice and {product}")
         try:
@@ -142,10 +142,8 @@ class Split(Record):
 
     def choice(self, layer: str) -> Choice:
         """Return the choice of a layer, with its numbering."""
-        order = () if self.numbering is None else self.numbering.get(layer, ())
-        return _choice(
-            tuple(self.choices[layer].items()), tuple(pair for digit in order for pair in digit.items())
-        )
+        order = tuple(pair for digit in (self.numbering or {}).get(layer, ()) for pair in digit.items())
+        return _choice(tuple(self.choices[layer].items()), order)
 
     def dim(self, layer: str) -> str | None:
         """Return the dim in which a layer is cut, several joined by ``*``; None if it is not cut."""
@@ -165,23 +163,11 @@ class Device(NamedTuple):
 
 
 class Level(NamedTuple):
-    """An even level: equal parts of identical devices.
+    """A level: an even one of identical devices, or an uneven split over device groups.
 
     Attributes:
-        split: the choice of every layer.
-        below: the node of each part.
-    """
-
-    split: Split
-    below: "Node"
-
-
-class Uneven(NamedTuple):
-    """An uneven split over device groups.
-
-    Attributes:
-        split: the choice and the shares of every layer.
-        below: the node of each group; None for an idle one.
+        split: the choice of every layer, and the shares of device groups.
+        below: the node of each device group, None for an idle one; of an even level one for all parts.
     """
 
     split: Split
@@ -202,7 +188,7 @@ class Stages(NamedTuple):
     below: "tuple[Node, ...]"
 
 
-Node = Union[Device, Level, Uneven, Stages]  # noqa: UP007 (a text above stands for it)
+Node = Union[Device, Level, Stages]  # noqa: UP007 (a text above stands for it)
 
 
 def tree_of(
@@ -237,13 +223,7 @@ def tree_of(
 
 
 class _Reader(NamedTuple):
-    """The reading of listed splits as a tree.
-
-    Attributes:
-        left: the splits of each group that are in no node yet, outermost first.
-        stages: the device group and the layers of each stage.
-        outside: the number of nodes outside the stages.
-    """
+    """The reading of listed splits as a tree; ``left`` has the splits of each group that are in no node yet."""
 
     left: dict[str, list[Split]]
     stages: Sequence[tuple[str | None, Sequence[str]]]
@@ -253,10 +233,9 @@ class _Reader(NamedTuple):
         """Return the node of a group below ``depth`` others, stages not counted."""
         if not self.stages or depth != self.outside:
             return self.inside(name, depth)
-        groups = tuple(group for group, _ in self.stages)
+        groups, layers = zip(*self.stages, strict=True)
         each = {group: self.inside(group or name, depth) for group in dict.fromkeys(groups)}
-        layers = tuple(frozenset(own) for _, own in self.stages)
-        return Stages(layers, groups, tuple(each[group] for group in groups))
+        return Stages(tuple(map(frozenset, layers)), groups, tuple(each[group] for group in groups))
 
     def inside(self, name: str, depth: int) -> Node:
         """Return the node of a group without the stages at its place."""
@@ -273,22 +252,21 @@ class _Reader(NamedTuple):
         if others and any(own.sides is not None for own in (split, others[0])):
             raise ValueError(f"{here}: found {1 + len(others)}; allowed: one, as it is an uneven split")
         if split.sides is None:
-            return Level(split, self.node(name, depth + 1))
+            return Level(split, (self.node(name, depth + 1),))
         below = []
         for side, share in zip(split.sides, split.shares, strict=True):
             if not share and (idle := self.left.get(side.group)):
                 found = f"found {len(idle)} of a group without a share"
                 raise ValueError(f"splits of {shown(side.group)}: {found}; allowed: none")
             below.append(self.node(side.group, depth + 1) if share else None)
-        return Uneven(split, tuple(below))
+        return Level(split, tuple(below))
 
 
 def splits_of(node: Node | None) -> Iterator[Split]:
     """Yield the splits of a tree, each once, a group's before its subgroups'."""
-    if isinstance(node, Level | Uneven):
+    if isinstance(node, Level):
         yield node.split
-    below = (node.below,) if isinstance(node, Level) else getattr(node, "below", ())
-    for part in {id(part): part for part in below}.values():
+    for part in {id(part): part for part in getattr(node, "below", ())}.values():
         yield from splits_of(part)
 
 
@@ -326,9 +304,9 @@ def groups_of(node: Node | None, own: Group | None = None) -> Iterator[Group]:
         own: the group at the node, with the splits above; the group of all devices if not given.
     """
     own = own or Group(WHOLE_ARRAY, (), ())
-    if isinstance(node, Level):
-        yield from groups_of(node.below, own._replace(splits=(*own.splits, node.split)))
-    elif isinstance(node, Uneven):
+    if isinstance(node, Level) and node.split.sides is None:
+        yield from groups_of(node.below[0], own._replace(splits=(*own.splits, node.split)))
+    elif isinstance(node, Level):
         for index, (side, below) in enumerate(zip(node.split.sides or (), node.below, strict=True)):
             yield from groups_of(below, Group(side.group, (*own.above, (node.split, index)), (), own.root))
     elif isinstance(node, Stages):

@@ -323,7 +323,7 @@ def _with(plan: Plan, places: Mapping[Place, Nodes], chosen: Mapping[Place, Choi
     given: dict[tuple[int, str], dict[str, dict[str, int]]] = {}
     for place, choices in chosen.items():
         for (own, _), choice in zip(places[place], choices, strict=True):
-            given.setdefault((own.level, own.group or WHOLE_ARRAY), {})[place[0]] = choice.as_degrees()
+            given.setdefault((own.level, own.group or WHOLE_ARRAY), {})[place[0]] = dict(choice.degrees)
     splits = [
         split.model_copy(update={"choices": split.choices | given.get((split.level, split.group), {})})
         for split in plan.splits

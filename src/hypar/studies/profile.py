@@ -183,7 +183,7 @@ def shards_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, L
     allowed = parse_space(space)
     return {
         cut.name: {
-            grid_word(choice.as_degrees()): shard_of(layers[cut.name], cut.nest, choice, graph.dtype)
+            grid_word(dict(choice.degrees)): shard_of(layers[cut.name], cut.nest, choice, graph.dtype)
             for choice in (*allowed.choices(cut, ways, idle=True), WHOLE)
         }
         for cut in graph.operators.layers
@@ -221,8 +221,7 @@ def _read(nest: Nest, choice: Choice, image: Mapping[str, int]) -> tuple[Sizes, 
     for dim, window in nest.windows.items():
         rows[dim] = nest.input_sizes[dim]
         if choice.degree(dim) > 1:
-            shards = bounds(np.arange(choice.degree(dim)), nest.sizes[dim])
-            low, high = window.reads(shards.low, shards.high)
+            low, high = window.reads(*bounds(np.arange(choice.degree(dim)), nest.sizes[dim]))
             windows[dim] = replace(window, padding=0)
             rows[dim] = max(windows[dim].least_input(image[dim]), int((high - low).max()))
     return tuple(rows.values()), tuple(windows.values())

@@ -49,7 +49,7 @@ def even_degrees(plan: Plan) -> Degrees:
             if group.idle or any(layer not in split.choices for split in group.splits):
                 continue
             uneven = {dim for split, _ in group.above for dim in split.choice(layer).divided}
-            cuts = [split.choice(layer).as_degrees() for split in group.splits]
+            cuts = [dict(split.choice(layer).degrees) for split in group.splits]
             for dim in dict.fromkeys(dim for degrees in cuts for dim in degrees):
                 degree = 1 if dim in uneven else math.prod(degrees.get(dim, 1) for degrees in cuts)
                 own[dim] = math.lcm(own.get(dim, 1), degree)

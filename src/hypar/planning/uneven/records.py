@@ -76,7 +76,7 @@ def _uneven_split(branch: Branching) -> Split:
         group=branch.name,
         ways=len(branch.shares),
         shares=list(branch.shares),
-        choices={name: offer.choice.as_degrees() for name, offer in zip(names, branch.offers, strict=True)},
+        choices={name: dict(offer.choice.degrees) for name, offer in zip(names, branch.offers, strict=True)},
         costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
         cost=exact_number(math.fsum(costs)),
         sides=[

@@ -16,7 +16,7 @@ from hypar.schedule.moves import INSIDE, elements_on, excess
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.placement import dim_of
-from hypar.sharding.remainder import TINY, graph_of_group, tensors_of_group, whole_ends
+from hypar.sharding.remainder import TINY, graph_of_group, whole_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -196,12 +196,12 @@ class Branching:
     ) -> Iterator[tuple[Tensor, ...]]:
         """Yield the tensors that each group of identical devices shares with other stages, as far as it reads them."""
         whole = above or shares_above(self)
-        graph = self.graph if whole is None else whole.graph
+        graph = (self.graph if whole is None else whole.graph)._replace(tensors=tensors)
         choices = [choice for choice, _ in self.taken]
         each = zip(self.at_work, self.whole_shares(whole), strict=True)
         for at, (group, shares) in enumerate(each):
             parts = [own[at] for _, own in self.taken] if shares is None else shares.parts
-            own = tensors_of_group(tensors, graph, choices, parts, integral=shares is not None)
+            own = graph_of_group(graph, choices, parts, integral=shares is not None).tensors
             below = self.below[group]
             if below is not None:
                 yield from below.reading(own, shares)

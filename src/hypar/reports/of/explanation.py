@@ -76,7 +76,7 @@ def explanation_data(found: Explanation) -> dict[str, Any]:
             **({"group": one.group} if one.group else {}),
             "left_out": list(one.left_out),
             "alternatives": [
-                {"choice": each.choice.as_degrees(), "chosen": each.chosen, **each.items, **_costs(each)}
+                {"choice": dict(each.choice.degrees), "chosen": each.chosen, **each.items, **_costs(each)}
                 for each in one.alternatives
             ],
         }
