@@ -20,7 +20,7 @@ from hypar.program.reads import one_each
 from hypar.sharding.amounts.above import network_of
 from hypar.sharding.amounts.between import Factors
 from hypar.sharding.amounts.factors import plain
-from hypar.sharding.amounts.windows import Digit, Image, Rows, ratios, tables
+from hypar.sharding.amounts.windows import Digit, Image, Rows, ratios
 from hypar.sharding.placement import COPIES, IDLE, cut, dim_of
 from tests.effort import examples
 from tests.program.networks import network
@@ -51,8 +51,9 @@ def by_ratios(case: Case) -> NDArray[np.float64]:
     found = np.array(ratios(case.image, case.digits))
     for own in case.digits:
         ways, labels = len(own.shares[0]), {*own[:2]}
+        first, equal = np.eye(ways)[0], np.ones(ways)
         hold, need = (
-            np.array(of) if label in OTHERS else np.sign(of)
+            np.array(of) if own is STAGES else first if label == IDLE else equal / ways if label in OTHERS else equal
             for label, of in zip(own[:2], own.shares, strict=True)
         )
         both = (hold * need).sum() / ways ** len(labels & {*IMAGE})
@@ -212,22 +213,6 @@ def test_counts_are_those_of_sets(image: Sequence[str], uneven: bool, number: in
             last = 6 if depth == len(case.digits) else 4
             found = by_ratios(Case(case.image, case.digits[:depth]))
             assert found[:last] == pytest.approx(expected[:last], abs=1e-9), (case, depth)
-
-
-def test_tables_have_the_ratios_of_each_pair_of_tuples() -> None:
-    """Digits by which neither end divides the image are left out."""
-    draw = random.Random(2)
-    labels = (ROWS, COLUMNS, *OTHERS, COPIES, IDLE)
-    for _ in range(40):
-        image, levels = tuple((dim, drawn_rows(draw)) for dim in IMAGE), []
-        for ways in draw.choices(WAYS, k=draw.randint(1, 3)):
-            pairs = [Digit.even(ways, draw.choice(labels), draw.choice(labels)) for _ in range(6)]
-            levels.append((pairs, np.array([[draw.randrange(6) for _ in range(4)] for _ in range(3)])))
-        found = np.array(tables(image, levels))
-        for place in np.ndindex(3, 4):
-            digits = [pairs[which[place]] for pairs, which in levels]
-            kept = tuple(own for own in digits if {*own[:2]} & {*IMAGE})
-            assert found[(slice(None), *place)] == pytest.approx(np.array(ratios(image, kept)))
 
 
 # By the program: two layers, counted as the amounts of all levels would be.

@@ -226,7 +226,7 @@ class Lane(_Devices):
             for at, tie in enumerate(self.graph.ties, start=len(self.graph.tensors)):
                 own, nest = self.choices[tie.consumer], self.graph.layers[tie.consumer].nest
                 parts, chosen = network.parts[at][1:], (self.choices[tie.producer], own)
-                lacked = received_between(nest, network.between[at], parts, array, chosen)
+                lacked = received_between(network.between[at], parts, array, chosen)
                 held = working(own, array) * elements_on(nest, "weight", own)
                 found[tie.consumer] = math.fsum(one.elements for one in lacked) / held
         return tuple(found)

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import State
-    from hypar.sharding.amounts.between import Between, Part, Products
+    from hypar.sharding.amounts.between import Between, Part
     from hypar.sharding.amounts.counted import Received
+    from hypar.sharding.amounts.factors import Above
     from hypar.sharding.amounts.transfers import Sums
     from hypar.sharding.placement import Options
 
@@ -155,13 +156,13 @@ def moves_of(
     outer: list[Moves] = []
     for at, tensor in enumerate(network.tensors):
         pair = (choices[tensor.producer], choices[tensor.consumer])
-        made, read = (end.nest for end in graph.ends(tensor))
         if setting.direct:
+            made, read = (end.nest for end in graph.ends(tensor))
             directly = received_directly((made, read), tensor.content, tensor.operand, setting.array, pair)
             outer.append(timed(setting, directly))
             continue
-        about = (network.between[at], network.parts[at], pair, state.products[at])
-        sums, found = _across(setting, read, *about)
+        between, parts, above, reader = state.tensor(graph, at)
+        sums, found = _across(setting, between, parts, pair, above, reader)
         if sums:
             inner[tensor.producer] = Moves((*inner[tensor.producer], *sums))
         outer.append(found)
@@ -184,14 +185,14 @@ def timed_inside(setting: Setting, nest: Nest, sums: Sums, chosen: Options) -> M
 @lru_cache(maxsize=16384)
 def _across(
     setting: Setting,
-    reader: Nest,
     between: Between,
     parts: tuple[Part, ...],
     chosen: tuple[Options, Options],
-    above: Products,
+    above: Above,
+    reader: Nest | None,
 ) -> tuple[Moves, Moves]:
     """Return the transfers of a tensor that add up the sums of its producer, and the others."""
-    found = received_between(reader, between, parts, setting.array, chosen, above)
+    found = received_between(between, parts, setting.array, chosen, above, reader=reader)
     sums = timed(setting, tuple([one for one in reversed(found) if one.inside]))
     return sums, timed(setting, tuple([one for one in found if not one.inside]))
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import RESIDUE, grown, least_received
+from hypar.sharding.amounts.between import RESIDUE, least_received, received
 from hypar.sharding.amounts.counted import added, computing
-from hypar.sharding.amounts.factors import collectives_of, factors_of, plain
+from hypar.sharding.amounts.factors import apart_of, collectives_of
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.direct import Gap, reshards
 from hypar.sharding.levels import WORKING
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors, Part, Products
     from hypar.sharding.amounts.transfers import Sums
+    from hypar.sharding.amounts.windows import Cuts
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.sharding.rates import Codes, Rates
@@ -68,7 +69,7 @@ def columns(widths: Sequence[int], kept: Indices | None = None) -> list[Column]:
     return found[::-1]
 
 
-def descended(above: Costs, places: Places) -> Costs:
+def descended(above: Any, places: Places) -> Any:
     """Return an array over pairs of tuples above a level for the pairs down to it; one entry where it is the same."""
     made, read = places
     if above.shape[0] > 1:
@@ -93,6 +94,7 @@ def added_costs(
     sizes: Sequence[LocalSizes],
     level: Level,
     sums: Sequence[Sums],
+    cuts: Sequence[Cuts],
     rates: Rates,
 ) -> dict[str, Costs]:
     """Return the costs of adding up the partial sums of layers of equal roles, with equal options, item by item.
@@ -101,7 +103,7 @@ def added_costs(
         ``[layers, tuples above, options]`` per item: ``update`` for weight gradients; ``sums`` for F_out, the error of every input, and the
         rows of E_in beside borders.
     """
-    elements = added(nests, options, sizes, level, sums)
+    elements = added(nests, options, sizes, level, sums, cuts)
     devices = np.stack([_working(options, own, level) for own in sizes])[:, None] if rates.together else None
     lines = _added_weights(nests[0].unsized, options, level.ways, rates)
     found = least(elements, lines, devices)
@@ -140,8 +142,8 @@ class Seen(NamedTuple):
 
     @property
     def factors(self) -> Factors:
-        """The factors of the level."""
-        return factors_of(self.reader, self.between, self.options, self.sizes[1], self.level.ways)
+        """The factors of the level, if it is counted by itself."""
+        return apart_of(self.reader, self.between, self.options, self.sizes[1], self.level.ways)
 
     def devices(self, end: int, places: Places | None = None) -> Costs:
         """Return the number of subgroups of the array that work for an end, on the axes of factors or for pairs of tuples."""
@@ -154,35 +156,35 @@ class Seen(NamedTuple):
 def level_costs(
     parts: tuple[Part, ...],
     products: Products,
+    factors: Factors,
     seen: Seen,
     rates: tuple[Rates, Rates],
     places: Places | None = None,
     *,
-    bound: bool = False,
+    bound: Costs | None = None,
 ) -> Costs:
     """Return the costs of a tensor's transfers at a level, ``[made, tuples or tensors, read]``, or for each pair of tuples.
 
     Args:
         parts: the transfers; their elements may be those of some tensors.
         products: the products of the levels above, on the axes of factors or for each pair of tuples.
+        factors: the factors of the level, on the same axes.
         seen: the level, as both layers see it.
         rates: the rates inside layers and between them.
         places: the pairs of tuples.
-        bound: whether the products are the least of all tuples above, and a lower bound is asked for.
+        bound: where the products are the least of all tuples above, and a lower bound is asked for: for which pairs there is one.
     """
     options, ways, found = seen.options, seen.level.ways, []
-    factors = plain(seen.between, options, ways) if bound else seen.factors
     for part in parts:
         own, end = rates[not part.inside], int(part.forward)
-        if bound:
-            elements = least_received(part, products, factors)
+        if bound is not None:
+            elements = least_received(part, products, factors) * bound
         else:
-            every = ((getattr(products, name), more) for name, more in grown(part, factors))
-            elements = reduce(add, (product * spread(more, places) for product, more in every))
+            elements = received(part, products, factors)
         lines = _weights(seen.between, options, ways, part.manner, own)
         wide = [(spread(each, places), spread(once, places)) for each, once in lines]
         devices = seen.devices(end, places) if own.together else None
-        if bound and devices is not None:
+        if bound is not None and devices is not None:
             devices = devices.max(axis=1, keepdims=True)
         found.append(least(elements, wide, devices, RESIDUE * part.changes[0].elements))
     return np.asarray(reduce(add, found))

@@ -12,6 +12,7 @@ small arrays, and are computed together, as their number is what costs time. Oth
 from __future__ import annotations
 
 import math
+import operator
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,12 +32,13 @@ from hypar.costs.graphs.pricing import (
 from hypar.errors import TableLimitError
 from hypar.network.nodes import kept_with_graph
 from hypar.sharding.amounts.between import OUTERMOST, mapped
-from hypar.sharding.amounts.factors import cut_windows
+from hypar.sharding.amounts.factors import divides_image, factors_of, of_input
 from hypar.sharding.amounts.transfers import names_of
+from hypar.sharding.amounts.windows import Cuts
 from hypar.sharding.conventions import BY_PRODUCTS, DIRECT
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import LocalSizes
-from hypar.sharding.placement import simple
+from hypar.sharding.placement import WHOLE, simple
 from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Edge
 from hypar.solve.laid_out import LaidOut, layout_of, level_structure
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import State
-    from hypar.sharding.amounts.between import Part
+    from hypar.sharding.amounts.between import Factors, Part
     from hypar.sharding.amounts.transfers import Network
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
@@ -134,8 +136,6 @@ def _alike(
         same: tuple[Hashable, ...] = (between, names_of(parts), *pair)
         if direct:
             same = (*same, tensor.content, made, read)
-        elif any(cut_windows(read, own) for own in pair[1]):
-            same = (*same, read)
         sets.setdefault(same, []).append(at)
     every = {own for of_layer in options for own in of_layer}
     reaching = any(not {*SPATIAL}.isdisjoint(choice.divided) for own in every for choice in own)
@@ -229,9 +229,9 @@ class Tables:
     def same(self) -> list[int]:
         """For each tensor the first one of equal costs."""
         above = self.above
-        parts, products = above.network.parts, above.products
+        parts, tensors = above.network.parts, above.tensors
         keys = [
-            (id(parts[at]), id(products[at]), above.sizes[tensor.producer], above.sizes[tensor.consumer])
+            (id(parts[at]), id(tensors[at]), above.sizes[tensor.producer], above.sizes[tensor.consumer])
             for at, tensor in enumerate(above.network.tensors)
         ]
         return _once(self.alike.tensors, keys, lambda at: at)
@@ -240,7 +240,23 @@ class Tables:
     def _keys(self) -> list[Hashable]:
         """What equal layers among those that are alike have in common."""
         every = zip(self.graph.layers, self.above.sizes, self.above.network.sums, strict=True)
-        return [(layer.nest, measured(self.cost, layer), sizes, sums) for layer, sizes, sums in every]
+        return [
+            (layer.nest, measured(self.cost, layer), sizes, sums, self.above.input(self.graph, at).digits)
+            for at, (layer, sizes, sums) in enumerate(every)
+        ]
+
+    @cached_property
+    def cuts(self) -> list[list[Cuts]]:
+        """For each layer the cuts of its input above each level, for each tuple of the levels above."""
+        return _once(self.alike.layers, self._keys, self._cuts)
+
+    def _cuts(self, at: int) -> list[Cuts]:
+        above, place = self.above.input(self.graph, at), of_input(self.graph.layers[at].nest)
+        found = [Cuts(above.image, (above.digits,), np.zeros((1, 1), np.int64))]
+        for level, own in zip(self.levels[:-1], self.options[at], strict=False):
+            _, below = factors_of(place, ((WHOLE,), own), level.ways, found[-1], lambda which: which[0])
+            found.append(below._replace(number=below.number.reshape(-1, 1)))
+        return found
 
     def _sizes(self, at: int) -> list[LocalSizes]:
         nest, found = self.graph.layers[at].nest, [self.above.sizes[at]]
@@ -263,8 +279,8 @@ class Tables:
         cost, level, options = self.cost, self.levels[index], self.options[members[0]][index]
         layers, sizes = [self.graph.layers[at] for at in members], [self.sizes[at][index] for at in members]
         sums = [self.above.network.sums[at] for at in members]
-        nests = [layer.nest for layer in layers]
-        found = added_costs(nests, options, sizes, level, sums, self.rates[index][0])
+        nests, cuts = [layer.nest for layer in layers], [self.cuts[at][index] for at in members]
+        found = added_costs(nests, options, sizes, level, sums, cuts, self.rates[index][0])
         if level.innermost:
             # Equal layers share one nest, and equal sizes are one object.
             keys = [
@@ -295,10 +311,14 @@ class Tables:
         one, ends = tensors[0], self.graph.ends(tensors[0])
         names, products = names_of(above.network.parts[members[0]]), OUTERMOST
         parts = _stacked([above.network.parts[at] for at in members])
+        every = [above.tensors[at] for at in members]
         if not self.apart:
-            every = [above.products[at] for at in members]
-            rows = {name: np.array([getattr(each, name) for each in every])[None, :, None] for name in names}
+            rows = {
+                name: np.array([getattr(each.products, name) for each in every])[None, :, None]
+                for name in names
+            }
             products = OUTERMOST._replace(**rows)
+        cuts = [Cuts(each.image, (each.digits,)) for each in (every if self.alike.reaching else every[:1])]
         terms, total = [], np.zeros((1, 1, 1))
         for index, (level, places) in enumerate(zip(self.levels, self._places(one, pair), strict=True)):
             read = _beside([self.sizes[tensor.consumer][index] for tensor in tensors])
@@ -311,25 +331,36 @@ class Tables:
                 term = (
                     direct_costs(nests, one.content, seen, self.rates[index][1])
                     if self.direct
-                    else level_costs(parts, copies, seen, self.rates[index])
+                    else level_costs(parts, copies, seen.factors, seen, self.rates[index])
                 )
                 terms.append(term.min(axis=1, keepdims=True) if above.least else term)
                 continue
             if places is not None:
                 products = mapped(lambda own, places=places: descended(own, places), products, names=names)
                 total = descended(total, places)
-            total = total + level_costs(parts, products, seen, self.rates[index], places, bound=above.least)
+                cuts = [own._replace(number=descended(own.number, places)) for own in cuts]
+            factors, cuts = self._factors(seen, cuts, places)
+            bound = None
+            if above.least:
+                bound = ~divides_image(between, options, level.ways, above.network.images[members[0]])
+            total = total + level_costs(
+                parts, products, factors, seen, self.rates[index], places, bound=bound
+            )
             if index + 1 < len(self.levels):
-                products = mapped(
-                    lambda own, factor, places=places: own * spread(factor, places),
-                    products,
-                    seen.factors,
-                    names=names,
-                )
+                products = mapped(operator.mul, products, factors, names=names)
         if not self.apart:
             terms = [self._rounded(total, ends[1].nest)]
         shapes = [(len(term), len(members), -1, term.shape[2]) for term in terms]
         return [term.reshape(shape).swapaxes(0, 1) for term, shape in zip(terms, shapes, strict=True)]
+
+    def _factors(self, seen: Seen, cuts: list[Cuts], places: Places | None) -> tuple[Factors, list[Cuts]]:
+        """Return the factors of a level, and the cuts below it, of tensors that are alike."""
+        about = (seen.between, seen.options, seen.level.ways)
+        every = [factors_of(*about, own, lambda factor: spread(factor, places)) for own in cuts]
+        factors = [own for own, _ in every]
+        return mapped(
+            lambda *own: own[0] if len({*map(id, own)}) == 1 else np.concatenate(own, axis=1), *factors
+        ), [below for _, below in every]
 
     def _places(self, tensor: Tensor, pair: Kept) -> Sequence[Places | None]:
         """Return the tuples of both ends of a tensor, seen from each level; None for the options of one level."""

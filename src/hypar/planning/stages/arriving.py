@@ -19,8 +19,9 @@ from hypar.planning.stages.places import places_for
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.moves import timed
-from hypar.sharding.amounts.between import OUTERMOST, received, times
+from hypar.sharding.amounts.between import received, times
 from hypar.sharding.amounts.counted import STAGE, received_between
+from hypar.sharding.amounts.factors import Above
 from hypar.sharding.amounts.uneven import crossed
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import WHOLE, dim_of, grid
@@ -30,11 +31,10 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.network.nodes import PlanGraph
-    from hypar.ops.nest import Nest
     from hypar.planning.stages.span import Cuts, Outer, Site
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.entering import Link
-    from hypar.sharding.amounts.between import Between, Part, Products
+    from hypar.sharding.amounts.between import Between, Part
     from hypar.sharding.amounts.transfers import Network
 
 
@@ -106,12 +106,12 @@ def entering(
             ends = (tensor.producer, tensor.consumer)
             other = outer(ends[not reads]) if site.outside else None
             node = None if other is None else cast("Branch", other.cuts.node)
-            between, reader = moved.between[index], layers.layers[tensor.consumer].nest
+            between, above = moved.between[index], Above(image=moved.images[index])
             for part in moved.parts[index]:
                 if part.forward is reads:
                     layers_at = (ends[reads] - span[0], 0 if other is None else other.layer)
-                    way = _Way(index, part, between, reader, *layers_at, site.outside, count(), count())
-                    arriving[part.phase] += way.arrivals(tree, node, OUTERMOST)
+                    way = _Way(index, part, between, *layers_at, site.outside, count(), count())
+                    arriving[part.phase] += way.arrivals(tree, node, above)
     return _entering(site, tree, "forward", arriving), _entering(site, tree, "backward", arriving)
 
 
@@ -176,7 +176,6 @@ class _Way(NamedTuple):
         tensor: the index of the tensor in the network.
         part: the transfer; forward if the stage reads the tensor, otherwise the stage makes it.
         between: the tensor's dims at both ends.
-        reader: the layer that reads it, whole.
         layer: the index of its layer in the stage.
         other: the layer at the other end, by its index in its stage.
         outside: the number of levels and uneven splits outside the stages.
@@ -187,38 +186,34 @@ class _Way(NamedTuple):
     tensor: int
     part: Part
     between: Between
-    reader: Nest
     layer: int
     other: int
     outside: int
     crossings: Iterator[int]
     lanes: Iterator[int]
 
-    def arrivals(
-        self, own: Branch, other: Branch | None, products: Products
-    ) -> Iterator[tuple[Branch, Arrival]]:
+    def arrivals(self, own: Branch, other: Branch | None, above: Above) -> Iterator[tuple[Branch, Arrival]]:
         """Yield what each node of the stage receives: from another stage, and to hand it on.
 
         Args:
             own: a node of the stage.
             other: the node at its place in the stage of the other end, whose layer is taken to be cut in samples without one.
-            products: the products above the nodes.
+            above: what is left of the tensor above the nodes.
         """
         if isinstance(own, Leaf):
-            yield own, self._in_leaf(own, other if isinstance(other, Leaf) else None, products)
+            yield own, self._in_leaf(own, other if isinstance(other, Leaf) else None, above)
             return
         inside, mine = own.depth >= self.outside, own.offers[self.layer][1:3]
         beyond = None if inside or isinstance(other, Leaf) else other
         if own.depth == self.outside:
-            num_bytes = own.element_bytes * received(self.part, products, STAGE)
+            num_bytes = own.element_bytes * received(self.part, above.products, STAGE)
             yield own, Arrival(self.layer, self.tensor, num_bytes)
-            products = times(products, STAGE)
+            above = above._replace(products=times(above.products, STAGE))
         theirs = (WHOLE if inside else grid({"batch": len(own.below)}), own.shares)
         if beyond is not None:
             theirs = beyond.offers[self.other][1:3]
         ends = (theirs, mine) if self.part.forward else (mine, theirs)
-        reader = self._reader(own, beyond)
-        (amount,), each = crossed(reader, self.between, (self.part,), products, *ends)
+        (amount,), each = crossed(self.between, (self.part,), above, *ends)
         number = next(self.crossings)
         if any(amount.elements):
             if inside and self.part.manner != "sums":
@@ -229,7 +224,7 @@ class _Way(NamedTuple):
             if node is not None:
                 yield from self.arrivals(node, None if beyond is None else beyond.below[group], each[group])
 
-    def _in_leaf(self, own: Leaf, other: Leaf | None, products: Products) -> Arrival:
+    def _in_leaf(self, own: Leaf, other: Leaf | None, above: Above) -> Arrival:
         setting, chosen = own.lane.setting, own.lane.choices[self.layer]
         out = max(0, self.outside - own.lane.depth)
         theirs = tuple(grid({"batch": ways}) for ways in setting.array)
@@ -237,15 +232,6 @@ class _Way(NamedTuple):
             theirs = other.lane.choices[self.other]
         theirs = (*theirs[:out], *(WHOLE,) * (len(chosen) - out))
         pair = (theirs, chosen) if self.part.forward else (chosen, theirs)
-        seam, *moves = sorted(
-            received_between(
-                self._reader(own, other), self.between, (self.part,), setting.array, pair, products, out
-            )
-        )
+        seam, *moves = sorted(received_between(self.between, (self.part,), setting.array, pair, above, out))
         num_bytes, handed = setting.element_bytes * seam.elements, timed(setting, tuple(moves))
         return Arrival(self.layer, self.tensor, num_bytes, handed, seam.receivers, next(self.lanes))
-
-    def _reader(self, own: Branch, other: Branch | None) -> Nest:
-        """Return the layer that reads the tensor, with the sizes at a node of its stage."""
-        node, layer = (own, self.layer) if self.part.forward else (other, self.other)
-        return self.reader if node is None else node.graph.layers[layer].nest

@@ -113,9 +113,7 @@ def _received(owner: _User, user: _User, tie: Tensor) -> tuple[Received, ...]:
     outside = owner.span.site.outside
     array = owner.setting.array if outside else ()
     between, parts = between_of(owner.cut, user.cut, tie), parts_of_weight(tie.elements)
-    return received_between(
-        user.cut.nest, between, parts, array, (owner.choices, user.choices), outside=outside
-    )
+    return received_between(between, parts, array, (owner.choices, user.choices), outside=outside)
 
 
 def _link(stages: Sequence[CutSpan], group: str | None, *, outward: bool) -> Link | None:

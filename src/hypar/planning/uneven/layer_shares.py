@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.common_shares import Decision
     from hypar.planning.uneven.quadratics import Array, Quadratics
     from hypar.planning.uneven.split import Assignment, UnevenSplit
-    from hypar.sharding.amounts.uneven import Shares
+    from hypar.sharding.amounts.windows import Shares
     from hypar.sharding.placement import Choice
 
 MOST_TURNS = 24

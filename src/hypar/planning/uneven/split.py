@@ -80,7 +80,7 @@ class UnevenSplit:
                 kept[key] = self.layer_costs(at, own)
             nodes.append(kept[key])
         for at, tensor in enumerate(self.graph.tensors):
-            reader, *about = state.tensor(self.graph, at)
+            *about, reader = state.tensor(self.graph, at)
             pair = offered[tensor.producer], offered[tensor.consumer]
             key = (reader, *map(id, about), *map(id, pair))
             if key not in kept:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import OUTERMOST, Products, least_below, times
-from hypar.sharding.amounts.factors import Offered, factors_of_pair, fractions_of, plain
+from hypar.sharding.amounts.between import least_below
+from hypar.sharding.amounts.factors import Above, Offered, divides_image, fractions_of, of_input, plain
 from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.amounts.uneven import Amount, crossed, crossed_inside, received_between, received_inside
-from hypar.sharding.dims import SPATIAL
+from hypar.sharding.amounts.windows import image_of
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
+from hypar.sharding.placement import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between
+    from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.amounts.transfers import Network, Parts
-    from hypar.sharding.amounts.uneven import Taken
     from hypar.sharding.placement import Options
 
 
@@ -44,13 +45,15 @@ class State(NamedTuple):
     Attributes:
         network: the transfers of the network.
         sizes: the local sizes of each layer; of a group's layers, which have the sizes that the splits leave, all.
-        products: for each tensor the products of the factors of the levels above; of a group its own.
+        tensors: for each tensor what the levels above leave of it; of a group of what it has.
+        inputs: for each layer the same of its input, of which every device has a copy; none at the outermost level and in a group.
         least: whether they are the distinct sizes, and the least products, of many tuples, for lower bounds.
     """
 
     network: Network
     sizes: tuple[LocalSizes, ...]
-    products: tuple[Products, ...]
+    tensors: tuple[Above, ...]
+    inputs: tuple[Above, ...] = ()
     least: bool = False
 
     def below(self, graph: PlanGraph, options: Sequence[Options], ways: int, *, least: bool = False) -> State:
@@ -64,39 +67,51 @@ class State(NamedTuple):
         """
         numbers: dict[Options, int] = {}
         chosen = [numbers.setdefault(own, len(numbers)) for own in options]
-        reaching = any(choice.degree(dim) > 1 for own in numbers for choice in own for dim in SPATIAL)
-        below_it: dict[object, LocalSizes] = {}
+        below_it: dict[object, tuple[LocalSizes, Above]] = {}
         left = []
-        for layer, before, choices, number in zip(graph.layers, self.sizes, options, chosen, strict=True):
-            key = (layer.nest, before, number)
+        for at, (layer, before, choices, number) in enumerate(
+            zip(graph.layers, self.sizes, options, chosen, strict=True)
+        ):
+            above = Above() if least else self.input(graph, at)
+            key = (layer.nest, before, number, above.digits)
             if key not in below_it:
                 divided = before.divided(layer.nest, choices, ways)
-                below_it[key] = (
-                    LocalSizes(np.unique(divided.fractions, axis=1), divided.names) if least else divided
-                )
+                if least:
+                    divided = LocalSizes(np.unique(divided.fractions, axis=1), divided.names)
+                elif not self.network.sums[at].apart:
+                    above = above.below(of_input(layer.nest), (WHOLE, choices[0]), ways)[1]
+                below_it[key] = divided, above
             left.append(below_it[key])
+        sizes, inputs = map(tuple, zip(*left, strict=True))
         network = self.network
         if any(between.apart for between in network.between):
-            return State(network, tuple(left), self.products, least)
-        kept: dict[object, Products] = {}
+            return State(network, sizes, self.tensors, inputs, least)
+        kept: dict[object, Above] = {}
         found = []
-        for tensor, between, parts, products in zip(
-            network.tensors, network.between, network.parts, self.products, strict=True
+        for tensor, between, parts, image, above in zip(
+            network.tensors, network.between, network.parts, network.images, self.tensors, strict=True
         ):
             ends = (tensor.producer, tensor.consumer)
-            read, sizes = graph.layers[ends[1]].nest, self.sizes[ends[1]]
-            place: tuple[object, ...] = (id(parts), id(products), chosen[ends[0]], chosen[ends[1]])
-            if reaching:
-                place = (*place, read, sizes)
+            place = (id(parts), id(above), chosen[ends[0]], chosen[ends[1]])
             if place not in kept:
                 pair = (options[ends[0]], options[ends[1]])
                 if least:
-                    kept[place] = least_below(products, plain(between, pair, ways))
+                    factors = plain(between, pair, ways)
+                    if divides_image(between, pair, ways, image).any():
+                        # Rows that both ends have may be fewer.
+                        factors = factors._replace(**dict.fromkeys(("both", "back", "owned"), np.zeros(1)))
+                    kept[place] = Above(least_below(above.products, factors))
                 else:
-                    factors = factors_of_pair(read, between, (pair[0][0], pair[1][0]), sizes, ways)
-                    kept[place] = times(products, factors)
+                    kept[place] = above.below(between, (pair[0][0], pair[1][0]), ways)[1]
             found.append(kept[place])
-        return State(network, tuple(left), tuple(found), least)
+        return State(network, sizes, tuple(found), inputs, least)
+
+    def input(self, graph: PlanGraph, at: int) -> Above:
+        """Return what the levels above leave of a layer's input."""
+        if self.inputs:
+            return self.inputs[at]
+        nest = graph.layers[at].nest
+        return Above(image=image_of(nest, "input", tuple(nest.input_sizes.items())))
 
     def inside(self, graph: PlanGraph, at: int, offered: Offered) -> list[Amount]:
         """Return what the groups of a split receive inside a layer, ``[..., options]`` each."""
@@ -104,27 +119,29 @@ class State(NamedTuple):
 
     def between(self, graph: PlanGraph, at: int, made: Offered, read: Offered) -> list[Amount]:
         """Return what the groups of a split receive of a tensor, ``[..., options of producer, of consumer]`` each."""
-        about = self.tensor(graph, at)
-        return received_between(*about[1:], (made, read), fractions_of(*about[:2], made, read))
+        between, parts, above, reader = self.tensor(graph, at)
+        own = fractions_of(between, made, read, above, reader)
+        return received_between(between, parts, above.products, (made, read), own)
 
-    def tensor(self, graph: PlanGraph, at: int) -> tuple[Nest, Between, Parts, Products]:
+    def tensor(self, graph: PlanGraph, at: int) -> tuple[Between, Parts, Above, Nest | None]:
         """Return what the amounts of a tensor depend on besides its options."""
-        reader = graph.ends(graph.tensors[at])[1].nest
-        return reader, self.network.between[at], self.network.parts[at], self.products[at]
+        between = self.network.between[at]
+        reader = graph.ends(graph.tensors[at])[1].nest if between.apart else None
+        return between, self.network.parts[at], self.tensors[at], reader
 
     def crossing(self, graph: PlanGraph, taken: Sequence[Taken]) -> Crossed:
         """Return what the groups of a split receive, and their state below it; equal amounts are one object."""
         every = zip(graph.layers, self.network.sums, taken, strict=True)
         inside = [crossed_inside(layer.nest, *own) for layer, *own in every]
-        between, products = [], []
+        between, tensors = [], []
         for at, tensor in enumerate(graph.tensors):
-            ends = (taken[tensor.producer], taken[tensor.consumer])
-            amounts, below = crossed(*self.tensor(graph, at), *ends)
+            *about, reader = self.tensor(graph, at)
+            amounts, below = crossed(*about, taken[tensor.producer], taken[tensor.consumer], reader)
             inside[tensor.producer] += tuple(amount for amount in amounts if amount.inside)
             between.append(tuple(amount for amount in amounts if not amount.inside))
-            products.append(below)
+            tensors.append(below)
         groups = range(len(taken[0][1]))
-        states = [self._replace(products=tuple(own[group] for own in products)) for group in groups]
+        states = [self._replace(tensors=tuple(own[group] for own in tensors), inputs=()) for group in groups]
         return Crossed(inside, between, states)
 
 
@@ -137,4 +154,6 @@ def outermost(graph: PlanGraph, convention: str, *, tied: bool = True) -> State:
         tied: whether the gradient of a weight that several layers use is added up once; not at uneven splits.
     """
     network = network_of(graph, convention, tied=tied)
-    return State(network, (WHOLE_LAYER,) * len(graph.layers), (OUTERMOST,) * len(network.tensors))
+    kept = {image: Above(image=image) for image in network.images}
+    tensors = tuple([kept[image] for image in network.images])
+    return State(network, (WHOLE_LAYER,) * len(graph.layers), tensors)

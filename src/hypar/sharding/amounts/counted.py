@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import OUTERMOST, RESIDUE, Factors, Products, received, times
+from hypar.sharding.amounts.between import RESIDUE, Factors, received, times
 from hypar.sharding.amounts.factors import (
-    beyond,
+    Above,
+    apart_of,
     collective_of,
-    cut_windows,
-    factors_of_pair,
-    fraction_read,
-    rows_read,
+    factors_of,
+    halo,
+    of_input,
     windowed,
 )
 from hypar.sharding.amounts.transfers import phase_of
+from hypar.sharding.amounts.windows import Cuts, fraction_read, image_of
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.direct import Gap, reshards
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes, levels_of
-from hypar.sharding.placement import layout, terms
+from hypar.sharding.placement import WHOLE, layout, terms
 from hypar.sharding.rates import COLLECTIVES
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ SEAM = -1
 
 STAGE = Factors(*[0.0 if name in {"both", "back", "owned"} else 1.0 for name in Factors._fields])  # type: ignore[arg-type]
 """The factors of the stages: below them no device has what it needs."""
+
+
+OUTSIDE = Above()
+"""What is above the outermost level of what is no image."""
 
 
 class Received(NamedTuple):
@@ -75,8 +80,11 @@ class Received(NamedTuple):
 def received_inside(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Options) -> tuple[Received, ...]:
     """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
     found, receivers, sizes = [], _receivers(array, chosen), _left(nest, array, chosen)
+    above = Above(image=image_of(nest, "input", tuple(nest.input_sizes.items())))
     for level, choice, left in zip(levels_of(array, 1), chosen, sizes, strict=False):
-        amounts = added((nest,), (choice,), (left,), level, (sums,))[0, :, 0, 0].tolist()
+        cuts = Cuts(above.image, (above.digits,), np.zeros((1, 1), np.int64))
+        amounts = added((nest,), (choice,), (left,), level, (sums,), (cuts,))[0, :, 0, 0].tolist()
+        above = above.below(of_input(nest), (WHOLE, choice), level.ways)[1]
         summed = computing(nest.unsized, (choice,), level.ways)[:, 0, 1].tolist()
         # Behind the tensors come rows of the first one beside the borders of each dim.
         beside = len(amounts) - len(nest.names)
@@ -90,40 +98,43 @@ def received_inside(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Opti
 
 @lru_cache(maxsize=16384)
 def received_between(
-    reader: Nest,
     between: Between,
     parts: tuple[Part, ...],
     array: tuple[int, ...],
     chosen: tuple[Options, Options],
-    above: Products = OUTERMOST,
+    above: Above = OUTSIDE,
     outside: int | None = None,
+    reader: Nest | None = None,
 ) -> tuple[Received, ...]:
     """Return the transfers of a tensor between two layers at all levels, in the order of its parts, outermost first.
 
     Args:
-        reader: the consumer.
         between: the tensor's dims at both ends.
         parts: its transfers.
         array: the ways of each level.
         chosen: the choices of producer and consumer.
-        above: the products above the outermost level.
+        above: what the levels above the outermost one leave of the tensor.
         outside: for two layers in different stages, the number of levels outside the stages; those inside hand on what arrived.
+        reader: the consumer, where a level is counted by itself.
     """
     found: list[list[Received]] = [[] for _ in parts]
     receivers = tuple((1, *_receivers(array, own)) for own in chosen)
-    left = _left(reader, array, chosen[1])
+    left = _left(reader, array, chosen[1]) if reader is not None and between.apart else ()
     for level in range(len(array) + 1):
         if level == outside:
             for own, part in zip(found, parts, strict=True):
-                elements, to = received(part, above, STAGE), receivers[part.forward][level]
+                elements, to = received(part, above.products, STAGE), receivers[part.forward][level]
                 own.append(Received(SEAM, *part[:2], "neighbours", elements, to, to, part.inside))
-            above = times(above, STAGE)
+            above = above._replace(products=times(above.products, STAGE))
         if level == len(array):
             break
         pair, ways = (chosen[0][level], chosen[1][level]), array[level]
-        factors = factors_of_pair(reader, between, pair, left[level], ways)
+        factors, below = above.below(between, pair, ways)
+        if reader is not None and left:
+            alone = apart_of(reader, between, ((pair[0],), (pair[1],)), left[level], ways)
+            factors = Factors._make([factor.item() for factor in alone])
         for own, part in zip(found, parts, strict=True):
-            elements = received(part, above, factors)
+            elements = received(part, above.products, factors)
             if elements > RESIDUE * part.changes[0].elements:
                 to, devices = receivers[part.forward][level + 1], receivers[part.forward][-1]
                 if between.apart:
@@ -134,9 +145,7 @@ def received_between(
                 handed_on = outside is not None and level >= outside and part.manner != "sums"
                 kind = "all_gather" if handed_on else collective_of(between, pair, ways, part.manner)
                 own.append(Received(level, *part[:2], kind, elements, to, devices, part.inside))
-        if between.apart and cut_windows(reader, chosen[1]):
-            factors = factors_of_pair(between.read, between, pair, WHOLE_LAYER, ways)
-        above = times(above, factors)
+        above = below
     return tuple(one for own in found for one in own)
 
 
@@ -186,6 +195,7 @@ def added(
     sizes: Sequence[LocalSizes],
     level: Level,
     sums: Sequence[Sums],
+    cuts: Sequence[Cuts],
 ) -> Costs:
     """Return the elements received to add up the partial sums of layers of equal roles, with equal options.
 
@@ -203,22 +213,19 @@ def added(
     total: Costs = np.zeros((len(nests), len(at_level) + len(SPATIAL), copies.shape[2], len(options)))
     total[:, : len(at_level)] = (elements * copies)[..., None] * at_level[:, None, :, 1]
     grids, here = layout(options, level.ways), at_level[0, :, 0]
-    for at, (nest, own, own_sums) in enumerate(zip(nests, sizes, sums, strict=True)):
-        dims = {
-            dim: border
-            for dim, border in windowed(nest).items()
-            if dim in grids.chosen or own.of(dim).min() < 1
-        }
-        if not (dims and own_sums.input):
+    for at, (nest, own, own_sums, above) in enumerate(zip(nests, sizes, sums, cuts, strict=True)):
+        shards = elements[at, 0] * copies[at, 0][:, None]
+        if not own_sums.input:
             continue
-        shards, above, reads = elements[at, 0] * copies[at, 0][:, None], np.ones(1), here
-        for row, (dim, border) in enumerate(dims.items(), start=len(at_level)):
-            more = beyond(nest, dim, grids.degree(dim), own, apart=own_sums.apart)
-            if own_sums.apart:
-                total[at, row] = shards * here * more
-            else:
-                above, reads = above * rows_read(border, own.of(dim)), reads * (1.0 + more)
-        total[at, 0] += shards * (above[:, None] * (reads - 1.0) - (here - 1.0))
+        if own_sums.apart:
+            for row, (dim, border) in enumerate(windowed(nest).items(), start=len(at_level)):
+                total[at, row] = shards * here * halo(border, grids.degree(dim), own.of(dim)[:, None])
+            continue
+        _, below = factors_of(of_input(nest), ((WHOLE,), options), level.ways, above, lambda which: which[0])
+        if any(below.digits):
+            before, after = above.counts, below.counts
+            for old, new in ((before.need, after.need), (before.sums, after.sums)):
+                total[at, 0] += shards * (here * new - old - (here - 1.0))
     return total
 
 
@@ -242,7 +249,8 @@ def computing(roles: Nest, options: Options, ways: int) -> Costs:
 @lru_cache(maxsize=4096)
 def elements_of(nest: Nest, sums: Sums) -> Costs:
     """Return the elements of each tensor, none of those whose sums are not added up inside the layer."""
-    read = nest.input_elements * (1.0 if sums.apart else fraction_read(nest)) if sums.input else 0.0
+    image = image_of(nest, "input", tuple(nest.input_sizes.items()))
+    read = nest.input_elements * (1.0 if sums.apart else fraction_read(image)) if sums.input else 0.0
     made = (sums.as_read if sums.apart else nest.elements("output")) if sums.output else 0.0
     weight = nest.elements("weight") if sums.weight else 0.0
     others = [[nest.elements(tensor) if sums.input else 0.0] for tensor in nest.others]

@@ -8,36 +8,68 @@ of which each divides one dim, as if these were levels.
 
 from __future__ import annotations
 
+import operator
 from functools import lru_cache, reduce
+from itertools import product
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.sharding.amounts.between import Factors, mapped, names_at
+from hypar.ops.nest import IN_GROUP
+from hypar.sharding.amounts.between import OUTERMOST, Between, Factors, Products, mapped, names_at, times
+from hypar.sharding.amounts.windows import UNCUT, Cuts, Digit, Digits, Image, Shares, change, ratios
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE, WHOLE, cut, digits_of, dim_of, layout, terms
 from hypar.sharding.rates import CODE, COLLECTIVES, manners_of, undivided
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from hypar.ops.nest import Nest
-    from hypar.ops.windows import Window
-    from hypar.sharding.amounts.between import Between
     from hypar.sharding.levels import LocalSizes
-    from hypar.sharding.placement import Choice, Numbers, Options
+    from hypar.sharding.placement import Choice, Options
     from hypar.sharding.rates import Codes
     from hypar.solve.edge import Costs
 
 Array = NDArray[np.float64]
 
+Taken = tuple["Choice", Shares]
+"""The choice of a layer, with the shares of all groups that work."""
+
 Labels = tuple[str, ...]
 """What options divide by a digit: a dim, ``COPIES`` or ``IDLE``."""
 
-TINY = 1e-9
-"""Fraction of a row within which a bound counts as whole."""
+RATIOS = {
+    "need": "need",
+    "hold": "hold",
+    "kept": "hold",
+    "alone": "hold",
+    "both": "both",
+    "back": "back",
+    "owned": "owned",
+}
+"""The count of an image in which each factor of E and of F is told."""
+
+
+class Above(NamedTuple):
+    """What the levels above leave of a tensor.
+
+    Attributes:
+        products: the products of their factors.
+        image: the image that it is, if it is one.
+        digits: what they divide of it.
+    """
+
+    products: Products = OUTERMOST
+    image: Image = ()
+    digits: Digits = ()
+
+    def below(self, between: Between, pair: tuple[Choice, Choice], ways: int) -> tuple[Factors, Above]:
+        """Return the factors of a level for a pair of choices, as numbers, and what is left below it."""
+        factors, digits = _of_pair(between, pair, ways, self.image, self.digits)
+        return factors, Above(times(self.products, factors), self.image, digits)
 
 
 class Offered(NamedTuple):
@@ -99,81 +131,34 @@ def shards_of(shares: Array, cut: NDArray[np.bool_]) -> Interval:
     return Interval(np.where(cut, high - shares, 0.0), np.where(cut, high, 1.0))
 
 
-class Rows:
-    """A dim of a tensor as the windows of its consumer read it: positions are fractions of the elements that are read.
-
-    Where a level is counted by itself half of what two neighbours both read lies on each side of a border.
-    """
-
-    def __init__(self, nest: Nest, dim: str, cut: NDArray[np.bool_], *, apart: bool) -> None:
-        """Read a dim of a layer, which some options divide."""
-        self.cut, self.border = cut, windowed(nest).get(dim, 0.0) if apart else 0.0
-        self.made: float = nest.sizes.get(dim, 0)
-        self.size: float = nest.input_sizes.get(dim, 0)
-        known = nest.windows.get(dim) if self.size > 0 and not apart else None
-        self.gaps = known if known is not None and known.gaps else None
-        self.reaches = known if self.gaps is None else None
-
-    def at(self, place: Array) -> Array:
-        """Return the fraction of the elements that are read before a position."""
-        if self.gaps is None:
-            return place
-        return self._within(read_before(self.gaps, self.made, place * self.size + TINY))
-
-    def _within(self, read: Array) -> Array:
-        """Return as a fraction what windows read, of which the first elements are in their padding."""
-        assert self.gaps is not None  # noqa: S101 (there are gaps)
-        first, last = (read_before(self.gaps, self.made, place) for place in (0.0, self.size))
-        return np.asarray(np.clip((read - first) / max(last - first, TINY), 0.0, 1.0))
-
-    def read(self, shard: Interval) -> Interval:
-        """Return what windows read to make the outputs of some shards."""
-        low, high = shard
-        if self.border:
-            low, high = np.maximum(low - self.border / 2, 0.0), np.minimum(high + self.border / 2, 1.0)
-        elif self.gaps is not None:
-            low, high = (self._within(bound * self.made * self.gaps.extent) for bound in shard)
-        elif self.reaches is not None:
-            reads = self.reaches.reads(low * self.made, high * self.made)
-            low, high = (np.clip(bound, 0.0, self.size) / self.size for bound in reads)
-            low = np.where(shard.low <= TINY, 0.0, low)
-            high = np.where(shard.high >= 1.0 - TINY, 1.0, np.maximum(high, low))
-            high = np.where(shard.width <= 0, low, high)
-        return Interval(np.where(self.cut, low, 0.0), np.where(self.cut, high, 1.0))
-
-    def owned(self, shard: Interval, held: Interval, made_cut: NDArray[np.bool_]) -> Interval:
-        """Return the rows of E that each shard adds up: of those that two read, the ones that it has, or up to the middle."""
-        if self.reaches is None:
-            return shard if self.border else self.read(shard)
-        reads = self.reaches.reads(shard.high * self.made, shard.high * self.made)
-        after, before = (np.clip(place, 0.0, self.size) for place in reads)
-        middle = after + np.floor((before - after) / 2 + TINY)
-        cut = np.where(made_cut, np.clip(held.high * self.size, after, np.maximum(before, after)), middle)
-        cut = np.where(shard.high >= 1.0 - TINY, 1.0, np.clip(cut / self.size, 0.0, 1.0))
-        first = np.zeros((*cut.shape[:-1], 1))
-        low = np.concatenate([first, cut[..., :-1]], axis=-1)
-        return Interval(np.where(self.cut, low, 0.0), np.where(self.cut, cut, 1.0))
-
-
-def fractions_of(reader: Nest, between: Between, made: Offered, read: Offered) -> Factors:
+def fractions_of(
+    between: Between, made: Offered, read: Offered, above: Above, reader: Nest | None = None
+) -> Factors:
     """Return the factors of each group, for each pair of options with their shares.
 
     Args:
-        reader: the consumer, with the sizes that the splits above leave.
         between: the tensor's dims at both ends.
         made: the options of the producer.
         read: the options of the consumer.
+        above: what the levels above leave of the tensor.
+        reader: the consumer, where a level is counted by itself: half of what two neighbours both read lies on each side of a border.
 
     Returns:
         ``[..., options of producer, of consumer, groups]``: the fractions of one group each. Of E it owns a part of those of
         which it has a term, and of sums that ops between the layers take its share.
     """
     apart = between.apart
+    ends, one = (made, read), made.shares.shape[-1] < 2
     made = Offered(made.options, made.shares[..., :, None, :], made=True)
     read = Offered(read.options, read.shares[..., None, :, :])
     mine, theirs = made.working(apart=apart), read.working(apart=apart)
-    need, hold, kept, both, back = theirs, mine, mine, mine * theirs, mine * theirs
-    straight = _straight(between, made, read)
+    need, hold, kept, both = theirs, mine, mine, mine * theirs
+    labels = [[dim_of(choice) or COPIES for choice in own.options] for own in ends]
+    straight = np.array(
+        [[not one and _straight(between, *pair) for pair in product([own], labels[1])] for own in labels[0]]
+    )
+    straight = straight[..., None] & (mine * theirs).all(axis=-1, keepdims=True)
+    back = both
     for own, other in names_at(between):
         made_cut, read_cut = made.cut({own} - {None}), read.cut({other} - {None})
         if not (made_cut.any() or read_cut.any()):
@@ -182,18 +167,17 @@ def fractions_of(reader: Nest, between: Between, made: Offered, read: Offered) -
         if not (apart or own in SPATIAL or theirs.all()) and made_cut.any():
             # Groups that do not work for the consumer come behind the others; rows of an image stay consecutive.
             held = held * theirs
-        shard, rows = shards_of(read.shares, read_cut), Rows(reader, other or "", read_cut, apart=apart)
-        place, there = (
-            Interval(rows.at(one.low), rows.at(one.high)) for one in (shards_of(held, made_cut), shard)
-        )
-        reads, summed = rows.read(shard), rows.owned(shard, place, made_cut)
-        width = place.width if rows.gaps else np.where(made_cut, made.shares, 1.0)
-        need, hold, kept = need * reads.width, hold * width, kept * np.where(straight, there.width, width)
+        there, place = shards_of(read.shares, read_cut), shards_of(held, made_cut)
+        border = windowed(reader).get(other or "", 0.0) / 2 if reader is not None else 0.0
+        reads = Interval(np.maximum(there.low - border, 0.0), np.minimum(there.high + border, 1.0))
+        width = np.where(made_cut, made.shares, 1.0)
+        need, hold = need * reads.width, hold * width
+        kept = kept * np.where(straight, there.width, width)
         rests = Interval(*(np.where(straight, *bounds) for bounds in zip(there, place, strict=True)))
-        both, back = both * rests.shared(reads), back * rests.shared(summed)
+        both, back = both * rests.shared(reads), back * rests.shared(there)
     terms = made.share({*between.makes}) * made.working()
     contracted = {op for op, dim in between.makes.items() if dim in between.contracted}
-    return Factors(
+    found = Factors(
         need=need,
         hold=hold,
         kept=kept,
@@ -204,15 +188,61 @@ def fractions_of(reader: Nest, between: Between, made: Offered, read: Offered) -
         terms=terms,
         left=np.where(straight, kept, terms),
     )
+    return _with_rows(found, between, ends, above) if above.image else found
 
 
-def _straight(between: Between, made: Offered, read: Offered) -> NDArray[np.bool_]:
+def _with_rows(factors: Factors, between: Between, ends: tuple[Offered, Offered], above: Above) -> Factors:
+    """Return the factors of groups with the rows that these read and hold where an option divides an image."""
+    shape, groups = factors.both.shape, factors.both.shape[-1]
+    each = {name: np.broadcast_to(getattr(factors, name), shape).copy() for name in RATIOS}
+    before, ((made, held), (read, needed)) = ratios(above.image, above.digits), [own[:2] for own in ends]
+    for *lead, one, other in np.ndindex(shape[:-1]):
+        pair = ((made[one], tuple(held[(*lead, one)])), (read[other], tuple(needed[(*lead, other)])))
+        digit, labels = digit_of(between, *pair), [(dim_of(choice) or COPIES,) for choice, _ in pair]
+        for group, part in enumerate(digit.parts if digit else ()):
+            own = ratios(above.image, (*above.digits, part))
+            even, ratio = _of_digit(between, groups, *labels), change(before, own)
+            for name, count in RATIOS.items():
+                number = getattr(even, name).item() / groups * getattr(ratio, count)
+                each[name][(*lead, one, other, group)] = number
+    return factors._replace(**each)
+
+
+@lru_cache(maxsize=4096)
+def _straight(between: Between, made: str, read: str) -> bool:
     """Return whether every group has terms of the whole F_out, so that its sum goes where the consumer divides it."""
-    if not between.onward or made.shares.shape[-1] < 2:
-        return np.zeros((1, 1, 1), bool)
-    dims = {theirs for _, theirs in names_at(between)} - {"groups", None}
-    summed = ~made.cut({*between.makes, None}) & made.working().all(axis=-1, keepdims=True)
-    return np.asarray(summed & read.cut(dims) & read.working().all(axis=-1, keepdims=True))
+    summed = between.onward and made not in {*between.makes, COPIES, IDLE}
+    return summed and read in {theirs for _, theirs in names_at(between)} - {"groups", None}
+
+
+@lru_cache(maxsize=4096)
+def _in_image(between: Between, made: str, read: str) -> tuple[str, str] | None:
+    """Return the names in an image of what both ends divide by a digit; None if neither divides the image."""
+    dims = zip(("batch", *between.dims, IN_GROUP), names_at(between), strict=True)
+    makes, reads = {COPIES: COPIES, IDLE: IDLE}, {IDLE: IDLE}
+    for dim, (own, theirs) in dims:
+        makes[own or ""], reads[theirs or ""] = (dim if dim in SPATIAL else "",) * 2
+    place = reads[read] if _straight(between, made, read) else makes.get(made, COPIES)
+    names = place, reads.get(read, "")
+    return None if {*SPATIAL}.isdisjoint(names) else names
+
+
+def digit_of(between: Between, made: Taken, read: Taken) -> Digit | None:
+    """Return what a split divides of an image; None for nothing."""
+    labels = [dim_of(choice) or COPIES for choice, _ in (made, read)]
+    names = _in_image(between, *labels)
+    groups = len(read[1])
+    shares = [
+        own if label != COPIES else (1 / groups,) * groups
+        for label, (_, own) in zip(labels, (made, read), strict=True)
+    ]
+    return names and Digit(*names, (shares[0], shares[1]))
+
+
+@lru_cache(maxsize=4096)
+def of_input(nest: Nest) -> Between:
+    """Return the input of a layer, without sizes, as a tensor of which every device has a copy."""
+    return Between(nest.unsized, nest.unsized, tuple(nest.input_sizes), frozenset())
 
 
 @lru_cache(maxsize=4096)
@@ -235,7 +265,9 @@ def _of_digit(between: Between, ways: int, made: Labels, read: Labels) -> Factor
         )
         for end in ends
     ]
-    return mapped(lambda own: own.sum(axis=-1)[:, None], fractions_of(between.read, between, *offered))
+    return mapped(
+        lambda own: own.sum(axis=-1)[:, None], fractions_of(between, offered[0], offered[1], Above())
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -255,35 +287,85 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Fact
 
 
 def factors_of(
+    between: Between,
+    options: tuple[Options, Options],
+    ways: int,
+    above: Cuts = UNCUT,
+    spread: Callable[[Any], Any] = lambda own: own,
+) -> tuple[Factors, Cuts]:
+    """Return the factors of a level, with the cuts of the image below it.
+
+    Args:
+        between: the tensor's dims at both ends.
+        options: the options of producer and consumer.
+        ways: the ways of the level.
+        above: the cuts above the level.
+        spread: returns an array over pairs of options for each pair of tuples.
+    """
+    factors, below = mapped(spread, plain(between, options, ways)), above
+    for every, which in _image_digits(between, options, ways) if above.image else ():
+        below = below.below(every, spread(which))
+    if below is above:
+        return factors, above
+    ratio = change(above.counts, below.counts)
+    found = {name: getattr(factors, name) * getattr(ratio, count) for name, count in RATIOS.items()}
+    return factors._replace(**found), below
+
+
+@lru_cache(maxsize=4096)
+def _image_digits(
+    between: Between, options: tuple[Options, Options], ways: int
+) -> list[tuple[tuple[Digit | None, ...], NDArray[np.int64]]]:
+    """Return what pairs of options divide of an image by each digit, and which of these each pair does, ``[made, 1, read]``."""
+    found = []
+    for own, made, read in _digits(options, ways):
+        kinds: dict[Digit | None, int] = {None: 0}
+        each = [[*dict.fromkeys(end)] for end in (made, read)]
+        table = np.empty([*map(len, each)], np.int64)
+        for place in np.ndindex(table.shape):
+            names = _in_image(between, *[end[at] for end, at in zip(each, place, strict=True)])
+            digit = names and Digit.even(own, *names)
+            table[place] = kinds.setdefault(digit, len(kinds))
+        rows, columns = ([*map(of.index, end)] for of, end in zip(each, (made, read), strict=True))
+        if len(kinds) > 1:
+            found.append((tuple(kinds), table[np.ix_(rows, columns)][:, None]))
+    return found
+
+
+def divides_image(between: Between, options: tuple[Options, Options], ways: int, image: Image) -> Any:
+    """Return which pairs of options divide an image at either end, ``[made, 1, read]``."""
+    digits = _image_digits(between, options, ways) if image else ()
+    return reduce(operator.or_, (which > 0 for _, which in digits), np.zeros((1, 1, 1), bool))
+
+
+@lru_cache(maxsize=2**16)
+def _of_pair(
+    between: Between, pair: tuple[Choice, Choice], ways: int, image: Image, digits: Digits
+) -> tuple[Factors, Digits]:
+    factors, cuts = factors_of(between, ((pair[0],), (pair[1],)), ways, Cuts(image, (digits,)))
+    return Factors._make([factor.item() for factor in factors]), cuts.digits[0]
+
+
+def apart_of(
     reader: Nest, between: Between, options: tuple[Options, Options], sizes: LocalSizes, ways: int
 ) -> Factors:
-    """Return the factors of a level below the levels above, whose choices leave the consumer some sizes."""
-    factors, dims = plain(between, options, ways), cut_windows(reader, options[1])
-    if not dims:
-        return factors
+    """Return the factors of a level that is counted by itself, whose choices above leave the consumer some sizes."""
+    factors, borders = plain(between, options, ways), windowed(reader)
     need, both = factors.need, np.ones((1, 1, 1))
     for own, dim in names_at(between):
-        if dim not in dims:
+        if dim is None or dim not in borders or not any(choice.degree(dim) > 1 for choice in options[1]):
             continue
         # Digits by which the producer divides the dim as well bring it none of the rows beyond its shards.
         met, before, degrees = np.ones((1, 1, 1)), np.zeros((1, 1)), np.ones(len(options[1]), np.int64)
         for degree, made, read in _digits(options, ways):
             degrees = degrees * np.where(np.array(read) == dim, degree, 1)
-            more = beyond(reader, dim, degrees, sizes, apart=between.apart)
+            more = halo(borders[dim], degrees, sizes.of(dim)[:, None])
             found = _of_digit(between, degree, made, read)
             lacks = (np.array(made) != own)[:, None, None] & (found.kept == found.hold)
             met, before = met + np.where(lacks, more - before, 0.0), more
         need, both = need * (1.0 + before), both * met
     owned = np.minimum(factors.owned * both, 1.0)
     return factors._replace(need=need, both=factors.both * both, owned=owned)
-
-
-def factors_of_pair(
-    reader: Nest, between: Between, pair: tuple[Choice, Choice], sizes: LocalSizes, ways: int
-) -> Factors:
-    """Return the factors of one pair of choices below one tuple as numbers."""
-    found = factors_of(reader, between, ((pair[0],), (pair[1],)), sizes, ways)
-    return Factors._make([factor.item() for factor in found])
 
 
 @lru_cache(maxsize=4096)
@@ -317,32 +399,6 @@ def windowed(nest: Nest) -> Mapping[str, float]:
     return {dim: own.halo / sizes[dim] for dim, own in nest.windows.items() if sizes[dim] and own.halo}
 
 
-@lru_cache(maxsize=4096)
-def cut_windows(nest: Nest, options: Options) -> tuple[str, ...]:
-    """Return the dims of ``windowed`` that some option divides."""
-    return tuple(dim for dim in windowed(nest) if any(choice.degree(dim) > 1 for choice in options))
-
-
-def beyond(nest: Nest, dim: str, degrees: Numbers, sizes: LocalSizes, *, apart: bool) -> Costs:
-    """Return how much more than its shards of a dim each option reads, ``[tuples above, options]``.
-
-    Below other levels a group has border rows as well, but where each level is counted by itself.
-    """
-    left = sizes.of(dim)
-    rest = left if apart else left * rows_read(windowed(nest)[dim], left)
-    return np.asarray(halo(windowed(nest)[dim], degrees, rest[:, None]))
-
-
-def rows_read(border: float, left: Costs) -> Costs:
-    """Return the rows that all shards read together, as a multiple of the rows, for the fraction of each shard.
-
-    Examples:
-        >>> rows_read(0.0625, np.array([1.0, 0.5, 0.25])).tolist()
-        [1.0, 1.0625, 1.1875]
-    """
-    return np.asarray(1.0 + halo(border, np.rint(1.0 / left), 1.0))
-
-
 def halo(border: float, shards: Any, size: Any) -> Any:
     """Return the fraction of a group's F_in that its devices together read beyond their own shards.
 
@@ -357,31 +413,3 @@ def halo(border: float, shards: Any, size: Any) -> Any:
     fraction = np.minimum(border / size, 1.0)
     short = np.minimum(shards - 1, np.floor(shards * fraction / 2))
     return short * (short + 1) / shards + (shards - 1 - short) * fraction
-
-
-def read_before(window: Window, made: float, place: Any) -> Any:
-    """Return the elements before a position that windows with gaps between them read, padding included."""
-    number, within = np.divmod(place + window.padding, window.stride)
-    return np.minimum(number * window.extent + np.minimum(within, window.extent), made * window.extent)
-
-
-@lru_cache(maxsize=4096)
-def fraction_read(nest: Nest) -> float:
-    """Return the fraction of F_in that the windows of a layer read: below 1 if their stride leaves gaps.
-
-    Examples:
-        >>> from hypar import load_model
-        >>> layer = next(one for one in load_model("resnet18").contracted.layers if one.name == "layer2.0.downsample.0")
-        >>> fraction_read(layer.nest)
-        0.25
-    """
-    found = 1.0
-    for dim, window in nest.windows.items():
-        size, made = nest.input_sizes[dim], nest.sizes[dim]
-        if window.gaps and size and made != round(made):
-            # An uneven split may leave a part of a row.
-            found *= min(1.0, made * window.extent / size)
-        elif window.gaps and size:
-            first, last = (float(read_before(window, made, place)) for place in (0, size))
-            found *= (last - first) / size
-    return found

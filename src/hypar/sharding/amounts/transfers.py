@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.network.nodes import kept_with_graph
 from hypar.sharding.amounts.between import Between, Change, Part
-from hypar.sharding.amounts.factors import fraction_read
+from hypar.sharding.amounts.windows import fraction_read, image_of
 from hypar.sharding.conventions import BY_PRODUCTS, DIRECT, FUSED, PAPER
 
 if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
+    from hypar.sharding.amounts.windows import Image
 
 
 class Sums(NamedTuple):
@@ -116,12 +117,14 @@ class Network:
         sums: for each layer the sums that are added up inside it.
         between: for each tensor its dims at both ends.
         parts: for each tensor its transfers.
+        images: for each tensor the image that it is.
         tensors: the tensors between layers, and the weights that two layers use.
     """
 
     sums: tuple[Sums, ...]
     between: tuple[Between, ...]
     parts: tuple[Parts, ...]
+    images: tuple[Image, ...]
     tensors: tuple[Tensor, ...]
 
 
@@ -150,14 +153,17 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
         sent_on |= {tensor.producer} if onward else set()
         terms = as_terms[tensor.consumer] = fused and read.nest.multiplies and error
         between = between_of(made, read, tensor, onward=onward, apart=apart)
-        size = tensor.elements * (1.0 if apart else fraction_read(read.nest))
+        image = () if apart else image_of(read.nest, tensor.operand, tensor.content.shape)
+        size = tensor.elements * fraction_read(image)
         summed = float(made.nest.elements("output")) if onward else 0.0
-        found[id(tensor)] = between, parts_of(between, size, summed, error=error, terms=terms)
+        found[id(tensor)] = between, parts_of(between, size, summed, error=error, terms=terms), image
     ties = () if apart or not tied else graph.ties
     every = [found[id(tensor)] for tensor in graph.tensors]
-    every += [(between_of(*graph.ends(tie), tie), parts_of_weight(tie.elements)) for tie in ties]
-    kept: dict[Between, Between] = {}
-    dims = tuple([kept.setdefault(own, own) for own, _ in every])
+    every += [(between_of(*graph.ends(tie), tie), parts_of_weight(tie.elements), ()) for tie in ties]
+    kept: dict[Any, Any] = {}
+    columns: list[Any] = [
+        tuple([kept.setdefault(own, own) for own in column]) for column in zip(*every, strict=True)
+    ]
     users = {tie.consumer for tie in ties}
     sums = [
         Sums(
@@ -168,7 +174,8 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
         )
         for at, layer in enumerate(layers)
     ]
-    return Network(tuple(sums), dims, tuple([parts for _, parts in every]), (*graph.tensors, *ties))
+    between, parts, images = columns or [()] * 3
+    return Network(tuple(sums), between, parts, images, (*graph.tensors, *ties))
 
 
 def between_of(

@@ -13,15 +13,18 @@ import numpy as np
 from hypar.sharding.amounts.between import RESIDUE, Products, mapped, received
 from hypar.sharding.amounts.counted import elements_of
 from hypar.sharding.amounts.factors import (
-    Interval,
+    Above,
     Offered,
-    Rows,
+    Taken,
     collective_of,
+    digit_of,
     fractions_of,
     shards_of,
     windowed,
 )
 from hypar.sharding.amounts.transfers import names_of, phase_of
+from hypar.sharding.amounts.windows import Digit, fraction_read, image_of, ratios
+from hypar.sharding.placement import COPIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,12 +33,7 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.between import Between, Factors, Part
     from hypar.sharding.amounts.factors import Array
     from hypar.sharding.amounts.transfers import Parts, Sums
-    from hypar.sharding.placement import Choice
-
-Shares = tuple[float, ...]
-
-Taken = tuple["Choice", Shares]
-"""The choice of a layer, with the shares of all groups that work."""
+    from hypar.sharding.amounts.windows import Image, Shares
 
 
 class Amount(NamedTuple):
@@ -73,14 +71,20 @@ def crossed_inside(nest: Nest, sums: Sums, taken: Taken) -> tuple[Amount, ...]:
 
 @lru_cache(maxsize=4096)
 def crossed(
-    reader: Nest, between: Between, parts: Parts, above: Products, made: Taken, read: Taken
-) -> tuple[tuple[Amount, ...], tuple[Products, ...]]:
-    """Return the transfers of a tensor at a split, and the products below it for each group; arguments as below."""
+    between: Between, parts: Parts, above: Above, made: Taken, read: Taken, reader: Nest | None = None
+) -> tuple[tuple[Amount, ...], tuple[Above, ...]]:
+    """Return the transfers of a tensor at a split, and what it leaves of the tensor to each group; arguments as below."""
     ends = (Offered.of([made]), Offered.of([read]))
-    own = fractions_of(reader, between, *ends)
-    amounts = received_between(between, parts, above, ends, own)
+    own = fractions_of(between, *ends, above, reader)
+    amounts = received_between(between, parts, above.products, ends, own)
     rows = np.stack([np.broadcast_to(factor, own.both.shape).reshape(-1) for factor in own], axis=1)
-    return tuple([amount.single for amount in amounts]), tuple(map(Products._make, (rows * above).tolist()))
+    products, digit = map(Products._make, (rows * above.products).tolist()), digit_of(between, made, read)
+    digits = digit.parts if digit else [None] * len(made[1])
+    below = [
+        Above(each, above.image, (*above.digits, *filter(None, [own])))
+        for each, own in zip(products, digits, strict=True)
+    ]
+    return tuple([amount.single for amount in amounts]), tuple(below)
 
 
 def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Amount]:
@@ -100,23 +104,28 @@ def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Amount
         if partial.any() and size:
             elements = size * np.where(partial, each, 0.0)
             yield Amount(phase_of(tensor), tensor, "all_reduce", np.moveaxis(elements, -1, 0), True)
-    for dim in windowed(nest) if sums.input else ():
-        cut = offered.cut({dim})
-        if cut.any():
-            shards, rows = shards_of(offered.shares, cut), Rows(nest, dim, cut, apart=sums.apart)
-            reads, owned = rows.read(shards), rows.owned(shards, shards, np.zeros_like(cut))
-            beside = (reads.width - owned.width) * terms if sums.apart else _of_others(reads, owned)
-            others = np.where(cut, beside, 0.0)
-            if others.any():
-                elements = np.moveaxis(nest.input_elements * others, -1, 0)
-                yield Amount(phase_of("input"), "input", "neighbours", elements, True)
+    image = image_of(nest, "input", tuple(nest.input_sizes.items()))
+    for dim, border in windowed(nest).items() if sums.input else ():
+        cut, shares = offered.cut({dim}), offered.shares
+        if sums.apart:
+            low, high = shards_of(shares, cut)
+            beside = (np.minimum(1.0 - high, border / 2) + np.minimum(low, border / 2)) * terms
+        else:
+            rows = [_beside(image, dim, tuple(own)) for own in shares.reshape(-1, shares.shape[-1]).tolist()]
+            beside = np.array(rows).reshape(shares.shape)
+        others = np.where(cut, beside, 0.0)
+        if others.any():
+            elements = np.moveaxis(nest.input_elements * others, -1, 0)
+            yield Amount(phase_of("input"), "input", "neighbours", elements, True)
 
 
-def _of_others(reads: Interval, owned: Interval) -> Array:
-    """Return the width of the rows of each group that other groups read as well, once for each of them."""
-    each = Interval(*(np.expand_dims(bound, -1) for bound in reads))
-    mine = Interval(*(np.expand_dims(bound, -2) for bound in owned))
-    return np.asarray(each.shared(mine).sum(axis=-2) - reads.shared(owned))
+@lru_cache(maxsize=4096)
+def _beside(image: Image, dim: str, shares: Shares) -> tuple[float, ...]:
+    """Return the fraction of an image that each group reads and another adds up."""
+    groups = len(shares)
+    digit = Digit(COPIES, dim, ((1 / groups,) * groups, shares))
+    each = [ratios(image, (part,)) for part in digit.parts]
+    return tuple([fraction_read(image) * (own.need - own.sums) / groups for own in each])
 
 
 def received_between(

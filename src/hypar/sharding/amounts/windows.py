@@ -7,18 +7,24 @@ says how they meet. Amounts are products of factors of equal shares without wind
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from functools import lru_cache, reduce
+from itertools import accumulate, compress, pairwise, product
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hypar.ops.windows import Window
+from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
+
+    from hypar.ops.nest import Nest
 
 Shares = tuple[float, ...]
 
@@ -38,24 +44,58 @@ Image = tuple[tuple[str, Rows], ...]
 """The dims of an image, by their names in the tensor."""
 
 
+@lru_cache(maxsize=4096)
+def image_of(nest: Nest, operand: str, shape: Iterable[tuple[str, float]]) -> Image:
+    """Return the image that a layer reads; of a device group, whose sizes may be real numbers, the next whole one."""
+    reads = {dim: op for op, dim in nest.names[operand].items()}
+    found = []
+    for dim, size in shape:
+        window = nest.windows.get(reads.get(dim, "")) if operand == "input" else None
+        places = size if window is None else nest.sizes[reads[dim]]
+        if dim in SPATIAL:
+            found.append((dim, Rows(window or Window(kernel=1), round(size), max(1, round(places)))))
+    return tuple(found)
+
+
+def fraction_read(image: Image) -> float:
+    """Return the fraction of an image that windows read: below 1 if their stride leaves gaps, or rows at the end.
+
+    Examples:
+        >>> from hypar.ops.windows import Window
+        >>> fraction_read((("height", Rows(Window(kernel=1, stride=2), 56, 28)),))
+        0.5
+    """
+    return math.prod(reduce(or_, _taps(rows)).bit_count() / rows.size for _, rows in image)
+
+
 class Digit(NamedTuple):
     """What both ends divide by a digit of a level, by an uneven split, or by the stages.
 
     Attributes:
-        made: the producer's dim of the tensor, ``COPIES`` or ``IDLE``.
-        read: the consumer's; not the same as the producer's but of the image.
+        made: the producer's dim of the tensor, ``COPIES`` or ``IDLE``; empty for one that is not of the image.
+        read: the consumer's; empty for copies too.
         shares: the producer's shares of the parts, and the consumer's; a part of none does not work for that end.
+        part: the only part that is counted; None for all.
     """
 
     made: str
     read: str
     shares: tuple[Shares, Shares]
+    part: int | None = None
+
+    @property
+    def parts(self) -> list[Digit]:
+        """The digit of which each part alone is counted."""
+        return [self._replace(part=part) for part in range(len(self.shares[0]))]
 
     @classmethod
     def even(cls, ways: int, made: str, read: str) -> Digit:
         """Return a digit of equal shares."""
         first, equal = (1.0,) + (0.0,) * (ways - 1), (1 / ways,) * ways
         return cls(made, read, (first if made == IDLE else equal, first if read == IDLE else equal))
+
+
+Digits = tuple[Digit, ...]
 
 
 class Counts(NamedTuple):
@@ -78,103 +118,177 @@ class Counts(NamedTuple):
     sums: Any
 
 
-def tables(image: Image, digits: Sequence[tuple[Sequence[Digit], NDArray[np.int64]]]) -> Counts:
-    """Return the ratios for many tuples of both ends at once, ``[made, read]``.
+class Cuts(NamedTuple):
+    """How the tuples of both ends above a level cut an image.
 
-    Args:
+    Attributes:
         image: the image.
-        digits: for each digit so far what pairs of choices divide by it, and the number of each pair of tuples, ``[made, read]``.
+        digits: the digits of each way to cut it.
+        number: which of these each pair of tuples has, ``[made, 1, read]``.
     """
-    places, found = np.zeros((1, 1), np.int64), list[tuple[Digit, ...]]([()])
-    for every, which in digits:
-        kinds = dict[Digit | None, int]()
-        taken = [kinds.setdefault(_of_image(image, own), len(kinds)) for own in every]
-        numbers = places * len(kinds) + np.array(taken)[which]
-        distinct, places = np.unique(numbers, return_inverse=True)
-        places = places.reshape(numbers.shape)
-        pairs = [divmod(number, len(kinds)) for number in distinct.tolist()]
-        found = [(*found[above], *filter(None, [[*kinds][own]])) for above, own in pairs]
-    return Counts(*np.array([ratios(image, own) for own in found]).T[:, places])
+
+    image: Image
+    digits: tuple[Digits, ...] = ((),)
+    number: NDArray[np.int64] = np.zeros((1, 1, 1), np.int64)
+
+    def below(self, every: Sequence[Digit | None], which: NDArray[np.int64]) -> Cuts:
+        """Return the cuts below a digit.
+
+        Args:
+            every: what pairs of tuples divide by it; None for nothing of the image.
+            which: which of these each pair does, ``[made, 1, read]``.
+        """
+        numbers = self.number * len(every) + which
+        distinct, number = np.unique(numbers, return_inverse=True)
+        pairs = [divmod(one, len(every)) for one in distinct.tolist()]
+        digits = [(*self.digits[above], *filter(None, [every[own]])) for above, own in pairs]
+        return Cuts(self.image, tuple(digits), number.reshape(numbers.shape))
+
+    @property
+    def counts(self) -> Counts:
+        """The ratios of each pair of tuples, ``[made, 1, read]``."""
+        return Counts(*np.array([ratios(self.image, own) for own in self.digits]).T[:, self.number])
 
 
-def _of_image(image: Image, digit: Digit) -> Digit | None:
-    """Return a digit as it divides an image, if it does: equal for what has equal ratios."""
-    made, read = (own if own in {COPIES, IDLE, *dict(image)} else "" for own in digit[:2])
-    if {made, read} <= {"", COPIES, IDLE}:
-        return None
-    return digit._replace(made=made, read="" if read == COPIES else read)
+UNCUT = Cuts(())
+"""The cuts of what is no image."""
+
+
+def change(before: Counts, after: Counts) -> Counts:
+    """Return by how much counts are multiplied; nothing is left of nothing."""
+    with np.errstate(invalid="ignore"):
+        return Counts(*[np.nan_to_num(np.divide(new, old)) for old, new in zip(before, after, strict=True)])
 
 
 @lru_cache(maxsize=2**16)
-def ratios(image: Image, digits: tuple[Digit, ...]) -> Counts:
+def ratios(image: Image, digits: Digits) -> Counts:
     """Return the counts for the parts of some digits, outermost first, relative to those of equal shares without windows."""
-    names = tuple([dim for dim, _ in image])
-    # Parts by a digit that divides neither what is made nor another dim have one owner together.
-    alike = tuple(
-        at
-        for at, own in enumerate(digits)
-        if own.made in {COPIES, IDLE} and own.read in {COPIES, IDLE, *names}
+    names = {dim for dim, _ in image}
+    if len(image) > 1 and all(len(names & {*own[:2]}) == 1 for own in digits):
+        # No digit divides both dims.
+        each = [ratios((own,), tuple([one for one in digits if own[0] in one[:2]])) for own in image]
+        return Counts(*map(math.prod, zip(*each, strict=True)))
+    every = _in_all(image, tuple([own._replace(part=None) for own in digits]))
+    counted = product(*[[own.part in {None, at} for at in range(len(own.shares[0]))] for own in digits])
+    chosen = [*map(all, counted)]
+    found = Counts(*[sum(compress(own, chosen)) / sum(chosen) for own in every])
+    # Groups own what they have as they have it.
+    both = sum(every.both) / len(every.both)
+    return found._replace(owned=sum(every.owned) / len(every.owned) * (found.both / both if both else 0.0))
+
+
+@lru_cache(maxsize=2**14)
+def _in_all(image: Image, digits: Digits) -> Counts:
+    """Return the counts of each part, as lists; of owned ones for each owner."""
+    names = {dim for dim, _ in image}
+    parts = [*product(*[range(len(own.shares[0])) for own in digits])]
+    weights = [_of_others(own, (*names,)) for own in digits]
+    need, hold, both = (
+        [math.prod(own[kind][at] for own, at in zip(weights, part, strict=True)) for part in parts]
+        for kind in range(3)
     )
-    each = [np.ones((3, 1)), *[_of_others(own, names) for own in digits]]
-    need, hold, both = (reduce(np.multiply.outer, own)[0] for own in zip(*each, strict=True))
-    owned = both.max(axis=alike, keepdims=True)
-    rows = [_of_parts(*own, digits, both[..., None] > 0, alike) for own in image]
-    found = zip(*rows, (need, hold, both, owned, both, need), strict=True)
-    return Counts(*[float((math.prod(own) * weight).mean()) for *own, weight in found])
+    # Parts by a digit that divides neither what is made nor another dim have one owner together.
+    alone = [own.made not in {COPIES, IDLE} or own.read not in {COPIES, IDLE, *names} for own in digits]
+    owners = [tuple([at for at, own in zip(part, alone, strict=True) if own]) for part in parts]
+    places: dict[tuple[int, ...], float] = defaultdict(float)
+    for owner, weight in zip(owners, both, strict=True):
+        places[owner] = max(places[owner], weight)
+    rows = [_of_parts(*own, digits, [weight > 0 for weight in both], owners, alone) for own in image]
+    found = zip(*rows, (need, hold, both, [*places.values()], both, need), strict=True)
+    return Counts(*[[*map(math.prod, zip(*own, strict=True))] for own in found])
 
 
 @lru_cache(maxsize=4096)
-def _of_others(digit: Digit, image: tuple[str, ...]) -> Any:
-    """Return what each part needs, holds, and both of other dims than an image's, 1 on average, ``[3, parts]``."""
-    whole = {COPIES, IDLE, *image}
+def _of_others(digit: Digit, image: tuple[str, ...]) -> list[list[float]]:
+    """Return what each part needs, holds, and both of other dims than an image's, as a multiple of an equal share, ``[3, parts]``."""
     hold, need = (
-        np.sign(own) if dim in whole else own for dim, own in zip(digit[:2], digit.shares, strict=True)
+        [float(share > 0) if dim in {COPIES, IDLE, *image} else share * len(shares) for share in shares]
+        for dim, shares in zip(digit[:2], digit.shares, strict=True)
     )
-    found = np.array([need, hold, np.multiply(need, hold)])
-    # No part of the stages has both.
-    return found / np.maximum(found.mean(axis=1, keepdims=True), TINY)
+    found = [need, hold, [*map(math.prod, zip(need, hold, strict=True))]]
+    if IDLE in digit[:2]:
+        # Factors count idle devices; and no part of the stages has both.
+        found = [[one * len(own) / max(sum(own), TINY) for one in own] for own in found]
+    return found
 
 
 def _of_parts(
-    dim: str, rows: Rows, digits: tuple[Digit, ...], works: Any, alike: tuple[int, ...]
-) -> list[Any]:
-    """Return for each count what each part has of the rows as a multiple of its share, ``[*parts of each digit]``."""
-    made, read = (tuple([own.shares[end] if own[end] == dim else (1.0,) for own in digits]) for end in (0, 1))
-    have, *_ = _read(Rows(Window(kernel=1), rows.size, rows.size), made)
-    need, same, deep = _read(rows, read)
-    some = _first(rows)[-1] > 0
-    have = have & some
-    both = have & need
-    copies = (both & works).sum(axis=tuple(at for at, ways in enumerate(need.shape[:-1]) if ways == 1))
-    owner = ((deep > 0) * (same @ copies.reshape(-1, rows.size)) + deep).argmax(axis=0)
-    own = need & (same[owner].T > 0).reshape(need.shape)
-    works = works.any(axis=tuple(at for at in range(len(digits)) if at not in alike), keepdims=True)
-    each = (need, have, both, (both & works).any(axis=alike, keepdims=True), have & own, own)
-    return [mask.sum(axis=-1) * (math.prod(mask.shape[:-1]) / some.sum()) for mask in each]
+    dim: str,
+    rows: Rows,
+    digits: Digits,
+    works: list[bool],
+    owners: list[tuple[int, ...]],
+    alone: list[bool],
+) -> list[list[float]]:
+    """Return for each count what each part, or each owner, has of the rows as a multiple of its share."""
+    taps = _taps(rows)
+    some = reduce(or_, taps)
+    have = [_between(rows.size, *bounds) & some for bounds in _bounds(rows.size, digits, 0, dim)]
+    need = [reduce(or_, taps[low:high], 0) for low, high in _bounds(rows.places, digits, 1, dim)]
+    both = [*map(and_, have, need)]
+    holders: dict[int, Counter[int]] = defaultdict(Counter)
+    owned: dict[tuple[int, ...], int] = defaultdict(int)
+    for piece, held, shared, working, owner in zip(need, have, both, works, owners, strict=True):
+        holders[piece][held] += working
+        owned[owner] |= shared * working
+    adding = _owners(rows.size, holders)
+    own = [adding[piece] for piece in need]
+    made, read = ([part[end] == dim for part in digits] for end in (0, 1))
+    either = [*map(or_, made, read)]
+    counts = (need, have, both, [*owned.values()], [*map(and_, have, own)], own)
+    cuts = (read, made, either, [*map(and_, either, alone)], either, read)
+    shares = [
+        math.prod(len(part.shares[0]) for part, one in zip(digits, cut, strict=True) if one)
+        / some.bit_count()
+        for cut in cuts
+    ]
+    return [[mask.bit_count() * share for mask in masks] for masks, share in zip(counts, shares, strict=True)]
 
 
-@lru_cache(maxsize=4096)
-def _read(rows: Rows, cuts: tuple[Shares, ...]) -> tuple[Any, Any, Any]:
-    """Return which rows each part reads; of the parts in the order of their rows which read the same, ``[ordered, parts]``, and how deep.
+def _owners(size: int, holders: dict[int, Counter[int]]) -> dict[int, int]:
+    """Return the rows that each piece adds up, for how often parts that read a piece hold some rows."""
+    pieces = sorted(holders)
+    once = twice = 0
+    for piece in pieces:
+        once, twice = once | piece, twice | (once & piece)
+    found = {piece: piece & ~twice for piece in pieces}
+    for row in range(size):
+        if (bit := 1 << row) & twice:
 
-    A row lies less than 1 deep in the rows of a part, and 0 outside them.
-    """
-    bounds: Any = np.array([0, rows.places])
-    for shares in cuts:
-        wide = (bounds[..., 1:] - bounds[..., :1]) * np.cumsum((0.0, *shares))
-        ends = bounds[..., :1] + (wide + TINY).astype(np.int64)
-        bounds = np.stack([ends[..., :-1], ends[..., 1:]], axis=-1)
-    own = _first(rows)[bounds[..., 1]] > _first(rows)[bounds[..., 0]]
-    pieces = own.reshape(-1, rows.size)
-    ordered = np.array(sorted(pieces, key=bytes))
-    deep = np.minimum(ordered.cumsum(axis=1), ordered[:, ::-1].cumsum(axis=1)[:, ::-1]) / (2 * rows.size)
-    return own, (ordered[:, None] == pieces).all(axis=-1).astype(np.float32), deep * ordered
+            def worth(piece: int, row: int = row) -> float:
+                """Return how many hold a row, and how deep it lies in a piece."""
+                deep = min((piece >> row).bit_count(), (piece & ((2 << row) - 1)).bit_count())
+                return sum(number for held, number in holders[piece].items() if held >> row & 1) + deep / (
+                    2 * size
+                )
+
+            found[max((piece for piece in pieces if piece & bit), key=worth)] |= bit
+    return found
+
+
+def _bounds(size: int, digits: Digits, end: int, dim: str) -> list[tuple[int, int]]:
+    """Return the bounds of a dim for each part."""
+    found = [(0, size)]
+    for own in digits:
+        if own[end] != dim:
+            found = [bounds for bounds in found for _ in own.shares[end]]
+            continue
+        ends = [*accumulate(own.shares[end], initial=0.0)]
+        found = [
+            own
+            for low, high in found
+            for own in pairwise([low + int((high - low) * place + TINY) for place in ends])
+        ]
+    return found
+
+
+def _between(size: int, low: int, high: int) -> int:
+    """Return the rows from a first to before a last one, of which the first of all is the highest bit."""
+    return (1 << (size - low)) - (1 << (size - high))
 
 
 @lru_cache(maxsize=1024)
-def _first(rows: Rows) -> Any:
-    """Return how many of the first outputs read each row, ``[outputs and 1, rows]``."""
-    taps = rows.window.taps(rows.size, np.arange(rows.places))
-    found = np.zeros((rows.places + 1, rows.size + 1), np.int64)
-    found[np.arange(rows.places)[:, None] + 1, taps] = 1
-    return found[:, :-1].cumsum(axis=0)
+def _taps(rows: Rows) -> tuple[int, ...]:
+    """Return the rows that each output reads, the first one as the highest bit."""
+    taps = rows.window.taps(rows.size, np.arange(rows.places)).tolist()
+    return tuple([reduce(or_, [1 << (rows.size - 1 - tap) for tap in own if tap >= 0], 0) for own in taps])
