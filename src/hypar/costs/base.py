@@ -33,6 +33,8 @@ CONTEXT = ("machine", "optimizer", "profile", "convention")
 Computation = Callable[["PlanNode", "Choice", float], float]
 """The time of the computation of a group with a share of a layer."""
 
+setting_of = lru_cache(maxsize=256)(Setting)
+
 
 class GroupRates(NamedTuple):
     """The cost rates of one device group of an uneven split.
@@ -101,7 +103,7 @@ class Cost(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seconds(Cost):
+class Time(Cost):
     """Seconds of a step on a machine, of which all devices receive, and all compute, at the same time.
 
     Attributes:
@@ -132,7 +134,7 @@ class Seconds(Cost):
         rates = GroupRates(each, each, once=group.latency_s, work=1 / group.flop_per_s)
         if isinstance(machine, HeterogeneousMachine):
             return rates
-        setting = _setting(machine, (), element_bytes, self.optimizer, direct=False)
+        setting = setting_of(machine=machine, array=(), element_bytes=element_bytes, optimizer=self.optimizer)
 
         def seconds(layer: PlanNode, choice: Choice, share: float) -> float:
             """Return the seconds of a device if all devices divide the group's part alike."""
@@ -160,17 +162,13 @@ class Seconds(Cost):
         if self.machine is None:
             name = type(self).__name__.lower()
             raise OptionError(f"cost {name!r}", "no machine is named", "one, as --hardware hmc")
-        direct = self.convention == DIRECT
-        return _setting(self.machine, level.array, level.element_bytes, self.optimizer, direct=direct)
-
-
-@lru_cache(maxsize=256)
-def _setting(
-    machine: Machine, array: tuple[int, ...], element_bytes: int, optimizer: str, *, direct: bool
-) -> Setting:
-    return Setting(
-        machine=machine, array=array, element_bytes=element_bytes, optimizer=optimizer, direct=direct
-    )
+        return setting_of(
+            machine=self.machine,
+            array=level.array,
+            element_bytes=level.element_bytes,
+            optimizer=self.optimizer,
+            direct=self.convention == DIRECT,
+        )
 
 
 def load_cost(

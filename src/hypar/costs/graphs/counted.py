@@ -18,13 +18,13 @@ import numpy as np
 
 from hypar.costs.base import measured
 from hypar.costs.graphs.forms import form_of
-from hypar.costs.graphs.offered import SPECIAL, UncountableError, choice_of, offered
+from hypar.costs.graphs.offered import UncountableError, offered
 from hypar.costs.graphs.pricing import prices_of
 from hypar.sharding.amounts.counted import elements_of
 from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.dims import BATCH
 from hypar.sharding.levels import WHOLE_LAYER, Level
-from hypar.sharding.placement import IDLE, grid, partial_results
+from hypar.sharding.placement import COPIES, IDLE, choice_of, grid, partial_results
 from hypar.solve.counts.forms import CountGraph, Link, Term, merged
 from hypar.solve.counts.idle import added, prices
 from hypar.solve.counts.states import all_states, number_of_states
@@ -57,7 +57,7 @@ class Counted(NamedTuple):
 
     Attributes:
         graph: the problem.
-        dims: for each layer the dims that it may divide, in the order of its options.
+        dims: for each layer what it may divide, in the order of its options.
         columns: for each level of the array its place in a plan, in which the levels of a group are next to each other.
         ways: the ways of each level.
     """
@@ -267,10 +267,10 @@ def _work(
     depths = tuple((alike @ np.array(problem.depths)).tolist())
     every = all_states(depths, (tuple(range(len(names))),) * len(sizes), len(names))
     degrees = np.prod(sizes[:, None] ** every.astype(np.int64), axis=1)
-    named = [at for at, dim in enumerate(names) if dim not in SPECIAL]
+    named = [at for at, dim in enumerate(names) if dim not in {COPIES, IDLE}]
     number: dict[tuple[int, ...], int] = {}
     which = [number.setdefault(tuple(row), len(number)) for row in degrees[:, named].tolist()]
-    options = tuple(grid(dict(zip([str(names[at]) for at in named], row, strict=True))) for row in number)
+    options = tuple(grid(dict(zip([names[at] for at in named], row, strict=True))) for row in number)
     found = cost.compute(level, layer, options, WHOLE_LAYER)
     costs = (np.zeros(len(options)) if found is None else found[0])[which]
     counts = every[:, :, :count].copy()

@@ -43,9 +43,9 @@ def form_of(
         UncountableError: a factor depends on both in another way.
     """
     powers, names = exponents(between, dims), zip(*names_at(between), strict=True)
-    numbers = [{dim: at for at, dim in enumerate((*own, IDLE)) if dim} for own in names]
+    numbers = [{dim: at for at, dim in enumerate((*own, IDLE))} for own in names]
     made, read = (
-        tuple([own.get(dim or "", EVERYWHERE) for dim in of]) for own, of in zip(numbers, dims, strict=True)
+        tuple([own.get(dim, EVERYWHERE) for dim in of]) for own, of in zip(numbers, dims, strict=True)
     )
     weights: dict[str, float] = defaultdict(float)
     for part in parts:
