@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-12
 """Largest difference of equal weights, relative to them."""
+
+_equal = partial(math.isclose, rel_tol=ROUNDING)
 
 MOST_DEVICES = 2**28
 """Most devices of which a share of a tensor is more than what counts as nothing."""
@@ -89,14 +91,16 @@ def counted(
     network = network_of(graph, cost.convention)
     offers = offered(graph, network, levels, options)
     dims = tuple(own.dims for own in offers)
-    kinds = [*zip(*[own.levels for own in offers], strict=True)]
-    tiers = _tiered(cost, levels, kinds)
-    groups, layers = tiers.groups, zip(graph.layers, network.sums, dims, strict=True)
-    terms = [_added(layer.nest, own, of, tiers.prices[0]) for layer, own, of in layers]
+    prices, elements, once = _charged(cost, levels)
+    kinds = [*zip((level.ways for level in levels), once, *[own.levels for own in offers], strict=True)]
+    groups, tiers = _tiered(elements, kinds, late=any(once))
+    latencies = tuple(once[group[0]] for group in groups) if any(once) else ()
+    layers = zip(graph.layers, network.sums, dims, strict=True)
+    terms = [_added(layer.nest, own, of, prices[0]) for layer, own, of in layers]
     links = []
     for tensor, between, parts in zip(network.tensors, network.between, network.parts, strict=True):
         ends = (dims[tensor.producer], dims[tensor.consumer])
-        form = form_of(between, parts, ends, tiers.prices, late=bool(tiers.latencies))
+        form = form_of(between, parts, ends, prices, late=bool(latencies))
         links.append(Link(tensor.producer, tensor.consumer, form))
     problem = CountGraph(
         ways=tuple(levels[group[0]].ways for group in groups),
@@ -107,15 +111,15 @@ def counted(
         ),
         nodes=tuple(merged(own, len(of)) for own, of in zip(terms, dims, strict=True)),
         links=tuple(links),
-        tiers=tiers.tiers,
-        latencies=tiers.latencies,
+        tiers=tiers,
+        latencies=latencies,
         idle=tuple(own.index(IDLE) if IDLE in own else None for own in dims),
     )
-    if cost.counts_work or tiers.latencies:
+    if cost.counts_work or latencies:
         further = _further(cost, levels[-1], problem, graph.layers, offers, terms)
         problem = replace(problem, own=further)
     elif graph.ties:
-        problem = replace(problem, looser=_looser(problem, graph, network.sums, dims, tiers.prices[0]))
+        problem = replace(problem, looser=_looser(problem, graph, network.sums, dims, prices[0]))
     order = [level for group in groups for level in group]
     columns = tuple(map(order.index, range(len(levels))))
     return Counted(problem, dims, columns, tuple(level.ways for level in levels))
@@ -150,68 +154,54 @@ def _added(nest: Nest, sums: Sums, dims: Dims, price: float, share: float = 1.0)
     return tuple(found)
 
 
-class Tiered(NamedTuple):
-    """The levels of an array, with what they charge.
+def _charged(
+    cost: Cost, levels: Sequence[Level]
+) -> tuple[tuple[float, float], Sequence[float], Sequence[float]]:
+    """Return the cost of an element inside layers and between two, which weights multiply, and what each level charges.
 
-    Attributes:
-        prices: the cost of an element inside layers and between two, which weights multiply.
-        groups: the levels of each group, outermost tier first.
-        tiers: the tiers of groups.
-        latencies: the cost of a transfer in each group; empty for none.
-    """
-
-    prices: tuple[float, float]
-    groups: tuple[tuple[int, ...], ...]
-    tiers: tuple[Tier, ...]
-    latencies: tuple[float, ...]
-
-
-def _tiered(cost: Cost, levels: Sequence[Level], kinds: Sequence[object]) -> Tiered:
-    """Return the tiers of an array; kinds are what levels of a group have in common, besides their ways.
+    That is the cost of an element that any device receives, and of a transfer, if all devices receive at the same time.
 
     Raises:
-        UncountableError: what a level charges is no number for each element, or inner levels are dearer than outer ones.
+        UncountableError: a level charges no number for each element, or devices are too many.
     """
-    prices = {prices_of(cost.rates(level)) for level in levels}
-    price = prices.pop() if len(prices) == 1 else None
-    charged = [(1.0, 0.0) if price else _charged(cost, level) for level in levels]
-    element, once = zip(*charged, strict=True)
-    late = any(once)
-    if late and math.prod(level.ways for level in levels) > MOST_DEVICES:
-        raise UncountableError
-    # What costs latency at a level may depend on what moves further out, so that no group lies around another.
-    alike = [*zip((level.ways for level in levels), kinds, once, strict=True)]
-    runs = accumulate((late and one != other for one, other in pairwise(alike)), initial=0)
-    told = [*zip(alike, runs, strict=True)]
-    groups: list[tuple[int, ...]] = []
-    tiers: list[Tier] = []
-    ends = [at for at in range(1, len(levels)) if not _equal(element[at], element[at - 1])]
-    for first, end in pairwise([0, *ends, len(levels)]):
-        own: dict[object, tuple[int, ...]] = {}
-        for level in range(first, end):
-            own[told[level]] = (*own.get(told[level], ()), level)
-        groups += own.values()
-        left = element[first] - (element[end] if end < len(levels) else 0.0)
-        if left < 0:
+    rates = [cost.rates(level) for level in levels]
+    price, *others = {*map(prices_of, rates)}
+    if price and not others:
+        return price, [1.0] * len(levels), [0.0] * len(levels)
+    charged = []
+    for level, (inside, between) in zip(levels, rates, strict=True):
+        if inside != between or len(inside.lines) > 1 or not inside.together:
             raise UncountableError
-        tiers.append(Tier(len(groups), left))
-    latencies = tuple(once[own[0]] for own in groups) if late else ()
-    return Tiered(price or (1.0, 1.0), tuple(groups), tuple(tiers), latencies)
-
-
-def _charged(cost: Cost, level: Level) -> tuple[float, float]:
-    """Return the cost of an element that any device receives, and of a transfer, if all devices receive at the same time."""
-    inside, between = cost.rates(level)
-    if inside != between or len(inside.lines) > 1 or not inside.together:
+        each, once = inside.lines[0]
+        if not all(_equal(own, of[0]) for of in (each, once) for own in of):
+            raise UncountableError
+        charged.append((each[0] / (level.groups * level.ways), once[0]))
+    elements, latencies = zip(*charged, strict=True)
+    if any(latencies) and math.prod(level.ways for level in levels) > MOST_DEVICES:
         raise UncountableError
-    line = inside.lines[0]
-    if not all(_equal(own, each[0]) for each in (line.per_element, line.once) for own in each):
+    return (1.0, 1.0), elements, latencies
+
+
+def _tiered(
+    elements: Sequence[float], kinds: Sequence[object], *, late: bool
+) -> tuple[Sequence[Sequence[int]], tuple[Tier, ...]]:
+    """Return the levels of each group, outermost tier first, and the tiers; kinds are what levels of a group have in common.
+
+    Raises:
+        UncountableError: inner levels are dearer than outer ones.
+    """
+    numbers = [*accumulate((not _equal(one, other) for one, other in pairwise(elements)), initial=0)]
+    # What costs latency at a level may depend on what moves further out, so that no group lies around another.
+    runs = accumulate((late and one != other for one, other in pairwise(kinds)), initial=0)
+    groups: dict[tuple[int, int, object], list[int]] = {}
+    for level, kind in enumerate(zip(numbers, runs, kinds, strict=True)):
+        groups.setdefault(kind, []).append(level)
+    ends = accumulate(Counter(number for number, *_ in groups).values())
+    starts = [elements[numbers.index(number)] for number in dict.fromkeys(numbers)]
+    lower = [one - other for one, other in pairwise([*starts, 0.0])]
+    if min(lower) < 0:
         raise UncountableError
-    return line.per_element[0] / (level.groups * level.ways), line.once[0]
-
-
-def _equal(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=ROUNDING)
+    return [*groups.values()], tuple(map(Tier, ends, lower))
 
 
 def _further(
@@ -247,7 +237,7 @@ def _received(
     problem: CountGraph, own: Offered, terms: Sequence[Term], states: Numbers, costs: Costs, *, late: bool
 ) -> Costs:
     """Return costs with those of sums inside a layer besides products: their latency, and more where devices are idle."""
-    by_group = [states[:, group] for group in range(len(problem.ways))]
+    by_group = [*states.swapaxes(0, 1)]
     transfers = sum((np.array(powers) for weight, powers in terms if weight > 0), np.zeros(len(own.dims)))
     for group, latency in enumerate(problem.latencies if late else ()):
         costs = costs + latency * (by_group[group] @ transfers)
@@ -268,11 +258,10 @@ def _work(
     every = all_states(depths, (tuple(range(len(names))),) * len(sizes), len(names))
     degrees = np.prod(sizes[:, None] ** every.astype(np.int64), axis=1)
     named = [at for at, dim in enumerate(names) if dim not in {COPIES, IDLE}]
-    number: dict[tuple[int, ...], int] = {}
-    which = [number.setdefault(tuple(row), len(number)) for row in degrees[:, named].tolist()]
-    options = tuple(grid(dict(zip([names[at] for at in named], row, strict=True))) for row in number)
+    rows, which = np.unique(degrees[:, named], axis=0, return_inverse=True)
+    options = tuple(grid(dict(zip([names[at] for at in named], row, strict=True))) for row in rows.tolist())
     found = cost.compute(level, layer, options, WHOLE_LAYER)
-    costs = (np.zeros(len(options)) if found is None else found[0])[which]
+    costs = (np.zeros(len(options)) if found is None else found[0])[which.reshape(-1)]
     counts = every[:, :, :count].copy()
     if own.replaced:
         counts[:, :, own.dims.index(BATCH)] += every[:, :, count:].sum(axis=2, dtype=np.int8)
