@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -18,6 +17,8 @@ from hypar.sharding.placement import dim_of
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 CONTEXT = ("machine", "optimizer", "profile", "convention")
 """Names of the fields that a cost may have besides its parameters."""
-
-Computation = Callable[["PlanNode", "Choice", float], float]
-"""The time of the computation of a group with a share of a layer."""
 
 setting_of = lru_cache(maxsize=256)(Setting)
 
@@ -51,13 +49,15 @@ class GroupRates(NamedTuple):
     between: float
     once: float = 0.0
     work: float = 0.0
-    seconds: Computation | None = None
+    seconds: Callable[[PlanNode, Choice, float], float] | None = None
 
     def computing(self, layer: PlanNode, choice: Choice, share: float) -> float:
         """Return the cost of the computation of a group with a share of a layer."""
         if self.seconds is not None:
             return self.seconds(layer, choice, share)
-        return float(self.work * work(layer, choice, share))
+        # Source: AccPar (HPCA 2020), ``E_cp``: the share times the operations of the whole layer.
+        flop = sum(layer.nest.flop.values())
+        return float(self.work * (flop * share if dim_of(choice) else flop))
 
 
 class Cost(ABC):
@@ -67,17 +67,14 @@ class Cost(ABC):
         unit: the unit of the sum.
         counts_work: whether computation is counted, so that more devices can be dearer or cheaper than fewer.
         slowest: whether an uneven split costs as much as its slowest device group, and not the sum of all.
+        convention: the convention by which transfers are counted.
     """
 
     __slots__ = ()
     unit: ClassVar[str]
     counts_work: ClassVar[bool] = False
     slowest: ClassVar[bool] = False
-
-    @property
-    def convention(self) -> str:
-        """The convention by which transfers are counted."""
-        return PAPER
+    convention: str = PAPER
 
     @abstractmethod
     def rates(self, level: Level) -> tuple[Rates, Rates]:
@@ -206,12 +203,3 @@ def measured(cost: Cost, layer: PlanNode) -> frozenset[tuple[str, float]]:
     """Return the measured times of a layer, which tell apart layers that are equal otherwise."""
     profile: Profile | None = getattr(cost, "profile", None)
     return frozenset() if profile is None else frozenset(profile.seconds.get(layer.name, {}).items())
-
-
-def work(layer: PlanNode, choice: Choice, share: Any) -> Any:
-    """Return the floating-point operations of the three phases that a group with a share performs.
-
-    Source: AccPar (HPCA 2020), ``E_cp``: the share times the operations of the whole layer.
-    """
-    flop = sum(layer.nest.flop.values())
-    return flop * share if dim_of(choice) else flop * (share * 0 + 1)
