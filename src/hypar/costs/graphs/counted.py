@@ -8,25 +8,26 @@ computation.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.costs.base import measured
-from hypar.costs.graphs.forms import form_of
-from hypar.costs.graphs.offered import UncountableError, offered
+from hypar.costs.graphs.offered import UncountableError, exponents, offered
 from hypar.costs.graphs.pricing import prices_of
+from hypar.sharding.amounts.between import names_at
 from hypar.sharding.amounts.counted import elements_of
 from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.dims import BATCH
 from hypar.sharding.levels import WHOLE_LAYER, Level
 from hypar.sharding.placement import COPIES, IDLE, choice_of, grid, partial_results
-from hypar.solve.counts.forms import CountGraph, Link, Term, merged
-from hypar.solve.counts.idle import added, prices
+from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, merged
+from hypar.solve.counts.idle import Idle, added, prices
+from hypar.solve.counts.once import Once
 from hypar.solve.counts.states import all_states, number_of_states
 from hypar.solve.counts.tiers import Own, Tier
 
@@ -34,9 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.costs.base import Cost
-    from hypar.costs.graphs.offered import Dims, Offered
+    from hypar.costs.graphs.offered import Dims, Offered, Powers
     from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.ops.nest import Nest
+    from hypar.sharding.amounts.between import Between, Part
     from hypar.sharding.amounts.transfers import Sums
     from hypar.sharding.placement import Options
     from hypar.solve.counts.forms import Numbers
@@ -100,7 +102,7 @@ def counted(
     links = []
     for tensor, between, parts in zip(network.tensors, network.between, network.parts, strict=True):
         ends = (dims[tensor.producer], dims[tensor.consumer])
-        form = form_of(between, parts, ends, prices, late=bool(latencies))
+        form = _form_of(between, parts, ends, prices, late=bool(latencies))
         links.append(Link(tensor.producer, tensor.consumer, form))
     problem = CountGraph(
         ways=tuple(levels[group[0]].ways for group in groups),
@@ -154,6 +156,117 @@ def _added(nest: Nest, sums: Sums, dims: Dims, price: float, share: float = 1.0)
     return tuple(found)
 
 
+@lru_cache(maxsize=4096)
+def _form_of(
+    between: Between,
+    parts: tuple[Part, ...],
+    dims: tuple[Dims, Dims],
+    prices: tuple[float, float],
+    *,
+    late: bool,
+) -> Form:
+    """Return the form of a tensor's transfers.
+
+    Args:
+        between: the tensor.
+        parts: the transfers.
+        dims: the dims that producer and consumer may divide.
+        prices: the cost of an element inside layers and between two.
+        late: whether transfers have fixed costs.
+
+    Raises:
+        UncountableError: a factor depends on both in another way.
+    """
+    powers, names = exponents(between, dims), zip(*names_at(between), strict=True)
+    numbers = [{dim: at for at, dim in enumerate((*own, IDLE))} for own in names]
+    made, read = (
+        tuple([own.get(dim, EVERYWHERE) for dim in of]) for own, of in zip(numbers, dims, strict=True)
+    )
+    weights: dict[str, float] = defaultdict(float)
+    for part in parts:
+        for size, gets, has, _ in part.changes:
+            weights[gets] += size * prices[not part.inside]
+            weights[has] -= size * prices[not part.inside]
+    # Options of the consumer to which sums do not go straight, though they divide the tensor: groups.
+    everywhere = powers["kept"][np.array(made) == EVERYWHERE].any(axis=0)
+    staying = tuple(at for at, own in enumerate(read) if everywhere[at] and own != EVERYWHERE)
+    shape = Form(made, read, staying=staying)
+    ends: tuple[list[Term], list[Term]] = ([], [])
+    amounts = [0.0, 0.0, 0.0]
+    for name in [name for name, weight in weights.items() if weight]:
+        own, weight = powers[name], weights[name]
+        if (own == own[:, :1]).all():
+            ends[0].append(Term(weight, tuple(own[:, 0].tolist())))
+        elif (own == own[0]).all():
+            ends[1].append(Term(weight, tuple(own[0].tolist())))
+        else:
+            kinds = [(own == expected).all() for expected in shape.powers]
+            if not any(kinds):
+                raise UncountableError
+            amounts[kinds.index(True)] += weight
+    both, owned, kept = amounts
+    if both > 0 or owned > 0 or kept < 0 or both + kept > 0:
+        raise UncountableError
+    return shape._replace(
+        both=both,
+        owned=owned,
+        kept=kept,
+        alone=(merged(ends[0], len(made)), merged(ends[1], len(read))),
+        staying=staying if kept else (),
+        once=_once(parts, powers, shape) if late else (),
+        idle=_idle(parts, dims, shape, both),
+    )
+
+
+def _idle(parts: tuple[Part, ...], dims: tuple[Dims, Dims], shape: Form, both: float) -> Idle | None:
+    """Return what is received more slowly where devices are idle; None for forms of which that is not counted."""
+    made, read = (own.index(IDLE) if IDLE in own else None for own in dims)
+    whole = [tuple(int(own == EVERYWHERE) for own in of) for of in (shape.made, shape.read)]
+    backward, forward = (
+        sum(own.elements for part in parts if part.forward == way for own in part.changes if own.has == has)
+        for way, has in ((False, "back"), (True, "both"))
+    )
+    if (made, read) == (None, None) or both != -(forward + backward):
+        return None
+    return Idle((made, read), (whole[0], whole[1]), (backward, forward))
+
+
+def _once(parts: tuple[Part, ...], powers: Powers, form: Form) -> tuple[Once, ...]:
+    """Return the transfers whose fixed costs counts bound from below; the others are left out.
+
+    Best meetings have the most of what both ends share, and the fewest levels at which both have the whole tensor. They have
+    the least fixed costs as well if another level less of what is shared costs at least as much as a level of the whole
+    tensor at both ends.
+    """
+    every = [own for part in parts if (own := _once_of(part, powers, form)) is not None]
+    if sum(own.everywhere for own in every) < 0:
+        every = [own for own in every if own.everywhere >= 0]
+    shared, everywhere = (sum(getattr(own, name) for own in every) for name in ("shared", "everywhere"))
+    if shared < everywhere:
+        every = [own for own in every if own.shared >= own.everywhere]
+    elif shared < everywhere + sum(own.again for own in every):
+        every = [own._replace(again=False) for own in every]
+    return tuple(every)
+
+
+def _once_of(part: Part, powers: Powers, form: Form) -> Once | None:
+    """Return a transfer; None if it has another form, or moves nothing at any level."""
+    changes = [(powers[own.gets], powers[own.has]) for own in part.changes if own.elements]
+    sure = np.any([more > less for more, less in changes], axis=0)
+    if not sure.any() or any((more < np.maximum(less, 0)).any() for more, less in changes):
+        return None
+    # A level that moves nothing by itself does below others that do.
+    again = np.any([(more == less) & (more > 0) for more, less in changes], axis=0) & ~sure
+    whole = (np.array(form.made) == EVERYWHERE)[:, None] & (np.array(form.read) == EVERYWHERE)
+    for shared, everywhere in product((1, 0), (0, 1, -1)):
+        rest = sure + shared * form.exponents - everywhere * whole
+        made, read = rest[:, 0], rest[0] - rest[0, 0]
+        if (rest == made[:, None] + read).all():
+            after = bool(again[whole].all())
+            return Once(tuple(made.tolist()), tuple(read.tolist()), shared, everywhere, after)
+    return None
+
+
 def _charged(
     cost: Cost, levels: Sequence[Level]
 ) -> tuple[tuple[float, float], Sequence[float], Sequence[float]]:
@@ -170,10 +283,9 @@ def _charged(
         return price, [1.0] * len(levels), [0.0] * len(levels)
     charged = []
     for level, (inside, between) in zip(levels, rates, strict=True):
-        if inside != between or len(inside.lines) > 1 or not inside.together:
-            raise UncountableError
         each, once = inside.lines[0]
-        if not all(_equal(own, of[0]) for of in (each, once) for own in of):
+        even = all(_equal(own, of[0]) for of in (each, once) for own in of)
+        if inside != between or len(inside.lines) > 1 or not (inside.together and even):
             raise UncountableError
         charged.append((each[0] / (level.groups * level.ways), once[0]))
     elements, latencies = zip(*charged, strict=True)

@@ -48,10 +48,8 @@ def exponents(between: Between, dims: tuple[Dims, Dims]) -> Powers:
     """
     made, read = (tuple([choice_of(dim, 2) for dim in of]) for of in dims)
     factors = np.broadcast_arrays(np.ones((len(made), 1, len(read))), *plain(between, (made, read), 2))
-    return {
-        name: np.rint(np.log2(own[:, 0])).astype(np.int64)
-        for name, own in zip(("", *Factors._fields), factors, strict=True)
-    }
+    found = np.rint(np.log2(np.stack(factors)[:, :, 0])).astype(np.int64)
+    return dict(zip(("", *Factors._fields), found, strict=True))
 
 
 class Offered(NamedTuple):
