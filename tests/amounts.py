@@ -56,12 +56,12 @@ def amounts(
     for layer, sums, own in zip(graph.layers, network.sums, choices, strict=True):
         moves = received_inside(layer.nest, sums, ways, own)
         found += [Amount(layer.name, one.level, one.phase, one.tensor, one.elements) for one in moves]
-    for tensor, between, parts, own_products in zip(
-        network.tensors, network.between, network.parts, state.products, strict=True
+    for tensor, between, parts, left in zip(
+        network.tensors, network.between, network.parts, state.tensors, strict=True
     ):
         made, read = graph.ends(tensor)
         pair = (choices[tensor.producer], choices[tensor.consumer])
-        moves = received_between(read.nest, between, parts, ways, pair, own_products)
+        moves = received_between(between, parts, ways, pair, left)
         for one in moves:
             place = made.name if one.inside else (made.name, read.name)
             found.append(Amount(place, one.level, one.phase, one.tensor, one.elements))

@@ -220,7 +220,7 @@ def moves_by_paper(
     dims = tuple(dim for dim, _ in content.shape)
     between = Between(ends[0].unsized, ends[1].unsized, dims, content.contracted, apart=True)
     parts = parts_of(between, content.elements)
-    return received_between(ends[1], between, parts, (ways,), ((chosen[0],), (chosen[1],)))
+    return received_between(between, parts, (ways,), ((chosen[0],), (chosen[1],)), reader=ends[1])
 
 
 def by_paper(
@@ -268,7 +268,7 @@ def test_by_paper_a_halo_is_a_larger_part_of_what_the_levels_above_leave() -> No
     content = Content(BATCH * 256, frozenset(), tuple(IMAGE.items()))
     between = Between(CONV.unsized, CONV.unsized, tuple(IMAGE), frozenset(), apart=True)
     parts, halves = parts_of(between, content.elements), (cut("height", 2),) * 2
-    moves = received_between(CONV, between, parts, (2, 2), (halves, halves))
+    moves = received_between(between, parts, (2, 2), (halves, halves), reader=CONV)
     assert [(one.phase, one.collective, one.elements / content.elements) for one in moves] == [
         ("forward", "neighbours", 2 / 8),
         ("forward", "neighbours", 2 / 4),

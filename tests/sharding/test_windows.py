@@ -5,34 +5,23 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections import defaultdict
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hypar.ops.windows import ShapeError, Window
 from hypar.program.holding import Holding, flattened
 from hypar.program.reads import one_each
-from hypar.sharding.amounts.above import network_of
-from hypar.sharding.amounts.between import Factors
-from hypar.sharding.amounts.factors import plain
 from hypar.sharding.amounts.windows import Digit, Image, Rows, ratios
-from hypar.sharding.placement import COPIES, IDLE, cut, dim_of
-from tests.effort import examples
-from tests.program.networks import network
-from tests.program.products import by_program
+from hypar.sharding.placement import COPIES, IDLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from hypar.network.graph import LayerGraph
-    from tests.program.products import Choices, Key
 
 ROWS, COLUMNS, BATCH, CHANNELS = "rows", "columns", "batch", "channels"
 IMAGE, OTHERS = (ROWS, COLUMNS), (BATCH, CHANNELS)
@@ -53,7 +42,13 @@ def by_ratios(case: Case) -> NDArray[np.float64]:
         ways, labels = len(own.shares[0]), {*own[:2]}
         first, equal = np.eye(ways)[0], np.ones(ways)
         hold, need = (
-            np.array(of) if own is STAGES else first if label == IDLE else equal / ways if label in OTHERS else equal
+            np.array(of)
+            if own is STAGES
+            else first
+            if label == IDLE
+            else equal / ways
+            if label in OTHERS
+            else equal
             for label, of in zip(own[:2], own.shares, strict=True)
         )
         both = (hold * need).sum() / ways ** len(labels & {*IMAGE})
@@ -213,119 +208,3 @@ def test_counts_are_those_of_sets(image: Sequence[str], uneven: bool, number: in
             last = 6 if depth == len(case.digits) else 4
             found = by_ratios(Case(case.image, case.digits[:depth]))
             assert found[:last] == pytest.approx(expected[:last], abs=1e-9), (case, depth)
-
-
-# By the program: two layers, counted as the amounts of all levels would be.
-
-
-NAMES = {"need": "need", "both": "both", "back": "back", "owned": "owned", "kept": "hold", "alone": "hold"}
-"""The ratio of each factor of E and of F."""
-
-
-def by_windows(
-    graph: LayerGraph, array: Sequence[int], choices: Choices, convention: str
-) -> dict[Key, float]:
-    """The elements that each level moves between both layers, and of the error inside the second."""
-    nodes = graph.contracted
-    network = network_of(nodes, convention)
-    between, parts, tensor, flow = (
-        network.between[0],
-        network.parts[0],
-        network.tensors[0],
-        network.flows.tensors[0],
-    )
-    made, read = nodes.ends(tensor)
-    sizes, outputs = dict(tensor.content.shape), float(made.nest.elements("output"))
-    image = tuple(
-        (dim, Rows(read.nest.windows.get(dim, Window(kernel=1)), sizes[dim], round(read.nest.sizes[dim])))
-        for dim in ("height", "width")
-    )
-    own = tuple(
-        (dim, Rows(Window(kernel=1), round(made.nest.sizes[dim]), round(made.nest.sizes[dim])))
-        for dim, _ in image
-    )
-    elements = tensor.elements * math.prod(float(taps_of(rows).any(axis=0).mean()) for _, rows in image)
-    factors, towards, scattered = (
-        dict.fromkeys(Factors._fields, 1.0),
-        tuple[Digit, ...](),
-        tuple[Digit, ...](),
-    )
-    totals: list[dict[Key, float]] = []
-    for depth in range(len(array) + 1):
-        if depth:
-            ways, pair = array[depth - 1], (choices[made.name][depth - 1], choices[read.name][depth - 1])
-            here = plain(between, ((pair[0],), (pair[1],)), ways)
-            makes, reads = (
-                names.get(str(dim_of(choice)), COPIES)
-                for names, choice in zip((between.makes, between.reads), pair, strict=True)
-            )
-            # Sums that go straight to the reader lie as it divides them.
-            lies = reads if here.straight[0].any() else makes
-            factors = {name: own * getattr(here.factors, name).item() for name, own in factors.items()}
-            towards = (
-                *towards,
-                *[Digit.even(ways, lies, reads)] * bool({lies, reads} & {*sizes} - {"channels"}),
-            )
-            scattered = (
-                *scattered,
-                *[Digit.even(ways, lies, makes)] * bool({lies, makes} & {*sizes} - {"channels"}),
-            )
-        ratio, out = ratios(image, towards), ratios(own, scattered)
-        each = {name: own * getattr(ratio, NAMES.get(name, ""), 1.0) for name, own in factors.items()}
-        total: dict[Key, float] = defaultdict(float)
-        for part in parts:
-            straight = part.changes[0].gets == "terms"
-            amount = -outputs * out.owned if straight and part.manner == "sums" else 0.0
-            for change in part.changes:
-                size = outputs if straight else change.elements / flow.elements * elements
-                amount += size * each[change.gets]
-                amount -= size * each[change.has] * (out.both if straight else 1.0) if change.has else 0.0
-            layer = made.name if straight and part.inside else (made.name, read.name)
-            total[layer, part.phase, part.tensor] += amount
-        if network.flows.sums[tensor.consumer].input:
-            total[read.name, "backward", "input"] += elements * factors["need"] * (ratio.need + ratio.sums)
-        totals.append(total)
-    return {
-        (*key, level): inner[key] - outer[key]
-        for level, (outer, inner) in enumerate(itertools.pairwise(totals))
-        for key in inner
-    }
-
-
-@st.composite
-def two_layers(draw: st.DrawFn) -> LayerGraph:
-    layers: list[dict[str, Any]] = [
-        {"op": "input", "channels": 16, "height": draw(st.integers(13, 24)), "width": 14}
-    ]
-    for number in range(2):
-        kernel = draw(st.sampled_from([1, 2, 3, 5]))
-        window = {
-            "kernel": kernel,
-            "padding": draw(st.sampled_from([0, kernel // 2])),
-            "stride": draw(st.sampled_from([1, 1, 2])),
-        }
-        layers.append({"op": "conv", "name": f"conv{number}", "out_channels": 16, "bias": False, **window})
-    return network(*layers, batch=16)
-
-
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-@given(graph=two_layers(), array=st.sampled_from([(2, 2), (2, 2, 2), (4, 2), (2, 4)]), data=st.data())
-@settings(max_examples=examples(400, 40), deadline=None)
-def test_counts_are_those_of_the_program(
-    convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject
-) -> None:
-    """A program adds up an error where all digits say, which may be in another part of an outer level than those so far say."""
-    dims = st.sampled_from(["height", "height", "width", "batch", "in_channels", "out_channels"])
-    choices = {
-        layer.name: tuple(cut(data.draw(dims), ways) for ways in array) for layer in graph.contracted.layers
-    }
-    found, expected = (
-        by_windows(graph, array, choices, convention),
-        by_program(graph, array, choices, convention),
-    )
-    for key, elements in found.items():
-        ends, phase, tensor, level = key
-        levels = range(len(array)) if convention == "moved" and phase == "backward" else [level]
-        assert sum(found[ends, phase, tensor, at] for at in levels) == pytest.approx(
-            sum(expected.get((ends, phase, tensor, at), 0.0) for at in levels), abs=1e-6
-        ), (key, elements)
