@@ -26,6 +26,7 @@ from tests.program.networks import network
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options
@@ -94,7 +95,8 @@ def end(dim: str, shares: Sequence[int], last: Mask = 0) -> End:
     """Return parts of some shares, of which some lie behind the others."""
     order = np.argsort(last + np.zeros(len(shares)), kind="stable")
     high = np.cumsum(np.array(shares)[order])[np.argsort(order)]
-    return End(dim, sum(shares), high - shares, high)
+    whole = dim == "copies"
+    return End(dim, sum(shares), (high - shares) * (not whole), high if not whole else 0 * high + sum(shares))
 
 
 def primes(number: int) -> list[int]:
@@ -223,7 +225,7 @@ def by_sets(edge: Edge, convention: str) -> Found:
 # As hypar plans it.
 
 
-def graph_of(edge: Edge) -> PlanGraph:
+def network_of(edge: Edge) -> LayerGraph:
     """Return a network with the edge, of layers ``made`` and ``read``."""
     conv: dict[str, Any] = {"op": "conv", "out_channels": edge.size, "bias": False, "kernel": 1}
     window = {name: [getattr(edge, name), int(name != "padding")] for name in Edge._fields[4:]}
@@ -238,7 +240,7 @@ def graph_of(edge: Edge) -> PlanGraph:
     ]
     for before, layer in pairwise(layers):
         layer["inputs"] = [before["name"], *layer.get("inputs", [])[1:]]
-    return network(*layers, batch=edge.size).contracted
+    return network(*layers, batch=edge.size)
 
 
 def choices_of(edge: Edge, name: str, levels: Sequence[Level]) -> Options:
@@ -253,7 +255,7 @@ def choices_of(edge: Edge, name: str, levels: Sequence[Level]) -> Options:
 
 def by_hypar(edge: Edge, convention: str) -> Found:
     """Return the elements of each transfer at each level that a plan's score counts."""
-    graph, found, split = graph_of(edge), Found(), any(level.shares for level in edge.levels)
+    graph, found, split = network_of(edge).contracted, Found(), any(level.shares for level in edge.levels)
     if STAGES not in edge.levels:
         planned(found, edge, graph, outermost(graph, convention, tied=not split), convention, 0)
         return found
