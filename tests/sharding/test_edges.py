@@ -261,14 +261,13 @@ def by_hypar(edge: Edge, convention: str) -> Found:
         return found
     outside, levels = edge.levels.index(STAGES), [level for level in edge.levels if level != STAGES]
     ends = [[layer.name for layer in graph.ends(tensor)] for tensor in graph.tensors]
-    about = outermost(graph, convention).tensor(graph, ends.index(["made", "read"]))
-    reader, between, parts, above = about
+    between, parts, above, _ = outermost(graph, convention).tensor(graph, ends.index(["made", "read"]))
     for part in parts:
         # Of the layer in the other stage the levels inside know nothing.
         pair = [choices_of(edge, name, levels) for name in ("made", "read")]
         pair[not part.forward] = (*pair[not part.forward][:outside], *[WHOLE] * (len(levels) - outside))
         array, chosen = tuple(level.ways for level in levels), (pair[0], pair[1])
-        for one in received_between(reader, between, (part,), array, chosen, above, outside):
+        for one in received_between(between, (part,), array, chosen, above, outside):
             level = outside if one.level < 0 else one.level + (one.level >= outside)
             found[("made", "read"), one.phase, one.tensor, level] += one.elements  # type: ignore[assignment]
     return found

@@ -116,6 +116,8 @@ class Factors(NamedTuple):
         alone: the part of ``kept`` that has no terms of the sums that ops between the layers take.
         terms: fraction of the producer's F_out of which it has terms, before the ops between; also that of E_out.
         left: fraction of F_out at the places to which its sums go.
+        placed: fraction of F_out of which one of these places has a term.
+        met: fraction at the places that have terms of it.
     """
 
     need: Costs
@@ -127,6 +129,8 @@ class Factors(NamedTuple):
     alone: Costs
     terms: Costs
     left: Costs
+    placed: Costs
+    met: Costs
 
 
 def mapped(

@@ -49,6 +49,8 @@ RATIOS = {
     "both": "both",
     "back": "back",
     "owned": "owned",
+    "placed": "placed",
+    "met": "met",
 }
 """The count of an image in which each factor of E and of F is told."""
 
@@ -187,6 +189,8 @@ def fractions_of(
         alone=kept * made.share(contracted),
         terms=terms,
         left=np.where(straight, kept, terms),
+        placed=np.ones_like(terms) / terms.shape[-1],
+        met=np.where(straight, kept, terms),
     )
     return _with_rows(found, between, ends, above) if above.image else found
 
@@ -197,7 +201,10 @@ def _with_rows(factors: Factors, between: Between, ends: tuple[Offered, Offered]
     each = {name: np.broadcast_to(getattr(factors, name), shape).copy() for name in RATIOS}
     before, ((made, held), (read, needed)) = ratios(above.image, above.digits), [own[:2] for own in ends]
     for *lead, one, other in np.ndindex(shape[:-1]):
-        pair = ((made[one], tuple(held[(*lead, one)])), (read[other], tuple(needed[(*lead, other)])))
+        pair = (
+            (made[one], tuple(held[(*lead, one)].tolist())),
+            (read[other], tuple(needed[(*lead, other)].tolist())),
+        )
         digit, labels = digit_of(between, *pair), [(dim_of(choice) or COPIES,) for choice, _ in pair]
         for group, part in enumerate(digit.parts if digit else ()):
             own = ratios(above.image, (*above.digits, part))
@@ -216,27 +223,29 @@ def _straight(between: Between, made: str, read: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _in_image(between: Between, made: str, read: str) -> tuple[str, str] | None:
-    """Return the names in an image of what both ends divide by a digit; None if neither divides the image."""
-    dims = zip(("batch", *between.dims, IN_GROUP), names_at(between), strict=True)
-    makes, reads = {COPIES: COPIES, IDLE: IDLE}, {IDLE: IDLE}
-    for dim, (own, theirs) in dims:
+def _in_image(between: Between, made: str, read: str) -> tuple[str, str, str | None] | None:
+    """Return the names in an image of what both ends divide by a digit, and of terms that go on; None if neither divides the image."""
+    makes, reads = {IDLE: IDLE}, {IDLE: IDLE}
+    for dim, (own, theirs) in zip(("batch", *between.dims, IN_GROUP), names_at(between), strict=True):
         makes[own or ""], reads[theirs or ""] = (dim if dim in SPATIAL else "",) * 2
-    place = reads[read] if _straight(between, made, read) else makes.get(made, COPIES)
-    names = place, reads.get(read, "")
-    return None if {*SPATIAL}.isdisjoint(names) else names
+    there, terms = reads.get(read, COPIES), makes.get(made, COPIES)
+    lies = there if _straight(between, made, read) else terms
+    return None if {*SPATIAL}.isdisjoint((lies, there)) else (lies, there, terms if between.onward else None)
 
 
 def digit_of(between: Between, made: Taken, read: Taken) -> Digit | None:
     """Return what a split divides of an image; None for nothing."""
-    labels = [dim_of(choice) or COPIES for choice, _ in (made, read)]
+    labels, equal = (
+        [dim_of(choice) or COPIES for choice, _ in (made, read)],
+        (1 / len(read[1]),) * len(read[1]),
+    )
     names = _in_image(between, *labels)
-    groups = len(read[1])
-    shares = [
-        own if label != COPIES else (1 / groups,) * groups
-        for label, (_, own) in zip(labels, (made, read), strict=True)
-    ]
-    return names and Digit(*names, (shares[0], shares[1]))
+    if names is None:
+        return None
+    held, needed = (
+        equal if label == COPIES else own[1] for label, own in zip(labels, (made, read), strict=True)
+    )
+    return Digit(*names[:2], (needed if _straight(between, *labels) else held, needed), None, names[2])
 
 
 @lru_cache(maxsize=4096)

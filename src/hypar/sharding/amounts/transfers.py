@@ -66,11 +66,11 @@ def parts_of(
     if terms:
         kept = (Change(size, "need", "owned"), Change(size, "kept"))
     every = (
-        (onward, Part("forward", "output", "sums", (Change(made, "terms"), Change(made, "left")))),
+        (onward, Part("forward", "output", "sums", (Change(made, "terms"), Change(made, "left", "placed")))),
         (between.contracted, Part("forward", "input", "sums", (Change(2 * size, "kept", "alone", above),))),
         (True, Part("forward", "input", "forward", (Change(size, "need", "both", above),))),
         (error, Part("backward", "input", sent, kept)),
-        (error and onward, Part("backward", "output", "backward", (Change(made, "terms", "left"),))),
+        (error and onward, Part("backward", "output", "backward", (Change(made, "terms", "met"),))),
     )
     return tuple([part for runs, part in every if runs])
 

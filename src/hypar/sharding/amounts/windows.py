@@ -73,15 +73,17 @@ class Digit(NamedTuple):
 
     Attributes:
         made: the producer's dim of the tensor, ``COPIES`` or ``IDLE``; empty for one that is not of the image.
-        read: the consumer's; empty for copies too.
+        read: the consumer's.
         shares: the producer's shares of the parts, and the consumer's; a part of none does not work for that end.
         part: the only part that is counted; None for all.
+        terms: of a sum that goes straight to the consumer what its terms are divided by.
     """
 
     made: str
     read: str
     shares: tuple[Shares, Shares]
     part: int | None = None
+    terms: str | None = None
 
     @property
     def parts(self) -> list[Digit]:
@@ -89,10 +91,12 @@ class Digit(NamedTuple):
         return [self._replace(part=part) for part in range(len(self.shares[0]))]
 
     @classmethod
-    def even(cls, ways: int, made: str, read: str) -> Digit:
+    def even(cls, ways: int, made: str, read: str, terms: str | None = None) -> Digit:
         """Return a digit of equal shares."""
         first, equal = (1.0,) + (0.0,) * (ways - 1), (1 / ways,) * ways
-        return cls(made, read, (first if made == IDLE else equal, first if read == IDLE else equal))
+        return cls(
+            made, read, (first if made == IDLE else equal, first if read == IDLE else equal), None, terms
+        )
 
 
 Digits = tuple[Digit, ...]
@@ -108,6 +112,8 @@ class Counts(NamedTuple):
         owned: what has an owner that has a term of it and wants the sum.
         back: what they hold and add up the error of.
         sums: what they add up the error of: of parts that read a row the one most of whose copies hold it, or in which it lies deepest.
+        placed: of a sum that goes on what has an owner among the places that has a term of it.
+        met: what these places have terms of.
     """
 
     need: Any
@@ -116,6 +122,8 @@ class Counts(NamedTuple):
     owned: Any
     back: Any
     sums: Any
+    placed: Any = 1.0
+    met: Any = 1.0
 
 
 class Cuts(NamedTuple):
@@ -163,15 +171,27 @@ def change(before: Counts, after: Counts) -> Counts:
 @lru_cache(maxsize=2**16)
 def ratios(image: Image, digits: Digits) -> Counts:
     """Return the counts for the parts of some digits, outermost first, relative to those of equal shares without windows."""
+    found = _ratios(image, tuple([own._replace(terms=None) for own in digits]))
+    if any(own.terms is not None for own in digits):
+        made = tuple([(dim, Rows(Window(kernel=1), rows.size, rows.size)) for dim, rows in image])
+        own = _ratios(
+            made, tuple([Digit(own.made, str(own.terms), (own.shares[0],) * 2, own.part) for own in digits])
+        )
+        found = found._replace(placed=own.owned, met=own.both)
+    return found
+
+
+def _ratios(image: Image, digits: Digits) -> Counts:
     names = {dim for dim, _ in image}
+    digits = tuple([own for own in digits if names & {*own[:2]}])
     if len(image) > 1 and all(len(names & {*own[:2]}) == 1 for own in digits):
         # No digit divides both dims.
-        each = [ratios((own,), tuple([one for one in digits if own[0] in one[:2]])) for own in image]
+        each = [_ratios((own,), digits) for own in image]
         return Counts(*map(math.prod, zip(*each, strict=True)))
     every = _in_all(image, tuple([own._replace(part=None) for own in digits]))
     counted = product(*[[own.part in {None, at} for at in range(len(own.shares[0]))] for own in digits])
     chosen = [*map(all, counted)]
-    found = Counts(*[sum(compress(own, chosen)) / sum(chosen) for own in every])
+    found = Counts(*[sum(compress(own, chosen)) / sum(chosen) for own in every[:6]])
     # Groups own what they have as they have it.
     both = sum(every.both) / len(every.both)
     return found._replace(owned=sum(every.owned) / len(every.owned) * (found.both / both if both else 0.0))
@@ -239,7 +259,7 @@ def _of_parts(
     cuts = (read, made, either, [*map(and_, either, alone)], either, read)
     shares = [
         math.prod(len(part.shares[0]) for part, one in zip(digits, cut, strict=True) if one)
-        / some.bit_count()
+        / max(some.bit_count(), 1)
         for cut in cuts
     ]
     return [[mask.bit_count() * share for mask in masks] for masks, share in zip(counts, shares, strict=True)]
