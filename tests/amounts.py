@@ -53,8 +53,8 @@ def amounts(
     state = above or outermost(graph, convention)
     network = state.network
     found = []
-    for layer, sums, own in zip(graph.layers, network.sums, choices, strict=True):
-        moves = received_inside(layer.nest, sums, ways, own)
+    for at, (layer, sums, own) in enumerate(zip(graph.layers, network.sums, choices, strict=True)):
+        moves = received_inside(layer.nest, sums, ways, own, state.input(graph, at))
         found += [Amount(layer.name, one.level, one.phase, one.tensor, one.elements) for one in moves]
     for tensor, between, parts, left in zip(
         network.tensors, network.between, network.parts, state.tensors, strict=True

@@ -152,7 +152,10 @@ def moves_of(
     state = entered or outermost(graph, convention)
     network = state.network
     setting, every = _shared(setting), zip(graph.layers, network.sums, choices, strict=True)
-    inner = [timed_inside(setting, layer.nest, sums, own) for layer, sums, own in every]
+    inner = [
+        timed_inside(setting, layer.nest, sums, own, state.input(graph, at))
+        for at, (layer, sums, own) in enumerate(every)
+    ]
     outer: list[Moves] = []
     for at, tensor in enumerate(network.tensors):
         pair = (choices[tensor.producer], choices[tensor.consumer])
@@ -176,9 +179,11 @@ def _shared(setting: Setting) -> Setting:
 
 
 @lru_cache(maxsize=16384)
-def timed_inside(setting: Setting, nest: Nest, sums: Sums, chosen: Options) -> Moves:
+def timed_inside(
+    setting: Setting, nest: Nest, sums: Sums, chosen: Options, above: Above | None = None
+) -> Moves:
     """Return the timed transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
-    found = received_inside(nest, sums, setting.array, chosen)
+    found = received_inside(nest, sums, setting.array, chosen, above)
     return timed(setting, found, excess(nest, nest, chosen)) if found else NO_MOVES
 
 

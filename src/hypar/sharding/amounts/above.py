@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.sharding.amounts.between import least_below
-from hypar.sharding.amounts.factors import Above, Offered, divides_image, fractions_of, of_input, plain
+from hypar.sharding.amounts.factors import (
+    Above,
+    Offered,
+    divides_image,
+    fractions_of,
+    input_of,
+    of_input,
+    plain,
+)
 from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.amounts.uneven import Amount, crossed, crossed_inside, received_between, received_inside
-from hypar.sharding.amounts.windows import image_of
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 from hypar.sharding.placement import WHOLE
 
@@ -46,7 +53,7 @@ class State(NamedTuple):
         network: the transfers of the network.
         sizes: the local sizes of each layer; of a group's layers, which have the sizes that the splits leave, all.
         tensors: for each tensor what the levels above leave of it; of a group of what it has.
-        inputs: for each layer the same of its input, of which every device has a copy; none at the outermost level and in a group.
+        inputs: for each layer the same of its input, of which every device has a copy; none at the outermost level.
         least: whether they are the distinct sizes, and the least products, of many tuples, for lower bounds.
     """
 
@@ -108,14 +115,13 @@ class State(NamedTuple):
 
     def input(self, graph: PlanGraph, at: int) -> Above:
         """Return what the levels above leave of a layer's input."""
-        if self.inputs:
-            return self.inputs[at]
-        nest = graph.layers[at].nest
-        return Above(image=image_of(nest, "input", tuple(nest.input_sizes.items())))
+        return self.inputs[at] if self.inputs else input_of(graph.layers[at].nest)
 
     def inside(self, graph: PlanGraph, at: int, offered: Offered) -> list[Amount]:
         """Return what the groups of a split receive inside a layer, ``[..., options]`` each."""
-        return [*received_inside(graph.layers[at].nest, self.network.sums[at], offered)]
+        return [
+            *received_inside(graph.layers[at].nest, self.network.sums[at], self.input(graph, at), offered)
+        ]
 
     def between(self, graph: PlanGraph, at: int, made: Offered, read: Offered) -> list[Amount]:
         """Return what the groups of a split receive of a tensor, ``[..., options of producer, of consumer]`` each."""
@@ -131,8 +137,12 @@ class State(NamedTuple):
 
     def crossing(self, graph: PlanGraph, taken: Sequence[Taken]) -> Crossed:
         """Return what the groups of a split receive, and their state below it; equal amounts are one object."""
-        every = zip(graph.layers, self.network.sums, taken, strict=True)
-        inside = [crossed_inside(layer.nest, *own) for layer, *own in every]
+        inside, inputs = [], []
+        for at, own in enumerate(taken):
+            layer, above = graph.layers[at], self.input(graph, at)
+            amounts, below = crossed_inside(layer.nest, self.network.sums[at], above, own)
+            inside.append(amounts)
+            inputs.append(below)
         between, tensors = [], []
         for at, tensor in enumerate(graph.tensors):
             *about, reader = self.tensor(graph, at)
@@ -141,7 +151,12 @@ class State(NamedTuple):
             between.append(tuple(amount for amount in amounts if not amount.inside))
             tensors.append(below)
         groups = range(len(taken[0][1]))
-        states = [self._replace(tensors=tuple(own[group] for own in tensors), inputs=()) for group in groups]
+        states = [
+            self._replace(
+                tensors=tuple(own[group] for own in tensors), inputs=tuple(own[group] for own in inputs)
+            )
+            for group in groups
+        ]
         return Crossed(inside, between, states)
 
 

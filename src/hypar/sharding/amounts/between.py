@@ -118,6 +118,7 @@ class Factors(NamedTuple):
         left: fraction of F_out at the places to which its sums go.
         placed: fraction of F_out of which one of these places has a term.
         met: fraction at the places that have terms of it.
+        added: fraction of E_in of which the consumer adds up the terms.
     """
 
     need: Costs
@@ -131,6 +132,7 @@ class Factors(NamedTuple):
     left: Costs
     placed: Costs
     met: Costs
+    added: Costs
 
 
 def mapped(

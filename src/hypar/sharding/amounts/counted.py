@@ -17,11 +17,12 @@ from hypar.sharding.amounts.factors import (
     collective_of,
     factors_of,
     halo,
+    input_of,
     of_input,
     windowed,
 )
 from hypar.sharding.amounts.transfers import phase_of
-from hypar.sharding.amounts.windows import Cuts, fraction_read, image_of
+from hypar.sharding.amounts.windows import Cuts, fraction_read, unequal
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.direct import Gap, reshards
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes, levels_of
@@ -77,10 +78,20 @@ class Received(NamedTuple):
 
 
 @lru_cache(maxsize=16384)
-def received_inside(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Options) -> tuple[Received, ...]:
-    """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
+def received_inside(
+    nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Options, above: Above | None = None
+) -> tuple[Received, ...]:
+    """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums.
+
+    Args:
+        nest: the layer.
+        sums: the sums that are added up inside it.
+        array: the ways of each level.
+        chosen: its choices.
+        above: what the splits above the outermost level leave of its input; None for all.
+    """
     found, receivers, sizes = [], _receivers(array, chosen), _left(nest, array, chosen)
-    above = Above(image=image_of(nest, "input", tuple(nest.input_sizes.items())))
+    above = above or input_of(nest)
     for level, choice, left in zip(levels_of(array, 1), chosen, sizes, strict=False):
         cuts = Cuts(above.image, (above.digits,), np.zeros((1, 1), np.int64))
         amounts = added((nest,), (choice,), (left,), level, (sums,), (cuts,))[0, :, 0, 0].tolist()
@@ -209,7 +220,8 @@ def added(
     every = replace(sizes[0], fractions=left)
     copies = np.stack([level.copies(every, nests[0], tensor) for tensor in nests[0].names], axis=1)
     at_level = computing(nests[0].unsized, options, level.ways)
-    elements = np.array([elements_of(*own) for own in zip(nests, sums, strict=True)])
+    known = [Above(image=own.image, digits=own.digits[0]) for own in cuts]
+    elements = np.array([elements_of(*own) for own in zip(nests, sums, known, strict=True)])
     total: Costs = np.zeros((len(nests), len(at_level) + len(SPATIAL), copies.shape[2], len(options)))
     total[:, : len(at_level)] = (elements * copies)[..., None] * at_level[:, None, :, 1]
     grids, here = layout(options, level.ways), at_level[0, :, 0]
@@ -224,7 +236,7 @@ def added(
         _, below = factors_of(of_input(nest), ((WHOLE,), options), level.ways, above, lambda which: which[0])
         if any(below.digits):
             before, after = above.counts, below.counts
-            for old, new in ((before.need, after.need), (before.sums, after.sums)):
+            for old, new in ((before.need, after.need), (before.added, after.added)):
                 total[at, 0] += shards * (here * new - old - (here - 1.0))
     return total
 
@@ -247,10 +259,14 @@ def computing(roles: Nest, options: Options, ways: int) -> Costs:
 
 
 @lru_cache(maxsize=4096)
-def elements_of(nest: Nest, sums: Sums) -> Costs:
-    """Return the elements of each tensor, none of those whose sums are not added up inside the layer."""
-    image = image_of(nest, "input", tuple(nest.input_sizes.items()))
-    read = nest.input_elements * (1.0 if sums.apart else fraction_read(image)) if sums.input else 0.0
+def elements_of(nest: Nest, sums: Sums, above: Above | None = None) -> Costs:
+    """Return the elements of each tensor, none of those whose sums are not added up inside the layer.
+
+    Of the rows of an input a group of an uneven split is taken to have an equal share, as their ratios say what it has.
+    """
+    image, digits = (above or input_of(nest))[1:]
+    rows = 1.0 if sums.apart else fraction_read(image) / (unequal(digits) or 1.0)
+    read = nest.input_elements * rows if sums.input else 0.0
     made = (sums.as_read if sums.apart else nest.elements("output")) if sums.output else 0.0
     weight = nest.elements("weight") if sums.weight else 0.0
     others = [[nest.elements(tensor) if sums.input else 0.0] for tensor in nest.others]

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from hypar.ops.nest import IN_GROUP
 from hypar.sharding.amounts.between import OUTERMOST, Between, Factors, Products, mapped, names_at, times
-from hypar.sharding.amounts.windows import UNCUT, Cuts, Digit, Digits, Image, Shares, change, ratios
+from hypar.sharding.amounts.windows import UNCUT, Cuts, Digit, Digits, Image, Shares, change, image_of, ratios
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.placement import COPIES, IDLE, WHOLE, cut, digits_of, dim_of, layout, terms
+from hypar.sharding.placement import COPIES, IDLE, digits_of, dim_of, layout, terms
 from hypar.sharding.rates import CODE, COLLECTIVES, manners_of, undivided
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from hypar.ops.nest import Nest
     from hypar.sharding.levels import LocalSizes
@@ -40,19 +40,6 @@ Taken = tuple["Choice", Shares]
 
 Labels = tuple[str, ...]
 """What options divide by a digit: a dim, ``COPIES`` or ``IDLE``."""
-
-RATIOS = {
-    "need": "need",
-    "hold": "hold",
-    "kept": "hold",
-    "alone": "hold",
-    "both": "both",
-    "back": "back",
-    "owned": "owned",
-    "placed": "placed",
-    "met": "met",
-}
-"""The count of an image in which each factor of E and of F is told."""
 
 
 class Above(NamedTuple):
@@ -80,57 +67,33 @@ class Offered(NamedTuple):
     Attributes:
         options: the options, each of one dim at most.
         shares: the shares of the groups, ``[..., options, groups]``; 0 for a group that has nothing of the layer.
-        made: whether an axis for the options of the consumer stands between these two.
     """
 
     options: Options
     shares: Array
-    made: bool = False
 
     @classmethod
-    def of(cls, taken: Iterable[tuple[Choice, tuple[float, ...]]]) -> Offered:
+    def of(cls, taken: Iterable[Taken]) -> Offered:
         """Return some choices with the shares of each."""
         options, shares = zip(*taken, strict=True)
         return cls(options, np.array(shares, dtype=np.float64))
 
-    def cut(self, dims: Collection[str | None]) -> NDArray[np.bool_]:
-        """Return whether each option divides one of some dims; None stands for no dim at all."""
-        found = np.array([[dim_of(choice) in dims] for choice in self.options])
-        return found[:, None] if self.made else found
-
-    def share(self, dims: Collection[str | None]) -> Array:
-        """Return the share of each group of what is divided by some dims."""
-        return np.where(self.cut(dims), self.shares, 1.0)
-
-    def working(self, *, apart: bool = False) -> Array:
-        """Return 1 for each group that computes something of a layer.
-
-        Where a level is counted by itself one without a share computes nothing of a layer that no option divides either.
-        """
-        whole = self.cut({None}) & (not apart)
-        return np.where(whole | (self.shares > 0), 1.0, 0.0)
-
-
-class Interval(NamedTuple):
-    """The shards of a dim, as fractions of it."""
-
-    low: Array
-    high: Array
-
     @property
-    def width(self) -> Array:
-        """The width of each shard."""
-        return np.asarray(self.high - self.low)
+    def labels(self) -> Labels:
+        """What each option divides: a dim, or ``COPIES``."""
+        return tuple([dim_of(choice) or COPIES for choice in self.options])
 
-    def shared(self, other: Interval) -> Array:
-        """Return the width of the intersection of each shard with another's."""
-        return np.maximum(np.minimum(self.high, other.high) - np.maximum(self.low, other.low), 0.0)  # type: ignore[no-any-return]
+    def cut(self, dims: Collection[str]) -> NDArray[np.bool_]:
+        """Return whether each option divides one of some dims, or makes copies, if these are among them, ``[options, 1]``."""
+        return np.array([[label in dims] for label in self.labels])
 
 
-def shards_of(shares: Array, cut: NDArray[np.bool_]) -> Interval:
-    """Return the shards of a dim: as wide as the shares where an option divides it, else the whole."""
-    high = np.cumsum(shares, axis=-1)
-    return Interval(np.where(cut, high - shares, 0.0), np.where(cut, high, 1.0))
+def working(label: str, shares: Array, *, apart: bool = False) -> Array:
+    """Return 1 for each group that computes something of a layer.
+
+    Where a level is counted by itself one without a share computes nothing of a layer that no option divides either.
+    """
+    return np.where((label == COPIES and not apart) | (shares > 0), 1.0, 0.0)
 
 
 def fractions_of(
@@ -146,39 +109,54 @@ def fractions_of(
         reader: the consumer, where a level is counted by itself: half of what two neighbours both read lies on each side of a border.
 
     Returns:
-        ``[..., options of producer, of consumer, groups]``: the fractions of one group each. Of E it owns a part of those of
-        which it has a term, and of sums that ops between the layers take its share.
+        ``[..., options of producer, of consumer, groups]``: the fractions of one group each.
     """
-    apart = between.apart
-    ends, one = (made, read), made.shares.shape[-1] < 2
-    made = Offered(made.options, made.shares[..., :, None, :], made=True)
-    read = Offered(read.options, read.shares[..., None, :, :])
-    mine, theirs = made.working(apart=apart), read.working(apart=apart)
-    need, hold, kept, both = theirs, mine, mine, mine * theirs
-    labels = [[dim_of(choice) or COPIES for choice in own.options] for own in ends]
-    straight = np.array(
-        [[not one and _straight(between, *pair) for pair in product([own], labels[1])] for own in labels[0]]
-    )
-    straight = straight[..., None] & (mine * theirs).all(axis=-1, keepdims=True)
-    back = both
-    for own, other in names_at(between):
-        made_cut, read_cut = made.cut({own} - {None}), read.cut({other} - {None})
-        if not (made_cut.any() or read_cut.any()):
-            continue
-        held = made.shares
-        if not (apart or own in SPATIAL or theirs.all()) and made_cut.any():
-            # Groups that do not work for the consumer come behind the others; rows of an image stay consecutive.
-            held = held * theirs
-        there, place = shards_of(read.shares, read_cut), shards_of(held, made_cut)
-        border = windowed(reader).get(other or "", 0.0) / 2 if reader is not None else 0.0
-        reads = Interval(np.maximum(there.low - border, 0.0), np.minimum(there.high + border, 1.0))
-        width = np.where(made_cut, made.shares, 1.0)
-        need, hold = need * reads.width, hold * width
-        kept = kept * np.where(straight, there.width, width)
-        rests = Interval(*(np.where(straight, *bounds) for bounds in zip(there, place, strict=True)))
-        both, back = both * rests.shared(reads), back * rests.shared(there)
-    terms = made.share({*between.makes}) * made.working()
-    contracted = {op for op, dim in between.makes.items() if dim in between.contracted}
+    borders = {} if reader is None else windowed(reader)
+    every = [
+        _of_split(
+            between,
+            (mine, theirs),
+            (made.shares[..., at, :], read.shares[..., to, :]),
+            above,
+            borders.get(theirs, 0.0) / 2,
+        )
+        for at, mine in enumerate(made.labels)
+        for to, theirs in enumerate(read.labels)
+    ]
+    shape = (*made.shares.shape[:-2], len(made.options), len(read.options), made.shares.shape[-1])
+    return mapped(lambda *own: np.stack(own, axis=-2).reshape(shape), *every)
+
+
+def _of_split(
+    between: Between, labels: tuple[str, str], shares: tuple[Array, Array], above: Above, border: float = 0.0
+) -> Factors:
+    """Return the fractions that each group has by what both ends divide, ``[..., groups]``.
+
+    Of E a group owns a part of those of which it has a term, and of sums that ops between the layers take its share.
+    """
+    made, read = labels
+    makes, reads = named(between)
+    (held, needed), apart = shares, between.apart
+    works = [working(*own, apart=apart) for own in zip(labels, shares, strict=True)]
+    high = np.cumsum(needed, axis=-1)
+    wide = np.minimum(high + border, 1.0) - np.maximum(high - needed - border, 0.0)
+    hold = held if made in makes else works[0]
+    need, inside = (wide, needed) if read in reads else (works[1], works[1])
+    both, back = hold * need, hold * inside
+    if read in reads and makes.get(made) == reads[read]:
+        # Groups that do not work for the consumer come behind the others; rows of an image stay consecutive.
+        mine = held if apart or made in SPATIAL else held * works[1]
+        end = np.cumsum(mine, axis=-1)
+        both, back = (
+            np.maximum(np.minimum(end, high + own) - np.maximum(end - mine, high - needed - own), 0.0)
+            for own in (border, 0.0)
+        )
+    kept, terms = hold, held * works[0] if made in between.makes else working(made, held)
+    left = terms
+    if _straight(between, made, read) and needed.shape[-1] > 1:
+        straight = np.logical_and(*works).all(axis=-1, keepdims=True)
+        kept, both, back, left = (np.where(straight, inside, own) for own in (kept, both, back, left))
+    gone = {op for op, dim in between.makes.items() if dim in between.contracted}
     found = Factors(
         need=need,
         hold=hold,
@@ -186,72 +164,89 @@ def fractions_of(
         both=both,
         back=back,
         owned=both / np.maximum(both.sum(axis=-1, keepdims=True), 1.0),
-        alone=kept * made.share(contracted),
+        alone=kept * held if made in gone else kept,
         terms=terms,
-        left=np.where(straight, kept, terms),
-        placed=np.ones_like(terms) / terms.shape[-1],
-        met=np.where(straight, kept, terms),
+        left=left,
+        placed=np.full_like(terms, 1 / terms.shape[-1]),
+        met=left,
+        added=need,
     )
-    return _with_rows(found, between, ends, above) if above.image else found
+    return _with_rows(found, between, labels, shares, above) if above.image else found
 
 
-def _with_rows(factors: Factors, between: Between, ends: tuple[Offered, Offered], above: Above) -> Factors:
-    """Return the factors of groups with the rows that these read and hold where an option divides an image."""
-    shape, groups = factors.both.shape, factors.both.shape[-1]
-    each = {name: np.broadcast_to(getattr(factors, name), shape).copy() for name in RATIOS}
-    before, ((made, held), (read, needed)) = ratios(above.image, above.digits), [own[:2] for own in ends]
-    for *lead, one, other in np.ndindex(shape[:-1]):
-        pair = (
-            (made[one], tuple(held[(*lead, one)].tolist())),
-            (read[other], tuple(needed[(*lead, other)].tolist())),
-        )
-        digit, labels = digit_of(between, *pair), [(dim_of(choice) or COPIES,) for choice, _ in pair]
+def _with_rows(
+    factors: Factors, between: Between, labels: tuple[str, str], shares: tuple[Array, Array], above: Above
+) -> Factors:
+    """Return the factors of groups with the rows that these read and hold, where the image is divided."""
+    names, groups = _in_image(between, *labels), shares[0].shape[-1]
+    if names is None:
+        return factors
+    each = {name: own.copy() for name, own in factors._asdict().items()}
+    even, before = (
+        _of_digit(between, groups, *[(label,) for label in labels]),
+        ratios(above.image, above.digits),
+    )
+    for lead in np.ndindex(shares[0].shape[:-1]):
+        digit = digit_of(between, labels, [tuple(own[lead].tolist()) for own in shares])
         for group, part in enumerate(digit.parts if digit else ()):
-            own = ratios(above.image, (*above.digits, part))
-            even, ratio = _of_digit(between, groups, *labels), change(before, own)
-            for name, count in RATIOS.items():
-                number = getattr(even, name).item() / groups * getattr(ratio, count)
-                each[name][(*lead, one, other, group)] = number
-    return factors._replace(**each)
+            ratio = change(before, ratios(above.image, (*above.digits, part)))
+            for name in Factors._fields:
+                if name not in {"terms", "left"} and (
+                    name not in {"placed", "met"} or {names[0], names[2]} & {*SPATIAL}
+                ):
+                    each[name][(*lead, group)] = getattr(even, name).item() / groups * getattr(ratio, name)
+    return Factors(**each)
 
 
 @lru_cache(maxsize=4096)
 def _straight(between: Between, made: str, read: str) -> bool:
     """Return whether every group has terms of the whole F_out, so that its sum goes where the consumer divides it."""
     summed = between.onward and made not in {*between.makes, COPIES, IDLE}
-    return summed and read in {theirs for _, theirs in names_at(between)} - {"groups", None}
+    return summed and read in {*named(between)[1]} - {"groups"}
+
+
+@lru_cache(maxsize=4096)
+def named(between: Between) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the dims of producer and consumer with their names in the tensor; of those that ops on the way sum none is left."""
+    dims = ("batch", *between.dims, IN_GROUP)
+    ends = zip(*names_at(between), strict=True)
+    makes, reads = ({own: dim for own, dim in zip(end, dims, strict=True) if own} for end in ends)
+    return makes, reads
 
 
 @lru_cache(maxsize=4096)
 def _in_image(between: Between, made: str, read: str) -> tuple[str, str, str | None] | None:
     """Return the names in an image of what both ends divide by a digit, and of terms that go on; None if neither divides the image."""
-    makes, reads = {IDLE: IDLE}, {IDLE: IDLE}
-    for dim, (own, theirs) in zip(("batch", *between.dims, IN_GROUP), names_at(between), strict=True):
-        makes[own or ""], reads[theirs or ""] = (dim if dim in SPATIAL else "",) * 2
-    there, terms = reads.get(read, COPIES), makes.get(made, COPIES)
+    known = zip((made, read), named(between), strict=True)
+    terms, there = (
+        label if label == IDLE else COPIES if label not in of else of[label] if of[label] in SPATIAL else ""
+        for label, of in known
+    )
     lies = there if _straight(between, made, read) else terms
     return None if {*SPATIAL}.isdisjoint((lies, there)) else (lies, there, terms if between.onward else None)
 
 
-def digit_of(between: Between, made: Taken, read: Taken) -> Digit | None:
+def digit_of(between: Between, labels: Sequence[str], shares: Sequence[Shares]) -> Digit | None:
     """Return what a split divides of an image; None for nothing."""
-    labels, equal = (
-        [dim_of(choice) or COPIES for choice, _ in (made, read)],
-        (1 / len(read[1]),) * len(read[1]),
-    )
-    names = _in_image(between, *labels)
-    if names is None:
-        return None
+    names, (made, read) = _in_image(between, *labels), labels
     held, needed = (
-        equal if label == COPIES else own[1] for label, own in zip(labels, (made, read), strict=True)
+        (1 / len(own),) * len(own) if label == COPIES else own
+        for label, own in zip(labels, shares, strict=True)
     )
-    return Digit(*names[:2], (needed if _straight(between, *labels) else held, needed), None, names[2])
+    lies = needed if _straight(between, made, read) else held
+    return names and Digit(*names[:2], (lies, needed), None, names[2])
 
 
 @lru_cache(maxsize=4096)
 def of_input(nest: Nest) -> Between:
     """Return the input of a layer, without sizes, as a tensor of which every device has a copy."""
     return Between(nest.unsized, nest.unsized, tuple(nest.input_sizes), frozenset())
+
+
+@lru_cache(maxsize=4096)
+def input_of(nest: Nest) -> Above:
+    """Return what there is of the input of a layer above all levels, as the same tensor."""
+    return Above(image=image_of(nest, "input", tuple(nest.input_sizes.items())))
 
 
 @lru_cache(maxsize=4096)
@@ -266,17 +261,20 @@ def _of_digit(between: Between, ways: int, made: Labels, read: Labels) -> Factor
             return factor[:, :, columns] if factor.shape[2] > 1 else factor
 
         return mapped(taken, _of_digit(between, ways, *known))
-    shares = {IDLE: (1.0, *(0.0,) * (ways - 1))}
-    offered = [
-        Offered.of(
-            (WHOLE if label == COPIES else cut(label, ways), shares.get(label, (1 / ways,) * ways))
-            for label in end
+    first, equal = np.eye(ways)[0], np.full(ways, 1 / ways)
+    every = [
+        _of_split(
+            between, pair, (first if pair[0] == IDLE else equal, first if pair[1] == IDLE else equal), Above()
         )
-        for end in ends
+        for pair in product(made, read)
     ]
-    return mapped(
-        lambda own: own.sum(axis=-1)[:, None], fractions_of(between, offered[0], offered[1], Above())
-    )
+
+    def summed(*own: Array) -> Costs:
+        found: Costs = np.sum(own, axis=-1).reshape(len(made), 1, len(read))
+        found = found[:1] if (found == found[:1]).all() else found
+        return found[:, :, :1] if (found == found[:, :, :1]).all() else found
+
+    return mapped(summed, *every)
 
 
 @lru_cache(maxsize=4096)
@@ -316,9 +314,7 @@ def factors_of(
         below = below.below(every, spread(which))
     if below is above:
         return factors, above
-    ratio = change(above.counts, below.counts)
-    found = {name: getattr(factors, name) * getattr(ratio, count) for name, count in RATIOS.items()}
-    return factors._replace(**found), below
+    return mapped(mul, factors, change(above.counts, below.counts)), below
 
 
 @lru_cache(maxsize=4096)

@@ -19,12 +19,13 @@ from hypar.sharding.amounts.factors import (
     collective_of,
     digit_of,
     fractions_of,
-    shards_of,
+    of_input,
     windowed,
+    working,
 )
 from hypar.sharding.amounts.transfers import names_of, phase_of
-from hypar.sharding.amounts.windows import Digit, fraction_read, image_of, ratios
-from hypar.sharding.placement import COPIES
+from hypar.sharding.amounts.windows import Digit, ratios
+from hypar.sharding.placement import COPIES, WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.between import Between, Factors, Part
     from hypar.sharding.amounts.factors import Array
     from hypar.sharding.amounts.transfers import Parts, Sums
-    from hypar.sharding.amounts.windows import Image, Shares
+    from hypar.sharding.amounts.windows import Shares
 
 
 class Amount(NamedTuple):
@@ -64,9 +65,14 @@ class Amount(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def crossed_inside(nest: Nest, sums: Sums, taken: Taken) -> tuple[Amount, ...]:
-    """Return the transfers inside a layer at a split; arguments as below."""
-    return tuple([amount.single for amount in received_inside(nest, sums, Offered.of([taken]))])
+def crossed_inside(
+    nest: Nest, sums: Sums, above: Above, taken: Taken
+) -> tuple[tuple[Amount, ...], tuple[Above, ...]]:
+    """Return the transfers inside a layer at a split, and what it leaves of its input to each group; arguments as below."""
+    amounts = received_inside(nest, sums, above, Offered.of([taken]))
+    equal = (WHOLE, (1 / len(taken[1]),) * len(taken[1]))
+    below = crossed(of_input(nest), (), above, equal, taken)[1]
+    return tuple([amount.single for amount in amounts]), below
 
 
 @lru_cache(maxsize=4096)
@@ -78,7 +84,8 @@ def crossed(
     own = fractions_of(between, *ends, above, reader)
     amounts = received_between(between, parts, above.products, ends, own)
     rows = np.stack([np.broadcast_to(factor, own.both.shape).reshape(-1) for factor in own], axis=1)
-    products, digit = map(Products._make, (rows * above.products).tolist()), digit_of(between, made, read)
+    products = map(Products._make, (rows * above.products).tolist())
+    digit = digit_of(between, [*ends[0].labels, *ends[1].labels], (made[1], read[1]))
     digits = digit.parts if digit else [None] * len(made[1])
     below = [
         Above(each, above.image, (*above.digits, *filter(None, [own])))
@@ -87,7 +94,7 @@ def crossed(
     return tuple([amount.single for amount in amounts]), tuple(below)
 
 
-def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Amount]:
+def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> Iterator[Amount]:
     """Yield the elements that each group receives to add up the partial sums of a layer.
 
     Each group adds up its share of a result and gets the other shares; rows beside a border have one owner.
@@ -95,37 +102,48 @@ def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Amount
     Args:
         nest: the layer, with the sizes that the splits above leave.
         sums: the results that are added up inside it.
+        above: what the splits above leave of its input.
         offered: its options.
     """
-    terms = offered.working(apart=sums.apart)
+    terms = np.stack(
+        [
+            working(label, offered.shares[..., at, :], apart=sums.apart)
+            for at, label in enumerate(offered.labels)
+        ],
+        axis=-2,
+    )
     each = _added(terms, terms, offered.shares)
-    for tensor, size in zip(nest.names, elements_of(nest, sums)[:, 0].tolist(), strict=True):
-        partial = ~offered.cut({*nest.names[tensor], None})
+    sizes, rows = elements_of(nest, sums, above)[:, 0].tolist(), ratios(above.image, above.digits)
+    for at, (tensor, size) in enumerate(zip(nest.names, sizes, strict=True)):
+        partial = ~offered.cut({*nest.names[tensor], COPIES})
         if partial.any() and size:
-            elements = size * np.where(partial, each, 0.0)
+            many = size if at or sums.apart else size * (rows.need + rows.added) / 2
+            elements = many * np.where(partial, each, 0.0)
             yield Amount(phase_of(tensor), tensor, "all_reduce", np.moveaxis(elements, -1, 0), True)
-    image = image_of(nest, "input", tuple(nest.input_sizes.items()))
     for dim, border in windowed(nest).items() if sums.input else ():
         cut, shares = offered.cut({dim}), offered.shares
         if sums.apart:
-            low, high = shards_of(shares, cut)
+            high = np.cumsum(shares, axis=-1)
+            low = high - shares
             beside = (np.minimum(1.0 - high, border / 2) + np.minimum(low, border / 2)) * terms
         else:
-            rows = [_beside(image, dim, tuple(own)) for own in shares.reshape(-1, shares.shape[-1]).tolist()]
-            beside = np.array(rows).reshape(shares.shape)
+            every = [_beside(above, dim, tuple(own)) for own in shares.reshape(-1, shares.shape[-1]).tolist()]
+            beside = np.array(every).reshape(shares.shape)
         others = np.where(cut, beside, 0.0)
         if others.any():
-            elements = np.moveaxis(nest.input_elements * others, -1, 0)
+            elements = np.moveaxis(sizes[0] * others, -1, 0)
             yield Amount(phase_of("input"), "input", "neighbours", elements, True)
 
 
 @lru_cache(maxsize=4096)
-def _beside(image: Image, dim: str, shares: Shares) -> tuple[float, ...]:
-    """Return the fraction of an image that each group reads and another adds up."""
-    groups = len(shares)
+def _beside(above: Above, dim: str, shares: Shares) -> tuple[float, ...]:
+    """Return the rows that each group reads and another adds up, as a multiple of an equal share of those above."""
+    groups, before = len(shares), ratios(above.image, above.digits)
     digit = Digit(COPIES, dim, ((1 / groups,) * groups, shares))
-    each = [ratios(image, (part,)) for part in digit.parts]
-    return tuple([fraction_read(image) * (own.need - own.sums) / groups for own in each])
+    each = [ratios(above.image, (*above.digits, part)) for part in digit.parts]
+    beside = [(own.need - own.added) / groups for own in each]
+    total = sum(own.need + own.added for own in each) / groups - before.need - before.added
+    return tuple([float(own * total / (sum(beside) or 1.0)) for own in beside])
 
 
 def received_between(

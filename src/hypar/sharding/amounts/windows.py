@@ -11,11 +11,12 @@ from collections import Counter, defaultdict
 from functools import lru_cache, reduce
 from itertools import accumulate, compress, pairwise, product
 from operator import and_, or_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.ops.windows import Window
+from hypar.sharding.amounts.between import Factors, mapped
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE
 
@@ -33,11 +34,12 @@ TINY = 1e-9
 
 
 class Rows(NamedTuple):
-    """A dim of an image between two layers: the consumer's window, the producer's rows, the consumer's outputs."""
+    """A dim of an image between two layers: the consumer's window, its inputs, its outputs; and the producer's outputs."""
 
     window: Window
     size: int
     places: int
+    made: int = 0
 
 
 Image = tuple[tuple[str, Rows], ...]
@@ -45,7 +47,7 @@ Image = tuple[tuple[str, Rows], ...]
 
 
 @lru_cache(maxsize=4096)
-def image_of(nest: Nest, operand: str, shape: Iterable[tuple[str, float]]) -> Image:
+def image_of(nest: Nest, operand: str, shape: Iterable[tuple[str, float]], made: Nest | None = None) -> Image:
     """Return the image that a layer reads; of a device group, whose sizes may be real numbers, the next whole one."""
     reads = {dim: op for op, dim in nest.names[operand].items()}
     found = []
@@ -53,7 +55,8 @@ def image_of(nest: Nest, operand: str, shape: Iterable[tuple[str, float]]) -> Im
         window = nest.windows.get(reads.get(dim, "")) if operand == "input" else None
         places = size if window is None else nest.sizes[reads[dim]]
         if dim in SPATIAL:
-            found.append((dim, Rows(window or Window(kernel=1), round(size), max(1, round(places)))))
+            before = round(made.sizes.get(dim, size)) if made else 0
+            found.append((dim, Rows(window or Window(kernel=1), round(size), max(1, round(places)), before)))
     return tuple(found)
 
 
@@ -62,6 +65,7 @@ def fraction_read(image: Image) -> float:
 
     Examples:
         >>> from hypar.ops.windows import Window
+    from hypar.sharding.amounts.between import Factors, mapped
         >>> fraction_read((("height", Rows(Window(kernel=1, stride=2), 56, 28)),))
         0.5
     """
@@ -102,28 +106,10 @@ class Digit(NamedTuple):
 Digits = tuple[Digit, ...]
 
 
-class Counts(NamedTuple):
-    """Elements that all parts together have, of those that some output reads.
-
-    Attributes:
-        need: what they read.
-        hold: what they hold.
-        both: what they read and hold.
-        owned: what has an owner that has a term of it and wants the sum.
-        back: what they hold and add up the error of.
-        sums: what they add up the error of: of parts that read a row the one most of whose copies hold it, or in which it lies deepest.
-        placed: of a sum that goes on what has an owner among the places that has a term of it.
-        met: what these places have terms of.
-    """
-
-    need: Any
-    hold: Any
-    both: Any
-    owned: Any
-    back: Any
-    sums: Any
-    placed: Any = 1.0
-    met: Any = 1.0
+def unequal(digits: Digits) -> float:
+    """Return how many times an equal share of an image its consumer has by the shares of the parts that are counted."""
+    each = ((own.shares[1], own.part) for own in digits if own.part is not None and own.read in SPATIAL)
+    return math.prod(len(shares) * shares[part] for shares, part in each)
 
 
 class Cuts(NamedTuple):
@@ -153,53 +139,58 @@ class Cuts(NamedTuple):
         return Cuts(self.image, tuple(digits), number.reshape(numbers.shape))
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> Factors:
         """The ratios of each pair of tuples, ``[made, 1, read]``."""
-        return Counts(*np.array([ratios(self.image, own) for own in self.digits]).T[:, self.number])
+        every = [ratios(self.image, own) for own in self.digits]
+        return mapped(lambda *own: np.array(own)[self.number], *every)
 
 
 UNCUT = Cuts(())
 """The cuts of what is no image."""
 
 
-def change(before: Counts, after: Counts) -> Counts:
+def change(before: Factors, after: Factors) -> Factors:
     """Return by how much counts are multiplied; nothing is left of nothing."""
     with np.errstate(invalid="ignore"):
-        return Counts(*[np.nan_to_num(np.divide(new, old)) for old, new in zip(before, after, strict=True)])
+        return mapped(lambda old, new: np.nan_to_num(np.divide(new, old)), before, after)
 
 
 @lru_cache(maxsize=2**16)
-def ratios(image: Image, digits: Digits) -> Counts:
-    """Return the counts for the parts of some digits, outermost first, relative to those of equal shares without windows."""
-    found = _ratios(image, tuple([own._replace(terms=None) for own in digits]))
+def ratios(image: Image, digits: Digits) -> Factors:
+    """Return the factors of the parts of some digits, outermost first, relative to those of equal shares without windows.
+
+    An error is added up by one of the parts that read a row: by the one most of whose copies hold it, or in which it lies deepest.
+    """
+    need, hold, both, owned, back, added = _counted(
+        image, tuple([own._replace(terms=None) for own in digits])
+    )
+    placed = met = 1.0
     if any(own.terms is not None for own in digits):
-        made = tuple([(dim, Rows(Window(kernel=1), rows.size, rows.size)) for dim, rows in image])
-        own = _ratios(
-            made, tuple([Digit(own.made, str(own.terms), (own.shares[0],) * 2, own.part) for own in digits])
-        )
-        found = found._replace(placed=own.owned, met=own.both)
-    return found
+        made = tuple([(dim, Rows(Window(kernel=1), rows.made, rows.made)) for dim, rows in image])
+        each = [Digit(own.made, str(own.terms), (own.shares[0],) * 2, own.part) for own in digits]
+        _, _, met, placed, _, _ = _counted(made, tuple(each))
+    return Factors._make([need, hold, hold, both, back, owned, hold, 1.0, 1.0, placed, met, added])
 
 
-def _ratios(image: Image, digits: Digits) -> Counts:
+def _counted(image: Image, digits: Digits) -> list[float]:
+    """Return what the parts need, hold, have of both, own, hold and add up, and add up."""
     names = {dim for dim, _ in image}
     digits = tuple([own for own in digits if names & {*own[:2]}])
     if len(image) > 1 and all(len(names & {*own[:2]}) == 1 for own in digits):
         # No digit divides both dims.
-        each = [_ratios((own,), digits) for own in image]
-        return Counts(*map(math.prod, zip(*each, strict=True)))
+        return [*map(math.prod, zip(*[_counted((own,), digits) for own in image], strict=True))]
     every = _in_all(image, tuple([own._replace(part=None) for own in digits]))
     counted = product(*[[own.part in {None, at} for at in range(len(own.shares[0]))] for own in digits])
     chosen = [*map(all, counted)]
-    found = Counts(*[sum(compress(own, chosen)) / sum(chosen) for own in every[:6]])
+    found = [sum(compress(own, chosen)) / sum(chosen) for own in every]
     # Groups own what they have as they have it.
-    both = sum(every.both) / len(every.both)
-    return found._replace(owned=sum(every.owned) / len(every.owned) * (found.both / both if both else 0.0))
+    both, owned = (sum(every[at]) / len(every[at]) for at in (2, 3))
+    return [*found[:3], owned * (found[2] / both if both else 0.0), *found[4:]]
 
 
 @lru_cache(maxsize=2**14)
-def _in_all(image: Image, digits: Digits) -> Counts:
-    """Return the counts of each part, as lists; of owned ones for each owner."""
+def _in_all(image: Image, digits: Digits) -> list[list[float]]:
+    """Return the counts of each part; of owned ones for each owner."""
     names = {dim for dim, _ in image}
     parts = [*product(*[range(len(own.shares[0])) for own in digits])]
     weights = [_of_others(own, (*names,)) for own in digits]
@@ -215,7 +206,7 @@ def _in_all(image: Image, digits: Digits) -> Counts:
         places[owner] = max(places[owner], weight)
     rows = [_of_parts(*own, digits, [weight > 0 for weight in both], owners, alone) for own in image]
     found = zip(*rows, (need, hold, both, [*places.values()], both, need), strict=True)
-    return Counts(*[[*map(math.prod, zip(*own, strict=True))] for own in found])
+    return [[*map(math.prod, zip(*own, strict=True))] for own in found]
 
 
 @lru_cache(maxsize=4096)
