@@ -65,7 +65,7 @@ class Edge(NamedTuple):
         lines, found = zip(*self.ends, self.array, strict=True), [0.0] * len(self.array)
         pairs = [[cut(dim, ways) if dim else WHOLE for dim in own] for *own, ways in lines]
         made, read = map(tuple, zip(*pairs, strict=True))
-        for one in received_between(NODES[self.read], self.between, parts, self.array, (made, read)):
+        for one in received_between(self.between, parts, self.array, (made, read)):
             found[one.level] += one.elements
         return found
 

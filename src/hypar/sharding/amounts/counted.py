@@ -23,11 +23,11 @@ from hypar.sharding.amounts.factors import (
 )
 from hypar.sharding.amounts.transfers import phase_of
 from hypar.sharding.amounts.windows import Cuts, fraction_read, unequal
+from hypar.sharding.collectives import COLLECTIVES
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.direct import Gap, reshards
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes, levels_of
 from hypar.sharding.placement import WHOLE, layout, terms
-from hypar.sharding.rates import COLLECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,17 +20,17 @@ from numpy.typing import NDArray
 from hypar.ops.nest import IN_GROUP
 from hypar.sharding.amounts.between import OUTERMOST, Between, Factors, Products, mapped, names_at, times
 from hypar.sharding.amounts.windows import UNCUT, Cuts, Digit, Digits, Image, Shares, change, image_of, ratios
+from hypar.sharding.collectives import CODE, COLLECTIVES, manners_of, undivided
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE, digits_of, dim_of, layout, terms
-from hypar.sharding.rates import CODE, COLLECTIVES, manners_of, undivided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from hypar.ops.nest import Nest
+    from hypar.sharding.collectives import Codes
     from hypar.sharding.levels import LocalSizes
     from hypar.sharding.placement import Choice, Options
-    from hypar.sharding.rates import Codes
     from hypar.solve.edge import Costs
 
 Array = NDArray[np.float64]
