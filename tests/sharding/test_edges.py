@@ -131,8 +131,8 @@ def splits(level: Level) -> Iterator[tuple[End, End]]:
     reads = digits(level.read, level.ways, "batch height channels other")
     for before, after in pairwise([1, *sorted({*makes, *reads})]):
         ways, dims = after // before, [own[min(at for at in own if at >= after)] for own in (makes, reads)]
-        made, read = (end(dim, [ways] + [0] * (ways - 1) if dim == "idle" else [1] * ways) for dim in dims)
-        yield made, read
+        one, other = (end(dim, [ways] + [0] * (ways - 1) if dim == "idle" else [1] * ways) for dim in dims)
+        yield one, other
 
 
 def having(every: Sequence[tuple[End, End]], ends: Sequence[End], rows: Mask) -> Mask:
@@ -235,8 +235,8 @@ def network_of(edge: Edge) -> LayerGraph:
 def choices_of(edge: Edge, name: str, levels: Sequence[Level]) -> Options:
     """Return the choices of a layer, which are of samples unless it is of the edge."""
     mine, theirs = ("out_channels", "in_channels") if name == "made" else ("in_channels", "out_channels")
-    names = {} if getattr(edge, name, "") == "join" else {"channels": mine, "other": theirs}
-    every = [dict(getattr(level, name, (("batch", level.ways),))) for level in levels]
+    names = dict[str, str]() if getattr(edge, name, "") == "join" else {"channels": mine, "other": theirs}
+    every: list[dict[str, int]] = [dict(getattr(level, name, (("batch", level.ways),))) for level in levels]
     return tuple([grid({names.get(dim, dim): own[dim] for dim in own}) if own else WHOLE for own in every])
 
 
