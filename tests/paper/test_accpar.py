@@ -53,7 +53,7 @@ def test_amounts_inside_a_layer(alpha: float) -> None:
     assert [partial_results(FC, dim) for dim in TYPES] == [("weight",), ("output",), ("input",)]
     for dim, elements in zip(TYPES, (70 * 100, 32 * 100, 32 * 70), strict=True):
         offered = Offered((cut(dim, 2),), np.array([[alpha, 1 - alpha]]))
-        (found,) = received_inside(FC, Sums(True, True, as_read=32 * 100), offered)
+        (found,) = received_inside(FC, Sums(True, True, as_read=32 * 100), Above(), offered)
         assert [own.tolist() for own in found.elements] == [[elements]] * 2
 
 
