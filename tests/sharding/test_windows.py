@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ROWS, COLUMNS, BATCH, CHANNELS = "rows", "columns", "batch", "channels"
 IMAGE, OTHERS = (ROWS, COLUMNS), (BATCH, CHANNELS)
-STAGES = Digit(IDLE, IDLE, ((1.0, 0.0), (0.0, 1.0)))
+STAGES = Digit(2, IDLE, IDLE, shares=((1.0, 0.0), (0.0, 1.0)))
 
 
 class Case(NamedTuple):
@@ -40,7 +40,7 @@ def by_ratios(case: Case) -> NDArray[np.float64]:
     rows = ratios(case.image, case.digits)
     found = np.array([rows.need, rows.hold, rows.both, rows.owned, rows.back, rows.added])
     for own in case.digits:
-        ways, labels = len(own.shares[0]), {*own[:2]}
+        ways, labels = own.ways, {*own[1:3]}
         first, equal = np.eye(ways)[0], np.ones(ways)
         hold, need = (
             np.array(of)
@@ -50,7 +50,7 @@ def by_ratios(case: Case) -> NDArray[np.float64]:
             else equal / ways
             if label in OTHERS
             else equal
-            for label, of in zip(own[:2], own.shares, strict=True)
+            for label, of in zip(own[1:3], (own.of(0), own.of(1)), strict=True)
         )
         both = (hold * need).sum() / ways ** len(labels & {*IMAGE})
         needs, holds = need.sum() / ways ** (own.read in IMAGE), hold.sum() / ways ** (own.made in IMAGE)
@@ -60,8 +60,8 @@ def by_ratios(case: Case) -> NDArray[np.float64]:
 
 def has(digit: Digit, end: int, part: int, dims: Sequence[str]) -> tuple[float, float]:
     """The start and the end of what a part has of the dims among which its label is, or nothing if it is idle."""
-    shares = digit.shares[end]
-    if digit[end] in dims:
+    shares = digit.of(end)
+    if digit[1 + end] in dims:
         return math.fsum(shares[:part]), math.fsum(shares[: part + 1])
     return 0.0, float(shares[part] > 0)
 
@@ -72,7 +72,7 @@ def has(digit: Digit, end: int, part: int, dims: Sequence[str]) -> tuple[float, 
 def in_sets(case: Case) -> Iterator[tuple[float, ...]]:
     """The counts of each depth, from who has which element; rows are summed as a program does."""
     image, digits = case
-    devices = np.array([*itertools.product(*[range(len(own.shares[0])) for own in digits])])
+    devices = np.array([*itertools.product(*[range(own.ways) for own in digits])])
     parts = [
         np.unique(devices[:, : at + 1], axis=0, return_inverse=True)[1].reshape(-1)
         for at in range(len(digits))
@@ -91,7 +91,7 @@ def in_sets(case: Case) -> Iterator[tuple[float, ...]]:
             for device in np.flatnonzero(working):
                 low, high = 0, size
                 for each, at in zip(digits, devices[device], strict=True):
-                    if each[end] == dim:
+                    if each[1 + end] == dim:
                         first, last = has(each, end, at, IMAGE)
                         low, high = (
                             low + int(first * (high - low) + 1e-9),
@@ -130,16 +130,16 @@ def _others(digits: Sequence[Digit], devices: NDArray[np.int64], end: int, dim: 
     for own in digits:
         given = {
             share
-            for label, shares in zip(own[:2], own.shares, strict=True)
+            for label, shares in zip(own[1:3], (own.of(0), own.of(1)), strict=True)
             if label == dim
             for share in shares
         }
         # Uneven shares are of tenths.
-        sizes.append(10 if len(given) > 1 else len(own.shares[0]) if given else 1)
+        sizes.append(10 if len(given) > 1 else own.ways if given else 1)
     indices = np.array([*itertools.product(*map(range, sizes))])
     found = np.ones((len(devices), len(indices)), bool)
     for at, own in enumerate(digits):
-        if own[end] == dim:
+        if own[1 + end] == dim:
             bounds = np.rint(np.array([has(own, end, part, OTHERS) for part in devices[:, at]]) * sizes[at])
             found &= (bounds[:, :1] <= indices[:, at]) & (indices[:, at] < bounds[:, 1:])
     return found
@@ -164,16 +164,16 @@ def drawn(
             if draw.random() < 0.1 and not uneven:
                 made, read = draw.choice(((made, IDLE), (IDLE, read), (IDLE, IDLE)))
             if {made, read} & {*image}:
-                digits.append(Digit.even(draw.choice(WAYS), made, read))
+                digits.append(Digit(draw.choice(WAYS), made, read))
         if uneven:
             made, read = draw.choice(
                 ((draw.choice(image), draw.choice(labels)), (draw.choice(labels), draw.choice(image)))
             )
-            own = Digit(made, read, (draw.choice(SHARES), draw.choice(SHARES)))
+            own = Digit(3, made, read, shares=(draw.choice(SHARES), draw.choice(SHARES)))
             digits.insert(draw.randint(0, len(digits)), own)
             if draw.random() < 0.3:
                 digits.insert(draw.randint(0, len(digits)), STAGES)
-        if digits and math.prod(len(own.shares[0]) for own in digits) <= most:
+        if digits and math.prod(own.ways for own in digits) <= most:
             return Case(dims, tuple(digits))
 
 

@@ -252,10 +252,10 @@ class Tables:
 
     def _cuts(self, at: int) -> list[Cuts]:
         above, place = self.above.input(self.graph, at), of_input(self.graph.layers[at].nest)
-        found = [Cuts(above.image, (above.digits,), np.zeros((1, 1), np.int64))]
+        found = [Cuts.of(above.image, above.digits)]
         for level, own in zip(self.levels[:-1], self.options[at], strict=False):
-            _, below = factors_of(place, ((WHOLE,), own), level.ways, found[-1], lambda which: which[0])
-            found.append(below._replace(number=below.number.reshape(-1, 1)))
+            rows = found[-1]._replace(number=found[-1].number.reshape(-1, 1))
+            found.append(factors_of(place, ((WHOLE,), own), level.ways, rows, lambda which: which[0])[1])
         return found
 
     def _sizes(self, at: int) -> list[LocalSizes]:
@@ -318,7 +318,7 @@ class Tables:
                 for name in names
             }
             products = OUTERMOST._replace(**rows)
-        cuts = [Cuts(each.image, (each.digits,)) for each in (every if self.alike.reaching else every[:1])]
+        cuts = [Cuts.of(each.image, each.digits) for each in (every if self.alike.reaching else every[:1])]
         terms, total = [], np.zeros((1, 1, 1))
         for index, (level, places) in enumerate(zip(self.levels, self._places(one, pair), strict=True)):
             read = _beside([self.sizes[tensor.consumer][index] for tensor in tensors])

@@ -93,7 +93,7 @@ def received_inside(
     found, receivers, sizes = [], _receivers(array, chosen), _left(nest, array, chosen)
     above = above or input_of(nest)
     for level, choice, left in zip(levels_of(array, 1), chosen, sizes, strict=False):
-        cuts = Cuts(above.image, (above.digits,), np.zeros((1, 1), np.int64))
+        cuts = Cuts.of(above.image, above.digits)
         amounts = added((nest,), (choice,), (left,), level, (sums,), (cuts,))[0, :, 0, 0].tolist()
         above = above.below(of_input(nest), (WHOLE, choice), level.ways)[1]
         summed = computing(nest.unsized, (choice,), level.ways)[:, 0, 1].tolist()
@@ -220,7 +220,7 @@ def added(
     every = replace(sizes[0], fractions=left)
     copies = np.stack([level.copies(every, nests[0], tensor) for tensor in nests[0].names], axis=1)
     at_level = computing(nests[0].unsized, options, level.ways)
-    known = [Above(image=own.image, digits=own.digits[0]) for own in cuts]
+    known = [Above(image=own.image, digits=tuple([every[0] for every in own.digits])) for own in cuts]
     elements = np.array([elements_of(*own) for own in zip(nests, sums, known, strict=True)])
     total: Costs = np.zeros((len(nests), len(at_level) + len(SPATIAL), copies.shape[2], len(options)))
     total[:, : len(at_level)] = (elements * copies)[..., None] * at_level[:, None, :, 1]
@@ -233,9 +233,10 @@ def added(
             for row, (dim, border) in enumerate(windowed(nest).items(), start=len(at_level)):
                 total[at, row] = shards * here * halo(border, grids.degree(dim), own.of(dim)[:, None])
             continue
-        _, below = factors_of(of_input(nest), ((WHOLE,), options), level.ways, above, lambda which: which[0])
-        if any(below.digits):
-            before, after = above.counts, below.counts
+        rows = above._replace(number=above.number.reshape(-1, 1))
+        _, below = factors_of(of_input(nest), ((WHOLE,), options), level.ways, rows, lambda which: which[0])
+        if below.digits:
+            before, after = rows.counts, below.counts
             for old, new in ((before.need, after.need), (before.added, after.added)):
                 total[at, 0] += shards * (here * new - old - (here - 1.0))
     return total

@@ -228,13 +228,12 @@ def _in_image(between: Between, made: str, read: str) -> tuple[str, str, str | N
 
 def digit_of(between: Between, labels: Sequence[str], shares: Sequence[Shares]) -> Digit | None:
     """Return what a split divides of an image; None for nothing."""
-    names, (made, read) = _in_image(between, *labels), labels
+    names, (made, read), ways = _in_image(between, *labels), labels, len(shares[0])
     held, needed = (
-        (1 / len(own),) * len(own) if label == COPIES else own
-        for label, own in zip(labels, shares, strict=True)
+        (1 / ways,) * ways if label == COPIES else own for label, own in zip(labels, shares, strict=True)
     )
     lies = needed if _straight(between, made, read) else held
-    return names and Digit(*names[:2], (lies, needed), None, names[2])
+    return names and Digit(ways, *names, (lies, needed))
 
 
 @lru_cache(maxsize=4096)
@@ -261,7 +260,7 @@ def _of_digit(between: Between, ways: int, made: Labels, read: Labels) -> Factor
             return factor[:, :, columns] if factor.shape[2] > 1 else factor
 
         return mapped(taken, _of_digit(between, ways, *known))
-    first, equal = np.eye(ways)[0], np.full(ways, 1 / ways)
+    first, equal = np.where(np.arange(ways) == 0, 1.0, 0.0), np.full(ways, 1 / ways)
     every = [
         _of_split(
             between, pair, (first if pair[0] == IDLE else equal, first if pair[1] == IDLE else equal), Above()
@@ -320,16 +319,16 @@ def factors_of(
 @lru_cache(maxsize=4096)
 def _image_digits(
     between: Between, options: tuple[Options, Options], ways: int
-) -> list[tuple[tuple[Digit | None, ...], NDArray[np.int64]]]:
+) -> list[tuple[Digits, NDArray[np.int64]]]:
     """Return what pairs of options divide of an image by each digit, and which of these each pair does, ``[made, 1, read]``."""
     found = []
     for own, made, read in _digits(options, ways):
-        kinds: dict[Digit | None, int] = {None: 0}
+        kinds = {Digit(own, "", ""): 0}
         each = [[*dict.fromkeys(end)] for end in (made, read)]
         table = np.empty([*map(len, each)], np.int64)
         for place in np.ndindex(table.shape):
             names = _in_image(between, *[end[at] for end, at in zip(each, place, strict=True)])
-            digit = names and Digit.even(own, *names)
+            digit = Digit(own, *(names or ("", "")))
             table[place] = kinds.setdefault(digit, len(kinds))
         rows, columns = ([*map(of.index, end)] for of, end in zip(each, (made, read), strict=True))
         if len(kinds) > 1:
@@ -347,8 +346,11 @@ def divides_image(between: Between, options: tuple[Options, Options], ways: int,
 def _of_pair(
     between: Between, pair: tuple[Choice, Choice], ways: int, image: Image, digits: Digits
 ) -> tuple[Factors, Digits]:
-    factors, cuts = factors_of(between, ((pair[0],), (pair[1],)), ways, Cuts(image, (digits,)))
-    return Factors._make([factor.item() for factor in factors]), cuts.digits[0]
+    factors, cuts = factors_of(between, ((pair[0],), (pair[1],)), ways, Cuts.of(image, digits))
+    divided = tuple([every[own] for every, own in zip(cuts.digits, cuts.ways[0].tolist(), strict=True)])
+    return mapped(lambda factor: factor.item(), factors), tuple(
+        [own for own in divided if own.made or own.read]
+    )
 
 
 def apart_of(

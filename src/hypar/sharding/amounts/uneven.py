@@ -139,7 +139,7 @@ def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> I
 def _beside(above: Above, dim: str, shares: Shares) -> tuple[float, ...]:
     """Return the rows that each group reads and another adds up, as a multiple of an equal share of those above."""
     groups, before = len(shares), ratios(above.image, above.digits)
-    digit = Digit(COPIES, dim, ((1 / groups,) * groups, shares))
+    digit = Digit(groups, COPIES, dim, shares=((1 / groups,) * groups, shares))
     each = [ratios(above.image, (*above.digits, part)) for part in digit.parts]
     beside = [(own.need - own.added) / groups for own in each]
     total = sum(own.need + own.added for own in each) / groups - before.need - before.added

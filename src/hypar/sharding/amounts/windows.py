@@ -7,11 +7,11 @@ says how they meet. Amounts are products of factors of equal shares without wind
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from functools import lru_cache, reduce
+from collections import Counter
+from functools import lru_cache, partial, reduce
 from itertools import accumulate, compress, pairwise, product
 from operator import and_, or_
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,13 +21,16 @@ from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from hypar.ops.nest import Nest
 
 Shares = tuple[float, ...]
+
+MOST = 2**12
+"""Ways to cut an image that are counted at once."""
 
 TINY = 1e-9
 """Fraction of a row within which a bound is whole; other bounds are those of the rows before them."""
@@ -65,7 +68,6 @@ def fraction_read(image: Image) -> float:
 
     Examples:
         >>> from hypar.ops.windows import Window
-    from hypar.sharding.amounts.between import Factors, mapped
         >>> fraction_read((("height", Rows(Window(kernel=1, stride=2), 56, 28)),))
         0.5
     """
@@ -76,30 +78,50 @@ class Digit(NamedTuple):
     """What both ends divide by a digit of a level, by an uneven split, or by the stages.
 
     Attributes:
+        ways: the number of parts.
         made: the producer's dim of the tensor, ``COPIES`` or ``IDLE``; empty for one that is not of the image.
         read: the consumer's.
-        shares: the producer's shares of the parts, and the consumer's; a part of none does not work for that end.
-        part: the only part that is counted; None for all.
         terms: of a sum that goes straight to the consumer what its terms are divided by.
+        shares: the producer's shares of the parts, and the consumer's; a part of none does not work for that end. None for equal ones.
+        part: the only part that is counted; None for all.
     """
 
+    ways: int
     made: str
     read: str
-    shares: tuple[Shares, Shares]
-    part: int | None = None
     terms: str | None = None
+    shares: tuple[Shares, Shares] | None = None
+    part: int | None = None
 
     @property
     def parts(self) -> list[Digit]:
         """The digit of which each part alone is counted."""
-        return [self._replace(part=part) for part in range(len(self.shares[0]))]
+        return [self._replace(part=part) for part in range(self.ways)]
 
-    @classmethod
-    def even(cls, ways: int, made: str, read: str, terms: str | None = None) -> Digit:
-        """Return a digit of equal shares."""
-        first, equal = (1.0,) + (0.0,) * (ways - 1), (1 / ways,) * ways
-        return cls(
-            made, read, (first if made == IDLE else equal, first if read == IDLE else equal), None, terms
+    def of(self, end: int) -> Shares:
+        """Return the shares of an end, 0 for the producer."""
+        if self.shares is not None:
+            return self.shares[end]
+        return (1.0, *(0.0,) * (self.ways - 1)) if self[1 + end] == IDLE else (1 / self.ways,) * self.ways
+
+    def along(self, dim: str) -> Digit:
+        """Return the digit as it divides one dim of an image."""
+        if dim not in self[1:3]:
+            return Digit(self.ways, "", "")
+        made = self.made if self.made in {COPIES, IDLE} else ""
+        ends = (
+            "here" if self.made == dim else made,
+            "here" if self.read == dim else IDLE * (self.read == IDLE),
+        )
+        return Digit(self.ways, *ends, None, self.shares)
+
+    def weighted(self, image: tuple[str, ...]) -> Digit:
+        """Return the digit as it divides other dims than those of an image; with nothing to tell where all parts have the same."""
+        even = not self.shares and IDLE not in self[1:3]
+        return (
+            Digit(self.ways, "", "")
+            if even or not {*image} & {*self[1:3]}
+            else self._replace(terms=None, part=None)
         )
 
 
@@ -108,8 +130,9 @@ Digits = tuple[Digit, ...]
 
 def unequal(digits: Digits) -> float:
     """Return how many times an equal share of an image its consumer has by the shares of the parts that are counted."""
-    each = ((own.shares[1], own.part) for own in digits if own.part is not None and own.read in SPATIAL)
-    return math.prod(len(shares) * shares[part] for shares, part in each)
+    return math.prod(
+        own.ways * own.of(1)[own.part] for own in digits if own.part is not None and own.read in SPATIAL
+    )
 
 
 class Cuts(NamedTuple):
@@ -117,32 +140,40 @@ class Cuts(NamedTuple):
 
     Attributes:
         image: the image.
-        digits: the digits of each way to cut it.
-        number: which of these each pair of tuples has, ``[made, 1, read]``.
+        digits: for each digit what tuples may divide by it.
+        ways: which of these each way to cut the image does, ``[ways, digits]``.
+        number: the way of each pair of tuples, ``[made, 1, read]``.
     """
 
     image: Image
-    digits: tuple[Digits, ...] = ((),)
+    digits: tuple[Digits, ...] = ()
+    ways: NDArray[np.int64] = np.zeros((1, 0), np.int64)
     number: NDArray[np.int64] = np.zeros((1, 1, 1), np.int64)
 
-    def below(self, every: Sequence[Digit | None], which: NDArray[np.int64]) -> Cuts:
+    @classmethod
+    def of(cls, image: Image, digits: Digits) -> Cuts:
+        """Return the cuts of one pair of tuples."""
+        return cls(image, tuple([(own,) for own in digits]), np.zeros((1, len(digits)), np.int64))
+
+    def below(self, every: Digits, which: NDArray[np.int64]) -> Cuts:
         """Return the cuts below a digit.
 
         Args:
-            every: what pairs of tuples divide by it; None for nothing of the image.
+            every: what pairs of tuples divide by it.
             which: which of these each pair does, ``[made, 1, read]``.
         """
         numbers = self.number * len(every) + which
         distinct, number = np.unique(numbers, return_inverse=True)
-        pairs = [divmod(one, len(every)) for one in distinct.tolist()]
-        digits = [(*self.digits[above], *filter(None, [every[own]])) for above, own in pairs]
-        return Cuts(self.image, tuple(digits), number.reshape(numbers.shape))
+        above, own = np.divmod(distinct, len(every))
+        ways = np.concatenate([self.ways[above], own[:, None]], axis=1)
+        return Cuts(self.image, (*self.digits, every), ways, number.reshape(numbers.shape))
 
     @property
     def counts(self) -> Factors:
-        """The ratios of each pair of tuples, ``[made, 1, read]``."""
-        every = [ratios(self.image, own) for own in self.digits]
-        return mapped(lambda *own: np.array(own)[self.number], *every)
+        """The factors relative to those of equal shares without windows, of each pair of tuples, ``[made, 1, read]``."""
+        every = [_counted(self, self.ways[at : at + MOST]) for at in range(0, len(self.ways), MOST)]
+        found = np.concatenate(every, axis=1)
+        return mapped(lambda own: own[self.number], Factors._make(found))
 
 
 UNCUT = Cuts(())
@@ -161,102 +192,134 @@ def ratios(image: Image, digits: Digits) -> Factors:
 
     An error is added up by one of the parts that read a row: by the one most of whose copies hold it, or in which it lies deepest.
     """
-    need, hold, both, owned, back, added = _counted(
-        image, tuple([own._replace(terms=None) for own in digits])
+    return mapped(
+        float, Factors._make(_counted(Cuts.of(image, digits), np.zeros((1, len(digits)), np.int64))[:, 0])
     )
-    placed = met = 1.0
-    if any(own.terms is not None for own in digits):
-        made = tuple([(dim, Rows(Window(kernel=1), rows.made, rows.made)) for dim, rows in image])
-        each = [Digit(own.made, str(own.terms), (own.shares[0],) * 2, own.part) for own in digits]
-        _, _, met, placed, _, _ = _counted(made, tuple(each))
-    return Factors._make([need, hold, hold, both, back, owned, hold, 1.0, 1.0, placed, met, added])
 
 
-def _counted(image: Image, digits: Digits) -> list[float]:
-    """Return what the parts need, hold, have of both, own, hold and add up, and add up."""
-    names = {dim for dim, _ in image}
-    digits = tuple([own for own in digits if names & {*own[:2]}])
-    if len(image) > 1 and all(len(names & {*own[:2]}) == 1 for own in digits):
-        # No digit divides both dims.
-        return [*map(math.prod, zip(*[_counted((own,), digits) for own in image], strict=True))]
-    every = _in_all(image, tuple([own._replace(part=None) for own in digits]))
-    counted = product(*[[own.part in {None, at} for at in range(len(own.shares[0]))] for own in digits])
-    chosen = [*map(all, counted)]
-    found = [sum(compress(own, chosen)) / sum(chosen) for own in every]
-    # Groups own what they have as they have it.
-    both, owned = (sum(every[at]) / len(every[at]) for at in (2, 3))
-    return [*found[:3], owned * (found[2] / both if both else 0.0), *found[4:]]
+def _counted(cuts: Cuts, ways: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the same for some ways to cut an image, ``[factors, ways]``."""
+    need, hold, both, owned, back, added = _means(cuts.image, cuts.digits, ways)
+    placed = met = one = np.ones(len(ways))
+    if any(own.terms is not None for every in cuts.digits for own in every):
+        made = tuple([(dim, Rows(Window(kernel=1), rows.made, rows.made)) for dim, rows in cuts.image])
+        terms = tuple(
+            [
+                tuple(
+                    [
+                        own._replace(read=own.terms or "", shares=own.shares and (own.shares[0],) * 2)
+                        for own in every
+                    ]
+                )
+                for every in cuts.digits
+            ]
+        )
+        _, _, met, placed, _, _ = _means(made, terms, ways)
+    return np.array([need, hold, hold, both, back, owned, hold, one, one, placed, met, added])
 
 
-@lru_cache(maxsize=2**14)
-def _in_all(image: Image, digits: Digits) -> list[list[float]]:
-    """Return the counts of each part; of owned ones for each owner."""
-    names = {dim for dim, _ in image}
-    parts = [*product(*[range(len(own.shares[0])) for own in digits])]
-    weights = [_of_others(own, (*names,)) for own in digits]
-    need, hold, both = (
-        [math.prod(own[kind][at] for own, at in zip(weights, part, strict=True)) for part in parts]
-        for kind in range(3)
-    )
-    # Parts by a digit that divides neither what is made nor another dim have one owner together.
-    alone = [own.made not in {COPIES, IDLE} or own.read not in {COPIES, IDLE, *names} for own in digits]
-    owners = [tuple([at for at, own in zip(part, alone, strict=True) if own]) for part in parts]
-    places: dict[tuple[int, ...], float] = defaultdict(float)
-    for owner, weight in zip(owners, both, strict=True):
-        places[owner] = max(places[owner], weight)
-    rows = [_of_parts(*own, digits, [weight > 0 for weight in both], owners, alone) for own in image]
-    found = zip(*rows, (need, hold, both, [*places.values()], both, need), strict=True)
-    return [[*map(math.prod, zip(*own, strict=True))] for own in found]
+def _means(image: Image, digits: Sequence[Digits], ways: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return what the parts need, hold, have of both, own, hold and add up, and add up on average, ``[6, ways]``."""
+    shape = [every[0].ways for every in digits]
+    found = np.ones((6, len(ways), math.prod(shape)))
+    names = tuple([dim for dim, _ in image])
+    each_of: list[tuple[Callable[[Digit], Digit], Callable[..., Any], Any]] = [
+        *((partial(Digit.along, dim=dim), _spread, rows) for dim, rows in image),
+        (partial(Digit.weighted, image=names), _weights, names),
+    ]
+    for reduced, parts_of, about in each_of:
+        kinds = [dict[Digit, int]() for _ in digits]
+        column = np.zeros(len(ways), np.int64)
+        for at, (every, known) in enumerate(zip(digits, kinds, strict=True)):
+            place = np.array([known.setdefault(reduced(own), len(known)) for own in every])
+            column = column * len(known) + place[ways[:, at]]
+        first, which = np.unique(column, return_index=True, return_inverse=True)[1:]
+        each = [
+            parts_of(about, tuple([reduced(every[own]) for every, own in zip(digits, row, strict=True)]))
+            for row in ways[first].tolist()
+        ]
+        found *= np.array(each)[which].swapaxes(0, 1)
+    means: NDArray[np.float64] = found.mean(axis=-1)
+    if any(every[0].part is not None for every in digits):
+        parts = product(*[[every[0].part in {None, at} for at in range(every[0].ways)] for every in digits])
+        means = found[..., np.array([*map(all, parts)])].mean(axis=-1)
+        # Groups own what they have as they have it.
+        both = found[2].mean(axis=-1)
+        means[3] = found[3].mean(axis=-1) * np.divide(means[2], both, out=np.zeros_like(both), where=both > 0)
+    return means
+
+
+@lru_cache(maxsize=4096)
+def _spread(rows: Rows, digits: Digits) -> NDArray[np.float64]:
+    """Return what each part has of a dim, ``[6, parts]``."""
+    array = _along(rows, tuple([own for own in digits if "here" in own[1:3]]))
+    shape = [own.ways for own in digits]
+    wide = [own.ways if "here" in own[1:3] else 1 for own in digits]
+    return np.broadcast_to(array.reshape(6, *wide), (6, *shape)).reshape(6, -1)
+
+
+@lru_cache(maxsize=4096)
+def _weights(image: tuple[str, ...], digits: Digits) -> NDArray[np.float64]:
+    """Return what each part needs, holds and so on of other dims than an image's, ``[6, parts]``."""
+    found = np.ones((6, 1))
+    for digit in digits:
+        need, hold, both = np.array(_of_others(digit, image))
+        owned = both if _alone(digit) else np.full_like(both, both.max())
+        each = np.array([need, hold, both, owned, both, need])
+        found = (found[:, :, None] * each[:, None]).reshape(6, -1)
+    return found
+
+
+def _alone(digit: Digit) -> bool:
+    """Return whether parts have owners of their own, and not one together as where nothing that is made is divided."""
+    return digit.made not in {COPIES, IDLE}
 
 
 @lru_cache(maxsize=4096)
 def _of_others(digit: Digit, image: tuple[str, ...]) -> list[list[float]]:
     """Return what each part needs, holds, and both of other dims than an image's, as a multiple of an equal share, ``[3, parts]``."""
     hold, need = (
-        [float(share > 0) if dim in {COPIES, IDLE, *image} else share * len(shares) for share in shares]
-        for dim, shares in zip(digit[:2], digit.shares, strict=True)
+        [float(share > 0) if dim in {COPIES, IDLE, *image} else share * digit.ways for share in digit.of(end)]
+        for end, dim in enumerate(digit[1:3])
     )
     found = [need, hold, [*map(math.prod, zip(need, hold, strict=True))]]
-    if IDLE in digit[:2]:
+    if IDLE in digit[1:3]:
         # Factors count idle devices; and no part of the stages has both.
         found = [[one * len(own) / max(sum(own), TINY) for one in own] for own in found]
     return found
 
 
-def _of_parts(
-    dim: str,
-    rows: Rows,
-    digits: Digits,
-    works: list[bool],
-    owners: list[tuple[int, ...]],
-    alone: list[bool],
-) -> list[list[float]]:
-    """Return for each count what each part, or each owner, has of the rows as a multiple of its share."""
+@lru_cache(maxsize=4096)
+def _along(rows: Rows, digits: Digits) -> NDArray[np.float64]:
+    """Return for each count what each part has of a dim, ``[6, parts of each digit]``, as a multiple of its share; of owned ones its owner."""
     taps = _taps(rows)
-    some = reduce(or_, taps)
-    have = [_between(rows.size, *bounds) & some for bounds in _bounds(rows.size, digits, 0, dim)]
-    need = [reduce(or_, taps[low:high], 0) for low, high in _bounds(rows.places, digits, 1, dim)]
-    both = [*map(and_, have, need)]
-    holders: dict[int, Counter[int]] = defaultdict(Counter)
-    owned: dict[tuple[int, ...], int] = defaultdict(int)
-    for piece, held, shared, working, owner in zip(need, have, both, works, owners, strict=True):
-        holders[piece][held] += working
-        owned[owner] |= shared * working
-    adding = _owners(rows.size, holders)
+    some, shape = reduce(or_, taps), [own.ways for own in digits]
+    have = [_between(rows.size, *bounds) & some for bounds in _bounds(rows.size, digits, 0)]
+    reads = {bounds: reduce(or_, taps[slice(*bounds)], 0) for bounds in {*_bounds(rows.places, digits, 1)}}
+    need = [reads[bounds] for bounds in _bounds(rows.places, digits, 1)]
+    works = product(*[[min(each) > 0 for each in zip(own.of(0), own.of(1), strict=True)] for own in digits])
+    both, at_work = [*map(and_, have, need)], [*map(all, works)]
+    holders = dict[int, Counter[int]]()
+    for (piece, held), number in Counter(compress(zip(need, have, strict=True), at_work)).items():
+        holders.setdefault(piece, Counter())[held] = number
+    adding = _owners(rows.size, {piece: holders.get(piece, Counter()) for piece in need})
     own = [adding[piece] for piece in need]
-    made, read = ([part[end] == dim for part in digits] for end in (0, 1))
+    owned: Any = np.array(
+        [one * working for one, working in zip(both, at_work, strict=True)], object
+    ).reshape(shape)
+    for at in range(len(digits)):
+        owned = owned if _alone(digits[at]) else np.bitwise_or.reduce(owned, axis=at, keepdims=True)
+    of_owner = np.broadcast_to(owned, shape).reshape(-1).tolist()
+    made, read = ([part[1 + end] == "here" for part in digits] for end in (0, 1))
     either = [*map(or_, made, read)]
-    counts = (need, have, both, [*owned.values()], [*map(and_, have, own)], own)
-    cuts = (read, made, either, [*map(and_, either, alone)], either, read)
-    shares = [
-        math.prod(len(part.shares[0]) for part, one in zip(digits, cut, strict=True) if one)
-        / max(some.bit_count(), 1)
-        for cut in cuts
-    ]
-    return [[mask.bit_count() * share for mask in masks] for masks, share in zip(counts, shares, strict=True)]
+    counts = (need, have, both, of_owner, [*map(and_, have, own)], own)
+    cuts = (read, made, either, [*map(and_, either, map(_alone, digits))], either, read)
+    each = [[mask.bit_count() for mask in masks] for masks in counts]
+    shares = [math.prod(compress(shape, cut)) / max(some.bit_count(), 1) for cut in cuts]
+    return (np.array(each) * np.array(shares)[:, None]).reshape(6, *shape)
 
 
-def _owners(size: int, holders: dict[int, Counter[int]]) -> dict[int, int]:
+def _owners(size: int, holders: Mapping[int, Counter[int]]) -> dict[int, int]:
     """Return the rows that each piece adds up, for how often parts that read a piece hold some rows."""
     pieces = sorted(holders)
     once = twice = 0
@@ -269,26 +332,25 @@ def _owners(size: int, holders: dict[int, Counter[int]]) -> dict[int, int]:
             def worth(piece: int, row: int = row) -> float:
                 """Return how many hold a row, and how deep it lies in a piece."""
                 deep = min((piece >> row).bit_count(), (piece & ((2 << row) - 1)).bit_count())
-                return sum(number for held, number in holders[piece].items() if held >> row & 1) + deep / (
-                    2 * size
-                )
+                held = sum(number for rows, number in holders[piece].items() if rows >> row & 1)
+                return held + deep / (2 * size)
 
             found[max((piece for piece in pieces if piece & bit), key=worth)] |= bit
     return found
 
 
-def _bounds(size: int, digits: Digits, end: int, dim: str) -> list[tuple[int, int]]:
+def _bounds(size: int, digits: Digits, end: int) -> list[tuple[int, int]]:
     """Return the bounds of a dim for each part."""
     found = [(0, size)]
     for own in digits:
-        if own[end] != dim:
-            found = [bounds for bounds in found for _ in own.shares[end]]
+        if own[1 + end] != "here":
+            found = [bounds for bounds in found for _ in range(own.ways)]
             continue
-        ends = [*accumulate(own.shares[end], initial=0.0)]
+        ends = [*accumulate(own.of(end), initial=0.0)]
         found = [
-            own
+            bounds
             for low, high in found
-            for own in pairwise([low + int((high - low) * place + TINY) for place in ends])
+            for bounds in pairwise([low + int((high - low) * place + TINY) for place in ends])
         ]
     return found
 
