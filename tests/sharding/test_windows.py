@@ -14,6 +14,7 @@ import pytest
 from hypar.ops.windows import ShapeError, Window
 from hypar.program.holding import Holding, flattened
 from hypar.program.reads import one_each
+from hypar.sharding.amounts.between import Factors
 from hypar.sharding.amounts.windows import Digit, Image, Rows, ratios
 from hypar.sharding.placement import COPIES, IDLE
 
@@ -37,7 +38,7 @@ class Case(NamedTuple):
 
 def by_ratios(case: Case) -> NDArray[np.float64]:
     """The counts as multiples of the elements that are read: those of equal shares without windows, times ratios."""
-    rows = ratios(case.image, case.digits)
+    rows = Factors._make(ratios(case.image, case.digits))
     found = np.array([rows.need, rows.hold, rows.both, rows.owned, rows.back, rows.added])
     for own in case.digits:
         ways, labels = own.ways, {*own[1:3]}

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import State
-    from hypar.sharding.amounts.between import Factors, Part
+    from hypar.sharding.amounts.between import Part
     from hypar.sharding.amounts.transfers import Network
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
@@ -318,7 +318,9 @@ class Tables:
                 for name in names
             }
             products = OUTERMOST._replace(**rows)
-        cuts = [Cuts.of(each.image, each.digits) for each in (every if self.alike.reaching else every[:1])]
+        # Without rows to divide all tensors have the same factors.
+        whose = [*map(id, every)] if self.alike.reaching else [0] * len(every[:1])
+        cuts = {of: Cuts.of(own.image, own.digits) for of, own in zip(whose, every, strict=False)}
         terms, total = [], np.zeros((1, 1, 1))
         for index, (level, places) in enumerate(zip(self.levels, self._places(one, pair), strict=True)):
             read = _beside([self.sizes[tensor.consumer][index] for tensor in tensors])
@@ -338,8 +340,15 @@ class Tables:
             if places is not None:
                 products = mapped(lambda own, places=places: descended(own, places), products, names=names)
                 total = descended(total, places)
-                cuts = [own._replace(number=descended(own.number, places)) for own in cuts]
-            factors, cuts = self._factors(seen, cuts, places)
+                cuts = {of: own._replace(number=descended(own.number, places)) for of, own in cuts.items()}
+            found = {
+                of: factors_of(
+                    between, options, level.ways, own, lambda factor, places=places: spread(factor, places)
+                )
+                for of, own in cuts.items()
+            }
+            cuts = {of: below for of, (_, below) in found.items()}
+            factors = mapped(_beside_one_another, *[found[of][0] for of in whose])
             bound = None
             if above.least:
                 bound = ~divides_image(between, options, level.ways, above.network.images[members[0]])
@@ -352,15 +361,6 @@ class Tables:
             terms = [self._rounded(total, ends[1].nest)]
         shapes = [(len(term), len(members), -1, term.shape[2]) for term in terms]
         return [term.reshape(shape).swapaxes(0, 1) for term, shape in zip(terms, shapes, strict=True)]
-
-    def _factors(self, seen: Seen, cuts: list[Cuts], places: Places | None) -> tuple[Factors, list[Cuts]]:
-        """Return the factors of a level, and the cuts below it, of tensors that are alike."""
-        about = (seen.between, seen.options, seen.level.ways)
-        every = [factors_of(*about, own, lambda factor: spread(factor, places)) for own in cuts]
-        factors = [own for own, _ in every]
-        return mapped(
-            lambda *own: own[0] if len({*map(id, own)}) == 1 else np.concatenate(own, axis=1), *factors
-        ), [below for _, below in every]
 
     def _places(self, tensor: Tensor, pair: Kept) -> Sequence[Places | None]:
         """Return the tuples of both ends of a tensor, seen from each level; None for the options of one level."""
@@ -439,6 +439,11 @@ class Tables:
             rows[row : row + height] = block.min(axis=1)
             np.minimum(columns, block.min(axis=0), out=columns)
         return rows / 2, columns / 2
+
+
+def _beside_one_another(*factors: Costs) -> Costs:
+    """Return the factors of several tensors, ``[made, tensors, read]``; of all one if they are the same."""
+    return factors[0] if len({*map(id, factors)}) == 1 else np.concatenate(factors, axis=1)
 
 
 def _once(

@@ -236,7 +236,7 @@ def added(
         rows = above._replace(number=above.number.reshape(-1, 1))
         _, below = factors_of(of_input(nest), ((WHOLE,), options), level.ways, rows, lambda which: which[0])
         if below.digits:
-            before, after = rows.counts, below.counts
+            before, after = Factors._make(rows.counts), Factors._make(below.counts)
             for old, new in ((before.need, after.need), (before.added, after.added)):
                 total[at, 0] += shards * (here * new - old - (here - 1.0))
     return total

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import RESIDUE, Products, mapped, received
+from hypar.sharding.amounts.between import RESIDUE, Factors, Products, mapped, received
 from hypar.sharding.amounts.counted import elements_of
 from hypar.sharding.amounts.factors import (
     Above,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.between import Between, Factors, Part
+    from hypar.sharding.amounts.between import Between, Part
     from hypar.sharding.amounts.factors import Array
     from hypar.sharding.amounts.transfers import Parts, Sums
     from hypar.sharding.amounts.windows import Shares
@@ -113,7 +113,10 @@ def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> I
         axis=-2,
     )
     each = _added(terms, terms, offered.shares)
-    sizes, rows = elements_of(nest, sums, above)[:, 0].tolist(), ratios(above.image, above.digits)
+    sizes, rows = (
+        elements_of(nest, sums, above)[:, 0].tolist(),
+        Factors._make(ratios(above.image, above.digits)),
+    )
     for at, (tensor, size) in enumerate(zip(nest.names, sizes, strict=True)):
         partial = ~offered.cut({*nest.names[tensor], COPIES})
         if partial.any() and size:
@@ -138,9 +141,9 @@ def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> I
 @lru_cache(maxsize=4096)
 def _beside(above: Above, dim: str, shares: Shares) -> tuple[float, ...]:
     """Return the rows that each group reads and another adds up, as a multiple of an equal share of those above."""
-    groups, before = len(shares), ratios(above.image, above.digits)
+    groups, before = len(shares), Factors._make(ratios(above.image, above.digits))
     digit = Digit(groups, COPIES, dim, shares=((1 / groups,) * groups, shares))
-    each = [ratios(above.image, (*above.digits, part)) for part in digit.parts]
+    each = [Factors._make(ratios(above.image, (*above.digits, part))) for part in digit.parts]
     beside = [(own.need - own.added) / groups for own in each]
     total = sum(own.need + own.added for own in each) / groups - before.need - before.added
     return tuple([float(own * total / (sum(beside) or 1.0)) for own in beside])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.ops.windows import Window
-from hypar.sharding.amounts.between import Factors, mapped
+from hypar.sharding.amounts.between import Factors
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE
 
@@ -169,52 +169,51 @@ class Cuts(NamedTuple):
         return Cuts(self.image, (*self.digits, every), ways, number.reshape(numbers.shape))
 
     @property
-    def counts(self) -> Factors:
-        """The factors relative to those of equal shares without windows, of each pair of tuples, ``[made, 1, read]``."""
-        every = [_counted(self, self.ways[at : at + MOST]) for at in range(0, len(self.ways), MOST)]
-        found = np.concatenate(every, axis=1)
-        return mapped(lambda own: own[self.number], Factors._make(found))
+    def counts(self) -> NDArray[np.float64]:
+        """The factors relative to those of equal shares without windows, of each pair of tuples, ``[factors, made, 1, read]``."""
+        return _counted(self.image, self.digits, self.ways.tobytes())[:, self.number]
 
 
 UNCUT = Cuts(())
 """The cuts of what is no image."""
 
 
-def change(before: Factors, after: Factors) -> Factors:
+def change(before: NDArray[np.float64], after: NDArray[np.float64]) -> Factors:
     """Return by how much counts are multiplied; nothing is left of nothing."""
-    with np.errstate(invalid="ignore"):
-        return mapped(lambda old, new: np.nan_to_num(np.divide(new, old)), before, after)
+    found = np.zeros(np.broadcast_shapes(before.shape, after.shape))
+    return Factors._make(np.divide(after, before, out=found, where=before != 0.0))
 
 
 @lru_cache(maxsize=2**16)
-def ratios(image: Image, digits: Digits) -> Factors:
+def ratios(image: Image, digits: Digits) -> NDArray[np.float64]:
     """Return the factors of the parts of some digits, outermost first, relative to those of equal shares without windows.
 
     An error is added up by one of the parts that read a row: by the one most of whose copies hold it, or in which it lies deepest.
     """
-    return mapped(
-        float, Factors._make(_counted(Cuts.of(image, digits), np.zeros((1, len(digits)), np.int64))[:, 0])
-    )
+    return Cuts.of(image, digits).counts.reshape(-1)
 
 
-def _counted(cuts: Cuts, ways: NDArray[np.int64]) -> NDArray[np.float64]:
+@lru_cache(maxsize=1024)
+def _counted(image: Image, digits: tuple[Digits, ...], ways: bytes) -> NDArray[np.float64]:
     """Return the same for some ways to cut an image, ``[factors, ways]``."""
-    need, hold, both, owned, back, added = _means(cuts.image, cuts.digits, ways)
-    placed = met = one = np.ones(len(ways))
-    if any(own.terms is not None for every in cuts.digits for own in every):
-        made = tuple([(dim, Rows(Window(kernel=1), rows.made, rows.made)) for dim, rows in cuts.image])
-        terms = tuple(
-            [
-                tuple(
-                    [
-                        own._replace(read=own.terms or "", shares=own.shares and (own.shares[0],) * 2)
-                        for own in every
-                    ]
-                )
-                for every in cuts.digits
-            ]
-        )
-        _, _, met, placed, _, _ = _means(made, terms, ways)
+    every = np.frombuffer(ways, np.int64).reshape(-1, len(digits)) if digits else np.zeros((1, 0), np.int64)
+    parts = np.split(every, range(MOST, len(every), MOST))
+    need, hold, both, owned, back, added = np.concatenate(
+        [_means(image, digits, own) for own in parts], axis=1
+    )
+    placed = met = one = np.ones(len(every))
+    if any(own.terms is not None for known in digits for own in known):
+        made = tuple([(dim, Rows(Window(kernel=1), rows.made, rows.made)) for dim, rows in image])
+        terms = [
+            tuple(
+                [
+                    own._replace(read=own.terms or "", shares=own.shares and (own.shares[0],) * 2)
+                    for own in known
+                ]
+            )
+            for known in digits
+        ]
+        _, _, met, placed, _, _ = np.concatenate([_means(made, terms, own) for own in parts], axis=1)
     return np.array([need, hold, hold, both, back, owned, hold, one, one, placed, met, added])
 
 
@@ -228,17 +227,19 @@ def _means(image: Image, digits: Sequence[Digits], ways: NDArray[np.int64]) -> N
         (partial(Digit.weighted, image=names), _weights, names),
     ]
     for reduced, parts_of, about in each_of:
-        kinds = [dict[Digit, int]() for _ in digits]
-        column = np.zeros(len(ways), np.int64)
-        for at, (every, known) in enumerate(zip(digits, kinds, strict=True)):
+        column, kinds = np.zeros(len(ways), np.int64), list[list[Digit]]()
+        places = np.empty_like(ways)
+        for at, every in enumerate(digits):
+            known: dict[Digit, int] = {}
             place = np.array([known.setdefault(reduced(own), len(known)) for own in every])
-            column = column * len(known) + place[ways[:, at]]
-        first, which = np.unique(column, return_index=True, return_inverse=True)[1:]
-        each = [
-            parts_of(about, tuple([reduced(every[own]) for every, own in zip(digits, row, strict=True)]))
-            for row in ways[first].tolist()
+            kinds.append([*known])
+            places[:, at] = place[ways[:, at]]
+            column = column * len(known) + places[:, at]
+        _, first, which = np.unique(column, return_index=True, return_inverse=True)
+        rows = [
+            tuple([of[own] for of, own in zip(kinds, row, strict=True)]) for row in places[first].tolist()
         ]
-        found *= np.array(each)[which].swapaxes(0, 1)
+        found *= np.array([parts_of(about, own) for own in rows])[which].swapaxes(0, 1)
     means: NDArray[np.float64] = found.mean(axis=-1)
     if any(every[0].part is not None for every in digits):
         parts = product(*[[every[0].part in {None, at} for at in range(every[0].ways)] for every in digits])
@@ -316,7 +317,7 @@ def _along(rows: Rows, digits: Digits) -> NDArray[np.float64]:
     cuts = (read, made, either, [*map(and_, either, map(_alone, digits))], either, read)
     each = [[mask.bit_count() for mask in masks] for masks in counts]
     shares = [math.prod(compress(shape, cut)) / max(some.bit_count(), 1) for cut in cuts]
-    return (np.array(each) * np.array(shares)[:, None]).reshape(6, *shape)
+    return np.reshape(np.array(each) * np.array(shares)[:, None], (6, *shape))
 
 
 def _owners(size: int, holders: Mapping[int, Counter[int]]) -> dict[int, int]:
