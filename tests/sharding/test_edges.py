@@ -18,8 +18,8 @@ import pytest
 
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import received_between
+from hypar.sharding.levels import graph_of_group
 from hypar.sharding.placement import WHOLE, grid
-from hypar.sharding.remainder import graph_of_group
 from tests.amounts import amounts
 from tests.program.networks import network
 
