@@ -188,7 +188,10 @@ def level_costs(
         if bound is not None and devices is not None:
             devices = devices.max(axis=1, keepdims=True)
         found.append(least(elements, wide, devices, RESIDUE * part.changes[0].elements))
-    return np.asarray(reduce(add, found))
+    total = reduce(add, found)
+    ends = options if places is None else [own.prefix for own in places]
+    shape = (len(ends[0]), 1, len(ends[1]))
+    return np.asarray(np.broadcast_to(total, np.broadcast_shapes(np.shape(total), shape)))
 
 
 def direct_costs(ends: tuple[Nest, Nest], content: Content, seen: Seen, rates: Rates) -> Costs:
