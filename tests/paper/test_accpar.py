@@ -40,9 +40,9 @@ def test_nine_cells_between_layers(alpha: float) -> None:
     for row, producer in zip(cells, TYPES, strict=True):
         for cell, consumer in zip(row, TYPES, strict=True):
             made, read = (Offered((cut(dim, 2),), np.array([[alpha, beta]])) for dim in (producer, consumer))
-            own = fractions_of(between, made, read, Above(), FC)
+            own = fractions_of(between, made, read, Above())
             assert (
-                tuple((have - less)[0, 0, 0] for have, less in ((own.need, own.both), (own.hold, own.back)))
+                tuple((have - less)[0, 0, 0] for have, less in ((own.need, own.both), (own.kept, own.back)))
                 == cell
             )
 
@@ -53,7 +53,7 @@ def test_amounts_inside_a_layer(alpha: float) -> None:
     assert [partial_results(FC, dim) for dim in TYPES] == [("weight",), ("output",), ("input",)]
     for dim, elements in zip(TYPES, (70 * 100, 32 * 100, 32 * 70), strict=True):
         offered = Offered((cut(dim, 2),), np.array([[alpha, 1 - alpha]]))
-        (found,) = received_inside(FC, Sums(True, True, as_read=32 * 100), offered)
+        (found,) = received_inside(FC, Sums(True, True, as_read=32 * 100), Above(), offered)
         assert [own.tolist() for own in found.elements] == [[elements]] * 2
 
 

@@ -20,6 +20,7 @@ from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.counted import Received, received_between, received_inside
+from hypar.sharding.amounts.factors import windowed
 from hypar.sharding.amounts.transfers import Sums, parts_of
 from hypar.sharding.direct import Gap, Reshard, reshards
 from hypar.sharding.placement import WHOLE, Choice, cut, grid, primes
@@ -218,9 +219,10 @@ def moves_by_paper(
 ) -> tuple[Received, ...]:
     """The transfers of a level that is counted by itself."""
     dims = tuple(dim for dim, _ in content.shape)
-    between = Between(ends[0].unsized, ends[1].unsized, dims, content.contracted, apart=True)
+    borders = tuple(windowed(ends[1]).items())
+    between = Between(ends[0].unsized, ends[1].unsized, dims, content.contracted, apart=True, borders=borders)
     parts = parts_of(between, content.elements)
-    return received_between(between, parts, (ways,), ((chosen[0],), (chosen[1],)), reader=ends[1])
+    return received_between(between, parts, (ways,), ((chosen[0],), (chosen[1],)))
 
 
 def by_paper(
@@ -266,9 +268,10 @@ CONV = (
 def test_by_paper_a_halo_is_a_larger_part_of_what_the_levels_above_leave() -> None:
     """Two rows of eight lie beside a border, and two of the four that a half has."""
     content = Content(BATCH * 256, frozenset(), tuple(IMAGE.items()))
-    between = Between(CONV.unsized, CONV.unsized, tuple(IMAGE), frozenset(), apart=True)
+    borders = tuple(windowed(CONV).items())
+    between = Between(CONV.unsized, CONV.unsized, tuple(IMAGE), frozenset(), apart=True, borders=borders)
     parts, halves = parts_of(between, content.elements), (cut("height", 2),) * 2
-    moves = received_between(between, parts, (2, 2), (halves, halves), reader=CONV)
+    moves = received_between(between, parts, (2, 2), (halves, halves))
     assert [(one.phase, one.collective, one.elements / content.elements) for one in moves] == [
         ("forward", "neighbours", 2 / 8),
         ("forward", "neighbours", 2 / 4),

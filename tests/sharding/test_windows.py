@@ -14,7 +14,7 @@ import pytest
 from hypar.ops.windows import ShapeError, Window
 from hypar.program.holding import Holding, flattened
 from hypar.program.reads import one_each
-from hypar.sharding.amounts.windows import Digit, Image, Rows, ratios
+from hypar.sharding.amounts.windows import Digit, Image, Rows, even, ratios
 from hypar.sharding.placement import COPIES, IDLE
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Case(NamedTuple):
 def by_ratios(case: Case) -> NDArray[np.float64]:
     """The counts as multiples of the elements that are read: those of equal shares without windows, times ratios."""
     own = ratios(case.image, case.digits)
-    found = np.array([own.need, own.hold, own.both, own.owned, own.back, own.added])
+    found = np.array([own.need, own.kept, own.both, own.owned, own.back, own.added])
     for own in case.digits:
         ways, labels = len(own.shares[0]), {*own[:2]}
         first, equal = np.eye(ways)[0], np.ones(ways)
@@ -164,7 +164,7 @@ def drawn(
             if draw.random() < 0.1 and not uneven:
                 made, read = draw.choice(((made, IDLE), (IDLE, read), (IDLE, IDLE)))
             if {made, read} & {*image}:
-                digits.append(Digit.even(draw.choice(WAYS), made, read))
+                digits.append(Digit(made, read, even(draw.choice(WAYS), made, read)))
         if uneven:
             made, read = draw.choice(
                 ((draw.choice(image), draw.choice(labels)), (draw.choice(labels), draw.choice(image)))

@@ -130,21 +130,19 @@ class Seen(NamedTuple):
     Attributes:
         level: the level.
         between: the tensor's dims at both ends.
-        reader: the consumer.
         options: the options of producer and consumer.
         sizes: their sizes above the level; those of the consumer twice where a level is counted by itself.
     """
 
     level: Level
     between: Between
-    reader: Nest
     options: tuple[Options, Options]
     sizes: tuple[LocalSizes, LocalSizes]
 
     @property
     def factors(self) -> Factors:
         """The factors of the level, if it is counted by itself."""
-        return apart_of(self.reader, self.between, self.options, self.sizes[1], self.level.ways)
+        return apart_of(self.between, self.options, self.sizes[1], self.level.ways)
 
     def devices(self, end: int, places: Places | None = None) -> Costs:
         """Return the number of subgroups of the array that work for an end, on the axes of factors or for pairs of tuples."""

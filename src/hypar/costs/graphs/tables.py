@@ -252,10 +252,10 @@ class Tables:
 
     def _cuts(self, at: int) -> list[Cuts]:
         above, place = self.above.input(self.graph, at), of_input(self.graph.layers[at].nest)
-        found = [Cuts(above.image, (above.digits,), np.zeros((1, 1), np.int64))]
+        found = [Cuts(above.image, (above.digits,))]
         for level, own in zip(self.levels[:-1], self.options[at], strict=False):
-            _, below = factors_of(place, ((WHOLE,), own), level.ways, found[-1], lambda which: which[0])
-            found.append(below._replace(number=below.number.reshape(-1, 1)))
+            _, below = factors_of(place, ((WHOLE,), own), level.ways, found[-1])
+            found.append(below._replace(number=below.number.reshape(1, -1, 1)))
         return found
 
     def _sizes(self, at: int) -> list[LocalSizes]:
@@ -324,7 +324,7 @@ class Tables:
             read = _beside([self.sizes[tensor.consumer][index] for tensor in tensors])
             made = read if self.apart else _beside([self.sizes[tensor.producer][index] for tensor in tensors])
             options = (self.options[one.producer][index], self.options[one.consumer][index])
-            seen = Seen(level, between, ends[1].nest, options, (made, read))
+            seen = Seen(level, between, options, (made, read))
             if self.apart:
                 nests = (ends[0].nest, ends[1].nest)
                 copies = OUTERMOST._replace(need=level.copies(read, ends[1].nest, one.operand)[:, None])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import least_below
+from hypar.sharding.amounts.between import mapped
 from hypar.sharding.amounts.factors import (
     Above,
-    Offered,
+    below,
     divides_image,
     fractions_of,
     input_of,
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between
-    from hypar.sharding.amounts.factors import Taken
+    from hypar.sharding.amounts.factors import Offered, Taken
     from hypar.sharding.amounts.transfers import Network, Parts
+    from hypar.sharding.amounts.windows import Image
     from hypar.sharding.placement import Options
 
 
@@ -72,46 +74,31 @@ class State(NamedTuple):
             ways: the ways of the level.
             least: whether to keep distinct sizes and the least products of all tuples and options, for lower bounds.
         """
-        numbers: dict[Options, int] = {}
-        chosen = [numbers.setdefault(own, len(numbers)) for own in options]
-        below_it: dict[object, tuple[LocalSizes, Above]] = {}
-        left = []
-        for at, (layer, before, choices, number) in enumerate(
-            zip(graph.layers, self.sizes, options, chosen, strict=True)
-        ):
-            above = Above() if least else self.input(graph, at)
-            key = (layer.nest, before, number, above.digits)
-            if key not in below_it:
-                divided = before.divided(layer.nest, choices, ways)
-                if least:
-                    divided = LocalSizes(np.unique(divided.fractions, axis=1), divided.names)
-                elif not self.network.sums[at].apart:
-                    above = above.below(of_input(layer.nest), (WHOLE, choices[0]), ways)[1]
-                below_it[key] = divided, above
-            left.append(below_it[key])
-        sizes, inputs = map(tuple, zip(*left, strict=True))
-        network = self.network
-        if any(between.apart for between in network.between):
-            return State(network, sizes, self.tensors, inputs, least)
-        kept: dict[object, Above] = {}
-        found = []
-        for tensor, between, parts, image, above in zip(
-            network.tensors, network.between, network.parts, network.images, self.tensors, strict=True
-        ):
-            ends = (tensor.producer, tensor.consumer)
-            place = (id(parts), id(above), chosen[ends[0]], chosen[ends[1]])
-            if place not in kept:
-                pair = (options[ends[0]], options[ends[1]])
-                if least:
-                    factors = plain(between, pair, ways)
-                    if divides_image(between, pair, ways, image).any():
-                        # Rows that both ends have may be fewer.
-                        factors = factors._replace(**dict.fromkeys(("both", "back", "owned"), np.zeros(1)))
-                    kept[place] = Above(least_below(above.products, factors))
-                else:
-                    kept[place] = above.below(between, (pair[0][0], pair[1][0]), ways)[1]
-            found.append(kept[place])
-        return State(network, sizes, tuple(found), inputs, least)
+        network, every = self.network, zip(graph.layers, self.sizes, options, strict=True)
+        sizes = tuple(
+            [
+                _least_sizes(own, layer.nest.unsized, choices, ways)
+                if least
+                else own.divided(layer.nest, choices, ways)
+                for layer, own, choices in every
+            ]
+        )
+        state = self._replace(sizes=sizes, least=least)
+        if any(sums.apart for sums in network.sums):
+            return state
+        pairs = [(options[one.producer], options[one.consumer]) for one in network.tensors]
+        tensors = [*zip(self.tensors, network.between, pairs, strict=True)]
+        if least:
+            left = [_least(*own, ways, image) for own, image in zip(tensors, network.images, strict=True)]
+            return state._replace(tensors=tuple(left), inputs=(Above(),) * len(sizes))
+        inputs = [
+            below(self.input(graph, at), of_input(layer.nest), (WHOLE, options[at][0]), ways)[1]
+            for at, layer in enumerate(graph.layers)
+        ]
+        left = [
+            below(above, between, (made[0], read[0]), ways)[1] for above, between, (made, read) in tensors
+        ]
+        return state._replace(tensors=tuple(left), inputs=tuple(inputs))
 
     def input(self, graph: PlanGraph, at: int) -> Above:
         """Return what the levels above leave of a layer's input."""
@@ -119,37 +106,31 @@ class State(NamedTuple):
 
     def inside(self, graph: PlanGraph, at: int, offered: Offered) -> list[Amount]:
         """Return what the groups of a split receive inside a layer, ``[..., options]`` each."""
-        return [
-            *received_inside(graph.layers[at].nest, self.network.sums[at], self.input(graph, at), offered)
-        ]
+        return received_inside(graph.layers[at].nest, self.network.sums[at], self.input(graph, at), offered)
 
-    def between(self, graph: PlanGraph, at: int, made: Offered, read: Offered) -> list[Amount]:
+    def between(self, at: int, made: Offered, read: Offered) -> list[Amount]:
         """Return what the groups of a split receive of a tensor, ``[..., options of producer, of consumer]`` each."""
-        between, parts, above, reader = self.tensor(graph, at)
-        own = fractions_of(between, made, read, above, reader)
+        between, parts, above = self.tensor(at)
+        own = fractions_of(between, made, read, above)
         return received_between(between, parts, above.products, (made, read), own)
 
-    def tensor(self, graph: PlanGraph, at: int) -> tuple[Between, Parts, Above, Nest | None]:
+    def tensor(self, at: int) -> tuple[Between, Parts, Above]:
         """Return what the amounts of a tensor depend on besides its options."""
-        between = self.network.between[at]
-        reader = graph.ends(graph.tensors[at])[1].nest if between.apart else None
-        return between, self.network.parts[at], self.tensors[at], reader
+        return self.network.between[at], self.network.parts[at], self.tensors[at]
 
     def crossing(self, graph: PlanGraph, taken: Sequence[Taken]) -> Crossed:
         """Return what the groups of a split receive, and their state below it; equal amounts are one object."""
-        inside, inputs = [], []
+        inside, inputs, between, tensors = [], [], [], []
         for at, own in enumerate(taken):
             layer, above = graph.layers[at], self.input(graph, at)
-            amounts, below = crossed_inside(layer.nest, self.network.sums[at], above, own)
+            amounts, left = crossed_inside(layer.nest, self.network.sums[at], above, own)
             inside.append(amounts)
-            inputs.append(below)
-        between, tensors = [], []
+            inputs.append(left)
         for at, tensor in enumerate(graph.tensors):
-            *about, reader = self.tensor(graph, at)
-            amounts, below = crossed(*about, taken[tensor.producer], taken[tensor.consumer], reader)
+            amounts, left = crossed(*self.tensor(at), taken[tensor.producer], taken[tensor.consumer])
             inside[tensor.producer] += tuple(amount for amount in amounts if amount.inside)
             between.append(tuple(amount for amount in amounts if not amount.inside))
-            tensors.append(below)
+            tensors.append(left)
         groups = range(len(taken[0][1]))
         states = [
             self._replace(
@@ -158,6 +139,22 @@ class State(NamedTuple):
             for group in groups
         ]
         return Crossed(inside, between, states)
+
+
+@lru_cache(maxsize=4096)
+def _least_sizes(above: LocalSizes, roles: Nest, options: Options, ways: int) -> LocalSizes:
+    divided = above.divided(roles, options, ways)
+    return LocalSizes(np.unique(divided.fractions, axis=1), divided.names)
+
+
+@lru_cache(maxsize=4096)
+def _least(above: Above, between: Between, pair: tuple[Options, Options], ways: int, image: Image) -> Above:
+    """Return the least products below a level, over all tuples and options."""
+    factors = plain(between, pair, ways)
+    if divides_image(between, pair, ways, image).any():
+        # Rows that both ends have may be fewer.
+        factors = factors._replace(**dict.fromkeys(("both", "back", "owned"), np.zeros(1)))
+    return Above(mapped(lambda product, factor: product * factor.min(), above.products, factors))
 
 
 def outermost(graph: PlanGraph, convention: str, *, tied: bool = True) -> State:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
+from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import RESIDUE, Factors, received, times
+from hypar.sharding.amounts.between import RESIDUE, Factors, mapped, received
 from hypar.sharding.amounts.factors import (
     Above,
     apart_of,
+    below,
     collective_of,
     factors_of,
     halo,
@@ -93,9 +94,9 @@ def received_inside(
     found, receivers, sizes = [], _receivers(array, chosen), _left(nest, array, chosen)
     above = above or input_of(nest)
     for level, choice, left in zip(levels_of(array, 1), chosen, sizes, strict=False):
-        cuts = Cuts(above.image, (above.digits,), np.zeros((1, 1), np.int64))
+        cuts = Cuts(above.image, (above.digits,))
         amounts = added((nest,), (choice,), (left,), level, (sums,), (cuts,))[0, :, 0, 0].tolist()
-        above = above.below(of_input(nest), (WHOLE, choice), level.ways)[1]
+        _, above = below(above, of_input(nest), (WHOLE, choice), level.ways)
         summed = computing(nest.unsized, (choice,), level.ways)[:, 0, 1].tolist()
         # Behind the tensors come rows of the first one beside the borders of each dim.
         beside = len(amounts) - len(nest.names)
@@ -115,7 +116,6 @@ def received_between(
     chosen: tuple[Options, Options],
     above: Above = OUTSIDE,
     outside: int | None = None,
-    reader: Nest | None = None,
 ) -> tuple[Received, ...]:
     """Return the transfers of a tensor between two layers at all levels, in the order of its parts, outermost first.
 
@@ -126,24 +126,23 @@ def received_between(
         chosen: the choices of producer and consumer.
         above: what the levels above the outermost one leave of the tensor.
         outside: for two layers in different stages, the number of levels outside the stages; those inside hand on what arrived.
-        reader: the consumer, where a level is counted by itself.
     """
     found: list[list[Received]] = [[] for _ in parts]
     receivers = tuple((1, *_receivers(array, own)) for own in chosen)
-    left = _left(reader, array, chosen[1]) if reader is not None and between.apart else ()
+    left = _left(between.read, array, chosen[1]) if between.apart else ()
     for level in range(len(array) + 1):
         if level == outside:
             for own, part in zip(found, parts, strict=True):
                 elements, to = received(part, above.products, STAGE), receivers[part.forward][level]
                 own.append(Received(SEAM, *part[:2], "neighbours", elements, to, to, part.inside))
-            above = above._replace(products=times(above.products, STAGE))
+            above = above._replace(products=mapped(mul, above.products, STAGE))
         if level == len(array):
             break
         pair, ways = (chosen[0][level], chosen[1][level]), array[level]
-        factors, below = above.below(between, pair, ways)
-        if reader is not None and left:
-            alone = apart_of(reader, between, ((pair[0],), (pair[1],)), left[level], ways)
-            factors = Factors._make([factor.item() for factor in alone])
+        factors, inner = below(above, between, pair, ways)
+        if left:
+            alone = apart_of(between, ((pair[0],), (pair[1],)), left[level], ways)
+            factors = mapped(lambda own: own.item(), alone)
         for own, part in zip(found, parts, strict=True):
             elements = received(part, above.products, factors)
             if elements > RESIDUE * part.changes[0].elements:
@@ -156,7 +155,7 @@ def received_between(
                 handed_on = outside is not None and level >= outside and part.manner != "sums"
                 kind = "all_gather" if handed_on else collective_of(between, pair, ways, part.manner)
                 own.append(Received(level, *part[:2], kind, elements, to, devices, part.inside))
-        above = below
+        above = inner
     return tuple(one for own in found for one in own)
 
 
@@ -188,7 +187,7 @@ def received_directly(
 def _receivers(array: tuple[int, ...], chosen: Options) -> tuple[int, ...]:
     """Return the number of groups of the next level that work, for each level."""
     working = (own.devices(ways) for own, ways in zip(chosen, array, strict=True))
-    return tuple(accumulate(working, operator.mul))
+    return tuple(accumulate(working, mul))
 
 
 @lru_cache(maxsize=16384)
@@ -233,11 +232,11 @@ def added(
             for row, (dim, border) in enumerate(windowed(nest).items(), start=len(at_level)):
                 total[at, row] = shards * here * halo(border, grids.degree(dim), own.of(dim)[:, None])
             continue
-        _, below = factors_of(of_input(nest), ((WHOLE,), options), level.ways, above, lambda which: which[0])
-        if any(below.digits):
-            before, after = above.counts, below.counts
+        _, cuts_below = factors_of(of_input(nest), ((WHOLE,), options), level.ways, above)
+        if any(cuts_below.digits):
+            before, after = above.counts, cuts_below.counts
             for old, new in ((before.need, after.need), (before.added, after.added)):
-                total[at, 0] += shards * (here * new - old - (here - 1.0))
+                total[at, 0] += shards * (here * new - old - (here - 1.0))[0]
     return total
 
 

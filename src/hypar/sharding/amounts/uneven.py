@@ -24,12 +24,10 @@ from hypar.sharding.amounts.factors import (
     working,
 )
 from hypar.sharding.amounts.transfers import names_of, phase_of
-from hypar.sharding.amounts.windows import Digit, ratios
+from hypar.sharding.amounts.windows import Digit
 from hypar.sharding.placement import COPIES, WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors, Part
     from hypar.sharding.amounts.factors import Array
@@ -77,25 +75,22 @@ def crossed_inside(
 
 @lru_cache(maxsize=4096)
 def crossed(
-    between: Between, parts: Parts, above: Above, made: Taken, read: Taken, reader: Nest | None = None
+    between: Between, parts: Parts, above: Above, made: Taken, read: Taken
 ) -> tuple[tuple[Amount, ...], tuple[Above, ...]]:
     """Return the transfers of a tensor at a split, and what it leaves of the tensor to each group; arguments as below."""
     ends = (Offered.of([made]), Offered.of([read]))
-    own = fractions_of(between, *ends, above, reader)
+    own = fractions_of(between, *ends, above)
     amounts = received_between(between, parts, above.products, ends, own)
     rows = np.stack([np.broadcast_to(factor, own.both.shape).reshape(-1) for factor in own], axis=1)
     products = map(Products._make, (rows * above.products).tolist())
-    digit = digit_of(between, [*ends[0].labels, *ends[1].labels], (made[1], read[1]))
-    digits = digit.parts if digit else [None] * len(made[1])
-    below = [
-        Above(each, above.image, (*above.digits, *filter(None, [own])))
-        for each, own in zip(products, digits, strict=True)
-    ]
-    return tuple([amount.single for amount in amounts]), tuple(below)
+    digit = digit_of(between, (ends[0].labels[0], ends[1].labels[0]), (made[1], read[1]))
+    each = zip(above.parted(digit, len(made[1])), products, strict=True)
+    below = tuple([one._replace(products=own) for one, own in each])
+    return tuple([amount.single for amount in amounts]), below
 
 
-def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> Iterator[Amount]:
-    """Yield the elements that each group receives to add up the partial sums of a layer.
+def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> list[Amount]:
+    """Return the elements that each group receives to add up the partial sums of a layer.
 
     Each group adds up its share of a result and gets the other shares; rows beside a border have one owner.
 
@@ -113,13 +108,13 @@ def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> I
         axis=-2,
     )
     each = _added(terms, terms, offered.shares)
-    sizes, rows = elements_of(nest, sums, above)[:, 0].tolist(), ratios(above.image, above.digits)
+    sizes, rows, found = elements_of(nest, sums, above)[:, 0].tolist(), above.rows, []
     for at, (tensor, size) in enumerate(zip(nest.names, sizes, strict=True)):
         partial = ~offered.cut({*nest.names[tensor], COPIES})
         if partial.any() and size:
             many = size if at or sums.apart else size * (rows.need + rows.added) / 2
             elements = many * np.where(partial, each, 0.0)
-            yield Amount(phase_of(tensor), tensor, "all_reduce", np.moveaxis(elements, -1, 0), True)
+            found.append(Amount(phase_of(tensor), tensor, "all_reduce", np.moveaxis(elements, -1, 0), True))
     for dim, border in windowed(nest).items() if sums.input else ():
         cut, shares = offered.cut({dim}), offered.shares
         if sums.apart:
@@ -132,15 +127,16 @@ def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> I
         others = np.where(cut, beside, 0.0)
         if others.any():
             elements = np.moveaxis(sizes[0] * others, -1, 0)
-            yield Amount(phase_of("input"), "input", "neighbours", elements, True)
+            found.append(Amount(phase_of("input"), "input", "neighbours", elements, True))
+    return found
 
 
 @lru_cache(maxsize=4096)
 def _beside(above: Above, dim: str, shares: Shares) -> tuple[float, ...]:
     """Return the rows that each group reads and another adds up, as a multiple of an equal share of those above."""
-    groups, before = len(shares), ratios(above.image, above.digits)
+    groups, before = len(shares), above.rows
     digit = Digit(COPIES, dim, ((1 / groups,) * groups, shares))
-    each = [ratios(above.image, (*above.digits, part)) for part in digit.parts]
+    each = [own.rows for own in above.parted(digit, groups)]
     beside = [(own.need - own.added) / groups for own in each]
     total = sum(own.need + own.added for own in each) / groups - before.need - before.added
     return tuple([float(own * total / (sum(beside) or 1.0)) for own in beside])

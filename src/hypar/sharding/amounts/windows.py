@@ -94,13 +94,11 @@ class Digit(NamedTuple):
         """The digit of which each part alone is counted."""
         return [self._replace(part=part) for part in range(len(self.shares[0]))]
 
-    @classmethod
-    def even(cls, ways: int, made: str, read: str, terms: str | None = None) -> Digit:
-        """Return a digit of equal shares."""
-        first, equal = (1.0,) + (0.0,) * (ways - 1), (1 / ways,) * ways
-        return cls(
-            made, read, (first if made == IDLE else equal, first if read == IDLE else equal), None, terms
-        )
+
+def even(ways: int, made: str, read: str) -> tuple[Shares, Shares]:
+    """Return equal shares of a digit for both ends; an idle one has everything in the first part."""
+    first, equal = (1.0,) + (0.0,) * (ways - 1), (1 / ways,) * ways
+    return first if made == IDLE else equal, first if read == IDLE else equal
 
 
 Digits = tuple[Digit, ...]
@@ -169,7 +167,7 @@ def ratios(image: Image, digits: Digits) -> Factors:
         made = tuple([(dim, Rows(Window(kernel=1), rows.made, rows.made)) for dim, rows in image])
         each = [Digit(own.made, str(own.terms), (own.shares[0],) * 2, own.part) for own in digits]
         _, _, met, placed, _, _ = _counted(made, tuple(each))
-    return Factors._make([need, hold, hold, both, back, owned, hold, 1.0, 1.0, placed, met, added])
+    return Factors._make([need, hold, both, back, owned, hold, 1.0, 1.0, placed, met, added])
 
 
 def _counted(image: Image, digits: Digits) -> list[float]:
