@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import RESIDUE, least_received, received
+from hypar.sharding.amounts.between import RESIDUE, received
 from hypar.sharding.amounts.counted import added, computing
 from hypar.sharding.amounts.factors import apart_of, collectives_of
 from hypar.sharding.collectives import CODE
@@ -176,10 +176,8 @@ def level_costs(
     options, ways, found = seen.options, seen.level.ways, []
     for part in parts:
         own, end = rates[not part.inside], int(part.forward)
-        if bound is not None:
-            elements = least_received(part, products, factors) * bound
-        else:
-            elements = received(part, products, factors)
+        elements = received(part, products, factors, least=bound is not None)
+        elements = elements if bound is None else elements * bound
         lines = _weights(seen.between, options, ways, part.manner, own)
         wide = [(spread(each, places), spread(once, places)) for each, once in lines]
         devices = seen.devices(end, places) if own.together else None

@@ -12,7 +12,6 @@ from hypar.sharding.amounts.factors import (
     Above,
     below,
     divides_image,
-    fractions_of,
     input_of,
     of_input,
     plain,
@@ -110,9 +109,7 @@ class State(NamedTuple):
 
     def between(self, at: int, made: Offered, read: Offered) -> list[Amount]:
         """Return what the groups of a split receive of a tensor, ``[..., options of producer, of consumer]`` each."""
-        between, parts, above = self.tensor(at)
-        own = fractions_of(between, made, read, above)
-        return received_between(between, parts, above.products, (made, read), own)
+        return received_between(*self.tensor(at), made, read)[0]
 
     def tensor(self, at: int) -> tuple[Between, Parts, Above]:
         """Return what the amounts of a tensor depend on besides its options."""

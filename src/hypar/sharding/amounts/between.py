@@ -170,36 +170,25 @@ OUTERMOST = Products(*[1.0] * len(Factors._fields))  # type: ignore[arg-type]
 """The products at the outermost level."""
 
 
-def received(part: Part, above: Products, factors: Factors) -> Any:
+def received(part: Part, above: Products, factors: Factors, *, least: bool = False) -> Any:
     """Return the elements of a transfer that all devices receive at a level.
 
     Args:
         part: the transfer.
         above: the products of the levels above.
         factors: the factors of the level, as numbers or for each pair of tuples.
+        least: whether the products are the least ones, for a lower bound: no product grows faster than what it is part of.
     """
     grown = []
     for size, gets, has, apart in part.changes:
-        more = getattr(factors, gets)
+        more, before = getattr(factors, gets), getattr(above, gets)
         if apart:
             lacking = more - getattr(factors, has)
             grown.append(getattr(above, apart) * (size * (lacking * (abs(lacking) > RESIDUE))))
             continue
-        grown.append(getattr(above, gets) * (size * (more - 1.0)))
+        there, held = (getattr(factors, has), getattr(above, has)) if has else (1.0, before)
+        before = np.where(there > 1.0, held, before) if least and has else before
+        grown.append(before * (size * (more - 1.0)))
         if has:
-            grown.append(getattr(above, has) * (-size * (getattr(factors, has) - 1.0)))
+            grown.append(held * (-size * (there - 1.0)))
     return reduce(add, grown)
-
-
-def least_received(part: Part, above: Products, factors: Factors) -> Costs:
-    """Return a lower bound of ``received`` from the least products: no product grows faster than what it is part of."""
-    total: Costs | float = 0.0
-    for change in part.changes:
-        gets = getattr(factors, change.gets)
-        has = getattr(factors, change.has) if change.has else 1.0
-        more = getattr(above, change.gets) * (gets - 1.0)
-        if change.has:
-            held = getattr(above, change.has)
-            more = np.where(has > 1.0, held * (gets - has), more - held * (has - 1.0))
-        total = total + change.elements * more
-    return np.asarray(total)

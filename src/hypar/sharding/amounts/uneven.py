@@ -79,8 +79,7 @@ def crossed(
 ) -> tuple[tuple[Amount, ...], tuple[Above, ...]]:
     """Return the transfers of a tensor at a split, and what it leaves of the tensor to each group; arguments as below."""
     ends = (Offered.of([made]), Offered.of([read]))
-    own = fractions_of(between, *ends, above)
-    amounts = received_between(between, parts, above.products, ends, own)
+    amounts, own = received_between(between, parts, above, *ends)
     rows = np.stack([np.broadcast_to(factor, own.both.shape).reshape(-1) for factor in own], axis=1)
     products = map(Products._make, (rows * above.products).tolist())
     digit = digit_of(between, (ends[0].labels[0], ends[1].labels[0]), (made[1], read[1]))
@@ -143,28 +142,31 @@ def _beside(above: Above, dim: str, shares: Shares) -> tuple[float, ...]:
 
 
 def received_between(
-    between: Between, parts: Parts, above: Products, ends: tuple[Offered, Offered], own: Factors
-) -> list[Amount]:
-    """Return the transfers of a tensor between two layers, ``[..., options of producer, of consumer]`` for each group.
+    between: Between, parts: Parts, above: Above, made: Offered, read: Offered
+) -> tuple[list[Amount], Factors]:
+    """Return the transfers of a tensor between two layers, and the factors of each group.
 
     Args:
         between: the tensor's dims at both ends.
         parts: its transfers.
-        above: the products above the split.
-        ends: the options of producer and consumer.
-        own: the factors of each group.
+        above: what the levels above leave of the tensor.
+        made: the options of the producer.
+        read: the options of the consumer.
+
+    Returns:
+        ``[groups, ..., options of producer, of consumer]`` of each transfer, and factors with the groups behind these.
     """
-    shares = (ends[0].shares[..., :, None, :], ends[1].shares[..., None, :, :])
-    pair = (ends[0].options[0], ends[1].options[0])
+    own = fractions_of(between, made, read, above)
+    shares = (made.shares[..., :, None, :], read.shares[..., None, :, :])
+    pair = (made.options[0], read.options[0])
     ways = max(2, *(choice.devices(1) for choice in pair))
     sums = mapped(lambda factor: factor.sum(axis=-1, keepdims=True), own, names=names_of(parts))
-    found = [np.moveaxis(_received(part, own, sums, above, shares), -1, 0) for part in parts]
-    return [
-        Amount(
-            part.phase, part.tensor, collective_of(between, pair, ways, part.manner), elements, part.inside
-        )
-        for part, elements in zip(parts, found, strict=True)
-    ]
+    found = []
+    for part in parts:
+        elements = np.moveaxis(_received(part, own, sums, above.products, shares), -1, 0)
+        kind = collective_of(between, pair, ways, part.manner)
+        found.append(Amount(part.phase, part.tensor, kind, elements, part.inside))
+    return found, own
 
 
 def _received(part: Part, own: Factors, sums: Factors, above: Products, shares: tuple[Array, Array]) -> Array:

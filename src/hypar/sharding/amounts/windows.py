@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from itertools import accumulate, compress, pairwise, product
-from operator import and_, or_
+from operator import and_, mul, or_
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,13 +21,16 @@ from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from hypar.ops.nest import Nest
 
 Shares = tuple[float, ...]
+
+WHOLE = Window(kernel=1)
+"""The window of a place that reads its own row."""
 
 TINY = 1e-9
 """Fraction of a row within which a bound is whole; other bounds are those of the rows before them."""
@@ -56,7 +59,7 @@ def image_of(nest: Nest, operand: str, shape: Iterable[tuple[str, float]], made:
         places = size if window is None else nest.sizes[reads[dim]]
         if dim in SPATIAL:
             before = round(made.sizes.get(dim, size)) if made else 0
-            found.append((dim, Rows(window or Window(kernel=1), round(size), max(1, round(places)), before)))
+            found.append((dim, Rows(window or WHOLE, round(size), max(1, round(places)), before)))
     return tuple(found)
 
 
@@ -65,7 +68,6 @@ def fraction_read(image: Image) -> float:
 
     Examples:
         >>> from hypar.ops.windows import Window
-    from hypar.sharding.amounts.between import Factors, mapped
         >>> fraction_read((("height", Rows(Window(kernel=1, stride=2), 56, 28)),))
         0.5
     """
@@ -159,12 +161,10 @@ def ratios(image: Image, digits: Digits) -> Factors:
 
     An error is added up by one of the parts that read a row: by the one most of whose copies hold it, or in which it lies deepest.
     """
-    need, hold, both, owned, back, added = _counted(
-        image, tuple([own._replace(terms=None) for own in digits])
-    )
+    need, hold, both, owned, back, added = _counted(image, digits)
     placed = met = 1.0
     if any(own.terms is not None for own in digits):
-        made = tuple([(dim, Rows(Window(kernel=1), rows.made, rows.made)) for dim, rows in image])
+        made = tuple([(dim, Rows(WHOLE, rows.made, rows.made)) for dim, rows in image])
         each = [Digit(own.made, str(own.terms), (own.shares[0],) * 2, own.part) for own in digits]
         _, _, met, placed, _, _ = _counted(made, tuple(each))
     return Factors._make([need, hold, both, back, owned, hold, 1.0, 1.0, placed, met, added])
@@ -177,7 +177,7 @@ def _counted(image: Image, digits: Digits) -> list[float]:
     if len(image) > 1 and all(len(names & {*own[:2]}) == 1 for own in digits):
         # No digit divides both dims.
         return [*map(math.prod, zip(*[_counted((own,), digits) for own in image], strict=True))]
-    every = _in_all(image, tuple([own._replace(part=None) for own in digits]))
+    every = _in_all(image, tuple([own._replace(part=None, terms=None) for own in digits]))
     counted = product(*[[own.part in {None, at} for at in range(len(own.shares[0]))] for own in digits])
     chosen = [*map(all, counted)]
     found = [sum(compress(own, chosen)) / sum(chosen) for own in every]
@@ -190,15 +190,12 @@ def _counted(image: Image, digits: Digits) -> list[float]:
 def _in_all(image: Image, digits: Digits) -> list[list[float]]:
     """Return the counts of each part; of owned ones for each owner."""
     names = {dim for dim, _ in image}
-    parts = [*product(*[range(len(own.shares[0])) for own in digits])]
-    weights = [_of_others(own, (*names,)) for own in digits]
-    need, hold, both = (
-        [math.prod(own[kind][at] for own, at in zip(weights, part, strict=True)) for part in parts]
-        for kind in range(3)
-    )
+    weights = [_of_others(own, names) for own in digits]
+    need, hold, both = ([*map(math.prod, product(*[own[kind] for own in weights]))] for kind in range(3))
     # Parts by a digit that divides neither what is made nor another dim have one owner together.
     alone = [own.made not in {COPIES, IDLE} or own.read not in {COPIES, IDLE, *names} for own in digits]
-    owners = [tuple([at for at, own in zip(part, alone, strict=True) if own]) for part in parts]
+    ways = [len(own.shares[0]) for own in digits]
+    owners = [*product(*[range(own) if one else (0,) * own for own, one in zip(ways, alone, strict=True)])]
     places: dict[tuple[int, ...], float] = defaultdict(float)
     for owner, weight in zip(owners, both, strict=True):
         places[owner] = max(places[owner], weight)
@@ -207,14 +204,13 @@ def _in_all(image: Image, digits: Digits) -> list[list[float]]:
     return [[*map(math.prod, zip(*own, strict=True))] for own in found]
 
 
-@lru_cache(maxsize=4096)
-def _of_others(digit: Digit, image: tuple[str, ...]) -> list[list[float]]:
+def _of_others(digit: Digit, image: Collection[str]) -> list[list[float]]:
     """Return what each part needs, holds, and both of other dims than an image's, as a multiple of an equal share, ``[3, parts]``."""
     hold, need = (
         [float(share > 0) if dim in {COPIES, IDLE, *image} else share * len(shares) for share in shares]
         for dim, shares in zip(digit[:2], digit.shares, strict=True)
     )
-    found = [need, hold, [*map(math.prod, zip(need, hold, strict=True))]]
+    found = [need, hold, [*map(mul, need, hold)]]
     if IDLE in digit[:2]:
         # Factors count idle devices; and no part of the stages has both.
         found = [[one * len(own) / max(sum(own), TINY) for one in own] for own in found]
@@ -232,8 +228,8 @@ def _of_parts(
     """Return for each count what each part, or each owner, has of the rows as a multiple of its share."""
     taps = _taps(rows)
     some = reduce(or_, taps)
-    have = [_between(rows.size, *bounds) & some for bounds in _bounds(rows.size, digits, 0, dim)]
-    need = [reduce(or_, taps[low:high], 0) for low, high in _bounds(rows.places, digits, 1, dim)]
+    have = [held & some for held in _pieces(_taps(Rows(WHOLE, rows.size, rows.size)), digits, 0, dim)]
+    need = _pieces(taps, digits, 1, dim)
     both = [*map(and_, have, need)]
     holders: dict[int, Counter[int]] = defaultdict(Counter)
     owned: dict[tuple[int, ...], int] = defaultdict(int)
@@ -261,39 +257,31 @@ def _owners(size: int, holders: dict[int, Counter[int]]) -> dict[int, int]:
     for piece in pieces:
         once, twice = once | piece, twice | (once & piece)
     found = {piece: piece & ~twice for piece in pieces}
+
+    def worth(piece: int, row: int) -> tuple[int, int]:
+        """Return how many hold a row, and how deep it lies in a piece."""
+        deep = min((piece >> row).bit_count(), (piece & ((2 << row) - 1)).bit_count())
+        return sum(number for held, number in holders[piece].items() if held >> row & 1), deep
+
     for row in range(size):
-        if (bit := 1 << row) & twice:
-
-            def worth(piece: int, row: int = row) -> float:
-                """Return how many hold a row, and how deep it lies in a piece."""
-                deep = min((piece >> row).bit_count(), (piece & ((2 << row) - 1)).bit_count())
-                return sum(number for held, number in holders[piece].items() if held >> row & 1) + deep / (
-                    2 * size
-                )
-
-            found[max((piece for piece in pieces if piece & bit), key=worth)] |= bit
+        if twice >> row & 1:
+            found[max([own for own in pieces if own >> row & 1], key=partial(worth, row=row))] |= 1 << row
     return found
 
 
-def _bounds(size: int, digits: Digits, end: int, dim: str) -> list[tuple[int, int]]:
-    """Return the bounds of a dim for each part."""
-    found = [(0, size)]
+def _pieces(taps: Sequence[int], digits: Digits, end: int, dim: str) -> list[int]:
+    """Return the rows of each part, for those of each place of a dim."""
+    found = [taps]
     for own in digits:
-        if own[end] != dim:
-            found = [bounds for bounds in found for _ in own.shares[end]]
-            continue
-        ends = [*accumulate(own.shares[end], initial=0.0)]
+        bounds = [(0.0, 1.0)] * len(own.shares[end])
+        if own[end] == dim:
+            bounds = [*pairwise(accumulate(own.shares[end], initial=0.0))]
         found = [
-            own
-            for low, high in found
-            for own in pairwise([low + int((high - low) * place + TINY) for place in ends])
+            piece[int(len(piece) * low + TINY) : int(len(piece) * high + TINY)]
+            for piece in found
+            for low, high in bounds
         ]
-    return found
-
-
-def _between(size: int, low: int, high: int) -> int:
-    """Return the rows from a first to before a last one, of which the first of all is the highest bit."""
-    return (1 << (size - low)) - (1 << (size - high))
+    return [reduce(or_, piece, 0) for piece in found]
 
 
 @lru_cache(maxsize=1024)
