@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.sharding.amounts.uneven import Amount
+    from hypar.sharding.amounts.above import Amount
     from hypar.sharding.amounts.windows import Shares
 
     Array = NDArray[np.float64]

@@ -34,7 +34,6 @@ from hypar.network.nodes import kept_with_graph
 from hypar.sharding.amounts.between import OUTERMOST, mapped
 from hypar.sharding.amounts.factors import divides_image, factors_of, of_input
 from hypar.sharding.amounts.transfers import names_of
-from hypar.sharding.amounts.windows import Cuts
 from hypar.sharding.conventions import BY_PRODUCTS, DIRECT
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import LocalSizes
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.above import State
     from hypar.sharding.amounts.between import Factors, Part
     from hypar.sharding.amounts.transfers import Network
+    from hypar.sharding.amounts.windows import Cuts
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs, Indices
@@ -252,7 +252,7 @@ class Tables:
 
     def _cuts(self, at: int) -> list[Cuts]:
         above, place = self.above.input(self.graph, at), of_input(self.graph.layers[at].nest)
-        found = [Cuts(above.image, (above.digits,))]
+        found = [above.cuts]
         for level, own in zip(self.levels[:-1], self.options[at], strict=False):
             _, below = factors_of(place, ((WHOLE,), own), level.ways, found[-1])
             found.append(below._replace(number=below.number.reshape(1, -1, 1)))
@@ -318,7 +318,7 @@ class Tables:
                 for name in names
             }
             products = OUTERMOST._replace(**rows)
-        cuts = [Cuts(each.image, (each.digits,)) for each in (every if self.alike.reaching else every[:1])]
+        cuts = [each.cuts for each in (every if self.alike.reaching else every[:1])]
         terms, total = [], np.zeros((1, 1, 1))
         for index, (level, places) in enumerate(zip(self.levels, self._places(one, pair), strict=True)):
             read = _beside([self.sizes[tensor.consumer][index] for tensor in tensors])

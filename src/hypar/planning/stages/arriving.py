@@ -20,10 +20,10 @@ from hypar.planning.stages.places import places_for
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.moves import timed
+from hypar.sharding.amounts.above import crossed
 from hypar.sharding.amounts.between import mapped, received
 from hypar.sharding.amounts.counted import STAGE, received_between
 from hypar.sharding.amounts.factors import Above
-from hypar.sharding.amounts.uneven import crossed
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import WHOLE, dim_of, grid
 

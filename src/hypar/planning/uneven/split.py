@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from hypar.costs.base import GroupRates
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.network.nodes import PlanGraph, PlanNode
-    from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.amounts.factors import Offered
-    from hypar.sharding.amounts.uneven import Amount
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
     from hypar.solve.solvers.base import Solver

@@ -94,8 +94,7 @@ def received_inside(
     found, receivers, sizes = [], _receivers(array, chosen), _left(nest, array, chosen)
     above = above or input_of(nest)
     for level, choice, left in zip(levels_of(array, 1), chosen, sizes, strict=False):
-        cuts = Cuts(above.image, (above.digits,))
-        amounts = added((nest,), (choice,), (left,), level, (sums,), (cuts,))[0, :, 0, 0].tolist()
+        amounts = added((nest,), (choice,), (left,), level, (sums,), (above.cuts,))[0, :, 0, 0].tolist()
         _, above = below(above, of_input(nest), (WHOLE, choice), level.ways)
         summed = computing(nest.unsized, (choice,), level.ways)[:, 0, 1].tolist()
         # Behind the tensors come rows of the first one beside the borders of each dim.
@@ -193,10 +192,10 @@ def _receivers(array: tuple[int, ...], chosen: Options) -> tuple[int, ...]:
 @lru_cache(maxsize=16384)
 def _left(nest: Nest, array: tuple[int, ...], chosen: Options) -> tuple[LocalSizes, ...]:
     """Return a layer's sizes above each level."""
-    found = [WHOLE_LAYER]
-    for choice, ways in zip(chosen, array, strict=True):
-        found.append(found[-1].divided(nest, (choice,), ways))
-    return tuple(found)
+    levels = zip(chosen, array, strict=True)
+    return tuple(
+        accumulate(levels, lambda left, own: left.divided(nest, own[:1], own[1]), initial=WHOLE_LAYER)
+    )
 
 
 def added(
@@ -219,8 +218,7 @@ def added(
     every = replace(sizes[0], fractions=left)
     copies = np.stack([level.copies(every, nests[0], tensor) for tensor in nests[0].names], axis=1)
     at_level = computing(nests[0].unsized, options, level.ways)
-    known = [Above(image=own.image, digits=own.digits[0]) for own in cuts]
-    elements = np.array([elements_of(*own) for own in zip(nests, sums, known, strict=True)])
+    elements = np.array([elements_of(*own) for own in zip(nests, sums, cuts, strict=True)])
     total: Costs = np.zeros((len(nests), len(at_level) + len(SPATIAL), copies.shape[2], len(options)))
     total[:, : len(at_level)] = (elements * copies)[..., None] * at_level[:, None, :, 1]
     grids, here = layout(options, level.ways), at_level[0, :, 0]
@@ -257,14 +255,13 @@ def computing(roles: Nest, options: Options, ways: int) -> Costs:
     return found
 
 
-@lru_cache(maxsize=4096)
-def elements_of(nest: Nest, sums: Sums, above: Above | None = None) -> Costs:
+def elements_of(nest: Nest, sums: Sums, above: Cuts | None = None) -> Costs:
     """Return the elements of each tensor, none of those whose sums are not added up inside the layer.
 
     Of the rows of an input a group of an uneven split is taken to have an equal share, as their ratios say what it has.
     """
-    image, digits = (above or input_of(nest))[1:]
-    rows = 1.0 if sums.apart else fraction_read(image) / (unequal(digits) or 1.0)
+    above = above or input_of(nest).cuts
+    rows = 1.0 if sums.apart else fraction_read(above.image) / (unequal(above.digits[0]) or 1.0)
     read = nest.input_elements * rows if sums.input else 0.0
     made = (sums.as_read if sums.apart else nest.elements("output")) if sums.output else 0.0
     weight = nest.elements("weight") if sums.weight else 0.0

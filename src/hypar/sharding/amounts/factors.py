@@ -71,6 +71,11 @@ class Above(NamedTuple):
         """The ratios of its rows."""
         return ratios(self.image, self.digits)
 
+    @property
+    def cuts(self) -> Cuts:
+        """The image with its only cuts."""
+        return Cuts(self.image, (self.digits,))
+
     def parted(self, digit: Digit | None, groups: int) -> list[Above]:
         """Return what a split leaves of the image to each group."""
         parts = digit.parts if digit else ()
@@ -104,12 +109,12 @@ class Offered(NamedTuple):
         return np.array([[label in dims] for label in self.labels])
 
 
-def working(label: str, shares: Array, *, apart: bool = False) -> Array:
-    """Return 1 for each group that computes something of a layer.
+def working(whole: bool | NDArray[np.bool_], shares: Array, *, apart: bool = False) -> Array:
+    """Return 1 for each group that computes something of a layer, of which all have the whole, or shares.
 
     Where a level is counted by itself one without a share computes nothing of a layer that no option divides either.
     """
-    return np.where((label == COPIES and not apart) | (shares > 0), 1.0, 0.0)
+    return np.where((whole & (not apart)) | (shares > 0), 1.0, 0.0)
 
 
 def fractions_of(between: Between, made: Offered, read: Offered, above: Above) -> Factors:
@@ -144,7 +149,9 @@ def _of_split(
     """
     (made, read), (held, needed), names = labels, shares, names_at(between)
     makes, reads = zip(*names, strict=True)
-    works = [working(*own, apart=between.apart) for own in zip(labels, shares, strict=True)]
+    works = [
+        working(label == COPIES, own, apart=between.apart) for label, own in zip(labels, shares, strict=True)
+    ]
     high = np.cumsum(needed, axis=-1)
     wide = np.minimum(high + border, 1.0) - np.maximum(high - needed - border, 0.0)
     kept = held if made in makes else works[0]
@@ -158,7 +165,7 @@ def _of_split(
             np.maximum(np.minimum(end, high + own) - np.maximum(end - mine, high - needed - own), 0.0)
             for own in (border, 0.0)
         )
-    left = terms = held * works[0] if made in between.makes else working(made, held)
+    left = terms = held * works[0] if made in between.makes else working(made == COPIES, held)
     if _straight(between, made, read) and needed.shape[-1] > 1:
         straight = np.logical_and(*works).all(axis=-1, keepdims=True)
         kept, both, back, left = (np.where(straight, inside, own) for own in (kept, both, back, left))
@@ -316,8 +323,7 @@ def factors_of(
 @lru_cache(maxsize=2**16)
 def below(above: Above, between: Between, pair: tuple[Choice, Choice], ways: int) -> tuple[Factors, Above]:
     """Return the factors of a level for a pair of choices, as numbers, and what is left below it."""
-    options, cuts = ((pair[0],), (pair[1],)), Cuts(above.image, (above.digits,))
-    found, cuts = factors_of(between, options, ways, cuts)
+    found, cuts = factors_of(between, ((pair[0],), (pair[1],)), ways, above.cuts)
     factors = mapped(lambda own: own.item(), found)
     return factors, Above(mapped(mul, above.products, factors), above.image, cuts.digits[0])
 

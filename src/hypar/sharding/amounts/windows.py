@@ -63,6 +63,7 @@ def image_of(nest: Nest, operand: str, shape: Iterable[tuple[str, float]], made:
     return tuple(found)
 
 
+@lru_cache(maxsize=4096)
 def fraction_read(image: Image) -> float:
     """Return the fraction of an image that windows read: below 1 if their stride leaves gaps, or rows at the end.
 
