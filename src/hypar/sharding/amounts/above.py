@@ -155,24 +155,23 @@ class State(NamedTuple):
 
     def crossing(self, graph: PlanGraph, taken: Sequence[Taken]) -> Crossed:
         """Return what the groups of a split receive, and their state below it; equal amounts are one object."""
-        inside, inputs, between, tensors = [], [], [], []
-        for at, own in enumerate(taken):
-            layer, above = graph.layers[at], self.input(graph, at)
-            amounts, left = crossed_inside(layer.nest, self.network.sums[at], above, own)
-            inside.append(amounts)
-            inputs.append(left)
-        for at, tensor in enumerate(graph.tensors):
-            amounts, left = crossed(*self.tensor(at), taken[tensor.producer], taken[tensor.consumer])
-            inside[tensor.producer] += tuple(amount for amount in amounts if amount.inside)
-            between.append(tuple(amount for amount in amounts if not amount.inside))
-            tensors.append(left)
-        groups = range(len(taken[0][1]))
-        states = [
-            self._replace(
-                tensors=tuple(own[group] for own in tensors), inputs=tuple(own[group] for own in inputs)
-            )
-            for group in groups
+        layers = [
+            crossed_inside(layer.nest, self.network.sums[at], self.input(graph, at), taken[at])
+            for at, layer in enumerate(graph.layers)
         ]
+        tensors = [
+            crossed(*self.tensor(at), taken[tensor.producer], taken[tensor.consumer])
+            for at, tensor in enumerate(graph.tensors)
+        ]
+        inside = [amounts for amounts, _ in layers]
+        for tensor, (amounts, _) in zip(graph.tensors, tensors, strict=True):
+            inside[tensor.producer] += tuple(amount for amount in amounts if amount.inside)
+        between = [tuple(amount for amount in amounts if not amount.inside) for amounts, _ in tensors]
+        below = [
+            [tuple(left[group] for _, left in of) for of in (tensors, layers)]
+            for group in range(len(taken[0][1]))
+        ]
+        states = [self._replace(tensors=own, inputs=inputs) for own, inputs in below]
         return Crossed(inside, between, states)
 
 

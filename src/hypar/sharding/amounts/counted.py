@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,10 +47,6 @@ SEAM = -1
 
 STAGE = Factors(*[0.0 if name in {"both", "back", "owned"} else 1.0 for name in Factors._fields])  # type: ignore[arg-type]
 """The factors of the stages: below them no device has what it needs."""
-
-
-OUTSIDE = Above()
-"""What is above the outermost level of what is no image."""
 
 
 class Received(NamedTuple):
@@ -98,11 +94,10 @@ def received_inside(
         _, above = below(above, of_input(nest), (WHOLE, choice), level.ways)
         summed = computing(nest.unsized, (choice,), level.ways)[:, 0, 1].tolist()
         # Behind the tensors come rows of the first one beside the borders of each dim.
-        beside = len(amounts) - len(nest.names)
-        tensors = (*nest.names, *["input"] * beside)
-        for tensor, amount, some in zip(tensors, amounts, (*summed, *[0.0] * beside), strict=True):
+        for amount, name, some in zip_longest(amounts, nest.names, summed):
             if amount:
-                kind, to = "all_reduce" if some else "neighbours", (receivers[level.index], receivers[-1])
+                tensor, kind = name or "input", "all_reduce" if some else "neighbours"
+                to = (receivers[level.index], receivers[-1])
                 found.append(Received(level.index, phase_of(tensor), tensor, kind, amount, *to, True))
     return tuple(reversed(found))
 
@@ -113,7 +108,7 @@ def received_between(
     parts: tuple[Part, ...],
     array: tuple[int, ...],
     chosen: tuple[Options, Options],
-    above: Above = OUTSIDE,
+    above: Above | None = None,
     outside: int | None = None,
 ) -> tuple[Received, ...]:
     """Return the transfers of a tensor between two layers at all levels, in the order of its parts, outermost first.
@@ -123,10 +118,11 @@ def received_between(
         parts: its transfers.
         array: the ways of each level.
         chosen: the choices of producer and consumer.
-        above: what the levels above the outermost one leave of the tensor.
+        above: what the levels above the outermost one leave of the tensor; None for what is no image there.
         outside: for two layers in different stages, the number of levels outside the stages; those inside hand on what arrived.
     """
     found: list[list[Received]] = [[] for _ in parts]
+    above = above or Above()
     receivers = tuple((1, *_receivers(array, own)) for own in chosen)
     left = _left(between.read, array, chosen[1]) if between.apart else ()
     for level in range(len(array) + 1):
@@ -214,8 +210,7 @@ def added(
         Elements that all devices receive, ``[layers, tensors, tuples above, options]``; behind the tensors the rows of
         E_in beside the borders of each dim, where they are received by themselves.
     """
-    left = np.array([own.fractions for own in sizes])
-    every = replace(sizes[0], fractions=left)
+    every = replace(sizes[0], fractions=np.array([own.fractions for own in sizes]))
     copies = np.stack([level.copies(every, nests[0], tensor) for tensor in nests[0].names], axis=1)
     at_level = computing(nests[0].unsized, options, level.ways)
     elements = np.array([elements_of(*own) for own in zip(nests, sums, cuts, strict=True)])

@@ -8,10 +8,9 @@ of which each divides one dim, as if these were levels.
 
 from __future__ import annotations
 
-import operator
 from functools import lru_cache, reduce
 from itertools import product
-from operator import mul
+from operator import mul, or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,6 @@ from numpy.typing import NDArray
 from hypar.ops.nest import IN_GROUP
 from hypar.sharding.amounts.between import OUTERMOST, Between, Factors, Products, mapped, names_at
 from hypar.sharding.amounts.windows import (
-    UNCUT,
     Cuts,
     Digit,
     Digits,
@@ -300,7 +298,7 @@ def factors_of(
     between: Between,
     options: tuple[Options, Options],
     ways: int,
-    above: Cuts = UNCUT,
+    above: Cuts,
     spread: Callable[[Any], Any] = lambda own: own,
 ) -> tuple[Factors, Cuts]:
     """Return the factors of a level, with the cuts of the image below it.
@@ -349,7 +347,7 @@ def _image_digits(
 def divides_image(between: Between, options: tuple[Options, Options], ways: int, image: Image) -> Any:
     """Return which pairs of options divide an image at either end, ``[made, 1, read]``."""
     digits = _image_digits(between, options, ways) if image else ()
-    return reduce(operator.or_, (which > 0 for _, which in digits), np.zeros((1, 1, 1), bool))
+    return reduce(or_, (which > 0 for _, which in digits), np.zeros((1, 1, 1), bool))
 
 
 def apart_of(between: Between, options: tuple[Options, Options], sizes: LocalSizes, ways: int) -> Factors:

@@ -146,10 +146,6 @@ class Cuts(NamedTuple):
         return mapped(lambda *own: np.array(own)[self.number], *every)
 
 
-UNCUT = Cuts(())
-"""The cuts of what is no image."""
-
-
 def change(before: Factors, after: Factors) -> Factors:
     """Return by how much counts are multiplied; nothing is left of nothing."""
     with np.errstate(invalid="ignore"):
