@@ -355,7 +355,7 @@ def apart_of(between: Between, options: tuple[Options, Options], sizes: LocalSiz
     factors, borders = plain(between, options, ways), dict(between.borders)
     need, both = factors.need, np.ones((1, 1, 1))
     for own, dim in names_at(between):
-        if dim is None or dim not in borders or not any(choice.degree(dim) > 1 for choice in options[1]):
+        if dim not in borders or not any(choice.degree(dim) > 1 for choice in options[1]):
             continue
         # Digits by which the producer divides the dim as well bring it none of the rows beyond its shards.
         met, before, degrees = np.ones((1, 1, 1)), np.zeros((1, 1)), np.ones(len(options[1]), np.int64)
