@@ -37,8 +37,8 @@ class Case(NamedTuple):
 
 def by_ratios(case: Case) -> NDArray[np.float64]:
     """The counts as multiples of the elements that are read: those of equal shares without windows, times ratios."""
-    own = ratios(case.image, case.digits)
-    found = np.array([own.need, own.kept, own.both, own.owned, own.back, own.added])
+    counts = ratios(case.image, case.digits)
+    found = np.array([counts.need, counts.kept, counts.both, counts.owned, counts.back, counts.added])
     for own in case.digits:
         ways, labels = len(own.shares[0]), {*own[:2]}
         first, equal = np.eye(ways)[0], np.ones(ways)
