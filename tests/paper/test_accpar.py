@@ -11,10 +11,10 @@ import pytest
 
 from hypar import load_model, plan_model
 from hypar.ops.families.contract import Linear
+from hypar.sharding.amounts.above import received_inside
 from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.factors import Above, Offered, fractions_of
 from hypar.sharding.amounts.transfers import Sums
-from hypar.sharding.amounts.uneven import received_inside
 from hypar.sharding.placement import cut, partial_results
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ def test_nine_cells_between_layers(alpha: float) -> None:
     for row, producer in zip(cells, TYPES, strict=True):
         for cell, consumer in zip(row, TYPES, strict=True):
             made, read = (Offered((cut(dim, 2),), np.array([[alpha, beta]])) for dim in (producer, consumer))
-            own = fractions_of(between, made, read, Above(), FC)
+            own = fractions_of(between, made, read, Above())
             assert (
-                tuple((have - less)[0, 0, 0] for have, less in ((own.need, own.both), (own.hold, own.back)))
+                tuple((have - less)[0, 0, 0] for have, less in ((own.need, own.both), (own.kept, own.back)))
                 == cell
             )
 

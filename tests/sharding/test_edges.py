@@ -248,7 +248,7 @@ def by_hypar(edge: Edge, convention: str) -> Found:
         return found
     outside, levels = edge.levels.index(STAGES), [level for level in edge.levels if level != STAGES]
     ends = [[layer.name for layer in graph.ends(tensor)] for tensor in graph.tensors]
-    between, parts, above, _ = outermost(graph, convention).tensor(graph, ends.index(["made", "read"]))
+    between, parts, above = outermost(graph, convention).tensor(ends.index(["made", "read"]))
     for part in parts:
         # Of the layer in the other stage the levels inside know nothing.
         pair = [choices_of(edge, name, levels) for name in ("made", "read")]

@@ -12,16 +12,22 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hypar import load_model
+from hypar.costs.graphs.tables import Tables
+from hypar.costs.volume import Volume
 from hypar.errors import TableLimitError
 from hypar.network.nodes import Content
 from hypar.ops.families.contract import Linear
 from hypar.ops.families.elementwise import Add
 from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.counted import Received, received_between, received_inside
+from hypar.sharding.amounts.factors import windowed
 from hypar.sharding.amounts.transfers import Sums, parts_of
 from hypar.sharding.direct import Gap, Reshard, reshards
+from hypar.sharding.levels import levels_of
 from hypar.sharding.placement import WHOLE, Choice, cut, grid, primes
 from tests.effort import examples
 from tests.windows import read_by
@@ -218,9 +224,10 @@ def moves_by_paper(
 ) -> tuple[Received, ...]:
     """The transfers of a level that is counted by itself."""
     dims = tuple(dim for dim, _ in content.shape)
-    between = Between(ends[0].unsized, ends[1].unsized, dims, content.contracted, apart=True)
+    borders = tuple(windowed(ends[1]).items())
+    between = Between(ends[0].unsized, ends[1].unsized, dims, content.contracted, apart=True, borders=borders)
     parts = parts_of(between, content.elements)
-    return received_between(between, parts, (ways,), ((chosen[0],), (chosen[1],)), reader=ends[1])
+    return received_between(between, parts, (ways,), ((chosen[0],), (chosen[1],)))
 
 
 def by_paper(
@@ -266,13 +273,24 @@ CONV = (
 def test_by_paper_a_halo_is_a_larger_part_of_what_the_levels_above_leave() -> None:
     """Two rows of eight lie beside a border, and two of the four that a half has."""
     content = Content(BATCH * 256, frozenset(), tuple(IMAGE.items()))
-    between = Between(CONV.unsized, CONV.unsized, tuple(IMAGE), frozenset(), apart=True)
+    borders = tuple(windowed(CONV).items())
+    between = Between(CONV.unsized, CONV.unsized, tuple(IMAGE), frozenset(), apart=True, borders=borders)
     parts, halves = parts_of(between, content.elements), (cut("height", 2),) * 2
-    moves = received_between(between, parts, (2, 2), (halves, halves), reader=CONV)
+    moves = received_between(between, parts, (2, 2), (halves, halves))
     assert [(one.phase, one.collective, one.elements / content.elements) for one in moves] == [
         ("forward", "neighbours", 2 / 8),
         ("forward", "neighbours", 2 / 4),
     ]
+
+
+def test_by_paper_tensors_of_unlike_sizes_have_borders_of_their_own() -> None:
+    """Tensors that are computed together cost what they cost one by one, though their halos are unlike parts of them."""
+    graph, halves = load_model("vgg16", batch=32).contracted, [cut(dim, 2) for dim in ("batch", "height")]
+    options = [(tuple(own for own in halves if own.divided[0] in one.nest.cuttable),) for one in graph.layers]
+    tables = Tables(Volume(), graph, levels_of((2,), 4), options, outermost(graph, "paper"))
+    every = [np.arange(len(own)) for (own,) in options]
+    for one, other in zip(tables.built().edges, tables.built(every).edges, strict=True):
+        assert np.array_equal(np.sum(one.terms, axis=0), np.sum(other.terms, axis=0))
 
 
 def test_by_paper_each_copy_of_a_shard_has_a_border() -> None:

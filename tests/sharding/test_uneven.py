@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.sharding.amounts.uneven import Amount
+    from hypar.sharding.amounts.above import Amount
     from hypar.sharding.amounts.windows import Shares
 
     Array = NDArray[np.float64]
@@ -87,9 +87,7 @@ def between(
     """What the groups of a split receive of a tensor, by ``paper``."""
     ends = (Offered((choice,), np.array([own])) for choice, own in zip(choices, shares, strict=True))
     made, read = ends
-    return numbers(
-        outermost(graph, "paper", tied=False).between(graph, graph.tensors.index(tensor), made, read)
-    )
+    return numbers(outermost(graph, "paper", tied=False).between(graph.tensors.index(tensor), made, read))
 
 
 def inside(graph: PlanGraph, layer: PlanNode, choice: Choice, shares: Shares) -> list[Amount]:

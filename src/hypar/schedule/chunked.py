@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.tasks import After, Lowering
-    from hypar.sharding.amounts.uneven import Amount
+    from hypar.sharding.amounts.above import Amount
 
 Chunks = tuple[tuple[int, ...], ...]
 """The indices of the layers of each chunk, in the order of the backward phase."""

@@ -9,7 +9,7 @@ from hypar.schedule.moves import NO_MOVES
 
 if TYPE_CHECKING:
     from hypar.schedule.moves import Move, Moves
-    from hypar.sharding.amounts.uneven import Amount
+    from hypar.sharding.amounts.above import Amount
 
 
 class Link(Protocol):

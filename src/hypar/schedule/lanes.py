@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanNode, Tensor
-    from hypar.sharding.amounts.above import State
-    from hypar.sharding.amounts.uneven import Amount
+    from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.placement import Options
 
 

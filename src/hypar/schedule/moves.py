@@ -164,8 +164,8 @@ def moves_of(
             directly = received_directly((made, read), tensor.content, tensor.operand, setting.array, pair)
             outer.append(timed(setting, directly))
             continue
-        between, parts, above, reader = state.tensor(graph, at)
-        sums, found = _across(setting, between, parts, pair, above, reader)
+        between, parts, above = state.tensor(at)
+        sums, found = _across(setting, between, parts, pair, above)
         if sums:
             inner[tensor.producer] = Moves((*inner[tensor.producer], *sums))
         outer.append(found)
@@ -194,10 +194,9 @@ def _across(
     parts: tuple[Part, ...],
     chosen: tuple[Options, Options],
     above: Above,
-    reader: Nest | None,
 ) -> tuple[Moves, Moves]:
     """Return the transfers of a tensor that add up the sums of its producer, and the others."""
-    found = received_between(between, parts, setting.array, chosen, above, reader=reader)
+    found = received_between(between, parts, setting.array, chosen, above)
     sums = timed(setting, tuple([one for one in reversed(found) if one.inside]))
     return sums, timed(setting, tuple([one for one in found if not one.inside]))
 

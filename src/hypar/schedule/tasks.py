@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hypar.schedule.entering import Entering
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.moves import Moves
-    from hypar.sharding.amounts.uneven import Amount
+    from hypar.sharding.amounts.above import Amount
 
 COMPUTE = "devices"
 """The resource that computes: the devices of a lane, which all do the same."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import RESIDUE, least_received, received
+from hypar.sharding.amounts.between import RESIDUE, received
 from hypar.sharding.amounts.counted import added, computing
 from hypar.sharding.amounts.factors import apart_of, collectives_of
 from hypar.sharding.collectives import CODE
@@ -130,21 +130,19 @@ class Seen(NamedTuple):
     Attributes:
         level: the level.
         between: the tensor's dims at both ends.
-        reader: the consumer.
         options: the options of producer and consumer.
         sizes: their sizes above the level; those of the consumer twice where a level is counted by itself.
     """
 
     level: Level
     between: Between
-    reader: Nest
     options: tuple[Options, Options]
     sizes: tuple[LocalSizes, LocalSizes]
 
     @property
     def factors(self) -> Factors:
         """The factors of the level, if it is counted by itself."""
-        return apart_of(self.reader, self.between, self.options, self.sizes[1], self.level.ways)
+        return apart_of(self.between, self.options, self.sizes[1], self.level.ways)
 
     def devices(self, end: int, places: Places | None = None) -> Costs:
         """Return the number of subgroups of the array that work for an end, on the axes of factors or for pairs of tuples."""
@@ -178,10 +176,8 @@ def level_costs(
     options, ways, found = seen.options, seen.level.ways, []
     for part in parts:
         own, end = rates[not part.inside], int(part.forward)
-        if bound is not None:
-            elements = least_received(part, products, factors) * bound
-        else:
-            elements = received(part, products, factors)
+        elements = received(part, products, factors, least=bound is not None)
+        elements = elements if bound is None else elements * bound
         lines = _weights(seen.between, options, ways, part.manner, own)
         wide = [(spread(each, places), spread(once, places)) for each, once in lines]
         devices = seen.devices(end, places) if own.together else None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import operator
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -34,7 +34,6 @@ from hypar.network.nodes import kept_with_graph
 from hypar.sharding.amounts.between import OUTERMOST, mapped
 from hypar.sharding.amounts.factors import divides_image, factors_of, of_input
 from hypar.sharding.amounts.transfers import names_of
-from hypar.sharding.amounts.windows import Cuts
 from hypar.sharding.conventions import BY_PRODUCTS, DIRECT
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import LocalSizes
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.above import State
     from hypar.sharding.amounts.between import Part
     from hypar.sharding.amounts.transfers import Network
+    from hypar.sharding.amounts.windows import Cuts
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs, Indices
@@ -252,10 +252,10 @@ class Tables:
 
     def _cuts(self, at: int) -> list[Cuts]:
         above, place = self.above.input(self.graph, at), of_input(self.graph.layers[at].nest)
-        found = [Cuts.of(above.image, above.digits)]
+        found = [above.cuts]
         for level, own in zip(self.levels[:-1], self.options[at], strict=False):
-            rows = found[-1]._replace(number=found[-1].number.reshape(-1, 1))
-            found.append(factors_of(place, ((WHOLE,), own), level.ways, rows, lambda which: which[0])[1])
+            _, below = factors_of(place, ((WHOLE,), own), level.ways, found[-1])
+            found.append(below._replace(number=below.number.reshape(1, -1, 1)))
         return found
 
     def _sizes(self, at: int) -> list[LocalSizes]:
@@ -320,13 +320,13 @@ class Tables:
             products = OUTERMOST._replace(**rows)
         # Without rows to divide all tensors have the same factors.
         whose = [*map(id, every)] if self.alike.reaching else [0] * len(every[:1])
-        cuts = {of: Cuts.of(own.image, own.digits) for of, own in zip(whose, every, strict=False)}
+        cuts = {of: own.cuts for of, own in zip(whose, every, strict=False)}
         terms, total = [], np.zeros((1, 1, 1))
         for index, (level, places) in enumerate(zip(self.levels, self._places(one, pair), strict=True)):
             read = _beside([self.sizes[tensor.consumer][index] for tensor in tensors])
             made = read if self.apart else _beside([self.sizes[tensor.producer][index] for tensor in tensors])
             options = (self.options[one.producer][index], self.options[one.consumer][index])
-            seen = Seen(level, between, ends[1].nest, options, (made, read))
+            seen = Seen(level, between, options, (made, read))
             if self.apart:
                 nests = (ends[0].nest, ends[1].nest)
                 copies = OUTERMOST._replace(need=level.copies(read, ends[1].nest, one.operand)[:, None])
@@ -342,9 +342,7 @@ class Tables:
                 total = descended(total, places)
                 cuts = {of: own._replace(number=descended(own.number, places)) for of, own in cuts.items()}
             found = {
-                of: factors_of(
-                    between, options, level.ways, own, lambda factor, places=places: spread(factor, places)
-                )
+                of: factors_of(between, options, level.ways, own, partial(spread, places=places))
                 for of, own in cuts.items()
             }
             cuts = {of: below for of, (_, below) in found.items()}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from itertools import count
+from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -19,10 +20,10 @@ from hypar.planning.stages.places import places_for
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.moves import timed
-from hypar.sharding.amounts.between import received, times
+from hypar.sharding.amounts.above import crossed
+from hypar.sharding.amounts.between import mapped, received
 from hypar.sharding.amounts.counted import STAGE, received_between
 from hypar.sharding.amounts.factors import Above
-from hypar.sharding.amounts.uneven import crossed
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import WHOLE, dim_of, grid
 
@@ -208,7 +209,7 @@ class _Way(NamedTuple):
         if own.depth == self.outside:
             num_bytes = own.element_bytes * received(self.part, above.products, STAGE)
             yield own, Arrival(self.layer, self.tensor, num_bytes)
-            above = above._replace(products=times(above.products, STAGE))
+            above = above._replace(products=mapped(mul, above.products, STAGE))
         theirs = (WHOLE if inside else grid({"batch": len(own.below)}), own.shares)
         if beyond is not None:
             theirs = beyond.offers[self.other][1:3]

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from hypar.costs.base import GroupRates
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.network.nodes import PlanGraph, PlanNode
-    from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.amounts.factors import Offered
-    from hypar.sharding.amounts.uneven import Amount
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
     from hypar.solve.solvers.base import Solver
@@ -80,9 +79,8 @@ class UnevenSplit:
                 kept[key] = self.layer_costs(at, own)
             nodes.append(kept[key])
         for at, tensor in enumerate(self.graph.tensors):
-            *about, reader = state.tensor(self.graph, at)
             pair = offered[tensor.producer], offered[tensor.consumer]
-            key = (reader, *map(id, about), *map(id, pair))
+            key = (*map(id, state.tensor(at)), *map(id, pair))
             if key not in kept:
                 kept[key] = self.tensor_costs(at, *pair)
             edges.append(kept[key])
@@ -128,7 +126,7 @@ class UnevenSplit:
         Returns:
             ``[groups, ..., of producer, of consumer]``.
         """
-        return self._prices(self.entered.between(self.graph, at, made, read), 2)
+        return self._prices(self.entered.between(at, made, read), 2)
 
     def _prices(self, amounts: Iterable[Amount], axes: int) -> Array:
         """Return the cost of counted transfers for each group, whose last axes are those of offers.

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line
     from hypar.schedule.lanes import Lane, Lanes
-    from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.amounts.factors import Taken
-    from hypar.sharding.amounts.uneven import Amount
     from hypar.sharding.amounts.windows import Shares
     from hypar.sharding.placement import Choice, Options
 

@@ -1,35 +1,74 @@
-"""The state above a level: what the choices of the outer levels leave of each layer, and have of each tensor."""
+"""The state above a level: what the choices of the outer levels leave of each layer, and have of each tensor.
+
+All groups of an uneven split together receive what an even level whose factors are the sums of theirs would move.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import least_below
+from hypar.sharding.amounts.between import RESIDUE, Products, mapped, received
+from hypar.sharding.amounts.counted import elements_of
 from hypar.sharding.amounts.factors import (
     Above,
     Offered,
+    Taken,
+    below,
+    collective_of,
+    digit_of,
     divides_image,
     fractions_of,
     input_of,
     of_input,
     plain,
+    windowed,
+    working,
 )
-from hypar.sharding.amounts.transfers import network_of
-from hypar.sharding.amounts.uneven import Amount, crossed, crossed_inside, received_between, received_inside
+from hypar.sharding.amounts.transfers import names_of, network_of, phase_of
+from hypar.sharding.amounts.windows import Digit
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
-from hypar.sharding.placement import WHOLE
+from hypar.sharding.placement import COPIES, WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.between import Between
-    from hypar.sharding.amounts.factors import Taken
-    from hypar.sharding.amounts.transfers import Network, Parts
+    from hypar.sharding.amounts.between import Between, Factors, Part
+    from hypar.sharding.amounts.factors import Array
+    from hypar.sharding.amounts.transfers import Network, Parts, Sums
+    from hypar.sharding.amounts.windows import Image, Shares
     from hypar.sharding.placement import Options
+
+
+class Amount(NamedTuple):
+    """The elements that each group of an uneven split receives in one change of placement.
+
+    Attributes:
+        phase: the phase whose result or operand moves.
+        tensor: ``input``, ``weight`` or ``output``; between two layers ``input``, which the consumer reads, or ``output``, which
+            the producer makes.
+        collective: the collective that moves it, as ``all_reduce``.
+        elements: the elements that each group receives, of several options ``[groups, ...]``.
+        inside: whether partial sums of a layer are added up.
+        fuller: for each group that works, and each lane inside it, how many times the average of the group the fullest device
+            receives; nothing for once.
+    """
+
+    phase: str
+    tensor: str
+    collective: str
+    elements: Any
+    inside: bool
+    fuller: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def single(self) -> Amount:
+        """The amount of a single option, as numbers."""
+        return self._replace(elements=tuple(self.elements.reshape(-1).tolist()))
 
 
 class Crossed(NamedTuple):
@@ -72,46 +111,31 @@ class State(NamedTuple):
             ways: the ways of the level.
             least: whether to keep distinct sizes and the least products of all tuples and options, for lower bounds.
         """
-        numbers: dict[Options, int] = {}
-        chosen = [numbers.setdefault(own, len(numbers)) for own in options]
-        below_it: dict[object, tuple[LocalSizes, Above]] = {}
-        left = []
-        for at, (layer, before, choices, number) in enumerate(
-            zip(graph.layers, self.sizes, options, chosen, strict=True)
-        ):
-            above = Above() if least else self.input(graph, at)
-            key = (layer.nest, before, number, above.digits)
-            if key not in below_it:
-                divided = before.divided(layer.nest, choices, ways)
-                if least:
-                    divided = LocalSizes(np.unique(divided.fractions, axis=1), divided.names)
-                elif not self.network.sums[at].apart:
-                    above = above.below(of_input(layer.nest), (WHOLE, choices[0]), ways)[1]
-                below_it[key] = divided, above
-            left.append(below_it[key])
-        sizes, inputs = map(tuple, zip(*left, strict=True))
-        network = self.network
-        if any(between.apart for between in network.between):
-            return State(network, sizes, self.tensors, inputs, least)
-        kept: dict[object, Above] = {}
-        found = []
-        for tensor, between, parts, image, above in zip(
-            network.tensors, network.between, network.parts, network.images, self.tensors, strict=True
-        ):
-            ends = (tensor.producer, tensor.consumer)
-            place = (id(parts), id(above), chosen[ends[0]], chosen[ends[1]])
-            if place not in kept:
-                pair = (options[ends[0]], options[ends[1]])
-                if least:
-                    factors = plain(between, pair, ways)
-                    if divides_image(between, pair, ways, image).any():
-                        # Rows that both ends have may be fewer.
-                        factors = factors._replace(**dict.fromkeys(("both", "back", "owned"), np.zeros(1)))
-                    kept[place] = Above(least_below(above.products, factors))
-                else:
-                    kept[place] = above.below(between, (pair[0][0], pair[1][0]), ways)[1]
-            found.append(kept[place])
-        return State(network, sizes, tuple(found), inputs, least)
+        network, every = self.network, zip(graph.layers, self.sizes, options, strict=True)
+        sizes = tuple(
+            [
+                _least_sizes(own, layer.nest.unsized, choices, ways)
+                if least
+                else own.divided(layer.nest, choices, ways)
+                for layer, own, choices in every
+            ]
+        )
+        state = self._replace(sizes=sizes, least=least)
+        if any(sums.apart for sums in network.sums):
+            return state
+        pairs = [(options[one.producer], options[one.consumer]) for one in network.tensors]
+        tensors = [*zip(self.tensors, network.between, pairs, strict=True)]
+        if least:
+            left = [_least(*own, ways, image) for own, image in zip(tensors, network.images, strict=True)]
+            return state._replace(tensors=tuple(left), inputs=(Above(),) * len(sizes))
+        inputs = [
+            below(self.input(graph, at), of_input(layer.nest), (WHOLE, options[at][0]), ways)[1]
+            for at, layer in enumerate(graph.layers)
+        ]
+        left = [
+            below(above, between, (made[0], read[0]), ways)[1] for above, between, (made, read) in tensors
+        ]
+        return state._replace(tensors=tuple(left), inputs=tuple(inputs))
 
     def input(self, graph: PlanGraph, at: int) -> Above:
         """Return what the levels above leave of a layer's input."""
@@ -119,45 +143,52 @@ class State(NamedTuple):
 
     def inside(self, graph: PlanGraph, at: int, offered: Offered) -> list[Amount]:
         """Return what the groups of a split receive inside a layer, ``[..., options]`` each."""
-        return [
-            *received_inside(graph.layers[at].nest, self.network.sums[at], self.input(graph, at), offered)
-        ]
+        return received_inside(graph.layers[at].nest, self.network.sums[at], self.input(graph, at), offered)
 
-    def between(self, graph: PlanGraph, at: int, made: Offered, read: Offered) -> list[Amount]:
+    def between(self, at: int, made: Offered, read: Offered) -> list[Amount]:
         """Return what the groups of a split receive of a tensor, ``[..., options of producer, of consumer]`` each."""
-        between, parts, above, reader = self.tensor(graph, at)
-        own = fractions_of(between, made, read, above, reader)
-        return received_between(between, parts, above.products, (made, read), own)
+        return received_between(*self.tensor(at), made, read)[0]
 
-    def tensor(self, graph: PlanGraph, at: int) -> tuple[Between, Parts, Above, Nest | None]:
+    def tensor(self, at: int) -> tuple[Between, Parts, Above]:
         """Return what the amounts of a tensor depend on besides its options."""
-        between = self.network.between[at]
-        reader = graph.ends(graph.tensors[at])[1].nest if between.apart else None
-        return between, self.network.parts[at], self.tensors[at], reader
+        return self.network.between[at], self.network.parts[at], self.tensors[at]
 
     def crossing(self, graph: PlanGraph, taken: Sequence[Taken]) -> Crossed:
         """Return what the groups of a split receive, and their state below it; equal amounts are one object."""
-        inside, inputs = [], []
-        for at, own in enumerate(taken):
-            layer, above = graph.layers[at], self.input(graph, at)
-            amounts, below = crossed_inside(layer.nest, self.network.sums[at], above, own)
-            inside.append(amounts)
-            inputs.append(below)
-        between, tensors = [], []
-        for at, tensor in enumerate(graph.tensors):
-            *about, reader = self.tensor(graph, at)
-            amounts, below = crossed(*about, taken[tensor.producer], taken[tensor.consumer], reader)
-            inside[tensor.producer] += tuple(amount for amount in amounts if amount.inside)
-            between.append(tuple(amount for amount in amounts if not amount.inside))
-            tensors.append(below)
-        groups = range(len(taken[0][1]))
-        states = [
-            self._replace(
-                tensors=tuple(own[group] for own in tensors), inputs=tuple(own[group] for own in inputs)
-            )
-            for group in groups
+        layers = [
+            crossed_inside(layer.nest, self.network.sums[at], self.input(graph, at), taken[at])
+            for at, layer in enumerate(graph.layers)
         ]
+        tensors = [
+            crossed(*self.tensor(at), taken[tensor.producer], taken[tensor.consumer])
+            for at, tensor in enumerate(graph.tensors)
+        ]
+        inside = [amounts for amounts, _ in layers]
+        for tensor, (amounts, _) in zip(graph.tensors, tensors, strict=True):
+            inside[tensor.producer] += tuple(amount for amount in amounts if amount.inside)
+        between = [tuple(amount for amount in amounts if not amount.inside) for amounts, _ in tensors]
+        below = [
+            [tuple(left[group] for _, left in of) for of in (tensors, layers)]
+            for group in range(len(taken[0][1]))
+        ]
+        states = [self._replace(tensors=own, inputs=inputs) for own, inputs in below]
         return Crossed(inside, between, states)
+
+
+@lru_cache(maxsize=4096)
+def _least_sizes(above: LocalSizes, roles: Nest, options: Options, ways: int) -> LocalSizes:
+    divided = above.divided(roles, options, ways)
+    return LocalSizes(np.unique(divided.fractions, axis=1), divided.names)
+
+
+@lru_cache(maxsize=4096)
+def _least(above: Above, between: Between, pair: tuple[Options, Options], ways: int, image: Image) -> Above:
+    """Return the least products below a level, over all tuples and options."""
+    factors = plain(between, pair, ways)
+    if divides_image(between, pair, ways, image).any():
+        # Rows that both ends have may be fewer.
+        factors = factors._replace(**dict.fromkeys(("both", "back", "owned"), np.zeros(1)))
+    return Above(mapped(lambda product, factor: product * factor.min(), above.products, factors))
 
 
 def outermost(graph: PlanGraph, convention: str, *, tied: bool = True) -> State:
@@ -172,3 +203,130 @@ def outermost(graph: PlanGraph, convention: str, *, tied: bool = True) -> State:
     kept = {image: Above(image=image) for image in network.images}
     tensors = tuple([kept[image] for image in network.images])
     return State(network, (WHOLE_LAYER,) * len(graph.layers), tensors)
+
+
+@lru_cache(maxsize=4096)
+def crossed_inside(
+    nest: Nest, sums: Sums, above: Above, taken: Taken
+) -> tuple[tuple[Amount, ...], tuple[Above, ...]]:
+    """Return the transfers inside a layer at a split, and what it leaves of its input to each group; arguments as below."""
+    amounts = received_inside(nest, sums, above, Offered.of([taken]))
+    equal = (WHOLE, (1 / len(taken[1]),) * len(taken[1]))
+    below = crossed(of_input(nest), (), above, equal, taken)[1]
+    return tuple([amount.single for amount in amounts]), below
+
+
+@lru_cache(maxsize=4096)
+def crossed(
+    between: Between, parts: Parts, above: Above, made: Taken, read: Taken
+) -> tuple[tuple[Amount, ...], tuple[Above, ...]]:
+    """Return the transfers of a tensor at a split, and what it leaves of the tensor to each group; arguments as below."""
+    ends = (Offered.of([made]), Offered.of([read]))
+    amounts, own = received_between(between, parts, above, *ends)
+    rows = np.stack([np.broadcast_to(factor, own.both.shape).reshape(-1) for factor in own], axis=1)
+    products = map(Products._make, (rows * above.products).tolist())
+    digit = digit_of(between, (ends[0].labels[0], ends[1].labels[0]), (made[1], read[1]))
+    each = zip(above.parted(digit, len(made[1])), products, strict=True)
+    below = tuple([one._replace(products=own) for one, own in each])
+    return tuple([amount.single for amount in amounts]), below
+
+
+def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> list[Amount]:
+    """Return the elements that each group receives to add up the partial sums of a layer.
+
+    Each group adds up its share of a result and gets the other shares; rows beside a border have one owner.
+
+    Args:
+        nest: the layer, with the sizes that the splits above leave.
+        sums: the results that are added up inside it.
+        above: what the splits above leave of its input.
+        offered: its options.
+    """
+    terms = working(offered.cut({COPIES}), offered.shares, apart=sums.apart)
+    each = _added(terms, terms, offered.shares)
+    sizes, rows, found = elements_of(nest, sums, above.cuts)[:, 0].tolist(), above.rows, []
+    for at, (tensor, size) in enumerate(zip(nest.names, sizes, strict=True)):
+        partial = ~offered.cut({*nest.names[tensor], COPIES})
+        if partial.any() and size:
+            many = size if at or sums.apart else size * (rows.need + rows.added) / 2
+            elements = many * np.where(partial, each, 0.0)
+            found.append(Amount(phase_of(tensor), tensor, "all_reduce", np.moveaxis(elements, -1, 0), True))
+    for dim, border in windowed(nest).items() if sums.input else ():
+        cut, shares = offered.cut({dim}), offered.shares
+        if sums.apart:
+            high = np.cumsum(shares, axis=-1)
+            low = high - shares
+            beside = (np.minimum(1.0 - high, border / 2) + np.minimum(low, border / 2)) * terms
+        else:
+            every = [_beside(above, dim, tuple(own)) for own in shares.reshape(-1, shares.shape[-1]).tolist()]
+            beside = np.array(every).reshape(shares.shape)
+        others = np.where(cut, beside, 0.0)
+        if others.any():
+            elements = np.moveaxis(sizes[0] * others, -1, 0)
+            found.append(Amount(phase_of("input"), "input", "neighbours", elements, True))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _beside(above: Above, dim: str, shares: Shares) -> tuple[float, ...]:
+    """Return the rows that each group reads and another adds up, as a multiple of an equal share of those above."""
+    groups, before = len(shares), above.rows
+    digit = Digit(groups, COPIES, dim, shares=((1 / groups,) * groups, shares))
+    each = [own.rows for own in above.parted(digit, groups)]
+    beside = [(own.need - own.added) / groups for own in each]
+    total = sum(own.need + own.added for own in each) / groups - before.need - before.added
+    return tuple([float(own * total / (sum(beside) or 1.0)) for own in beside])
+
+
+def received_between(
+    between: Between, parts: Parts, above: Above, made: Offered, read: Offered
+) -> tuple[list[Amount], Factors]:
+    """Return the transfers of a tensor between two layers, and the factors of each group.
+
+    Args:
+        between: the tensor's dims at both ends.
+        parts: its transfers.
+        above: what the levels above leave of the tensor.
+        made: the options of the producer.
+        read: the options of the consumer.
+
+    Returns:
+        ``[groups, ..., options of producer, of consumer]`` of each transfer, and factors with the groups behind these.
+    """
+    own = fractions_of(between, made, read, above)
+    shares = (made.shares[..., :, None, :], read.shares[..., None, :, :])
+    pair = (made.options[0], read.options[0])
+    ways = max(2, *(choice.devices(1) for choice in pair))
+    sums = mapped(lambda factor: factor.sum(axis=-1, keepdims=True), own, names=names_of(parts))
+    found = []
+    for part in parts:
+        elements = np.moveaxis(_received(part, own, sums, above.products, shares), -1, 0)
+        kind = collective_of(between, pair, ways, part.manner)
+        found.append(Amount(part.phase, part.tensor, kind, elements, part.inside))
+    return found, own
+
+
+def _received(part: Part, own: Factors, sums: Factors, above: Products, shares: tuple[Array, Array]) -> Array:
+    """Return the elements of a transfer that each group receives, ``[..., options of producer, of consumer, groups]``."""
+    total = np.maximum(received(part, above, sums), 0.0)
+    first, last = part.changes[0], part.changes[-1]
+    gets, before = getattr(own, first.gets), getattr(above, first.gets)
+    if part.manner == "sums":
+        each = _added(gets, getattr(own, last.gets), shares[0], before, getattr(above, last.gets))
+    elif first is last:
+        each = before * gets - getattr(above, first.has) * getattr(own, first.has)
+    else:
+        # A group that needs a sum makes it, where it has a term.
+        terms = _added(own.need, own.kept, shares[1])
+        each = np.where(own.both >= own.kept - RESIDUE, terms, own.kept - own.both)
+    each = np.maximum(each, 0.0)
+    each = np.where(each.sum(axis=-1, keepdims=True) > RESIDUE, each, own.kept)
+    found = each * (total / np.maximum(each.sum(axis=-1, keepdims=True), RESIDUE))
+    return np.where(found > RESIDUE * first.elements, found, 0.0)
+
+
+def _added(terms: Array, left: Array, owned: Array, above: float = 1.0, after: float = 1.0) -> Array:
+    """Return what groups receive to add up terms of everything and to get what each needs of the sums."""
+    total, parts = terms.sum(axis=-1, keepdims=True), left.sum(axis=-1, keepdims=True)
+    owner = np.where(parts > 1.0 + RESIDUE, owned * (left > 0), left)
+    return np.asarray(owner * (total - 1.0) * above + (left - owner) * after)

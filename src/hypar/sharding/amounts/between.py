@@ -7,8 +7,8 @@ entry.
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import add, mul
+from functools import lru_cache, reduce
+from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from hypar.ops.dims import atom_of
 from hypar.ops.nest import IN_GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from hypar.ops.nest import Nest
     from hypar.solve.edge import Costs
@@ -34,6 +34,8 @@ class Between(NamedTuple):
         onward: whether the producer's sums go straight to the consumer.
         apart: whether each level is counted by itself.
         operand: the consumer's tensor that it is; ``weight`` for one that both layers use.
+        borders: where each level is counted by itself the consumer's dims of which neighbouring shards read the same rows, and
+            the fraction of F_in that two of them share.
     """
 
     made: Nest
@@ -43,6 +45,7 @@ class Between(NamedTuple):
     onward: bool = False
     apart: bool = False
     operand: str = "input"
+    borders: tuple[tuple[str, float], ...] = ()
 
     @property
     def makes(self) -> Mapping[str, str]:
@@ -108,8 +111,8 @@ class Factors(NamedTuple):
 
     Attributes:
         need: fraction that the consumer reads; also that of E_in of which it has terms.
-        hold: fraction that the producer holds of F once its sums are everywhere, and needs of E.
-        kept: fraction at the places between: the producer's, or the consumer's where sums go straight there.
+        kept: fraction of F and E at the places between: the producer's, once its sums are everywhere, or the consumer's where
+            sums go straight there.
         both: fraction that devices need as F and hold already.
         back: fraction that they need as E and hold already.
         owned: fraction at one owner of each element of E, of which it has a term.
@@ -122,7 +125,6 @@ class Factors(NamedTuple):
     """
 
     need: Costs
-    hold: Costs
     kept: Costs
     both: Costs
     back: Costs
@@ -150,11 +152,12 @@ def mapped(
     return factors[0]._replace(**chosen)
 
 
+@lru_cache(maxsize=4096)
 def names_at(between: Between) -> tuple[tuple[str | None, str | None], ...]:
     """Return the op dims of producer and consumer for each dim of the tensor."""
     makes = {tensor: op for op, tensor in between.makes.items() if tensor not in between.contracted}
     reads = {tensor: op for op, tensor in between.reads.items()}
-    return tuple((makes.get(dim), reads.get(dim)) for dim in ("batch", *between.dims, IN_GROUP))
+    return tuple([(makes.get(dim), reads.get(dim)) for dim in ("batch", *between.dims, IN_GROUP)])
 
 
 RESIDUE = 1e-9
@@ -167,54 +170,25 @@ OUTERMOST = Products(*[1.0] * len(Factors._fields))  # type: ignore[arg-type]
 """The products at the outermost level."""
 
 
-def grown(part: Part, factors: Factors) -> Iterator[tuple[str, Any]]:
-    """Yield what a level adds to the elements of a transfer: names of products above it, and what each is multiplied by.
-
-    Args:
-        part: the transfer.
-        factors: the factors of the level.
-    """
-    for size, gets, has, apart in part.changes:
-        more = getattr(factors, gets)
-        if apart:
-            lacking = more - getattr(factors, has)
-            yield apart, size * (lacking * (abs(lacking) > RESIDUE))
-        else:
-            yield gets, size * (more - 1.0)
-            if has:
-                yield has, -size * (getattr(factors, has) - 1.0)
-
-
-def received(part: Part, above: Products, factors: Factors) -> Any:
+def received(part: Part, above: Products, factors: Factors, *, least: bool = False) -> Any:
     """Return the elements of a transfer that all devices receive at a level.
 
     Args:
         part: the transfer.
         above: the products of the levels above.
         factors: the factors of the level, as numbers or for each pair of tuples.
+        least: whether the products are the least ones, for a lower bound: no product grows faster than what it is part of.
     """
-    return reduce(add, (getattr(above, name) * more for name, more in grown(part, factors)))
-
-
-def times(above: Products, factors: Factors) -> Products:
-    """Return the products below a level, for one tuple."""
-    return Products._make(map(mul, above, factors))
-
-
-def least_below(above: Products, factors: Factors) -> Products:
-    """Return the least products below a level, over all tuples and options, for lower bounds."""
-    return Products(*[product * factor.min() for product, factor in zip(above, factors, strict=True)])
-
-
-def least_received(part: Part, above: Products, factors: Factors) -> Costs:
-    """Return a lower bound of ``received`` from the least products: no product grows faster than what it is part of."""
-    total: Costs | float = 0.0
-    for change in part.changes:
-        gets = getattr(factors, change.gets)
-        has = getattr(factors, change.has) if change.has else 1.0
-        more = getattr(above, change.gets) * (gets - 1.0)
-        if change.has:
-            held = getattr(above, change.has)
-            more = np.where(has > 1.0, held * (gets - has), more - held * (has - 1.0))
-        total = total + change.elements * more
-    return np.asarray(total)
+    grown = []
+    for size, gets, has, apart in part.changes:
+        more, before = getattr(factors, gets), getattr(above, gets)
+        if apart:
+            lacking = more - getattr(factors, has)
+            grown.append(getattr(above, apart) * (size * (lacking * (abs(lacking) > RESIDUE))))
+            continue
+        there, held = (getattr(factors, has), getattr(above, has)) if has else (1.0, before)
+        before = np.where(there > 1.0, held, before) if least and has else before
+        grown.append(before * (size * (more - 1.0)))
+        if has:
+            grown.append(held * (-size * (there - 1.0)))
+    return reduce(add, grown)

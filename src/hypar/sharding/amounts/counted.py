@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import replace
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, zip_longest
+from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import RESIDUE, Factors, received, times
+from hypar.sharding.amounts.between import RESIDUE, Factors, mapped, received
 from hypar.sharding.amounts.factors import (
     Above,
     apart_of,
+    below,
     collective_of,
     factors_of,
     halo,
@@ -46,10 +47,6 @@ SEAM = -1
 
 STAGE = Factors(*[0.0 if name in {"both", "back", "owned"} else 1.0 for name in Factors._fields])  # type: ignore[arg-type]
 """The factors of the stages: below them no device has what it needs."""
-
-
-OUTSIDE = Above()
-"""What is above the outermost level of what is no image."""
 
 
 class Received(NamedTuple):
@@ -93,16 +90,14 @@ def received_inside(
     found, receivers, sizes = [], _receivers(array, chosen), _left(nest, array, chosen)
     above = above or input_of(nest)
     for level, choice, left in zip(levels_of(array, 1), chosen, sizes, strict=False):
-        cuts = Cuts.of(above.image, above.digits)
-        amounts = added((nest,), (choice,), (left,), level, (sums,), (cuts,))[0, :, 0, 0].tolist()
-        above = above.below(of_input(nest), (WHOLE, choice), level.ways)[1]
+        amounts = added((nest,), (choice,), (left,), level, (sums,), (above.cuts,))[0, :, 0, 0].tolist()
+        _, above = below(above, of_input(nest), (WHOLE, choice), level.ways)
         summed = computing(nest.unsized, (choice,), level.ways)[:, 0, 1].tolist()
         # Behind the tensors come rows of the first one beside the borders of each dim.
-        beside = len(amounts) - len(nest.names)
-        tensors = (*nest.names, *["input"] * beside)
-        for tensor, amount, some in zip(tensors, amounts, (*summed, *[0.0] * beside), strict=True):
+        for amount, name, some in zip_longest(amounts, nest.names, summed):
             if amount:
-                kind, to = "all_reduce" if some else "neighbours", (receivers[level.index], receivers[-1])
+                tensor, kind = name or "input", "all_reduce" if some else "neighbours"
+                to = (receivers[level.index], receivers[-1])
                 found.append(Received(level.index, phase_of(tensor), tensor, kind, amount, *to, True))
     return tuple(reversed(found))
 
@@ -113,9 +108,8 @@ def received_between(
     parts: tuple[Part, ...],
     array: tuple[int, ...],
     chosen: tuple[Options, Options],
-    above: Above = OUTSIDE,
+    above: Above | None = None,
     outside: int | None = None,
-    reader: Nest | None = None,
 ) -> tuple[Received, ...]:
     """Return the transfers of a tensor between two layers at all levels, in the order of its parts, outermost first.
 
@@ -124,26 +118,26 @@ def received_between(
         parts: its transfers.
         array: the ways of each level.
         chosen: the choices of producer and consumer.
-        above: what the levels above the outermost one leave of the tensor.
+        above: what the levels above the outermost one leave of the tensor; None for what is no image there.
         outside: for two layers in different stages, the number of levels outside the stages; those inside hand on what arrived.
-        reader: the consumer, where a level is counted by itself.
     """
     found: list[list[Received]] = [[] for _ in parts]
+    above = above or Above()
     receivers = tuple((1, *_receivers(array, own)) for own in chosen)
-    left = _left(reader, array, chosen[1]) if reader is not None and between.apart else ()
+    left = _left(between.read, array, chosen[1]) if between.apart else ()
     for level in range(len(array) + 1):
         if level == outside:
             for own, part in zip(found, parts, strict=True):
                 elements, to = received(part, above.products, STAGE), receivers[part.forward][level]
                 own.append(Received(SEAM, *part[:2], "neighbours", elements, to, to, part.inside))
-            above = above._replace(products=times(above.products, STAGE))
+            above = above._replace(products=mapped(mul, above.products, STAGE))
         if level == len(array):
             break
         pair, ways = (chosen[0][level], chosen[1][level]), array[level]
-        factors, below = above.below(between, pair, ways)
-        if reader is not None and left:
-            alone = apart_of(reader, between, ((pair[0],), (pair[1],)), left[level], ways)
-            factors = Factors._make([factor.item() for factor in alone])
+        factors, inner = below(above, between, pair, ways)
+        if left:
+            alone = apart_of(between, ((pair[0],), (pair[1],)), left[level], ways)
+            factors = mapped(lambda own: own.item(), alone)
         for own, part in zip(found, parts, strict=True):
             elements = received(part, above.products, factors)
             if elements > RESIDUE * part.changes[0].elements:
@@ -156,7 +150,7 @@ def received_between(
                 handed_on = outside is not None and level >= outside and part.manner != "sums"
                 kind = "all_gather" if handed_on else collective_of(between, pair, ways, part.manner)
                 own.append(Received(level, *part[:2], kind, elements, to, devices, part.inside))
-        above = below
+        above = inner
     return tuple(one for own in found for one in own)
 
 
@@ -188,16 +182,16 @@ def received_directly(
 def _receivers(array: tuple[int, ...], chosen: Options) -> tuple[int, ...]:
     """Return the number of groups of the next level that work, for each level."""
     working = (own.devices(ways) for own, ways in zip(chosen, array, strict=True))
-    return tuple(accumulate(working, operator.mul))
+    return tuple(accumulate(working, mul))
 
 
 @lru_cache(maxsize=16384)
 def _left(nest: Nest, array: tuple[int, ...], chosen: Options) -> tuple[LocalSizes, ...]:
     """Return a layer's sizes above each level."""
-    found = [WHOLE_LAYER]
-    for choice, ways in zip(chosen, array, strict=True):
-        found.append(found[-1].divided(nest, (choice,), ways))
-    return tuple(found)
+    levels = zip(chosen, array, strict=True)
+    return tuple(
+        accumulate(levels, lambda left, own: left.divided(nest, own[:1], own[1]), initial=WHOLE_LAYER)
+    )
 
 
 def added(
@@ -216,12 +210,10 @@ def added(
         Elements that all devices receive, ``[layers, tensors, tuples above, options]``; behind the tensors the rows of
         E_in beside the borders of each dim, where they are received by themselves.
     """
-    left = np.array([own.fractions for own in sizes])
-    every = replace(sizes[0], fractions=left)
+    every = replace(sizes[0], fractions=np.array([own.fractions for own in sizes]))
     copies = np.stack([level.copies(every, nests[0], tensor) for tensor in nests[0].names], axis=1)
     at_level = computing(nests[0].unsized, options, level.ways)
-    known = [Above(image=own.image, digits=tuple([every[0] for every in own.digits])) for own in cuts]
-    elements = np.array([elements_of(*own) for own in zip(nests, sums, known, strict=True)])
+    elements = np.array([elements_of(*own) for own in zip(nests, sums, cuts, strict=True)])
     total: Costs = np.zeros((len(nests), len(at_level) + len(SPATIAL), copies.shape[2], len(options)))
     total[:, : len(at_level)] = (elements * copies)[..., None] * at_level[:, None, :, 1]
     grids, here = layout(options, level.ways), at_level[0, :, 0]
@@ -233,12 +225,11 @@ def added(
             for row, (dim, border) in enumerate(windowed(nest).items(), start=len(at_level)):
                 total[at, row] = shards * here * halo(border, grids.degree(dim), own.of(dim)[:, None])
             continue
-        rows = above._replace(number=above.number.reshape(-1, 1))
-        _, below = factors_of(of_input(nest), ((WHOLE,), options), level.ways, rows, lambda which: which[0])
-        if below.digits:
-            before, after = Factors._make(rows.counts), Factors._make(below.counts)
+        _, cuts_below = factors_of(of_input(nest), ((WHOLE,), options), level.ways, above)
+        if cuts_below.digits:
+            before, after = Factors._make(above.counts), Factors._make(cuts_below.counts)
             for old, new in ((before.need, after.need), (before.added, after.added)):
-                total[at, 0] += shards * (here * new - old - (here - 1.0))
+                total[at, 0] += shards * (here * new - old - (here - 1.0))[0]
     return total
 
 
@@ -259,14 +250,13 @@ def computing(roles: Nest, options: Options, ways: int) -> Costs:
     return found
 
 
-@lru_cache(maxsize=4096)
-def elements_of(nest: Nest, sums: Sums, above: Above | None = None) -> Costs:
+def elements_of(nest: Nest, sums: Sums, above: Cuts | None = None) -> Costs:
     """Return the elements of each tensor, none of those whose sums are not added up inside the layer.
 
     Of the rows of an input a group of an uneven split is taken to have an equal share, as their ratios say what it has.
     """
-    image, digits = (above or input_of(nest))[1:]
-    rows = 1.0 if sums.apart else fraction_read(image) / (unequal(digits) or 1.0)
+    above = above or input_of(nest).cuts
+    rows = 1.0 if sums.apart else fraction_read(above.image) / (unequal(above.divided) or 1.0)
     read = nest.input_elements * rows if sums.input else 0.0
     made = (sums.as_read if sums.apart else nest.elements("output")) if sums.output else 0.0
     weight = nest.elements("weight") if sums.weight else 0.0

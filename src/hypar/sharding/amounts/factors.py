@@ -8,24 +8,32 @@ of which each divides one dim, as if these were levels.
 
 from __future__ import annotations
 
-import operator
 from functools import lru_cache, reduce
 from itertools import product
-from operator import mul
+from operator import mul, or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hypar.ops.nest import IN_GROUP
-from hypar.sharding.amounts.between import OUTERMOST, Between, Factors, Products, mapped, names_at, times
-from hypar.sharding.amounts.windows import UNCUT, Cuts, Digit, Digits, Image, Shares, change, image_of, ratios
+from hypar.sharding.amounts.between import OUTERMOST, Between, Factors, Products, mapped, names_at
+from hypar.sharding.amounts.windows import (
+    Cuts,
+    Digit,
+    Digits,
+    Image,
+    Shares,
+    change,
+    image_of,
+    ratios,
+)
 from hypar.sharding.collectives import CODE, COLLECTIVES, manners_of, undivided
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE, digits_of, dim_of, layout, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from hypar.ops.nest import Nest
     from hypar.sharding.collectives import Codes
@@ -55,10 +63,20 @@ class Above(NamedTuple):
     image: Image = ()
     digits: Digits = ()
 
-    def below(self, between: Between, pair: tuple[Choice, Choice], ways: int) -> tuple[Factors, Above]:
-        """Return the factors of a level for a pair of choices, as numbers, and what is left below it."""
-        factors, digits = _of_pair(between, pair, ways, self.image, self.digits)
-        return factors, Above(times(self.products, factors), self.image, digits)
+    @property
+    def rows(self) -> Factors:
+        """The ratios of its rows."""
+        return Factors._make(ratios(self.image, self.digits))
+
+    @property
+    def cuts(self) -> Cuts:
+        """The image with its only cuts."""
+        return Cuts.of(self.image, self.digits)
+
+    def parted(self, digit: Digit | None, groups: int) -> list[Above]:
+        """Return what a split leaves of the image to each group."""
+        parts = digit.parts if digit else ()
+        return [self._replace(digits=(*self.digits, part)) for part in parts] or [self] * groups
 
 
 class Offered(NamedTuple):
@@ -88,152 +106,130 @@ class Offered(NamedTuple):
         return np.array([[label in dims] for label in self.labels])
 
 
-def working(label: str, shares: Array, *, apart: bool = False) -> Array:
-    """Return 1 for each group that computes something of a layer.
+def working(whole: bool | NDArray[np.bool_], shares: Array, *, apart: bool = False) -> Array:
+    """Return 1 for each group that computes something of a layer, of which all have the whole, or shares.
 
     Where a level is counted by itself one without a share computes nothing of a layer that no option divides either.
     """
-    return np.where((label == COPIES and not apart) | (shares > 0), 1.0, 0.0)
+    return np.where((whole & (not apart)) | (shares > 0), 1.0, 0.0)
 
 
-def fractions_of(
-    between: Between, made: Offered, read: Offered, above: Above, reader: Nest | None = None
-) -> Factors:
+def fractions_of(between: Between, made: Offered, read: Offered, above: Above) -> Factors:
     """Return the factors of each group, for each pair of options with their shares.
+
+    Where a level is counted by itself half of what two neighbours both read lies on each side of a border.
 
     Args:
         between: the tensor's dims at both ends.
         made: the options of the producer.
         read: the options of the consumer.
         above: what the levels above leave of the tensor.
-        reader: the consumer, where a level is counted by itself: half of what two neighbours both read lies on each side of a border.
 
     Returns:
         ``[..., options of producer, of consumer, groups]``: the fractions of one group each.
     """
-    borders = {} if reader is None else windowed(reader)
-    every = [
-        _of_split(
-            between,
-            (mine, theirs),
-            (made.shares[..., at, :], read.shares[..., to, :]),
-            above,
-            borders.get(theirs, 0.0) / 2,
-        )
-        for at, mine in enumerate(made.labels)
-        for to, theirs in enumerate(read.labels)
-    ]
+    borders, every = dict(between.borders), []
+    for (at, mine), (to, theirs) in product(enumerate(made.labels), enumerate(read.labels)):
+        split = (between, (mine, theirs), (made.shares[..., at, :], read.shares[..., to, :]))
+        own = _of_split(*split, borders.get(theirs, 0.0) / 2)
+        every.append(_with_rows(own, *split, above) if above.image else own)
     shape = (*made.shares.shape[:-2], len(made.options), len(read.options), made.shares.shape[-1])
     return mapped(lambda *own: np.stack(own, axis=-2).reshape(shape), *every)
 
 
 def _of_split(
-    between: Between, labels: tuple[str, str], shares: tuple[Array, Array], above: Above, border: float = 0.0
+    between: Between, labels: tuple[str, str], shares: tuple[Array, Array], border: float = 0.0
 ) -> Factors:
     """Return the fractions that each group has by what both ends divide, ``[..., groups]``.
 
     Of E a group owns a part of those of which it has a term, and of sums that ops between the layers take its share.
     """
-    made, read = labels
-    makes, reads = named(between)
-    (held, needed), apart = shares, between.apart
-    works = [working(*own, apart=apart) for own in zip(labels, shares, strict=True)]
+    (made, read), (held, needed), names = labels, shares, names_at(between)
+    makes, reads = zip(*names, strict=True)
+    works = [
+        working(label == COPIES, own, apart=between.apart) for label, own in zip(labels, shares, strict=True)
+    ]
     high = np.cumsum(needed, axis=-1)
     wide = np.minimum(high + border, 1.0) - np.maximum(high - needed - border, 0.0)
-    hold = held if made in makes else works[0]
+    kept = held if made in makes else works[0]
     need, inside = (wide, needed) if read in reads else (works[1], works[1])
-    both, back = hold * need, hold * inside
-    if read in reads and makes.get(made) == reads[read]:
+    both, back = kept * need, kept * inside
+    if (made, read) in names:
         # Groups that do not work for the consumer come behind the others; rows of an image stay consecutive.
-        mine = held if apart or made in SPATIAL else held * works[1]
+        mine = held if between.apart or made in SPATIAL else held * works[1]
         end = np.cumsum(mine, axis=-1)
         both, back = (
             np.maximum(np.minimum(end, high + own) - np.maximum(end - mine, high - needed - own), 0.0)
             for own in (border, 0.0)
         )
-    kept, terms = hold, held * works[0] if made in between.makes else working(made, held)
-    left = terms
+    left = terms = held * works[0] if made in between.makes else working(made == COPIES, held)
     if _straight(between, made, read) and needed.shape[-1] > 1:
         straight = np.logical_and(*works).all(axis=-1, keepdims=True)
         kept, both, back, left = (np.where(straight, inside, own) for own in (kept, both, back, left))
-    gone = {op for op, dim in between.makes.items() if dim in between.contracted}
-    found = Factors(
+    return Factors(
         need=need,
-        hold=hold,
         kept=kept,
         both=both,
         back=back,
         owned=both / np.maximum(both.sum(axis=-1, keepdims=True), 1.0),
-        alone=kept * held if made in gone else kept,
+        alone=kept * held if between.makes.get(made) in between.contracted else kept,
         terms=terms,
         left=left,
         placed=np.full_like(terms, 1 / terms.shape[-1]),
         met=left,
         added=need,
     )
-    return _with_rows(found, between, labels, shares, above) if above.image else found
 
 
 def _with_rows(
     factors: Factors, between: Between, labels: tuple[str, str], shares: tuple[Array, Array], above: Above
 ) -> Factors:
     """Return the factors of groups with the rows that these read and hold, where the image is divided."""
-    names, groups = _in_image(between, *labels), shares[0].shape[-1]
-    if names is None:
+    places, groups = [*np.ndindex(shares[0].shape[:-1])], shares[0].shape[-1]
+    digits = [
+        digit_of(between, labels, (tuple(shares[0][at].tolist()), tuple(shares[1][at].tolist())))
+        for at in places
+    ]
+    if digits[0] is None:
         return factors
-    each = {name: own.copy() for name, own in factors._asdict().items()}
-    even, before = (
-        _of_digit(between, groups, *[(label,) for label in labels]),
-        ratios(above.image, above.digits),
-    )
-    for lead in np.ndindex(shares[0].shape[:-1]):
-        digit = digit_of(between, labels, [tuple(own[lead].tolist()) for own in shares])
-        for group, part in enumerate(digit.parts if digit else ()):
-            ratio = change(before, ratios(above.image, (*above.digits, part)))
-            for name in Factors._fields:
-                if name not in {"terms", "left"} and (
-                    name not in {"placed", "met"} or {names[0], names[2]} & {*SPATIAL}
-                ):
-                    each[name][(*lead, group)] = getattr(even, name).item() / groups * getattr(ratio, name)
-    return Factors(**each)
+    even = _of_digit(between, groups, *[(label,) for label in labels])
+    sums = {digits[0].made, digits[0].terms}.isdisjoint(SPATIAL)
+    changed = {*Factors._fields} - {"terms", "left", *(("placed", "met") if sums else ())}
+    each = factors._replace(**{name: getattr(factors, name).copy() for name in changed})
+    for at, digit in zip(places, digits, strict=True):
+        for group, own in enumerate(above.parted(digit, groups)):
+            ratio = change(np.array(above.rows), np.array(own.rows))
+            for name in changed:
+                share = getattr(even, name).item() / groups
+                getattr(each, name)[(*at, group)] = share * getattr(ratio, name)
+    return each
 
 
-@lru_cache(maxsize=4096)
 def _straight(between: Between, made: str, read: str) -> bool:
     """Return whether every group has terms of the whole F_out, so that its sum goes where the consumer divides it."""
     summed = between.onward and made not in {*between.makes, COPIES, IDLE}
-    return summed and read in {*named(between)[1]} - {"groups"}
+    return summed and read != "groups" and any(read == own for _, own in names_at(between))
 
 
-@lru_cache(maxsize=4096)
-def named(between: Between) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Return the dims of producer and consumer with their names in the tensor; of those that ops on the way sum none is left."""
-    dims = ("batch", *between.dims, IN_GROUP)
-    ends = zip(*names_at(between), strict=True)
-    makes, reads = ({own: dim for own, dim in zip(end, dims, strict=True) if own} for end in ends)
-    return makes, reads
-
-
-@lru_cache(maxsize=4096)
-def _in_image(between: Between, made: str, read: str) -> tuple[str, str, str | None] | None:
-    """Return the names in an image of what both ends divide by a digit, and of terms that go on; None if neither divides the image."""
-    known = zip((made, read), named(between), strict=True)
-    terms, there = (
-        label if label == IDLE else COPIES if label not in of else of[label] if of[label] in SPATIAL else ""
-        for label, of in known
-    )
-    lies = there if _straight(between, made, read) else terms
-    return None if {*SPATIAL}.isdisjoint((lies, there)) else (lies, there, terms if between.onward else None)
-
-
-def digit_of(between: Between, labels: Sequence[str], shares: Sequence[Shares]) -> Digit | None:
-    """Return what a split divides of an image; None for nothing."""
-    names, (made, read), ways = _in_image(between, *labels), labels, len(shares[0])
+@lru_cache(maxsize=2**14)
+def digit_of(between: Between, labels: tuple[str, str], shares: tuple[Shares, Shares]) -> Digit | None:
+    """Return what a split divides of an image; None if neither end divides it."""
+    ends, dims, names = zip(*names_at(between), strict=True), ("batch", *between.dims, IN_GROUP), []
+    for label, end in zip(labels, ends, strict=True):
+        place = {IDLE: IDLE, **dict(zip(end, dims, strict=True))}.get(label, COPIES)
+        names.append(place if place in {*SPATIAL, COPIES, IDLE} else "")
     held, needed = (
-        (1 / ways,) * ways if label == COPIES else own for label, own in zip(labels, shares, strict=True)
+        (1 / len(own),) * len(own) if label == COPIES else own
+        for label, own in zip(labels, shares, strict=True)
     )
-    lies = needed if _straight(between, made, read) else held
-    return names and Digit(ways, *names, (lies, needed))
+    lies, terms = names[0], names[0] if between.onward else None
+    if _straight(between, *labels):
+        lies, held = names[1], needed
+    return (
+        None
+        if {*SPATIAL}.isdisjoint((lies, names[1]))
+        else Digit(len(held), lies, names[1], terms, (held, needed))
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -250,23 +246,11 @@ def input_of(nest: Nest) -> Above:
 
 @lru_cache(maxsize=4096)
 def _of_digit(between: Between, ways: int, made: Labels, read: Labels) -> Factors:
-    """Return the factors of a digit, for each pair of options: the sums over equal shares."""
-    known, ends = tuple([tuple(dict.fromkeys(end)) for end in (made, read)]), (made, read)
-    if known != ends:
-        rows, columns = ([*map(of.index, end)] for of, end in zip(known, ends, strict=True))
-
-        def taken(factor: Costs) -> Costs:
-            factor = factor[rows] if len(factor) > 1 else factor
-            return factor[:, :, columns] if factor.shape[2] > 1 else factor
-
-        return mapped(taken, _of_digit(between, ways, *known))
-    first, equal = np.where(np.arange(ways) == 0, 1.0, 0.0), np.full(ways, 1 / ways)
-    every = [
-        _of_split(
-            between, pair, (first if pair[0] == IDLE else equal, first if pair[1] == IDLE else equal), Above()
-        )
-        for pair in product(made, read)
-    ]
+    """Return the factors of a digit, for each pair of labels: the sums over equal shares."""
+    pairs = [*product(made, read)]
+    each = [Digit(ways, *pair) for pair in pairs]
+    shares = [(np.array(own.of(0)), np.array(own.of(1))) for own in each]
+    every = [_of_split(between, pair, own) for pair, own in zip(pairs, shares, strict=True)]
 
     def summed(*own: Array) -> Costs:
         found: Costs = np.sum(own, axis=-1).reshape(len(made), 1, len(read))
@@ -276,11 +260,29 @@ def _of_digit(between: Between, ways: int, made: Labels, read: Labels) -> Factor
     return mapped(summed, *every)
 
 
+class _Divided(NamedTuple):
+    """A digit of a level: its ways, what options of both ends divide by it, and which of that each option does."""
+
+    ways: int
+    labels: tuple[Labels, Labels]
+    which: tuple[list[int], list[int]]
+
+    def over(self, array: Any) -> Any:
+        """Return an array over labels, ``[made, 1, read]``, for the options; one entry where it is the same."""
+        array = array[self.which[0]] if len(array) > 1 else array
+        return array[:, :, self.which[1]] if array.shape[2] > 1 else array
+
+
 @lru_cache(maxsize=4096)
-def _digits(options: tuple[Options, Options], ways: int) -> tuple[tuple[int, Labels, Labels], ...]:
-    """Return the ways of each digit of a level, and what each option of both ends divides by it."""
-    count, found = len(options[0]), digits_of([*options[0], *options[1]], ways)
-    return tuple([(own, labels[:count], labels[count:]) for own, labels in found])
+def _digits(options: tuple[Options, Options], ways: int) -> tuple[_Divided, ...]:
+    """Return the digits of a level."""
+    count, found = len(options[0]), []
+    for own, every in digits_of([*options[0], *options[1]], ways):
+        ends = (every[:count], every[count:])
+        made, read = (tuple(dict.fromkeys(end)) for end in ends)
+        which = ([*map(made.index, ends[0])], [*map(read.index, ends[1])])
+        found.append(_Divided(own, (made, read), which))
+    return tuple(found)
 
 
 @lru_cache(maxsize=4096)
@@ -288,15 +290,15 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Fact
     """Return the factors of a level without halos."""
     # A level of one device has no digits.
     whole = Factors._make([np.ones((len(options[0]), 1, len(options[1])))] * len(Factors._fields))
-    each = [_of_digit(between, *digit) for digit in _digits(options, ways)] or [whole]
-    return reduce(lambda one, other: mapped(mul, one, other), each)
+    each = [mapped(own.over, _of_digit(between, own.ways, *own.labels)) for own in _digits(options, ways)]
+    return reduce(lambda one, other: mapped(mul, one, other), each or [whole])
 
 
 def factors_of(
     between: Between,
     options: tuple[Options, Options],
     ways: int,
-    above: Cuts = UNCUT,
+    above: Cuts,
     spread: Callable[[Any], Any] = lambda own: own,
 ) -> tuple[Factors, Cuts]:
     """Return the factors of a level, with the cuts of the image below it.
@@ -316,60 +318,53 @@ def factors_of(
     return mapped(mul, factors, change(above.counts, below.counts)), below
 
 
+@lru_cache(maxsize=2**16)
+def below(above: Above, between: Between, pair: tuple[Choice, Choice], ways: int) -> tuple[Factors, Above]:
+    """Return the factors of a level for a pair of choices, as numbers, and what is left below it."""
+    found, cuts = factors_of(between, ((pair[0],), (pair[1],)), ways, above.cuts)
+    factors = mapped(lambda own: own.item(), found)
+    return factors, Above(mapped(mul, above.products, factors), above.image, cuts.divided)
+
+
 @lru_cache(maxsize=4096)
 def _image_digits(
     between: Between, options: tuple[Options, Options], ways: int
 ) -> list[tuple[Digits, NDArray[np.int64]]]:
     """Return what pairs of options divide of an image by each digit, and which of these each pair does, ``[made, 1, read]``."""
     found = []
-    for own, made, read in _digits(options, ways):
-        kinds = {Digit(own, "", ""): 0}
-        each = [[*dict.fromkeys(end)] for end in (made, read)]
-        table = np.empty([*map(len, each)], np.int64)
-        for place in np.ndindex(table.shape):
-            names = _in_image(between, *[end[at] for end, at in zip(each, place, strict=True)])
-            digit = Digit(own, *(names or ("", "")))
-            table[place] = kinds.setdefault(digit, len(kinds))
-        rows, columns = ([*map(of.index, end)] for of, end in zip(each, (made, read), strict=True))
+    for own in _digits(options, ways):
+        nothing = Digit(own.ways, "", "")
+        kinds, which = {nothing: 0}, []
+        for pair in product(*own.labels):
+            equal = Digit(own.ways, *pair)
+            digit = digit_of(between, pair, (equal.of(0), equal.of(1)))
+            which.append(kinds.setdefault(digit._replace(shares=None) if digit else nothing, len(kinds)))
         if len(kinds) > 1:
-            found.append((tuple(kinds), table[np.ix_(rows, columns)][:, None]))
+            made, read = map(len, own.labels)
+            found.append((tuple(kinds), own.over(np.array(which).reshape(made, 1, read))))
     return found
 
 
 def divides_image(between: Between, options: tuple[Options, Options], ways: int, image: Image) -> Any:
     """Return which pairs of options divide an image at either end, ``[made, 1, read]``."""
     digits = _image_digits(between, options, ways) if image else ()
-    return reduce(operator.or_, (which > 0 for _, which in digits), np.zeros((1, 1, 1), bool))
+    return reduce(or_, (which > 0 for _, which in digits), np.zeros((1, 1, 1), bool))
 
 
-@lru_cache(maxsize=2**16)
-def _of_pair(
-    between: Between, pair: tuple[Choice, Choice], ways: int, image: Image, digits: Digits
-) -> tuple[Factors, Digits]:
-    factors, cuts = factors_of(between, ((pair[0],), (pair[1],)), ways, Cuts.of(image, digits))
-    divided = tuple([every[own] for every, own in zip(cuts.digits, cuts.ways[0].tolist(), strict=True)])
-    return mapped(lambda factor: factor.item(), factors), tuple(
-        [own for own in divided if own.made or own.read]
-    )
-
-
-def apart_of(
-    reader: Nest, between: Between, options: tuple[Options, Options], sizes: LocalSizes, ways: int
-) -> Factors:
+def apart_of(between: Between, options: tuple[Options, Options], sizes: LocalSizes, ways: int) -> Factors:
     """Return the factors of a level that is counted by itself, whose choices above leave the consumer some sizes."""
-    factors, borders = plain(between, options, ways), windowed(reader)
+    factors, borders = plain(between, options, ways), dict(between.borders)
     need, both = factors.need, np.ones((1, 1, 1))
     for own, dim in names_at(between):
-        if dim is None or dim not in borders or not any(choice.degree(dim) > 1 for choice in options[1]):
+        if dim not in borders or not any(choice.degree(dim) > 1 for choice in options[1]):
             continue
         # Digits by which the producer divides the dim as well bring it none of the rows beyond its shards.
         met, before, degrees = np.ones((1, 1, 1)), np.zeros((1, 1)), np.ones(len(options[1]), np.int64)
-        for degree, made, read in _digits(options, ways):
-            degrees = degrees * np.where(np.array(read) == dim, degree, 1)
+        for digit in _digits(options, ways):
+            made, read = (np.array(end)[which] for end, which in zip(digit.labels, digit.which, strict=True))
+            degrees = degrees * np.where(read == dim, digit.ways, 1)
             more = halo(borders[dim], degrees, sizes.of(dim)[:, None])
-            found = _of_digit(between, degree, made, read)
-            lacks = (np.array(made) != own)[:, None, None] & (found.kept == found.hold)
-            met, before = met + np.where(lacks, more - before, 0.0), more
+            met, before = met + np.where((made != own)[:, None, None], more - before, 0.0), more
         need, both = need * (1.0 + before), both * met
     owned = np.minimum(factors.owned * both, 1.0)
     return factors._replace(need=need, both=factors.both * both, owned=owned)
@@ -380,7 +375,7 @@ def collectives_of(between: Between, options: tuple[Options, Options], ways: int
     """Return the collectives of a transfer at a level, as indices into ``COLLECTIVES``, on the axes of factors."""
     factors, names = plain(between, options, ways), names_at(between)
     made, read = layout(options[0], ways), layout(options[1], ways)
-    straight = factors.kept != factors.hold
+    straight = factors.left != factors.terms
     if manner == "sums":
         return np.where(straight, CODE["reduce_scatter"], CODE["all_reduce"])
     forward, backward = (codes[:, None] for codes in manners_of(made, read, names))

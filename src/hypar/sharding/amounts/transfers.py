@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.network.nodes import kept_with_graph
 from hypar.sharding.amounts.between import Between, Change, Part
+from hypar.sharding.amounts.factors import windowed
 from hypar.sharding.amounts.windows import fraction_read, image_of
 from hypar.sharding.conventions import BY_PRODUCTS, DIRECT, FUSED, PAPER
 
@@ -187,4 +188,5 @@ def between_of(
 ) -> Between:
     """Return a tensor's dims at both ends."""
     ends, dims = (made.nest.unsized, read.nest.unsized), tuple(dim for dim, _ in tensor.content.shape)
-    return Between(*ends, dims, tensor.content.contracted, onward, apart, tensor.operand)
+    borders = tuple(windowed(read.nest).items()) if apart else ()
+    return Between(*ends, dims, tensor.content.contracted, onward, apart, tensor.operand, borders)

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from functools import lru_cache, partial, reduce
 from itertools import accumulate, compress, pairwise, product
-from operator import and_, or_
+from operator import and_, mul, or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
 
 Shares = tuple[float, ...]
+
+WHOLE = Window(kernel=1)
+"""The window of a place that reads its own row."""
 
 MOST = 2**12
 """Ways to cut an image that are counted at once."""
@@ -59,10 +62,11 @@ def image_of(nest: Nest, operand: str, shape: Iterable[tuple[str, float]], made:
         places = size if window is None else nest.sizes[reads[dim]]
         if dim in SPATIAL:
             before = round(made.sizes.get(dim, size)) if made else 0
-            found.append((dim, Rows(window or Window(kernel=1), round(size), max(1, round(places)), before)))
+            found.append((dim, Rows(window or WHOLE, round(size), max(1, round(places)), before)))
     return tuple(found)
 
 
+@lru_cache(maxsize=4096)
 def fraction_read(image: Image) -> float:
     """Return the fraction of an image that windows read: below 1 if their stride leaves gaps, or rows at the end.
 
@@ -169,6 +173,12 @@ class Cuts(NamedTuple):
         return Cuts(self.image, (*self.digits, every), ways, number.reshape(numbers.shape))
 
     @property
+    def divided(self) -> Digits:
+        """What the first way to cut the image divides of it."""
+        each = (every[own] for every, own in zip(self.digits, self.ways[0].tolist(), strict=True))
+        return tuple([own for own in each if own.made or own.read])
+
+    @property
     def counts(self) -> NDArray[np.float64]:
         """The factors relative to those of equal shares without windows, of each pair of tuples, ``[factors, made, 1, read]``."""
         return _counted(self.image, self.digits, self.ways.tobytes())[:, self.number]
@@ -203,7 +213,7 @@ def _counted(image: Image, digits: tuple[Digits, ...], ways: bytes) -> NDArray[n
     )
     placed = met = one = np.ones(len(every))
     if any(own.terms is not None for known in digits for own in known):
-        made = tuple([(dim, Rows(Window(kernel=1), rows.made, rows.made)) for dim, rows in image])
+        made = tuple([(dim, Rows(WHOLE, rows.made, rows.made)) for dim, rows in image])
         terms = [
             tuple(
                 [
@@ -214,7 +224,7 @@ def _counted(image: Image, digits: tuple[Digits, ...], ways: bytes) -> NDArray[n
             for known in digits
         ]
         _, _, met, placed, _, _ = np.concatenate([_means(made, terms, own) for own in parts], axis=1)
-    return np.array([need, hold, hold, both, back, owned, hold, one, one, placed, met, added])
+    return np.array([need, hold, both, back, owned, hold, one, one, placed, met, added])
 
 
 def _means(image: Image, digits: Sequence[Digits], ways: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -283,7 +293,7 @@ def _of_others(digit: Digit, image: tuple[str, ...]) -> list[list[float]]:
         [float(share > 0) if dim in {COPIES, IDLE, *image} else share * digit.ways for share in digit.of(end)]
         for end, dim in enumerate(digit[1:3])
     )
-    found = [need, hold, [*map(math.prod, zip(need, hold, strict=True))]]
+    found = [need, hold, [*map(mul, need, hold)]]
     if IDLE in digit[1:3]:
         # Factors count idle devices; and no part of the stages has both.
         found = [[one * len(own) / max(sum(own), TINY) for one in own] for own in found]
@@ -295,9 +305,8 @@ def _along(rows: Rows, digits: Digits) -> NDArray[np.float64]:
     """Return for each count what each part has of a dim, ``[6, parts of each digit]``, as a multiple of its share; of owned ones its owner."""
     taps = _taps(rows)
     some, shape = reduce(or_, taps), [own.ways for own in digits]
-    have = [_between(rows.size, *bounds) & some for bounds in _bounds(rows.size, digits, 0)]
-    reads = {bounds: reduce(or_, taps[slice(*bounds)], 0) for bounds in {*_bounds(rows.places, digits, 1)}}
-    need = [reads[bounds] for bounds in _bounds(rows.places, digits, 1)]
+    have = [held & some for held in _pieces(_taps(Rows(WHOLE, rows.size, rows.size)), digits, 0)]
+    need = _pieces(taps, digits, 1)
     works = product(*[[min(each) > 0 for each in zip(own.of(0), own.of(1), strict=True)] for own in digits])
     both, at_work = [*map(and_, have, need)], [*map(all, works)]
     holders = dict[int, Counter[int]]()
@@ -327,38 +336,31 @@ def _owners(size: int, holders: Mapping[int, Counter[int]]) -> dict[int, int]:
     for piece in pieces:
         once, twice = once | piece, twice | (once & piece)
     found = {piece: piece & ~twice for piece in pieces}
+
+    def worth(piece: int, row: int) -> tuple[int, int]:
+        """Return how many hold a row, and how deep it lies in a piece."""
+        deep = min((piece >> row).bit_count(), (piece & ((2 << row) - 1)).bit_count())
+        return sum(number for held, number in holders[piece].items() if held >> row & 1), deep
+
     for row in range(size):
-        if (bit := 1 << row) & twice:
-
-            def worth(piece: int, row: int = row) -> float:
-                """Return how many hold a row, and how deep it lies in a piece."""
-                deep = min((piece >> row).bit_count(), (piece & ((2 << row) - 1)).bit_count())
-                held = sum(number for rows, number in holders[piece].items() if rows >> row & 1)
-                return held + deep / (2 * size)
-
-            found[max((piece for piece in pieces if piece & bit), key=worth)] |= bit
+        if twice >> row & 1:
+            found[max([own for own in pieces if own >> row & 1], key=partial(worth, row=row))] |= 1 << row
     return found
 
 
-def _bounds(size: int, digits: Digits, end: int) -> list[tuple[int, int]]:
-    """Return the bounds of a dim for each part."""
-    found = [(0, size)]
+def _pieces(taps: Sequence[int], digits: Digits, end: int) -> list[int]:
+    """Return the rows of each part, for those of each place of a dim."""
+    found = [taps]
     for own in digits:
-        if own[1 + end] != "here":
-            found = [bounds for bounds in found for _ in range(own.ways)]
-            continue
-        ends = [*accumulate(own.of(end), initial=0.0)]
+        bounds = [(0.0, 1.0)] * own.ways
+        if own[1 + end] == "here":
+            bounds = [*pairwise(accumulate(own.of(end), initial=0.0))]
         found = [
-            bounds
-            for low, high in found
-            for bounds in pairwise([low + int((high - low) * place + TINY) for place in ends])
+            piece[int(len(piece) * low + TINY) : int(len(piece) * high + TINY)]
+            for piece in found
+            for low, high in bounds
         ]
-    return found
-
-
-def _between(size: int, low: int, high: int) -> int:
-    """Return the rows from a first to before a last one, of which the first of all is the highest bit."""
-    return (1 << (size - low)) - (1 << (size - high))
+    return [reduce(or_, piece, 0) for piece in found]
 
 
 @lru_cache(maxsize=1024)
