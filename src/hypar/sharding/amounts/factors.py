@@ -186,6 +186,9 @@ def _with_rows(
 ) -> Factors:
     """Return the factors of groups with the rows that these read and hold, where the image is divided."""
     places, groups = [*np.ndindex(shares[0].shape[:-1])], shares[0].shape[-1]
+    if not min(own.min() for own in shares):
+        # No sum goes straight to groups of which one has nothing.
+        between = between._replace(onward=False)
     digits = [
         digit_of(between, labels, (tuple(shares[0][at].tolist()), tuple(shares[1][at].tolist())))
         for at in places
@@ -223,7 +226,7 @@ def digit_of(between: Between, labels: tuple[str, str], shares: tuple[Shares, Sh
         for label, own in zip(labels, shares, strict=True)
     )
     lies, terms = names[0], names[0] if between.onward else None
-    if _straight(between, *labels):
+    if _straight(between, *labels) and min(*held, *needed) > 0:
         lies, held = names[1], needed
     return (
         None

@@ -217,7 +217,10 @@ def _counted(image: Image, digits: tuple[Digits, ...], ways: bytes) -> NDArray[n
         terms = [
             tuple(
                 [
-                    own._replace(read=own.terms or "", shares=own.shares and (own.shares[0],) * 2)
+                    own._replace(
+                        read=own.made if own.terms is None else own.terms,
+                        shares=own.shares and (own.shares[0],) * 2,
+                    )
                     for own in known
                 ]
             )
