@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import load_model
-from hypar.costs.base import work
+from hypar.costs.base import GroupRates
 from hypar.ops.nest import PHASES
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import received_inside
@@ -203,7 +203,9 @@ def test_accpar_s_operations_are_divided_by_the_share(alpha: Fraction, kind: str
     """AccPar (HPCA 2020): B Do (2 Di - 1) forward, B Di (2 Do - 1) backward, Di Do (2 B - 1) for the gradient."""
     first, _ = written(LINEARS).contracted.layers
     flop = B * H * (2 * I - 1) + B * I * (2 * H - 1) + I * H * (2 * B - 1)
-    assert [work(first, cut(kind, 2), share) for share in (alpha, 1 - alpha)] == [alpha * flop, (1 - alpha) * flop]  # fmt: skip
+    rates, shares = GroupRates(inside=0.0, between=0.0, work=1.0), (float(alpha), 1 - float(alpha))
+    found = [rates.computing(first, cut(kind, 2), share) for share in shares]
+    assert found == pytest.approx([float(alpha * flop), float((1 - alpha) * flop)], rel=1e-12)
 
 
 # Other layers: masks of what is held and needed, from the dims that each device computes.

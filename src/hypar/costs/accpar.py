@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.costs.base import Seconds
+from hypar.costs.base import Time
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, GroupRates
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccPar(Seconds):
+class AccPar(Time):
     """Seconds of a step at the speed and at the bandwidth of a device."""
 
     def compute(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Costs | None:
@@ -37,7 +37,7 @@ class AccPar(Seconds):
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
         """Return the seconds of a device group at its speed and its bandwidth."""
-        return Seconds.group_rates(self, group, element_bytes)._replace(seconds=None)
+        return Time.group_rates(self, group, element_bytes)._replace(seconds=None)
 
 
 plugin: Cost = AccPar()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -18,6 +17,8 @@ from hypar.sharding.placement import dim_of
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 CONTEXT = ("machine", "optimizer", "profile", "convention")
 """Names of the fields that a cost may have besides its parameters."""
 
-Computation = Callable[["PlanNode", "Choice", float], float]
-"""The time of the computation of a group with a share of a layer."""
+setting_of = lru_cache(maxsize=256)(Setting)
 
 
 class GroupRates(NamedTuple):
@@ -49,13 +49,15 @@ class GroupRates(NamedTuple):
     between: float
     once: float = 0.0
     work: float = 0.0
-    seconds: Computation | None = None
+    seconds: Callable[[PlanNode, Choice, float], float] | None = None
 
     def computing(self, layer: PlanNode, choice: Choice, share: float) -> float:
         """Return the cost of the computation of a group with a share of a layer."""
         if self.seconds is not None:
             return self.seconds(layer, choice, share)
-        return float(self.work * work(layer, choice, share))
+        # Source: AccPar (HPCA 2020), ``E_cp``: the share times the operations of the whole layer.
+        flop = sum(layer.nest.flop.values())
+        return float(self.work * (flop * share if dim_of(choice) else flop))
 
 
 class Cost(ABC):
@@ -65,17 +67,14 @@ class Cost(ABC):
         unit: the unit of the sum.
         counts_work: whether computation is counted, so that more devices can be dearer or cheaper than fewer.
         slowest: whether an uneven split costs as much as its slowest device group, and not the sum of all.
+        convention: the convention by which transfers are counted.
     """
 
     __slots__ = ()
     unit: ClassVar[str]
     counts_work: ClassVar[bool] = False
     slowest: ClassVar[bool] = False
-
-    @property
-    def convention(self) -> str:
-        """The convention by which transfers are counted."""
-        return PAPER
+    convention: str = PAPER
 
     @abstractmethod
     def rates(self, level: Level) -> tuple[Rates, Rates]:
@@ -101,7 +100,7 @@ class Cost(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seconds(Cost):
+class Time(Cost):
     """Seconds of a step on a machine, of which all devices receive, and all compute, at the same time.
 
     Attributes:
@@ -132,7 +131,7 @@ class Seconds(Cost):
         rates = GroupRates(each, each, once=group.latency_s, work=1 / group.flop_per_s)
         if isinstance(machine, HeterogeneousMachine):
             return rates
-        setting = _setting(machine, (), element_bytes, self.optimizer, direct=False)
+        setting = setting_of(machine=machine, array=(), element_bytes=element_bytes, optimizer=self.optimizer)
 
         def seconds(layer: PlanNode, choice: Choice, share: float) -> float:
             """Return the seconds of a device if all devices divide the group's part alike."""
@@ -160,17 +159,13 @@ class Seconds(Cost):
         if self.machine is None:
             name = type(self).__name__.lower()
             raise OptionError(f"cost {name!r}", "no machine is named", "one, as --hardware hmc")
-        direct = self.convention == DIRECT
-        return _setting(self.machine, level.array, level.element_bytes, self.optimizer, direct=direct)
-
-
-@lru_cache(maxsize=256)
-def _setting(
-    machine: Machine, array: tuple[int, ...], element_bytes: int, optimizer: str, *, direct: bool
-) -> Setting:
-    return Setting(
-        machine=machine, array=array, element_bytes=element_bytes, optimizer=optimizer, direct=direct
-    )
+        return setting_of(
+            machine=self.machine,
+            array=level.array,
+            element_bytes=level.element_bytes,
+            optimizer=self.optimizer,
+            direct=self.convention == DIRECT,
+        )
 
 
 def load_cost(
@@ -208,12 +203,3 @@ def measured(cost: Cost, layer: PlanNode) -> frozenset[tuple[str, float]]:
     """Return the measured times of a layer, which tell apart layers that are equal otherwise."""
     profile: Profile | None = getattr(cost, "profile", None)
     return frozenset() if profile is None else frozenset(profile.seconds.get(layer.name, {}).items())
-
-
-def work(layer: PlanNode, choice: Choice, share: Any) -> Any:
-    """Return the floating-point operations of the three phases that a group with a share performs.
-
-    Source: AccPar (HPCA 2020), ``E_cp``: the share times the operations of the whole layer.
-    """
-    flop = sum(layer.nest.flop.values())
-    return flop * share if dim_of(choice) else flop * (share * 0 + 1)

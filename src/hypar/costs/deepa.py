@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hypar.costs.base import Seconds
+from hypar.costs.base import Time
 from hypar.errors import OptionError, suggestion
 from hypar.machine.rates import time_rates
 from hypar.sharding.conventions import DIRECT
@@ -32,7 +32,7 @@ MODES = ("exact", "serial")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deepa(Seconds):
+class Deepa(Time):
     """Seconds of a step.
 
     Attributes:
@@ -53,7 +53,7 @@ class Deepa(Seconds):
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
         """Return the seconds of a device group: all its devices receive at once, or in ``serial`` mode one after another."""
-        rates = Seconds.group_rates(self, group, element_bytes)
+        rates = Time.group_rates(self, group, element_bytes)
         if self.mode == "exact":
             return rates
         each = element_bytes / group.bytes_per_s
@@ -72,7 +72,7 @@ class Deepa(Seconds):
     def compute(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Costs | None:
         """Return measured or computed times of a device."""
         if self.profile is None:
-            return Seconds.compute(self, level, layer, options, sizes)
+            return Time.compute(self, level, layer, options, sizes)
         seconds = [self.profile.of(layer.name, dict(choice.degrees)) for choice in options]
         shape = (sizes.fractions.shape[1], len(options))
         return np.broadcast_to(np.array(seconds, dtype=np.float64), shape)

@@ -7,18 +7,6 @@ without overlap whose levels reduce one after another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from hypar.costs.base import Seconds
-
-if TYPE_CHECKING:
-    from hypar.costs.base import Cost
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Time(Seconds):
-    """Seconds of a step, as the engine counts them."""
-
+from hypar.costs.base import Cost, Time
 
 plugin: Cost = Time()

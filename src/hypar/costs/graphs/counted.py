@@ -8,25 +8,26 @@ computation.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
-from functools import lru_cache
-from itertools import accumulate, pairwise
+from functools import lru_cache, partial
+from itertools import accumulate, pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.costs.base import measured
-from hypar.costs.graphs.forms import form_of
-from hypar.costs.graphs.offered import SPECIAL, UncountableError, choice_of, offered
+from hypar.costs.graphs.offered import UncountableError, exponents, offered
 from hypar.costs.graphs.pricing import prices_of
+from hypar.sharding.amounts.between import names_at
 from hypar.sharding.amounts.counted import elements_of
 from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.dims import BATCH
 from hypar.sharding.levels import WHOLE_LAYER, Level
-from hypar.sharding.placement import IDLE, grid, partial_results
-from hypar.solve.counts.forms import CountGraph, Link, Term, merged
-from hypar.solve.counts.idle import added, prices
+from hypar.sharding.placement import COPIES, IDLE, choice_of, grid, partial_results
+from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, merged
+from hypar.solve.counts.idle import Idle, added, prices
+from hypar.solve.counts.once import Once
 from hypar.solve.counts.states import all_states, number_of_states
 from hypar.solve.counts.tiers import Own, Tier
 
@@ -34,9 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.costs.base import Cost
-    from hypar.costs.graphs.offered import Dims, Offered
+    from hypar.costs.graphs.offered import Dims, Offered, Powers
     from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.ops.nest import Nest
+    from hypar.sharding.amounts.between import Between, Part
     from hypar.sharding.amounts.transfers import Sums
     from hypar.sharding.placement import Options
     from hypar.solve.counts.forms import Numbers
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-12
 """Largest difference of equal weights, relative to them."""
+
+_equal = partial(math.isclose, rel_tol=ROUNDING)
 
 MOST_DEVICES = 2**28
 """Most devices of which a share of a tensor is more than what counts as nothing."""
@@ -57,7 +61,7 @@ class Counted(NamedTuple):
 
     Attributes:
         graph: the problem.
-        dims: for each layer the dims that it may divide, in the order of its options.
+        dims: for each layer what it may divide, in the order of its options.
         columns: for each level of the array its place in a plan, in which the levels of a group are next to each other.
         ways: the ways of each level.
     """
@@ -89,14 +93,16 @@ def counted(
     network = network_of(graph, cost.convention)
     offers = offered(graph, network, levels, options)
     dims = tuple(own.dims for own in offers)
-    kinds = [*zip(*[own.levels for own in offers], strict=True)]
-    tiers = _tiered(cost, levels, kinds)
-    groups, layers = tiers.groups, zip(graph.layers, network.sums, dims, strict=True)
-    terms = [_added(layer.nest, own, of, tiers.prices[0]) for layer, own, of in layers]
+    prices, elements, once = _charged(cost, levels)
+    kinds = [*zip((level.ways for level in levels), once, *[own.levels for own in offers], strict=True)]
+    groups, tiers = _tiered(elements, kinds, late=any(once))
+    latencies = tuple(once[group[0]] for group in groups) if any(once) else ()
+    layers = zip(graph.layers, network.sums, dims, strict=True)
+    terms = [_added(layer.nest, own, of, prices[0]) for layer, own, of in layers]
     links = []
     for tensor, between, parts in zip(network.tensors, network.between, network.parts, strict=True):
         ends = (dims[tensor.producer], dims[tensor.consumer])
-        form = form_of(between, parts, ends, tiers.prices, late=bool(tiers.latencies))
+        form = _form_of(between, parts, ends, prices, late=bool(latencies))
         links.append(Link(tensor.producer, tensor.consumer, form))
     problem = CountGraph(
         ways=tuple(levels[group[0]].ways for group in groups),
@@ -107,15 +113,15 @@ def counted(
         ),
         nodes=tuple(merged(own, len(of)) for own, of in zip(terms, dims, strict=True)),
         links=tuple(links),
-        tiers=tiers.tiers,
-        latencies=tiers.latencies,
+        tiers=tiers,
+        latencies=latencies,
         idle=tuple(own.index(IDLE) if IDLE in own else None for own in dims),
     )
-    if cost.counts_work or tiers.latencies:
+    if cost.counts_work or latencies:
         further = _further(cost, levels[-1], problem, graph.layers, offers, terms)
         problem = replace(problem, own=further)
     elif graph.ties:
-        problem = replace(problem, looser=_looser(problem, graph, network.sums, dims, tiers.prices[0]))
+        problem = replace(problem, looser=_looser(problem, graph, network.sums, dims, prices[0]))
     order = [level for group in groups for level in group]
     columns = tuple(map(order.index, range(len(levels))))
     return Counted(problem, dims, columns, tuple(level.ways for level in levels))
@@ -150,68 +156,164 @@ def _added(nest: Nest, sums: Sums, dims: Dims, price: float, share: float = 1.0)
     return tuple(found)
 
 
-class Tiered(NamedTuple):
-    """The levels of an array, with what they charge.
+@lru_cache(maxsize=4096)
+def _form_of(
+    between: Between,
+    parts: tuple[Part, ...],
+    dims: tuple[Dims, Dims],
+    prices: tuple[float, float],
+    *,
+    late: bool,
+) -> Form:
+    """Return the form of a tensor's transfers.
 
-    Attributes:
-        prices: the cost of an element inside layers and between two, which weights multiply.
-        groups: the levels of each group, outermost tier first.
-        tiers: the tiers of groups.
-        latencies: the cost of a transfer in each group; empty for none.
-    """
-
-    prices: tuple[float, float]
-    groups: tuple[tuple[int, ...], ...]
-    tiers: tuple[Tier, ...]
-    latencies: tuple[float, ...]
-
-
-def _tiered(cost: Cost, levels: Sequence[Level], kinds: Sequence[object]) -> Tiered:
-    """Return the tiers of an array; kinds are what levels of a group have in common, besides their ways.
+    Args:
+        between: the tensor.
+        parts: the transfers.
+        dims: the dims that producer and consumer may divide.
+        prices: the cost of an element inside layers and between two.
+        late: whether transfers have fixed costs.
 
     Raises:
-        UncountableError: what a level charges is no number for each element, or inner levels are dearer than outer ones.
+        UncountableError: a factor depends on both in another way.
     """
-    prices = {prices_of(cost.rates(level)) for level in levels}
-    price = prices.pop() if len(prices) == 1 else None
-    charged = [(1.0, 0.0) if price else _charged(cost, level) for level in levels]
-    element, once = zip(*charged, strict=True)
-    late = any(once)
-    if late and math.prod(level.ways for level in levels) > MOST_DEVICES:
+    powers, names = exponents(between, dims), zip(*names_at(between), strict=True)
+    numbers = [{dim: at for at, dim in enumerate((*own, IDLE))} for own in names]
+    made, read = (
+        tuple([own.get(dim, EVERYWHERE) for dim in of]) for own, of in zip(numbers, dims, strict=True)
+    )
+    weights: dict[str, float] = defaultdict(float)
+    for part in parts:
+        for size, gets, has, _ in part.changes:
+            weights[gets] += size * prices[not part.inside]
+            weights[has] -= size * prices[not part.inside]
+    # Options of the consumer to which sums do not go straight, though they divide the tensor: groups.
+    everywhere = powers["kept"][np.array(made) == EVERYWHERE].any(axis=0)
+    staying = tuple(at for at, own in enumerate(read) if everywhere[at] and own != EVERYWHERE)
+    shape = Form(made, read, staying=staying)
+    ends: tuple[list[Term], list[Term]] = ([], [])
+    amounts = [0.0, 0.0, 0.0]
+    for name in [name for name, weight in weights.items() if weight]:
+        own, weight = powers[name], weights[name]
+        if (own == own[:, :1]).all():
+            ends[0].append(Term(weight, tuple(own[:, 0].tolist())))
+        elif (own == own[0]).all():
+            ends[1].append(Term(weight, tuple(own[0].tolist())))
+        else:
+            kinds = [(own == expected).all() for expected in shape.powers]
+            if not any(kinds):
+                raise UncountableError
+            amounts[kinds.index(True)] += weight
+    both, owned, kept = amounts
+    if both > 0 or owned > 0 or kept < 0 or both + kept > 0:
         raise UncountableError
-    # What costs latency at a level may depend on what moves further out, so that no group lies around another.
-    alike = [*zip((level.ways for level in levels), kinds, once, strict=True)]
-    runs = accumulate((late and one != other for one, other in pairwise(alike)), initial=0)
-    told = [*zip(alike, runs, strict=True)]
-    groups: list[tuple[int, ...]] = []
-    tiers: list[Tier] = []
-    ends = [at for at in range(1, len(levels)) if not _equal(element[at], element[at - 1])]
-    for first, end in pairwise([0, *ends, len(levels)]):
-        own: dict[object, tuple[int, ...]] = {}
-        for level in range(first, end):
-            own[told[level]] = (*own.get(told[level], ()), level)
-        groups += own.values()
-        left = element[first] - (element[end] if end < len(levels) else 0.0)
-        if left < 0:
+    return shape._replace(
+        both=both,
+        owned=owned,
+        kept=kept,
+        alone=(merged(ends[0], len(made)), merged(ends[1], len(read))),
+        staying=staying if kept else (),
+        once=_once(parts, powers, shape) if late else (),
+        idle=_idle(parts, dims, shape, both),
+    )
+
+
+def _idle(parts: tuple[Part, ...], dims: tuple[Dims, Dims], shape: Form, both: float) -> Idle | None:
+    """Return what is received more slowly where devices are idle; None for forms of which that is not counted."""
+    made, read = (own.index(IDLE) if IDLE in own else None for own in dims)
+    whole = [tuple(int(own == EVERYWHERE) for own in of) for of in (shape.made, shape.read)]
+    backward, forward = (
+        sum(own.elements for part in parts if part.forward == way for own in part.changes if own.has == has)
+        for way, has in ((False, "back"), (True, "both"))
+    )
+    if (made, read) == (None, None) or both != -(forward + backward):
+        return None
+    return Idle((made, read), (whole[0], whole[1]), (backward, forward))
+
+
+def _once(parts: tuple[Part, ...], powers: Powers, form: Form) -> tuple[Once, ...]:
+    """Return the transfers whose fixed costs counts bound from below; the others are left out.
+
+    Best meetings have the most of what both ends share, and the fewest levels at which both have the whole tensor. They have
+    the least fixed costs as well if another level less of what is shared costs at least as much as a level of the whole
+    tensor at both ends.
+    """
+    every = [own for part in parts if (own := _once_of(part, powers, form)) is not None]
+    if sum(own.everywhere for own in every) < 0:
+        every = [own for own in every if own.everywhere >= 0]
+    shared, everywhere = (sum(getattr(own, name) for own in every) for name in ("shared", "everywhere"))
+    if shared < everywhere:
+        every = [own for own in every if own.shared >= own.everywhere]
+    elif shared < everywhere + sum(own.again for own in every):
+        every = [own._replace(again=False) for own in every]
+    return tuple(every)
+
+
+def _once_of(part: Part, powers: Powers, form: Form) -> Once | None:
+    """Return a transfer; None if it has another form, or moves nothing at any level."""
+    changes = [(powers[own.gets], powers[own.has]) for own in part.changes if own.elements]
+    sure = np.any([more > less for more, less in changes], axis=0)
+    if not sure.any() or any((more < np.maximum(less, 0)).any() for more, less in changes):
+        return None
+    # A level that moves nothing by itself does below others that do.
+    again = np.any([(more == less) & (more > 0) for more, less in changes], axis=0) & ~sure
+    whole = (np.array(form.made) == EVERYWHERE)[:, None] & (np.array(form.read) == EVERYWHERE)
+    for shared, everywhere in product((1, 0), (0, 1, -1)):
+        rest = sure + shared * form.exponents - everywhere * whole
+        made, read = rest[:, 0], rest[0] - rest[0, 0]
+        if (rest == made[:, None] + read).all():
+            after = bool(again[whole].all())
+            return Once(tuple(made.tolist()), tuple(read.tolist()), shared, everywhere, after)
+    return None
+
+
+def _charged(
+    cost: Cost, levels: Sequence[Level]
+) -> tuple[tuple[float, float], Sequence[float], Sequence[float]]:
+    """Return the cost of an element inside layers and between two, which weights multiply, and what each level charges.
+
+    That is the cost of an element that any device receives, and of a transfer, if all devices receive at the same time.
+
+    Raises:
+        UncountableError: a level charges no number for each element, or devices are too many.
+    """
+    rates = [cost.rates(level) for level in levels]
+    price, *others = {*map(prices_of, rates)}
+    if price and not others:
+        return price, [1.0] * len(levels), [0.0] * len(levels)
+    charged = []
+    for level, (inside, between) in zip(levels, rates, strict=True):
+        each, once = inside.lines[0]
+        even = all(_equal(own, of[0]) for of in (each, once) for own in of)
+        if inside != between or len(inside.lines) > 1 or not (inside.together and even):
             raise UncountableError
-        tiers.append(Tier(len(groups), left))
-    latencies = tuple(once[own[0]] for own in groups) if late else ()
-    return Tiered(price or (1.0, 1.0), tuple(groups), tuple(tiers), latencies)
-
-
-def _charged(cost: Cost, level: Level) -> tuple[float, float]:
-    """Return the cost of an element that any device receives, and of a transfer, if all devices receive at the same time."""
-    inside, between = cost.rates(level)
-    if inside != between or len(inside.lines) > 1 or not inside.together:
+        charged.append((each[0] / (level.groups * level.ways), once[0]))
+    elements, latencies = zip(*charged, strict=True)
+    if any(latencies) and math.prod(level.ways for level in levels) > MOST_DEVICES:
         raise UncountableError
-    line = inside.lines[0]
-    if not all(_equal(own, each[0]) for each in (line.per_element, line.once) for own in each):
+    return (1.0, 1.0), elements, latencies
+
+
+def _tiered(
+    elements: Sequence[float], kinds: Sequence[object], *, late: bool
+) -> tuple[Sequence[Sequence[int]], tuple[Tier, ...]]:
+    """Return the levels of each group, outermost tier first, and the tiers; kinds are what levels of a group have in common.
+
+    Raises:
+        UncountableError: inner levels are dearer than outer ones.
+    """
+    numbers = [*accumulate((not _equal(one, other) for one, other in pairwise(elements)), initial=0)]
+    # What costs latency at a level may depend on what moves further out, so that no group lies around another.
+    runs = accumulate((late and one != other for one, other in pairwise(kinds)), initial=0)
+    groups: dict[tuple[int, int, object], list[int]] = {}
+    for level, kind in enumerate(zip(numbers, runs, kinds, strict=True)):
+        groups.setdefault(kind, []).append(level)
+    ends = accumulate(Counter(number for number, *_ in groups).values())
+    starts = [elements[numbers.index(number)] for number in dict.fromkeys(numbers)]
+    lower = [one - other for one, other in pairwise([*starts, 0.0])]
+    if min(lower) < 0:
         raise UncountableError
-    return line.per_element[0] / (level.groups * level.ways), line.once[0]
-
-
-def _equal(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=ROUNDING)
+    return [*groups.values()], tuple(map(Tier, ends, lower))
 
 
 def _further(
@@ -247,7 +349,7 @@ def _received(
     problem: CountGraph, own: Offered, terms: Sequence[Term], states: Numbers, costs: Costs, *, late: bool
 ) -> Costs:
     """Return costs with those of sums inside a layer besides products: their latency, and more where devices are idle."""
-    by_group = [states[:, group] for group in range(len(problem.ways))]
+    by_group = [*states.swapaxes(0, 1)]
     transfers = sum((np.array(powers) for weight, powers in terms if weight > 0), np.zeros(len(own.dims)))
     for group, latency in enumerate(problem.latencies if late else ()):
         costs = costs + latency * (by_group[group] @ transfers)
@@ -267,12 +369,11 @@ def _work(
     depths = tuple((alike @ np.array(problem.depths)).tolist())
     every = all_states(depths, (tuple(range(len(names))),) * len(sizes), len(names))
     degrees = np.prod(sizes[:, None] ** every.astype(np.int64), axis=1)
-    named = [at for at, dim in enumerate(names) if dim not in SPECIAL]
-    number: dict[tuple[int, ...], int] = {}
-    which = [number.setdefault(tuple(row), len(number)) for row in degrees[:, named].tolist()]
-    options = tuple(grid(dict(zip([str(names[at]) for at in named], row, strict=True))) for row in number)
+    named = [at for at, dim in enumerate(names) if dim not in {COPIES, IDLE}]
+    rows, which = np.unique(degrees[:, named], axis=0, return_inverse=True)
+    options = tuple(grid(dict(zip([names[at] for at in named], row, strict=True))) for row in rows.tolist())
     found = cost.compute(level, layer, options, WHOLE_LAYER)
-    costs = (np.zeros(len(options)) if found is None else found[0])[which]
+    costs = (np.zeros(len(options)) if found is None else found[0])[which.reshape(-1)]
     counts = every[:, :, :count].copy()
     if own.replaced:
         counts[:, :, own.dims.index(BATCH)] += every[:, :, count:].sum(axis=2, dtype=np.int8)

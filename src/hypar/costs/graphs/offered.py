@@ -17,7 +17,7 @@ from hypar.sharding.amounts.between import Factors
 from hypar.sharding.amounts.factors import plain
 from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.dims import BATCH, SPATIAL
-from hypar.sharding.placement import ALONE, IDLE, WHOLE, cut, simple
+from hypar.sharding.placement import choice_of, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,24 +29,16 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.transfers import Network
     from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.placement import Options
 
     Powers = Mapping[str, NDArray[np.int64]]
 
-SPECIAL = {None: WHOLE, IDLE: ALONE}
-"""The choices that divide no dim; with ``IDLE`` tensors are on one device, as if a dim of their own were cut."""
-
-Dims = tuple[str | None, ...]
-"""The dims that a layer may divide; None for the whole layer."""
+Dims = tuple[str, ...]
+"""What a layer may divide: dims, ``COPIES`` for the whole layer, or ``IDLE``: tensors are on one device, as if a dim of their own were cut."""
 
 
 class UncountableError(Exception):
     """The costs are no products over the levels, or meet in a way that has no closed form."""
-
-
-def choice_of(dim: str | None, ways: int) -> Choice:
-    """Return the choice that divides a dim over all devices."""
-    return SPECIAL.get(dim) or cut(str(dim), ways)
 
 
 def exponents(between: Between, dims: tuple[Dims, Dims]) -> Powers:
@@ -56,10 +48,8 @@ def exponents(between: Between, dims: tuple[Dims, Dims]) -> Powers:
     """
     made, read = (tuple([choice_of(dim, 2) for dim in of]) for of in dims)
     factors = np.broadcast_arrays(np.ones((len(made), 1, len(read))), *plain(between, (made, read), 2))
-    return {
-        name: np.rint(np.log2(own[:, 0])).astype(np.int64)
-        for name, own in zip(("", *Factors._fields), factors, strict=True)
-    }
+    found = np.rint(np.log2(np.stack(factors)[:, :, 0])).astype(np.int64)
+    return dict(zip(("", *Factors._fields), found, strict=True))
 
 
 class Offered(NamedTuple):
@@ -105,11 +95,11 @@ def offered(
 
 @lru_cache(maxsize=4096)
 def _dims(options: Options, ways: int) -> Dims:
-    """Return the dims of the options of a level; None for none."""
-    special = {choice: dim for dim, choice in SPECIAL.items()}
-    if any(choice not in special and not (simple(choice, ways) and choice.divided) for choice in options):
+    """Return what the options of a level divide."""
+    runs = [runs_of(choice, ways) for choice in options]
+    if any(len(own) > 1 for own in runs):
         raise UncountableError
-    return tuple(special[choice] if choice in special else choice.divided[0] for choice in options)
+    return tuple(dim for ((dim, _),) in runs)
 
 
 @lru_cache(maxsize=4096)
