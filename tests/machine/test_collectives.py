@@ -20,7 +20,7 @@ from hypar.machine.exchanged import route_sets
 from hypar.machine.hops import _every_hops, level_hops
 from hypar.machine.load import load_machine, machine_of
 from hypar.machine.routing import level_links, wired_level
-from hypar.sharding.rates import COLLECTIVES
+from hypar.sharding.collectives import COLLECTIVES
 from tests.machine import simulator
 from tests.machine.bounds import bound
 from tests.machine.simulator import Array, Message, Rounds, computed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.machine.rates import computation, group_seconds, time_rates
+from hypar.machine.rates import Rates, computation, group_seconds, time_rates
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import DIRECT, PAPER, require_convention
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Choice, Options
-    from hypar.sharding.rates import Rates
     from hypar.solve.edge import Costs
 
 CONTEXT = ("machine", "optimizer", "profile", "convention")

@@ -15,9 +15,8 @@ import numpy as np
 
 from hypar.costs.base import Time
 from hypar.errors import OptionError, suggestion
-from hypar.machine.rates import time_rates
+from hypar.machine.rates import Rates, time_rates
 from hypar.sharding.conventions import DIRECT
-from hypar.sharding.rates import Rates
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, GroupRates

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hypar.costs.base import Cost, GroupRates
 from hypar.errors import OptionError
+from hypar.machine.rates import Rates, even_rates
 from hypar.sharding.conventions import PAPER, require_convention
-from hypar.sharding.rates import even_rates
 
 if TYPE_CHECKING:
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.sharding.levels import Level
-    from hypar.sharding.rates import Rates
 
 MOST_WEIGHT = 10**6
 

@@ -1,14 +1,18 @@
-"""Seconds of the transfers at a level, and of the computation of a device, on a machine."""
+"""Costs of transfers at a rate for each collective; seconds of them and of the computation of a device on a machine.
+
+Rates of one per byte give the communication, rates in seconds per byte of a machine give time. Both use the same
+transfers.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.sharding.collectives import COLLECTIVES
 from hypar.sharding.levels import divided_einsum
-from hypar.sharding.rates import COLLECTIVES, Rate, Rates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +21,48 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.sharding.levels import LocalSizes
     from hypar.solve.edge import Costs
+
+
+class Rate(NamedTuple):
+    """Cost of a transfer as a line over its elements, for each of ``COLLECTIVES``.
+
+    Attributes:
+        per_element: cost of an element received.
+        once: fixed cost of a transfer.
+    """
+
+    per_element: tuple[float, ...]
+    once: tuple[float, ...]
+
+
+class Rates(NamedTuple):
+    """Costs of moving elements.
+
+    Attributes:
+        lines: the costs of a transfer by several algorithms, of which the least one counts.
+        together: whether all devices receive at the same time, so that the elements of one device count;
+            otherwise those of all devices count.
+    """
+
+    lines: tuple[Rate, ...]
+    together: bool = False
+
+    @property
+    def price(self) -> float | None:
+        """The cost of an element if it is the same for every collective, and transfers cost nothing else."""
+        (first, *others), per_element = self.lines, {*self.lines[0].per_element}
+        same = not (others or len(per_element) > 1 or self.late or self.together)
+        return float(first.per_element[0]) if same else None
+
+    @property
+    def late(self) -> bool:
+        """Whether transfers cost something whatever their elements."""
+        return any(any(rate.once) for rate in self.lines)
+
+
+def even_rates(per_element: float) -> Rates:
+    """Return rates with the same cost per element for every collective."""
+    return Rates((Rate((per_element,) * len(COLLECTIVES), (0.0,) * len(COLLECTIVES)),))
 
 
 @lru_cache(maxsize=256)

@@ -21,8 +21,8 @@ from hypar.machine.collectives.steps import listed
 from hypar.machine.exchanged import route_sets
 from hypar.machine.lines import Line, Lines
 from hypar.machine.loads import Level, wires_of
+from hypar.sharding.collectives import COLLECTIVES
 from hypar.sharding.placement import primes
-from hypar.sharding.rates import COLLECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

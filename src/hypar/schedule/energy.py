@@ -13,7 +13,7 @@ import numpy as np
 from hypar.machine.energy import access_energies, power_at_rest
 from hypar.machine.hops import level_hops, stage_hops
 from hypar.schedule.moves import BETWEEN_STAGES
-from hypar.sharding.rates import SUMMED
+from hypar.sharding.collectives import SUMMED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

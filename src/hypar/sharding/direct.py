@@ -18,8 +18,8 @@ import numpy as np
 
 from hypar.errors import TableLimitError
 from hypar.ops.nest import IN_GROUP
+from hypar.sharding.collectives import CODE, manners_of
 from hypar.sharding.placement import COPIES, IDLE, layout, shards_of
-from hypar.sharding.rates import CODE, manners_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.ops.windows import Window
+    from hypar.sharding.collectives import Codes
     from hypar.sharding.placement import Layout, Numbers, Options
-    from hypar.sharding.rates import Codes
     from hypar.solve.edge import Costs
 
 MOST_SHARED = 2**27

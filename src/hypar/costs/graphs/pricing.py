@@ -11,23 +11,24 @@ import numpy as np
 from hypar.sharding.amounts.between import RESIDUE, grown, least_received
 from hypar.sharding.amounts.counted import added, computing
 from hypar.sharding.amounts.factors import collectives_of, factors_of, plain
+from hypar.sharding.collectives import CODE
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.direct import Gap, reshards
 from hypar.sharding.levels import WORKING
 from hypar.sharding.placement import layout
-from hypar.sharding.rates import CODE
 from hypar.solve.edge import Costs, Indices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.machine.rates import Rates
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors, Part, Products
     from hypar.sharding.amounts.transfers import Sums
+    from hypar.sharding.collectives import Codes
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
-    from hypar.sharding.rates import Codes, Rates
 
 Weights = tuple[Costs | float, Costs | None]
 """Costs of an element, and of a transfer if that costs anything."""

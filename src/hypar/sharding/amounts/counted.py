@@ -21,11 +21,11 @@ from hypar.sharding.amounts.factors import (
     windowed,
 )
 from hypar.sharding.amounts.transfers import phase_of
+from hypar.sharding.collectives import COLLECTIVES
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.direct import Gap, reshards
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes, levels_of
 from hypar.sharding.placement import layout, terms
-from hypar.sharding.rates import COLLECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.sharding.amounts.between import Factors, mapped, names_at
+from hypar.sharding.collectives import CODE, COLLECTIVES, manners_of, undivided
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE, WHOLE, cut, digits_of, dim_of, layout, terms
-from hypar.sharding.rates import CODE, COLLECTIVES, manners_of, undivided
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.ops.windows import Window
     from hypar.sharding.amounts.between import Between
+    from hypar.sharding.collectives import Codes
     from hypar.sharding.levels import LocalSizes
     from hypar.sharding.placement import Choice, Numbers, Options
-    from hypar.sharding.rates import Codes
     from hypar.solve.edge import Costs
 
 Array = NDArray[np.float64]

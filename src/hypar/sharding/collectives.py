@@ -1,13 +1,9 @@
-"""The collectives: which of them moves a tensor between two layers, and costs of transfers at a rate for each.
-
-Rates of one per byte give the communication, rates in seconds per byte of a machine give time. Both use the same
-transfers.
-"""
+"""The collectives: which of them moves a tensor between two layers."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,48 +21,6 @@ Codes = NDArray[np.int64]
 
 SUMMED = {"all_reduce": 1 / 2, "reduce_scatter": 1.0}
 """Fraction of the received elements that are terms of a sum; an all-reduce then gathers as many as it added up."""
-
-
-class Rate(NamedTuple):
-    """Cost of a transfer as a line over its elements, for each of ``COLLECTIVES``.
-
-    Attributes:
-        per_element: cost of an element received.
-        once: fixed cost of a transfer.
-    """
-
-    per_element: tuple[float, ...]
-    once: tuple[float, ...]
-
-
-class Rates(NamedTuple):
-    """Costs of moving elements.
-
-    Attributes:
-        lines: the costs of a transfer by several algorithms, of which the least one counts.
-        together: whether all devices receive at the same time, so that the elements of one device count;
-            otherwise those of all devices count.
-    """
-
-    lines: tuple[Rate, ...]
-    together: bool = False
-
-    @property
-    def price(self) -> float | None:
-        """The cost of an element if it is the same for every collective, and transfers cost nothing else."""
-        (first, *others), per_element = self.lines, {*self.lines[0].per_element}
-        same = not (others or len(per_element) > 1 or self.late or self.together)
-        return float(first.per_element[0]) if same else None
-
-    @property
-    def late(self) -> bool:
-        """Whether transfers cost something whatever their elements."""
-        return any(any(rate.once) for rate in self.lines)
-
-
-def even_rates(per_element: float) -> Rates:
-    """Return rates with the same cost per element for every collective."""
-    return Rates((Rate((per_element,) * len(COLLECTIVES), (0.0,) * len(COLLECTIVES)),))
 
 
 def undivided(layout: Layout, dims: Iterable[str | None]) -> NDArray[np.bool_]:
