@@ -76,7 +76,7 @@ def test_a_plan_file_of_unusual_size() -> None:
         (plan | {"model": plan["model"] | {"batch": 10**4000}}, "bad.json: found '1000"),
         (plan | {"array": [2] * 100, "splits": deep}, "; allowed: at most 1,048,576 devices"),
         (plan | {"array": [10**300] * 20, "splits": deep[:20]}, "; allowed: at most 1,048,576 devices"),
-        (nested(100, uneven.to_data()), "found level 37; allowed: at most 36"),
+        (nested(100, uneven.to_data()), "splits[37].level: found 37; allowed: at most 36"),
     ]
     for data, said in bad:
         Path("bad.json").write_text(json.dumps(data))

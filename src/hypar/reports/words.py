@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hypar.document import Cell, Column, Note, Table
-from hypar.sharding.dims import GRIDS, choice_word, grid_of, vocabulary, word_of
+from hypar.sharding.dims import GRIDS, SPATIAL, choice_word, grid_of, word_of
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.units import amount, format_bytes
@@ -110,7 +110,9 @@ def texts_of(plan: Plan) -> Callable[[Choice, int], str]:
     """Return the function that names a choice on some ways in the words of one paper for the whole plan: of grids if one is a grid."""
     space = parse_space(plan.space, None)
     choices = {(split.choice(layer), split.ways) for split in plan.splits for layer in split.choices}
-    words = vocabulary({dim for choice, _ in choices for dim, _ in choice.degrees}.union(space.dims))
+    dims = {dim for choice, _ in choices for dim, _ in choice.degrees}.union(space.dims)
+    # The words that suit a space: HyPar's (dp, mp), AccPar's (three types), or DeePa's.
+    words = GRIDS if {*SPATIAL} & dims else int("out_channels" in dims)
     texts = (choice_word(choice.degrees, ways, words, grids=space.grids) for choice, ways in choices)
     words = GRIDS if any(text[-1].isdecimal() for text in texts) else words
     return lambda choice, ways: choice_word(choice.degrees, ways, words, grids=space.grids)

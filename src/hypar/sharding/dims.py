@@ -97,11 +97,6 @@ def grid_of(text: str, where: str, named: Collection[str] | None = ()) -> dict[s
     return found
 
 
-def vocabulary(dims: set[str]) -> int:
-    """Return the index of the words that suit a space: HyPar's (dp, mp), AccPar's (three types), DeePa's."""
-    return GRIDS if {*SPATIAL} & dims else int("out_channels" in dims)
-
-
 def dim_of(word: str, where: str, named: Collection[str] | None = ()) -> str | None:
     """Return the dim that a word stands for; None for ``rep``.
 

@@ -22,7 +22,7 @@ from hypar.sharding.collectives import CODE, manners_of
 from hypar.sharding.placement import COPIES, IDLE, layout, shards_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -128,10 +128,9 @@ def _dims(gap: Gap) -> tuple[_Dim, ...]:
         own, theirs = makes.get(dim), reads.get(dim)
         rest, window = left.get(theirs or "", 1.0), read.windows.get(theirs or "")
         outputs = read.sizes[theirs] if theirs and window else size
-        groups = [
-            nest.sizes["groups"] if op == "groups" else size for nest, op in ((made, own), (read, theirs))
-        ]
-        units = size // groups[0], 0 if flat and dim == "channels" else size // groups[1]
+        each = zip(gap.ends, (own, theirs), strict=True)
+        kept = [size // nest.sizes[op] if op == "groups" else 1 for nest, op in each]
+        units = kept[0], kept[1] * (not (flat and dim == "channels"))
         whole, places = (math.ceil(count * rest - 1e-9) for count in (size, outputs))
         found.append(_Dim(own, theirs, whole, places, window, units))
     # Channels in a group have no size of their own; their rest is the size.
@@ -143,7 +142,7 @@ def _dims(gap: Gap) -> tuple[_Dim, ...]:
 @lru_cache(maxsize=64)
 def _amounts(made: Layout, read: Layout, dims: tuple[_Dim, ...]) -> tuple[Costs, Costs, Costs]:
     """Return the elements that all devices need, ``[choices]``, and those that they, or the first of several holders, hold too."""
-    at_work = needed = _first(read, frozenset()).astype(float)
+    at_work = needed = _first(read, ()).astype(float)
     common = []
     for dim in dims:
         width, shared = _shared(made, read, dim)
@@ -151,7 +150,7 @@ def _amounts(made: Layout, read: Layout, dims: tuple[_Dim, ...]) -> tuple[Costs,
         needed = needed * width[columns]
         common.append((rows, shared.take(columns, axis=1)))
     copied = {*made.chosen, COPIES} - {dim.made for dim in dims}
-    holding = np.stack([_first(made, frozenset(own)) for own in ((), copied)]).astype(float)
+    holding = np.stack([_first(made, own) for own in ((), copied)]).astype(float)
     both = np.empty((2, len(made.choices), len(read.choices)))
     # Choices of unlike copies and idle devices have the same shards.
     each = np.stack([rows for rows, _ in common])
@@ -172,8 +171,7 @@ def _patterns(own: Layout, dim: str | None) -> tuple[Numbers, Numbers]:
     return shards[first], which
 
 
-@lru_cache(maxsize=256)
-def _first(own: Layout, copied: frozenset[str]) -> NDArray[np.bool_]:
+def _first(own: Layout, copied: Iterable[str]) -> NDArray[np.bool_]:
     """Return whether each device works, and has the first shards of some dims, ``[choices, ways]``."""
     each = (_patterns(own, dim) for dim in (IDLE, *copied))
     return np.asarray(np.all([(shards == 0)[which] for shards, which in each], axis=0))
@@ -211,17 +209,17 @@ def _reading(shards: Numbers, dim: _Dim) -> Callable[[Costs | float], Costs]:
     """Return the function that counts the elements below some positions that shards of a consumer read, ``[patterns, ways]``."""
     low, high = bounds(shards, dim.outputs, dim.units[1])
     window = dim.window
-    if window is not None and not window.gaps:
+    if window is not None and window.gaps:
+        low, high = low * window.extent, high * window.extent
+    elif window is not None:
         # From the first to the last tap, without padding.
         first, last = (np.clip(places, 0, dim.size) for places in window.reads(low, high))
         low, high = first, np.where(high <= low, first, np.maximum(last, first))
-    if window is None or not window.gaps:
-        return lambda places: np.clip(places, low, high) - low
-    low, high = low * window.extent, high * window.extent
 
     def below(places: Costs | float) -> Costs:
-        windows, within = np.divmod(places + window.padding, window.stride)
-        read: Costs = windows * window.extent + np.minimum(within, window.extent)
-        return np.clip(read, low, high) - low
+        if window is not None and window.gaps:
+            windows, within = np.divmod(places + window.padding, window.stride)
+            places = windows * window.extent + np.minimum(within, window.extent)
+        return np.clip(places, low, high) - low
 
     return below

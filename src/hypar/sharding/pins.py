@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, suggestion
 from hypar.sharding.dims import grid_of
-from hypar.sharding.placement import WHOLE, Choice, Options, cut, grid
+from hypar.sharding.placement import WHOLE, Choice, Options, grid
 from hypar.sharding.space import dims_named
 
 if TYPE_CHECKING:
@@ -90,9 +90,15 @@ def _held_choice(pin: Pin, layer: PlanNode, ways: int, devices: int) -> Choice:
         raise OptionError(pin.place, f"channels of {layer.name!r} given twice", "each dim once")
     if not pin.degrees or not {*degrees} <= {*layer.nest.cuttable}:
         raise OptionError(pin.place, f"{layer.name!r} has no such choice", ", ".join(layer.nest.cuttable))
-    if [*degrees.values()] == [0]:
-        return cut(next(iter(degrees)), ways)
-    return _held_grid(degrees, layer, ways, pin.place)
+    product = math.prod(filter(None, degrees.values()))
+    if ways % product:
+        divisors = ", ".join(str(number) for number in range(1, ways + 1) if ways % number == 0)
+        raise OptionError(pin.place, f"found {product} devices at a level of {ways} ways", divisors)
+    for dim, degree in degrees.items():
+        if degree > (size := layer.nest.sizes[dim]):
+            found = f"degree {degree} of {dim}, which has {size} elements"
+            raise OptionError(pin.place, found, f"at most {size}")
+    return grid({dim: degree or ways for dim, degree in degrees.items()})
 
 
 def _own_dim(layer: PlanNode, word: str, parts: int) -> str:
@@ -100,20 +106,6 @@ def _own_dim(layer: PlanNode, word: str, parts: int) -> str:
     channels = {} if layer.weighted else dict.fromkeys(("in_channels", "out_channels"), "channels")
     named = dims_named(layer, word) or (channels.get(word, word),)
     return next((dim for dim in named if layer.nest.sizes.get(dim, 1) % parts == 0), named[0])
-
-
-def _held_grid(degrees: dict[str, int], layer: PlanNode, ways: int, place: str) -> Choice:
-    """Return the choice of a pin with degrees, checked against the ways and the sizes."""
-    product = math.prod(degrees.values())
-    if ways % product:
-        divisors = ", ".join(str(number) for number in range(1, ways + 1) if ways % number == 0)
-        raise OptionError(place, f"found {product} devices at a level of {ways} ways", divisors)
-    for dim, degree in degrees.items():
-        size = layer.nest.sizes[dim]
-        if degree > size:
-            found = f"degree {degree} of {dim}, which has {size} elements"
-            raise OptionError(place, found, f"at most {size}")
-    return grid(degrees)
 
 
 def targets_of(text: str, layers: Sequence[str], num_levels: int, place: str) -> tuple[list[str], int | None]:

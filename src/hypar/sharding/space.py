@@ -40,7 +40,7 @@ Alternatives = tuple[tuple[str, ...], ...]
 """Dims that may be divided, of which those that may be divided at once are together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Space:
     """The dims that may be divided.
 
@@ -150,12 +150,10 @@ def dims_named(layer: PlanNode, word: str) -> tuple[str, ...]:
         return () if word in nest.whole else (word,)
     if not nest.unsized.extra:
         return ()
-    prefix = {"in_channels": READ, "out_channels": MADE}.get(word)
-    if prefix is not None:
-        return tuple(dim for dim in nest.cuttable if dim.startswith(prefix))
     if word == "channels":
         return layer.channels
-    return tuple(dim for dim in nest.cuttable if atom_of(dim) == word)
+    prefix = {"in_channels": READ, "out_channels": MADE}.get(word)
+    return tuple(dim for dim in nest.cuttable if (dim.startswith(prefix) if prefix else atom_of(dim) == word))
 
 
 @lru_cache(maxsize=1024)
@@ -218,14 +216,8 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
     dims = tuple(dict.fromkeys(dim for one in every for dim in one))
     if not dims:
         raise OptionError(place, "names no dim", ", ".join(CUTTABLE))
-    return Space(
-        text=" ".join(words),
-        dims=dims,
-        by_op=by_op,
-        default=default or every,
-        divisors=_DIVISORS in words,
-        every=any(word.rpartition(":")[2] == "all" for word in words),
-    )
+    whole = any(word.rpartition(":")[2] == "all" for word in words)
+    return Space(" ".join(words), dims, by_op, default or every, _DIVISORS in words, whole)
 
 
 def _at_once(word: str, place: str, named: Collection[str] | None) -> tuple[str, ...]:

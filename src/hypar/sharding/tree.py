@@ -8,27 +8,17 @@ a shard of each layer; stages give every part whole layers. Each node on the way
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, Union
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from hypar.errors import field_name, shown
 from hypar.files.record import Record
-from hypar.ops.dims import CUTTABLE, NAME
 from hypar.sharding.placement import ALONE, WHOLE, Choice, digits_of, grid, numbered
 
-
-def _known_dim(dim: str) -> str:
-    if dim not in CUTTABLE and not NAME.fullmatch(dim):
-        raise ValueError(", ".join(map(repr, CUTTABLE)))
-    return dim
-
-
 Amount = Annotated[int | float, Field(ge=0, le=1e200)]
-Dim = Annotated[str, AfterValidator(_known_dim)]
-Degrees = dict[Dim, Annotated[int, Field(ge=1)]]
-Digit = Annotated[dict[Dim, Annotated[int, Field(ge=2)]], Field(min_length=1, max_length=1)]
+Degrees = dict[str, Annotated[int, Field(ge=1)]]
+Digit = Annotated[dict[str, Annotated[int, Field(ge=2)]], Field(min_length=1, max_length=1)]
 """A run of digits of a device's number: the dim that it divides, and its degree."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -40,7 +30,7 @@ MOST_DEVICES = 2**20
 """Devices of an array at most: 20 two-way levels."""
 
 MOST_NODES = 36
-"""Nodes above a device, at most: as many levels, and 16 nested uneven splits."""
+"""Nodes above a split, at most: as many as 20 two-way levels, and 16 nested uneven splits."""
 
 
 def fault(place: str, found: Any, allowed: str) -> str:
@@ -80,7 +70,7 @@ class Split(Record):
         layer_shares: for an uneven split, the shares of layers that differ from ``shares``.
     """
 
-    level: Annotated[int, Field(ge=0)]
+    level: Annotated[int, Field(ge=0, le=MOST_NODES)]
     group: str
     ways: Annotated[int, Field(ge=2)]
     shares: list[Share]
@@ -142,20 +132,13 @@ class Split(Record):
 
     def choice(self, layer: str) -> Choice:
         """Return the choice of a layer, with its numbering."""
-        order = tuple(pair for digit in (self.numbering or {}).get(layer, ()) for pair in digit.items())
-        return _choice(tuple(self.choices[layer].items()), order)
+        order = [pair for digit in (self.numbering or {}).get(layer, ()) for pair in digit.items()]
+        degrees = self.choices[layer]
+        return numbered(order) if order else grid(degrees) if degrees else WHOLE
 
     def dim(self, layer: str) -> str | None:
         """Return the dim in which a layer is cut, several joined by ``*``; None if it is not cut."""
         return "*".join(self.choice(layer).divided) or None
-
-
-@lru_cache(maxsize=4096)
-def _choice(degrees: tuple[tuple[str, int], ...], order: tuple[tuple[str, int], ...]) -> Choice:
-    """Return the choice of some degrees; layers and levels share few different ones."""
-    if order:
-        return numbered(order)
-    return grid(dict(degrees)) if degrees else WHOLE
 
 
 class Device(NamedTuple):
@@ -204,28 +187,28 @@ def tree_of(
     Raises:
         ValueError: they form no tree.
     """
-    reader = _Reader({}, stages, outside)
     for split in splits:
         for found in split.faults():
             raise ValueError(found)
-        reader.left.setdefault(split.group, []).append(split)
+    reader = _Reader([*reversed(splits)], stages, outside)
     root = reader.node(WHOLE_ARRAY, 0)
-    for name, left in reader.left.items():
-        if left:
-            raise ValueError(f"splits: found group {shown(name)}, which no uneven split names")
+    if reader.left:
+        number, split = len(splits) - len(reader.left), reader.left[-1]
+        found = f"splits[{number}]: found level {split.level} of group {shown(split.group)}"
+        raise ValueError(
+            f"{found}; allowed: the next level of a group at work, a group's before its subgroups'"
+        )
     names = [group.name for group in groups_of(root)]
+    names += [split.group for split in splits if split.sides is not None]
     if len({*names}) < len(names):
-        raise ValueError(f"splits: found groups {shown(names)}; allowed: each once")
-    order = [split.group for split in splits_of(root)]
-    if order != [split.group for split in splits]:
-        raise ValueError("splits: found in another order; allowed: a group's before its subgroups'")
+        raise ValueError(fault("splits", names, "each group once"))
     return root
 
 
 class _Reader(NamedTuple):
-    """The reading of listed splits as a tree; ``left`` has the splits of each group that are in no node yet."""
+    """The reading of listed splits as a tree; ``left`` has those that are in no node yet, the next one last."""
 
-    left: dict[str, list[Split]]
+    left: list[Split]
     stages: Sequence[tuple[str | None, Sequence[str]]]
     outside: int
 
@@ -239,26 +222,13 @@ class _Reader(NamedTuple):
 
     def inside(self, name: str, depth: int) -> Node:
         """Return the node of a group without the stages at its place."""
-        if not self.left.get(name):
+        if not self.left or (name, depth) != (self.left[-1].group, self.left[-1].level):
             return Device()
-        split, *others = self.left[name]
-        self.left[name] = others
-        here = f"splits of {shown(name)}"
-        if depth > MOST_NODES:
-            raise ValueError(f"{here}: found level {depth}; allowed: at most {MOST_NODES}")
-        if split.level != depth:
-            levels = [split.level, *(own.level for own in others)]
-            raise ValueError(f"{here}: found levels {levels}; allowed: from {depth} on, each once")
-        if others and any(own.sides is not None for own in (split, others[0])):
-            raise ValueError(f"{here}: found {1 + len(others)}; allowed: one, as it is an uneven split")
+        split = self.left.pop()
         if split.sides is None:
             return Level(split, (self.node(name, depth + 1),))
-        below = []
-        for side, share in zip(split.sides, split.shares, strict=True):
-            if not share and (idle := self.left.get(side.group)):
-                found = f"found {len(idle)} of a group without a share"
-                raise ValueError(f"splits of {shown(side.group)}: {found}; allowed: none")
-            below.append(self.node(side.group, depth + 1) if share else None)
+        sides = zip(split.sides, split.shares, strict=True)
+        below = [self.node(side.group, depth + 1) if share else None for side, share in sides]
         return Level(split, tuple(below))
 
 
