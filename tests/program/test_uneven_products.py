@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypar.program.layout import Layout, Places
 from hypar.program.lowering import lower
 from hypar.sharding.amounts.above import outermost
+from hypar.sharding.levels import graph_of_group
 from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
-from hypar.sharding.remainder import graph_of_group
 from tests.amounts import amounts
 from tests.effort import examples
 from tests.program.arrays import array_layout

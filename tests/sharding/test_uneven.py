@@ -18,8 +18,8 @@ from hypar.ops.nest import PHASES
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import received_inside
 from hypar.sharding.amounts.factors import Offered
+from hypar.sharding.levels import graph_of_group, whole_shares
 from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
-from hypar.sharding.remainder import graph_of_group, whole_shares
 from tests.effort import examples
 from tests.heterogeneous import written
 from tests.windows import read_by

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.program.holding import by_content, kinds_of
+from hypar.sharding.levels import whole_ends
 from hypar.sharding.placement import ALONE, IDLE, WHOLE, Choice, choice_of, digits_of, shards_of
-from hypar.sharding.remainder import whole_ends
 from hypar.sharding.tree import Device, Level, Stages
 
 if TYPE_CHECKING:

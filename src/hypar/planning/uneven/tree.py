@@ -15,8 +15,8 @@ from hypar.schedule.lanes import Crossing, Receiver, Run, WholeShares
 from hypar.schedule.moves import INSIDE, elements_on, excess
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import DIRECT, FUSED, MOVED, PAPER
+from hypar.sharding.levels import TINY, graph_of_group, whole_ends
 from hypar.sharding.placement import dim_of
-from hypar.sharding.remainder import TINY, graph_of_group, whole_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
