@@ -24,8 +24,7 @@ from hypar.plan.plan import Plan
 from hypar.registry import data_folder, plugin_names
 from hypar.reports.renderers import FORMS
 from hypar.sharding.dims import WORDS
-from hypar.sharding.pins import apply_pins, parse_pin
-from hypar.sharding.space import parse_space
+from hypar.sharding.space import apply_pins, parse_pin, parse_space
 from tests.effort import examples
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Answer, Question
-    from hypar.sharding.pins import Pin
+    from hypar.sharding.space import Pin
 
 
 def searched(request: Resolved, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer]:

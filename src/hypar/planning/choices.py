@@ -19,7 +19,7 @@ from hypar.planning.sources import require_groups
 from hypar.planning.stages.sites import spans_of
 from hypar.planning.uneven.planner import as_branching, as_planner
 from hypar.sharding.amounts.factors import Offered
-from hypar.sharding.pins import targets_of
+from hypar.sharding.space import targets_of
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
-    from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.space import Pin
 
 
 def by_digits(request: Resolved, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer] | None:

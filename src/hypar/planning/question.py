@@ -12,8 +12,7 @@ from hypar.planning.searches.base import Question, load_search
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.levels import levels_of
-from hypar.sharding.pins import Pin, apply_pins, parse_pin
-from hypar.sharding.space import Space, parse_space
+from hypar.sharding.space import Pin, Space, apply_pins, parse_pin, parse_space
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Answer, Question
     from hypar.sharding.levels import Level
-    from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Choice
+    from hypar.sharding.space import Pin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
 from hypar.schedule.step import lower_lanes
 from hypar.schedule.timeline import run
-from hypar.sharding.pins import parse_pin
+from hypar.sharding.space import parse_pin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -195,9 +195,8 @@ def tree_of(
     if reader.left:
         number, split = len(splits) - len(reader.left), reader.left[-1]
         found = f"splits[{number}]: found level {split.level} of group {shown(split.group)}"
-        raise ValueError(
-            f"{found}; allowed: the next level of a group at work, a group's before its subgroups'"
-        )
+        allowed = "the next level of a group at work, a group's before its subgroups'"
+        raise ValueError(f"{found}; allowed: {allowed}")
     names = [group.name for group in groups_of(root)]
     names += [split.group for split in splits if split.sides is not None]
     if len({*names}) < len(names):

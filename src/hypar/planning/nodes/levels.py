@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
     from hypar.sharding.amounts.above import State
-    from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
+    from hypar.sharding.space import Pin
 
 
 class LevelPlanner:

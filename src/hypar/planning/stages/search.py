@@ -9,7 +9,7 @@ from hypar.plan.request import BEST
 from hypar.planning.stages.best import best_stages
 from hypar.planning.stages.division import divided, unfit
 from hypar.planning.stages.sites import orders_of
-from hypar.sharding.pins import parse_pin
+from hypar.sharding.space import parse_pin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.sites import KnownOf
     from hypar.planning.stages.spans import CutSpans
-    from hypar.sharding.pins import Pin
+    from hypar.sharding.space import Pin
 
 
 def pins_of(request: Resolved, graph: LayerGraph) -> tuple[Pin, ...]:

@@ -36,7 +36,7 @@ from hypar.schedule.memory import memory_of
 from hypar.schedule.step import lower_lanes, transfers_of
 from hypar.sharding.amounts.transfers import network_of, sends_back
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
-from hypar.sharding.pins import parse_pin
+from hypar.sharding.space import parse_pin
 from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:

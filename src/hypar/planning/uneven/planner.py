@@ -27,8 +27,8 @@ from hypar.planning.uneven.split import UnevenSplit
 from hypar.planning.uneven.tree import Branching, state_above
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import DIRECT, PAPER
-from hypar.sharding.pins import apply_pins
 from hypar.sharding.placement import simple
+from hypar.sharding.space import apply_pins
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import cheapest, load_solver
 
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from hypar.planning.searches.base import Answer, Question
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.amounts.above import State
-    from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
+    from hypar.sharding.space import Pin
 
 
 class Planner(LevelPlanner):
