@@ -12,9 +12,8 @@ import pytest
 from hypar import load_model, plan_model
 from hypar.ops.families.contract import Linear
 from hypar.sharding.amounts.above import received_inside
-from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.factors import Above, Offered, fractions_of
-from hypar.sharding.amounts.transfers import Sums
+from hypar.sharding.amounts.transfers import Between, Sums
 from hypar.sharding.placement import cut, partial_results
 
 if TYPE_CHECKING:

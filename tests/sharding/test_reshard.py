@@ -22,10 +22,8 @@ from hypar.ops.families.elementwise import Add
 from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import outermost
-from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.counted import Received, received_between, received_inside
-from hypar.sharding.amounts.factors import windowed
-from hypar.sharding.amounts.transfers import Sums, parts_of
+from hypar.sharding.amounts.transfers import Between, Sums, parts_of, windowed
 from hypar.sharding.direct import Gap, Reshard, reshards
 from hypar.sharding.levels import levels_of
 from hypar.sharding.placement import WHOLE, Choice, cut, grid, primes

@@ -13,9 +13,8 @@ import pytest
 from hypar.ops.dims import atom_of
 from hypar.ops.families.contract import Linear
 from hypar.ops.nest import Nest, Operand
-from hypar.sharding.amounts.between import Between, Change, Part
 from hypar.sharding.amounts.counted import received_between
-from hypar.sharding.amounts.transfers import parts_of, parts_of_weight
+from hypar.sharding.amounts.transfers import Between, Change, Part, parts_of, parts_of_weight
 from hypar.sharding.placement import WHOLE, cut
 from tests.effort import examples
 from tests.transformers import gpt, mixtral

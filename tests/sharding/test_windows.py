@@ -14,7 +14,7 @@ import pytest
 from hypar.ops.windows import ShapeError, Window
 from hypar.program.holding import Holding, flattened
 from hypar.program.reads import one_each
-from hypar.sharding.amounts.between import Factors
+from hypar.sharding.amounts.transfers import Factors
 from hypar.sharding.amounts.windows import Digit, Image, Rows, ratios
 from hypar.sharding.placement import COPIES, IDLE
 

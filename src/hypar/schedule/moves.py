@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import State
-    from hypar.sharding.amounts.between import Between, Part
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.factors import Above
-    from hypar.sharding.amounts.transfers import Sums
+    from hypar.sharding.amounts.transfers import Between, Part, Sums
     from hypar.sharding.placement import Options
 
 PHASE = "gradient"

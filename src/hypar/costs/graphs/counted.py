@@ -19,9 +19,8 @@ import numpy as np
 from hypar.costs.base import measured
 from hypar.costs.graphs.offered import UncountableError, exponents, offered
 from hypar.costs.graphs.pricing import prices_of
-from hypar.sharding.amounts.between import names_at
 from hypar.sharding.amounts.counted import elements_of
-from hypar.sharding.amounts.transfers import network_of
+from hypar.sharding.amounts.transfers import names_at, network_of
 from hypar.sharding.dims import BATCH
 from hypar.sharding.levels import WHOLE_LAYER, Level
 from hypar.sharding.placement import COPIES, IDLE, choice_of, grid, partial_results
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
     from hypar.costs.graphs.offered import Dims, Offered, Powers
     from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.between import Between, Part
-    from hypar.sharding.amounts.transfers import Sums
+    from hypar.sharding.amounts.transfers import Between, Part, Sums
     from hypar.sharding.placement import Options
     from hypar.solve.counts.forms import Numbers
     from hypar.solve.edge import Costs, Indices

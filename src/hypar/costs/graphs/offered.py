@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.costs.graphs.pricing import prices_of
-from hypar.sharding.amounts.between import Factors
 from hypar.sharding.amounts.factors import plain
-from hypar.sharding.amounts.transfers import network_of
+from hypar.sharding.amounts.transfers import Factors, network_of
 from hypar.sharding.dims import BATCH, SPATIAL
 from hypar.sharding.placement import choice_of, runs_of
 
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 
     from hypar.costs.base import Cost
     from hypar.network.nodes import PlanGraph
-    from hypar.sharding.amounts.between import Between
-    from hypar.sharding.amounts.transfers import Network
+    from hypar.sharding.amounts.transfers import Between, Network
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
 

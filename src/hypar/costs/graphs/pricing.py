@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import RESIDUE, received
 from hypar.sharding.amounts.counted import added, computing
 from hypar.sharding.amounts.factors import apart_of, collectives_of
+from hypar.sharding.amounts.transfers import RESIDUE, received
 from hypar.sharding.collectives import CODE
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.direct import Gap, reshards
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from hypar.machine.rates import Rates
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.between import Between, Factors, Part, Products
-    from hypar.sharding.amounts.transfers import Sums
+    from hypar.sharding.amounts.transfers import Between, Factors, Part, Products, Sums
     from hypar.sharding.amounts.windows import Cuts
     from hypar.sharding.collectives import Codes
     from hypar.sharding.levels import Level, LocalSizes

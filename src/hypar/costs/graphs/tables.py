@@ -31,9 +31,8 @@ from hypar.costs.graphs.pricing import (
 )
 from hypar.errors import TableLimitError
 from hypar.network.nodes import kept_with_graph
-from hypar.sharding.amounts.between import OUTERMOST, mapped
 from hypar.sharding.amounts.factors import divides_image, factors_of, of_input
-from hypar.sharding.amounts.transfers import names_of
+from hypar.sharding.amounts.transfers import OUTERMOST, mapped, names_of
 from hypar.sharding.conventions import BY_PRODUCTS, DIRECT
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import LocalSizes
@@ -51,8 +50,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import State
-    from hypar.sharding.amounts.between import Part
-    from hypar.sharding.amounts.transfers import Network
+    from hypar.sharding.amounts.transfers import Network, Part
     from hypar.sharding.amounts.windows import Cuts
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options

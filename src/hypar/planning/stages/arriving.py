@@ -21,9 +21,9 @@ from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.moves import timed
 from hypar.sharding.amounts.above import crossed
-from hypar.sharding.amounts.between import mapped, received
 from hypar.sharding.amounts.counted import STAGE, received_between
 from hypar.sharding.amounts.factors import Above
+from hypar.sharding.amounts.transfers import mapped, received
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import WHOLE, dim_of, grid
 
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from hypar.planning.stages.span import Cuts, Outer, Site
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.entering import Link
-    from hypar.sharding.amounts.between import Between, Part
-    from hypar.sharding.amounts.transfers import Network
+    from hypar.sharding.amounts.transfers import Between, Network, Part
 
 
 Arriving = list[tuple["Branch", Arrival]]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import RESIDUE, Products, mapped, received
 from hypar.sharding.amounts.counted import elements_of
 from hypar.sharding.amounts.factors import (
     Above,
@@ -24,10 +23,18 @@ from hypar.sharding.amounts.factors import (
     input_of,
     of_input,
     plain,
-    windowed,
     working,
 )
-from hypar.sharding.amounts.transfers import names_of, network_of, phase_of
+from hypar.sharding.amounts.transfers import (
+    RESIDUE,
+    Products,
+    mapped,
+    names_of,
+    network_of,
+    phase_of,
+    received,
+    windowed,
+)
 from hypar.sharding.amounts.windows import Digit
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 from hypar.sharding.placement import COPIES, WHOLE
@@ -37,9 +44,8 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.between import Between, Factors, Part
     from hypar.sharding.amounts.factors import Array
-    from hypar.sharding.amounts.transfers import Network, Parts, Sums
+    from hypar.sharding.amounts.transfers import Between, Factors, Network, Part, Parts, Sums
     from hypar.sharding.amounts.windows import Image, Shares
     from hypar.sharding.placement import Options
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import RESIDUE, Factors, mapped, received
 from hypar.sharding.amounts.factors import (
     Above,
     apart_of,
@@ -20,9 +19,8 @@ from hypar.sharding.amounts.factors import (
     halo,
     input_of,
     of_input,
-    windowed,
 )
-from hypar.sharding.amounts.transfers import phase_of
+from hypar.sharding.amounts.transfers import RESIDUE, Factors, mapped, phase_of, received, windowed
 from hypar.sharding.amounts.windows import Cuts, fraction_read, unequal
 from hypar.sharding.collectives import COLLECTIVES
 from hypar.sharding.dims import SPATIAL
@@ -35,8 +33,7 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.between import Between, Part
-    from hypar.sharding.amounts.transfers import Sums
+    from hypar.sharding.amounts.transfers import Between, Part, Sums
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs

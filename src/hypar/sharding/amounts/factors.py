@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.ops.nest import IN_GROUP
-from hypar.sharding.amounts.between import OUTERMOST, Between, Factors, Products, mapped, names_at
+from hypar.sharding.amounts.transfers import OUTERMOST, Between, Factors, Products, mapped, names_at
 from hypar.sharding.amounts.windows import (
     Cuts,
     Digit,
@@ -33,7 +33,7 @@ from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE, digits_of, dim_of, layout, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
 
     from hypar.ops.nest import Nest
     from hypar.sharding.collectives import Codes
@@ -201,7 +201,7 @@ def _with_rows(
     each = factors._replace(**{name: getattr(factors, name).copy() for name in changed})
     for at, digit in zip(places, digits, strict=True):
         for group, own in enumerate(above.parted(digit, groups)):
-            ratio = change(np.array(above.rows), np.array(own.rows))
+            ratio = Factors._make(change(np.array(above.rows), np.array(own.rows)))
             for name in changed:
                 share = getattr(even, name).item() / groups
                 getattr(each, name)[(*at, group)] = share * getattr(ratio, name)
@@ -318,7 +318,7 @@ def factors_of(
         below = below.below(every, spread(which))
     if below is above:
         return factors, above
-    return mapped(mul, factors, change(above.counts, below.counts)), below
+    return mapped(mul, factors, Factors._make(change(above.counts, below.counts))), below
 
 
 @lru_cache(maxsize=2**16)
@@ -395,13 +395,6 @@ def collectives_of(between: Between, options: tuple[Options, Options], ways: int
 def collective_of(between: Between, pair: tuple[Choice, Choice], ways: int, manner: str) -> str:
     """Return the name of the collective of one pair of choices."""
     return COLLECTIVES[collectives_of(between, ((pair[0],), (pair[1],)), ways, manner).item()]
-
-
-@lru_cache(maxsize=4096)
-def windowed(nest: Nest) -> Mapping[str, float]:
-    """Return the dims of which neighbouring shards read the same rows, and the fraction of F_in that two of them share."""
-    sizes = nest.input_sizes
-    return {dim: own.halo / sizes[dim] for dim, own in nest.windows.items() if sizes[dim] and own.halo}
 
 
 def halo(border: float, shards: Any, size: Any) -> Any:

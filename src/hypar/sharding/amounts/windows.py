@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.ops.windows import Window
-from hypar.sharding.amounts.between import Factors
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE
 
@@ -188,10 +187,10 @@ UNCUT = Cuts(())
 """The cuts of what is no image."""
 
 
-def change(before: NDArray[np.float64], after: NDArray[np.float64]) -> Factors:
+def change(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return by how much counts are multiplied; nothing is left of nothing."""
     found = np.zeros(np.broadcast_shapes(before.shape, after.shape))
-    return Factors._make(np.divide(after, before, out=found, where=before != 0.0))
+    return np.divide(after, before, out=found, where=before != 0.0)
 
 
 @lru_cache(maxsize=2**16)
