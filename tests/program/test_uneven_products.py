@@ -72,12 +72,12 @@ def _count(found, graph, node: Node, entered: State, convention: str, depth: int
             found[depth + one.level, one.phase] += one.elements
         return
     taken = [node.taken[name] for name in names]
-    crossed = entered.crossing(graph, taken)
-    for of_one in (*crossed.inside, *crossed.between):
+    inside, between, states = entered.crossing(graph, taken)
+    for of_one in (*inside, *between):
         for amount in of_one:
             assert min(amount.elements) >= 0
             found[depth, amount.phase] += sum(amount.elements)
-    for group, (below, state) in enumerate(zip(node.below, crossed.below, strict=True)):
+    for group, (below, state) in enumerate(zip(node.below, states, strict=True)):
         own = [node.taken[name][1][group] for name in names]
         left = graph_of_group(graph, [choice for choice, _ in taken], own, integral=True)
         _count(found, left, below, state, convention, depth + 1)

@@ -271,12 +271,12 @@ def planned(found: Found, edge: Edge, graph: PlanGraph, state: State, convention
     shares = dict(zip(("made", "read"), levels[0].shares, strict=False))
     parts = [np.array(shares.get(name, (1,) * levels[0].ways)) for name in names]
     taken = [(own[0], tuple((of / of.sum()).tolist())) for own, of in zip(choices, parts, strict=True)]
-    crossed = state.crossing(graph, taken)
+    inside, between, states = state.crossing(graph, taken)
     pairs = [(names[tensor.producer], names[tensor.consumer]) for tensor in graph.tensors]
-    for place, each in zip([*names, *pairs], [*crossed.inside, *crossed.between], strict=True):
+    for place, each in zip([*names, *pairs], [*inside, *between], strict=True):
         for amount in each:
             found[place, amount.phase, amount.tensor, depth] += sum(amount.elements)
-    for group, below in enumerate(crossed.below):
+    for group, below in enumerate(states):
         own = [of[group] for _, of in taken]
         left = graph_of_group(graph, [choice for choice, _ in taken], own, integral=True)
         planned(found, edge, left, below, convention, depth + 1)

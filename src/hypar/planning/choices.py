@@ -171,7 +171,7 @@ def _in_tree(plan: Plan, planner: Planner, branch: Branch, entered: State | None
             yield from _in_question(plan, question, lane.choices, lane.depth, lane.name)
         return
     yield _uneven(planner, branch, entered)
-    states = () if entered is None else entered.crossing(branch.graph, branch.taken).below
+    states = () if entered is None else entered.crossing(branch.graph, branch.taken)[-1]
     found = dict(zip(branch.at_work, states, strict=False))
     for group in branch.at_work:
         below = branch.below[group]

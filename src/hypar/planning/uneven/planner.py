@@ -137,7 +137,7 @@ class Planner(LevelPlanner):
         received, computed = rows_of(
             self.split_of(branch, entered), offers, branch.at_work, len(branch.below)
         )
-        states = () if entered is None else entered.crossing(branch.graph, branch.taken).below
+        states = () if entered is None else entered.crossing(branch.graph, branch.taken)[-1]
         found = dict(zip(branch.at_work, states, strict=False))
         below = tuple(
             None if one is None else cast("Branch", self.costed(one, found.get(group)))

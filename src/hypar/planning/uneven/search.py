@@ -232,7 +232,7 @@ class SplitSearch:
         )
         busy = [any(offer.shares[number] for offer in made.offers) for number in range(count)]
         taken = [(offer.choice, offer.shares) for offer in offers]
-        entered = () if place.entered is None else place.entered.crossing(place.graph, taken).below
+        entered = () if place.entered is None else place.entered.crossing(place.graph, taken)[-1]
         states = dict(zip(at_work, entered, strict=False))
         below = [
             self.planner.branch(group, made.graph_of(number), place.depth + 1, states.get(number))

@@ -304,8 +304,9 @@ def _crossings(
         return
     receivers: list[Receiver] = []
     inner: list[Crossing] = []
-    crossed = (entered or outermost(branch.graph, PAPER, tied=False)).crossing(branch.graph, branch.taken)
-    states = itertools.repeat(None) if entered is None else crossed.below
+    above = entered or outermost(branch.graph, PAPER, tied=False)
+    of_layers, of_tensors, below_each = above.crossing(branch.graph, branch.taken)
+    states = itertools.repeat(None) if entered is None else below_each
     left = branch.whole_shares(shares)
     for number, state, own_shares in zip(branch.at_work, states, left, strict=False):
         group, below = branch.machine.groups[number], branch.below[number]
@@ -331,11 +332,11 @@ def _crossings(
 
     inside = [
         shared(own, {phase: (layer, tensor) for phase, tensor in INSIDE.items()})
-        for layer, own in enumerate(crossed.inside)
+        for layer, own in enumerate(of_layers)
     ]
     between = [
         shared(own, {"forward": (tensor.consumer, "input"), "backward": (tensor.producer, "output")})
-        for tensor, own in zip(branch.graph.tensors, crossed.between, strict=True)
+        for tensor, own in zip(branch.graph.tensors, of_tensors, strict=True)
     ]
     yield Crossing(branch.depth, tuple(receivers), tuple(inside), tuple(between), branch.element_bytes)
     yield from inner

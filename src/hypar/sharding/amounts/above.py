@@ -35,7 +35,6 @@ from hypar.sharding.amounts.transfers import (
     received,
     windowed,
 )
-from hypar.sharding.amounts.windows import Digit
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 from hypar.sharding.placement import COPIES, WHOLE
 
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.factors import Array
     from hypar.sharding.amounts.transfers import Between, Factors, Network, Part, Parts, Sums
-    from hypar.sharding.amounts.windows import Image, Shares
+    from hypar.sharding.amounts.windows import Image
     from hypar.sharding.placement import Options
 
 
@@ -75,20 +74,6 @@ class Amount(NamedTuple):
     def single(self) -> Amount:
         """The amount of a single option, as numbers."""
         return self._replace(elements=tuple(self.elements.reshape(-1).tolist()))
-
-
-class Crossed(NamedTuple):
-    """What the groups of a split receive, and their state below it.
-
-    Attributes:
-        inside: for each layer what they receive to add up its sums.
-        between: for each tensor what they receive between its two layers.
-        below: the state of each group.
-    """
-
-    inside: list[tuple[Amount, ...]]
-    between: list[tuple[Amount, ...]]
-    below: list[State]
 
 
 class State(NamedTuple):
@@ -159,8 +144,10 @@ class State(NamedTuple):
         """Return what the amounts of a tensor depend on besides its options."""
         return self.network.between[at], self.network.parts[at], self.tensors[at]
 
-    def crossing(self, graph: PlanGraph, taken: Sequence[Taken]) -> Crossed:
-        """Return what the groups of a split receive, and their state below it; equal amounts are one object."""
+    def crossing(
+        self, graph: PlanGraph, taken: Sequence[Taken]
+    ) -> tuple[list[tuple[Amount, ...]], list[tuple[Amount, ...]], list[State]]:
+        """Return what the groups of a split receive inside each layer, and of each tensor, and the state of each group below it."""
         layers = [
             crossed_inside(layer.nest, self.network.sums[at], self.input(graph, at), taken[at])
             for at, layer in enumerate(graph.layers)
@@ -177,8 +164,7 @@ class State(NamedTuple):
             [tuple(left[group] for _, left in of) for of in (tensors, layers)]
             for group in range(len(taken[0][1]))
         ]
-        states = [self._replace(tensors=own, inputs=inputs) for own, inputs in below]
-        return Crossed(inside, between, states)
+        return inside, between, [self._replace(tensors=own, inputs=inputs) for own, inputs in below]
 
 
 @lru_cache(maxsize=4096)
@@ -257,31 +243,29 @@ def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> l
             many = size if at or sums.apart else size * (rows.need + rows.added) / 2
             elements = many * np.where(partial, each, 0.0)
             found.append(Amount(phase_of(tensor), tensor, "all_reduce", np.moveaxis(elements, -1, 0), True))
-    for dim, border in windowed(nest).items() if sums.input else ():
-        cut, shares = offered.cut({dim}), offered.shares
-        if sums.apart:
-            high = np.cumsum(shares, axis=-1)
-            low = high - shares
-            beside = (np.minimum(1.0 - high, border / 2) + np.minimum(low, border / 2)) * terms
-        else:
-            every = [_beside(above, dim, tuple(own)) for own in shares.reshape(-1, shares.shape[-1]).tolist()]
-            beside = np.array(every).reshape(shares.shape)
-        others = np.where(cut, beside, 0.0)
-        if others.any():
-            elements = np.moveaxis(sizes[0] * others, -1, 0)
+    cut = offered.cut({*windowed(nest)})
+    if sums.input and cut.any():
+        beside = np.where(cut, _beside(nest, above, offered, apart=sums.apart), 0.0)
+        if (beside > RESIDUE).any():
+            elements = np.moveaxis(sizes[0] * beside, -1, 0)
             found.append(Amount(phase_of("input"), "input", "neighbours", elements, True))
     return found
 
 
-@lru_cache(maxsize=4096)
-def _beside(above: Above, dim: str, shares: Shares) -> tuple[float, ...]:
-    """Return the rows that each group reads and another adds up, as a multiple of an equal share of those above."""
-    groups, before = len(shares), above.rows
-    digit = Digit(groups, COPIES, dim, shares=((1 / groups,) * groups, shares))
-    each = [own.rows for own in above.parted(digit, groups)]
-    beside = [(own.need - own.added) / groups for own in each]
-    total = sum(own.need + own.added for own in each) / groups - before.need - before.added
-    return tuple([float(own * total / (sum(beside) or 1.0)) for own in beside])
+def _beside(nest: Nest, above: Above, offered: Offered, *, apart: bool) -> Array:
+    """Return the rows that each group reads and another adds up, as a multiple of F_in, ``[..., options, groups]``."""
+    read = of_input(nest)
+    if apart:
+        read, above = read._replace(apart=True, borders=tuple(windowed(nest).items())), Above()
+    equal = Offered((WHOLE,), np.full_like(offered.shares[..., :1, :], 1 / offered.shares.shape[-1]))
+    own, rows = fractions_of(read, equal, offered, above), above.rows
+    need, added = (
+        np.where(offered.shares > 0, many * factor[..., 0, :, :], 0.0)
+        for many, factor in ((rows.need, own.need), (rows.added, own.added))
+    )
+    total = (need + added).sum(axis=-1, keepdims=True) - rows.need - rows.added
+    beside = np.maximum(need - added, 0.0)
+    return np.asarray(beside * (total / np.maximum(beside.sum(axis=-1, keepdims=True), RESIDUE)))
 
 
 def received_between(

@@ -177,7 +177,7 @@ def _of_split(
         left=left,
         placed=np.full_like(terms, 1 / terms.shape[-1]),
         met=left,
-        added=need,
+        added=inside,
     )
 
 
