@@ -7,32 +7,35 @@ says how they meet. Amounts are products of factors of equal shares without wind
 from __future__ import annotations
 
 import math
-from collections import Counter
-from functools import lru_cache, partial, reduce
-from itertools import accumulate, compress, pairwise, product
-from operator import and_, mul, or_
+from functools import lru_cache, partial
+from itertools import product
+from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hypar.ops.windows import Window
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Iterable, Sequence
 
     from hypar.ops.nest import Nest
 
 Shares = tuple[float, ...]
+
+Bounds = NDArray[np.int64]
 
 WHOLE = Window(kernel=1)
 """The window of a place that reads its own row."""
 
 MOST = 2**12
 """Ways to cut an image that are counted at once."""
+
+CELLS = 2**22
+"""Rows of parts that are counted at once."""
 
 TINY = 1e-9
 """Fraction of a row within which a bound is whole; other bounds are those of the rows before them."""
@@ -74,7 +77,7 @@ def fraction_read(image: Image) -> float:
         >>> fraction_read((("height", Rows(Window(kernel=1, stride=2), 56, 28)),))
         0.5
     """
-    return math.prod(reduce(or_, _taps(rows)).bit_count() / rows.size for _, rows in image)
+    return math.prod(np.count_nonzero(_before(rows)[-1]) / rows.size for _, rows in image)
 
 
 class Digit(NamedTuple):
@@ -129,6 +132,9 @@ class Digit(NamedTuple):
 
 
 Digits = tuple[Digit, ...]
+
+Kinds = list[list[Digit]]
+"""For each digit what ways to cut an image may divide by it."""
 
 
 def unequal(digits: Digits) -> float:
@@ -231,14 +237,12 @@ def _counted(image: Image, digits: tuple[Digits, ...], ways: bytes) -> NDArray[n
 
 def _means(image: Image, digits: Sequence[Digits], ways: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return what the parts need, hold, have of both, own, hold and add up, and add up on average, ``[6, ways]``."""
-    shape = [every[0].ways for every in digits]
-    found = np.ones((6, len(ways), math.prod(shape)))
-    names = tuple([dim for dim, _ in image])
-    each_of: list[tuple[Callable[[Digit], Digit], Callable[..., Any], Any]] = [
-        *((partial(Digit.along, dim=dim), _spread, rows) for dim, rows in image),
-        (partial(Digit.weighted, image=names), _weights, names),
+    found, names = np.ones((len(ways), 6, 1)), tuple([dim for dim, _ in image])
+    each_of: list[tuple[Callable[[Digit], Digit], Callable[[Kinds, Bounds], NDArray[np.float64]]]] = [
+        *((partial(Digit.along, dim=dim), partial(_along, rows)) for dim, rows in image),
+        (partial(Digit.weighted, image=names), partial(_outer, partial(_of_others, image=names))),
     ]
-    for reduced, parts_of, about in each_of:
+    for reduced, parts_of in each_of:
         column, kinds = np.zeros(len(ways), np.int64), list[list[Digit]]()
         places = np.empty_like(ways)
         for at, every in enumerate(digits):
@@ -248,38 +252,24 @@ def _means(image: Image, digits: Sequence[Digits], ways: NDArray[np.int64]) -> N
             places[:, at] = place[ways[:, at]]
             column = column * len(known) + places[:, at]
         _, first, which = np.unique(column, return_index=True, return_inverse=True)
-        rows = [
-            tuple([of[own] for of, own in zip(kinds, row, strict=True)]) for row in places[first].tolist()
-        ]
-        found *= np.array([parts_of(about, own) for own in rows])[which].swapaxes(0, 1)
+        found = found * parts_of(kinds, places[first])[which]
     means: NDArray[np.float64] = found.mean(axis=-1)
     if any(every[0].part is not None for every in digits):
         parts = product(*[[every[0].part in {None, at} for at in range(every[0].ways)] for every in digits])
         means = found[..., np.array([*map(all, parts)])].mean(axis=-1)
         # Groups own what they have as they have it.
-        both = found[2].mean(axis=-1)
-        means[3] = found[3].mean(axis=-1) * np.divide(means[2], both, out=np.zeros_like(both), where=both > 0)
-    return means
+        both = found[:, 2].mean(axis=-1)
+        times = np.divide(means[:, 2], both, out=np.zeros_like(both), where=both > 0)
+        means[:, 3] = found[:, 3].mean(axis=-1) * times
+    return means.T
 
 
-@lru_cache(maxsize=4096)
-def _spread(rows: Rows, digits: Digits) -> NDArray[np.float64]:
-    """Return what each part has of a dim, ``[6, parts]``."""
-    array = _along(rows, tuple([own for own in digits if "here" in own[1:3]]))
-    shape = [own.ways for own in digits]
-    wide = [own.ways if "here" in own[1:3] else 1 for own in digits]
-    return np.broadcast_to(array.reshape(6, *wide), (6, *shape)).reshape(6, -1)
-
-
-@lru_cache(maxsize=4096)
-def _weights(image: tuple[str, ...], digits: Digits) -> NDArray[np.float64]:
-    """Return what each part needs, holds and so on of other dims than an image's, ``[6, parts]``."""
-    found = np.ones((6, 1))
-    for digit in digits:
-        need, hold, both = np.array(_of_others(digit, image))
-        owned = both if _alone(digit) else np.full_like(both, both.max())
-        each = np.array([need, hold, both, owned, both, need])
-        found = (found[:, :, None] * each[:, None]).reshape(6, -1)
+def _outer(of: Callable[[Digit], Any], kinds: Kinds, ways: Bounds) -> NDArray[np.float64]:
+    """Return the products of what the parts of each digit have, ``[ways, counts, parts]``."""
+    found = np.ones((len(ways), 1, 1))
+    for every, at in zip(kinds, ways.T, strict=True):
+        found = found[..., None] * np.array([of(own) for own in every], float)[at, :, None]
+        found = found.reshape(*found.shape[:2], -1)
     return found
 
 
@@ -288,9 +278,8 @@ def _alone(digit: Digit) -> bool:
     return digit.made not in {COPIES, IDLE}
 
 
-@lru_cache(maxsize=4096)
 def _of_others(digit: Digit, image: tuple[str, ...]) -> list[list[float]]:
-    """Return what each part needs, holds, and both of other dims than an image's, as a multiple of an equal share, ``[3, parts]``."""
+    """Return what each part has of other dims than an image's, as a multiple of an equal share, ``[6, parts]``."""
     hold, need = (
         [float(share > 0) if dim in {COPIES, IDLE, *image} else share * digit.ways for share in digit.of(end)]
         for end, dim in enumerate(digit[1:3])
@@ -299,74 +288,104 @@ def _of_others(digit: Digit, image: tuple[str, ...]) -> list[list[float]]:
     if IDLE in digit[1:3]:
         # Factors count idle devices; and no part of the stages has both.
         found = [[one * len(own) / max(sum(own), TINY) for one in own] for own in found]
+    need, hold, both = found
+    return [need, hold, both, both if _alone(digit) else [max(both)] * digit.ways, both, need]
+
+
+def _along(rows: Rows, kinds: Kinds, ways: Bounds) -> NDArray[np.float64]:
+    """Return what each part has of a dim, as a multiple of its share; of owned rows its owner, ``[ways, counts, parts]``."""
+    parts = math.prod(every[0].ways for every in kinds)
+    most = max(1, CELLS // (parts * (rows.size + 1)))
+    if len(ways) > most:
+        every = np.split(ways, range(most, len(ways), most))
+        return np.concatenate([_along(rows, kinds, own) for own in every])
+    before = _before(rows)
+    (first, last), (low, high) = (
+        _bounds(size, end, kinds, ways) for end, size in ((1, rows.places), (0, rows.size))
+    )
+    working = _outer(lambda own: [np.minimum(own.of(0), own.of(1)) > 0], kinds, ways).reshape(-1) > 0
+    some, need = before[-1:] > 0, before[first] != before[last]
+    # Pieces are the distinct rows that parts of one way read.
+    way = np.arange(len(ways)).repeat(parts)
+    bits = np.hstack([way.astype(">u4").view(np.uint8).reshape(-1, 4), np.packbits(need, axis=1)])
+    _, found, of = np.unique(bits.view(f"S{bits.shape[1]}")[:, 0], return_index=True, return_inverse=True)
+    pieces, owned = need[found], need & working[:, None]
+    for at, every in enumerate(kinds):
+        shared = np.array([not _alone(own) for own in every])[ways[:, at]]
+        together = owned.reshape(len(ways), math.prod(own[0].ways for own in kinds[:at]), every[0].ways, -1)
+        together[shared] = together[shared].any(axis=2, keepdims=True)
+    adding = _adding(pieces, way[found], of, (low, high), working)
+    of_some, of_need, of_owned, of_adding = (
+        own.cumsum(axis=1, dtype=np.int32) for own in (some, pieces, owned, adding)
+    )
+    part = np.arange(len(need))
+    counts = [
+        of_need[of, -1],
+        of_some[0, high] - of_some[0, low],
+        of_need[of, high] - of_need[of, low],
+        of_owned[part, high] - of_owned[part, low],
+        of_adding[of, high] - of_adding[of, low],
+        of_adding[of, -1],
+    ]
+
+    def shares(own: Digit) -> list[list[int]]:
+        made, read = own.made == "here", own.read == "here"
+        either = made or read
+        cuts = (read, made, either, either and _alone(own), either, read)
+        return [[own.ways if cut else 1] for cut in cuts]
+
+    each = np.stack([own.reshape(len(ways), -1) for own in counts], axis=1)
+    return each * (_outer(shares, kinds, ways) / max(some.sum(), 1))
+
+
+def _adding(
+    pieces: NDArray[np.bool_],
+    way: Bounds,
+    of: Bounds,
+    held: tuple[Bounds, Bounds],
+    working: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Return the rows that each piece of a way adds up: those that most parts that read it hold, then that lie deepest in it."""
+    count, width = len(pieces), pieces.shape[1] + 1
+    starts, ends = (
+        np.bincount(of * width + bound + 1, working, count * width).reshape(count, width) for bound in held
+    )
+    holders = (starts - ends).cumsum(axis=1)[:, :-1]
+    rows = pieces.cumsum(axis=1)
+    worth = holders * width + np.minimum(rows, rows[:, -1:] - rows + 1)
+    # Of equals the first one.
+    worth = pieces * (worth * count + np.arange(count, 0, -1)[:, None])
+    best = np.maximum.reduceat(worth, np.flatnonzero(np.diff(way, prepend=-1)))
+    found: NDArray[np.bool_] = pieces & (worth == best[way])
     return found
 
 
-@lru_cache(maxsize=4096)
-def _along(rows: Rows, digits: Digits) -> NDArray[np.float64]:
-    """Return for each count what each part has of a dim, ``[6, parts of each digit]``, as a multiple of its share; of owned ones its owner."""
-    taps = _taps(rows)
-    some, shape = reduce(or_, taps), [own.ways for own in digits]
-    have = [held & some for held in _pieces(_taps(Rows(WHOLE, rows.size, rows.size)), digits, 0)]
-    need = _pieces(taps, digits, 1)
-    works = product(*[[min(each) > 0 for each in zip(own.of(0), own.of(1), strict=True)] for own in digits])
-    both, at_work = [*map(and_, have, need)], [*map(all, works)]
-    holders = dict[int, Counter[int]]()
-    for (piece, held), number in Counter(compress(zip(need, have, strict=True), at_work)).items():
-        holders.setdefault(piece, Counter())[held] = number
-    adding = _owners(rows.size, {piece: holders.get(piece, Counter()) for piece in need})
-    own = [adding[piece] for piece in need]
-    owned: Any = np.array(
-        [one * working for one, working in zip(both, at_work, strict=True)], object
-    ).reshape(shape)
-    for at in range(len(digits)):
-        owned = owned if _alone(digits[at]) else np.bitwise_or.reduce(owned, axis=at, keepdims=True)
-    of_owner = np.broadcast_to(owned, shape).reshape(-1).tolist()
-    made, read = ([part[1 + end] == "here" for part in digits] for end in (0, 1))
-    either = [*map(or_, made, read)]
-    counts = (need, have, both, of_owner, [*map(and_, have, own)], own)
-    cuts = (read, made, either, [*map(and_, either, map(_alone, digits))], either, read)
-    each = [[mask.bit_count() for mask in masks] for masks in counts]
-    shares = [math.prod(compress(shape, cut)) / max(some.bit_count(), 1) for cut in cuts]
-    return np.reshape(np.array(each) * np.array(shares)[:, None], (6, *shape))
+def _bounds(size: int, end: int, kinds: Kinds, ways: Bounds) -> tuple[Bounds, Bounds]:
+    """Return the first of the places of each part, and the one behind its last, ``[ways x parts]``."""
+    first, last = np.zeros(len(ways), np.int64), np.full(len(ways), size)
+    for every, at in zip(kinds, ways.T, strict=True):
+        marks = np.array([_marks(own, end) for own in every])[at]
+        marks = marks.repeat(len(first) // len(ways), axis=0)
+        first, last = (
+            (first[:, None] + ((last - first)[:, None] * own + TINY).astype(np.int64)).reshape(-1)
+            for own in (marks[:, 0], marks[:, 1])
+        )
+    return first, last
 
 
-def _owners(size: int, holders: Mapping[int, Counter[int]]) -> dict[int, int]:
-    """Return the rows that each piece adds up, for how often parts that read a piece hold some rows."""
-    pieces = sorted(holders)
-    once = twice = 0
-    for piece in pieces:
-        once, twice = once | piece, twice | (once & piece)
-    found = {piece: piece & ~twice for piece in pieces}
-
-    def worth(piece: int, row: int) -> tuple[int, int]:
-        """Return how many hold a row, and how deep it lies in a piece."""
-        deep = min((piece >> row).bit_count(), (piece & ((2 << row) - 1)).bit_count())
-        return sum(number for held, number in holders[piece].items() if held >> row & 1), deep
-
-    for row in range(size):
-        if twice >> row & 1:
-            found[max([own for own in pieces if own >> row & 1], key=partial(worth, row=row))] |= 1 << row
-    return found
-
-
-def _pieces(taps: Sequence[int], digits: Digits, end: int) -> list[int]:
-    """Return the rows of each part, for those of each place of a dim."""
-    found = [taps]
-    for own in digits:
-        bounds = [(0.0, 1.0)] * own.ways
-        if own[1 + end] == "here":
-            bounds = [*pairwise(accumulate(own.of(end), initial=0.0))]
-        found = [
-            piece[int(len(piece) * low + TINY) : int(len(piece) * high + TINY)]
-            for piece in found
-            for low, high in bounds
-        ]
-    return [reduce(or_, piece, 0) for piece in found]
+def _marks(digit: Digit, end: int) -> tuple[Any, Any]:
+    """Return where the parts of a digit start and end, as fractions."""
+    if digit[1 + end] != "here":
+        return (0.0,) * digit.ways, (1.0,) * digit.ways
+    marks = np.cumsum((0.0, *digit.of(end)))
+    return marks[:-1], marks[1:]
 
 
 @lru_cache(maxsize=1024)
-def _taps(rows: Rows) -> tuple[int, ...]:
-    """Return the rows that each output reads, the first one as the highest bit."""
-    taps = rows.window.taps(rows.size, np.arange(rows.places)).tolist()
-    return tuple([reduce(or_, [1 << (rows.size - 1 - tap) for tap in own if tap >= 0], 0) for own in taps])
+def _before(rows: Rows) -> Bounds:
+    """Return how many of the places before each one read each row, ``[places + 1, 1 + rows]``; the first column is of no row."""
+    taps = rows.window.taps(rows.size, np.arange(rows.places))
+    found = np.zeros((rows.places + 1, rows.size + 1), np.int32)
+    place, tap = np.nonzero(taps >= 0)
+    found[place + 1, taps[place, tap] + 1] = 1
+    return found.cumsum(axis=0, dtype=np.int32)
