@@ -27,9 +27,8 @@ from hypar.sharding.amounts.factors import (
 )
 from hypar.sharding.amounts.transfers import (
     RESIDUE,
-    Products,
+    Factors,
     mapped,
-    names_of,
     network_of,
     phase_of,
     received,
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.factors import Array
-    from hypar.sharding.amounts.transfers import Between, Factors, Network, Part, Parts, Sums
+    from hypar.sharding.amounts.transfers import Between, Network, Part, Parts, Products, Sums
     from hypar.sharding.amounts.windows import Image
     from hypar.sharding.placement import Options
 
@@ -103,15 +102,9 @@ class State(NamedTuple):
             least: whether to keep distinct sizes and the least products of all tuples and options, for lower bounds.
         """
         network, every = self.network, zip(graph.layers, self.sizes, options, strict=True)
-        sizes = tuple(
-            [
-                _least_sizes(own, layer.nest.unsized, choices, ways)
-                if least
-                else own.divided(layer.nest, choices, ways)
-                for layer, own, choices in every
-            ]
-        )
-        state = self._replace(sizes=sizes, least=least)
+        divided = _least_sizes if least else LocalSizes.divided
+        sizes = [divided(own, layer.nest.unsized, choices, ways) for layer, own, choices in every]
+        state = self._replace(sizes=tuple(sizes), least=least)
         if any(sums.apart for sums in network.sums):
             return state
         pairs = [(options[one.producer], options[one.consumer]) for one in network.tensors]
@@ -123,9 +116,7 @@ class State(NamedTuple):
             below(self.input(graph, at), of_input(layer.nest), (WHOLE, options[at][0]), ways)[1]
             for at, layer in enumerate(graph.layers)
         ]
-        left = [
-            below(above, between, (made[0], read[0]), ways)[1] for above, between, (made, read) in tensors
-        ]
+        left = [below(above, own, (made[0], read[0]), ways)[1] for above, own, (made, read) in tensors]
         return state._replace(tensors=tuple(left), inputs=tuple(inputs))
 
     def input(self, graph: PlanGraph, at: int) -> Above:
@@ -216,7 +207,7 @@ def crossed(
     ends = (Offered.of([made]), Offered.of([read]))
     amounts, own = received_between(between, parts, above, *ends)
     rows = np.stack([np.broadcast_to(factor, own.both.shape).reshape(-1) for factor in own], axis=1)
-    products = map(Products._make, (rows * above.products).tolist())
+    products = map(Factors._make, (rows * above.products).tolist())
     digit = digit_of(between, (ends[0].labels[0], ends[1].labels[0]), (made[1], read[1]))
     each = zip(above.parted(digit, len(made[1])), products, strict=True)
     below = tuple([one._replace(products=own) for one, own in each])
@@ -259,10 +250,8 @@ def _beside(nest: Nest, above: Above, offered: Offered, *, apart: bool) -> Array
         read, above = read._replace(apart=True, borders=tuple(windowed(nest).items())), Above()
     equal = Offered((WHOLE,), np.full_like(offered.shares[..., :1, :], 1 / offered.shares.shape[-1]))
     own, rows = fractions_of(read, equal, offered, above), above.rows
-    need, added = (
-        np.where(offered.shares > 0, many * factor[..., 0, :, :], 0.0)
-        for many, factor in ((rows.need, own.need), (rows.added, own.added))
-    )
+    works = np.where(offered.shares > 0, 1.0, 0.0)
+    need, added = rows.need * works * own.need[..., 0, :, :], rows.added * works * own.added[..., 0, :, :]
     total = (need + added).sum(axis=-1, keepdims=True) - rows.need - rows.added
     beside = np.maximum(need - added, 0.0)
     return np.asarray(beside * (total / np.maximum(beside.sum(axis=-1, keepdims=True), RESIDUE)))
@@ -287,7 +276,7 @@ def received_between(
     shares = (made.shares[..., :, None, :], read.shares[..., None, :, :])
     pair = (made.options[0], read.options[0])
     ways = max(2, *(choice.devices(1) for choice in pair))
-    sums = mapped(lambda factor: factor.sum(axis=-1, keepdims=True), own, names=names_of(parts))
+    sums = mapped(lambda factor: factor.sum(axis=-1, keepdims=True), own)
     found = []
     for part in parts:
         elements = np.moveaxis(_received(part, own, sums, above.products, shares), -1, 0)

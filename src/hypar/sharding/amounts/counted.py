@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.transfers import Between, Part, Sums
-    from hypar.sharding.levels import Level, LocalSizes
+    from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
@@ -216,14 +216,11 @@ def added(
     grids, here = layout(options, level.ways), at_level[0, :, 0]
     for at, (nest, own, own_sums, above) in enumerate(zip(nests, sizes, sums, cuts, strict=True)):
         shards = elements[at, 0] * copies[at, 0][:, None]
-        if not own_sums.input:
-            continue
-        if own_sums.apart:
+        if own_sums.input and own_sums.apart:
             for row, (dim, border) in enumerate(windowed(nest).items(), start=len(at_level)):
                 total[at, row] = shards * here * halo(border, grids.degree(dim), own.of(dim)[:, None])
-            continue
-        _, cuts_below = factors_of(of_input(nest), ((WHOLE,), options), level.ways, above)
-        if cuts_below.digits:
+        elif own_sums.input:
+            _, cuts_below = factors_of(of_input(nest), ((WHOLE,), options), level.ways, above)
             before, after = Factors._make(above.counts), Factors._make(cuts_below.counts)
             for old, new in ((before.need, after.need), (before.added, after.added)):
                 total[at, 0] += shards * (here * new - old - (here - 1.0))[0]

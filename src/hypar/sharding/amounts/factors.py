@@ -18,16 +18,7 @@ from numpy.typing import NDArray
 
 from hypar.ops.nest import IN_GROUP
 from hypar.sharding.amounts.transfers import OUTERMOST, Between, Factors, Products, mapped, names_at
-from hypar.sharding.amounts.windows import (
-    Cuts,
-    Digit,
-    Digits,
-    Image,
-    Shares,
-    change,
-    image_of,
-    ratios,
-)
+from hypar.sharding.amounts.windows import Cuts, Digit, Digits, Image, Shares, change, image_of, ratios
 from hypar.sharding.collectives import CODE, COLLECTIVES, manners_of, undivided
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE, digits_of, dim_of, layout, terms

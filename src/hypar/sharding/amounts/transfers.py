@@ -334,11 +334,8 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
         sent_on |= {tensor.producer} if onward else set()
         terms = as_terms[tensor.consumer] = fused and read.nest.multiplies and error
         between = between_of(made, read, tensor, onward=onward, apart=apart)
-        image = (
-            ()
-            if apart
-            else image_of(read.nest, tensor.operand, tensor.content.shape, made.nest if onward else None)
-        )
+        straight = made.nest if onward else None
+        image = () if apart else image_of(read.nest, tensor.operand, tensor.content.shape, straight)
         size = tensor.elements * fraction_read(image)
         summed = float(made.nest.elements("output")) if onward else 0.0
         found[id(tensor)] = between, parts_of(between, size, summed, error=error, terms=terms), image
