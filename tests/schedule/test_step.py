@@ -205,7 +205,7 @@ def test_between_the_same_devices_of_one_device_nothing_moves() -> None:
 
 def lowered_by(plan: Plan) -> Step:
     graph = written(TINY)
-    setting = Setting(machine=wired("ring", 4), array=tuple(plan.array), element_bytes=4, direct=True)
+    setting = Setting(machine=wired("ring", 4), array=tuple(plan.array), element_bytes=4, convention="direct")
     return lower(graph.nodes(plan.graph), [plan.choices(layer) for layer in plan.layers], setting)
 
 
@@ -216,7 +216,7 @@ def test_one_after_another_every_byte_that_all_devices_receive_takes_its_time(pl
     serial = plan_model(
         graph, array=array, space="all", graph=plan.graph or "contracted", pins=plan.pins, cost="deepa",
         mode="serial", hardware=machine, convention="paper")  # fmt: skip
-    setting = Setting(machine=machine, array=array, element_bytes=4, direct=True)
+    setting = Setting(machine=machine, array=array, element_bytes=4, convention="direct")
     step = lower(graph.nodes(plan.graph), [plan.choices(layer) for layer in plan.layers], setting)
     links = machine.links(array)
     seconds = [

@@ -184,6 +184,7 @@ def entering(edge: Edge, levels: Sequence[Level], convention: str) -> Found:
     every = [split for level in levels for split in splits(level)]
     made, read = ([split[at] for split in every] for at in (0, 1))
     fused, adds, joined = convention == "fused", edge.read == "conv", edge.made == "join"
+    sends = convention == "direct" or (fused and adds)
     # A sum of which all parts have terms goes straight to where the consumer divides it.
     onward = [("other", dim) for dim in ("batch", "channels", "height")] * (fused and not joined)
     straight = [(one.dim, other.dim) in onward and all(one.works & other.works) for one, other in every]
@@ -197,8 +198,8 @@ def entering(edge: Edge, levels: Sequence[Level], convention: str) -> Found:
     found = {
         ("made", "forward", "output"): 0 if joined else added(terms, left),
         (pair, "forward", "input"): copied(have, need),
-        ("read", "backward", "input"): added(need, own) if adds and not fused else 0,
-        (pair, "backward", "input"): added(need, have) if adds and fused else copied(own, have),
+        ("read", "backward", "input"): added(need, own) if adds and not sends else 0,
+        (pair, "backward", "input"): added(need, have) if sends else copied(own, have),
         (pair, "backward", "output"): copied(left, terms),
     }
     return Counter({key: unit * elements for key, elements in found.items()})
@@ -346,7 +347,7 @@ def test_edges_move_what_sets_say(kind: str, rows: bool, seed: int, cases: int) 
     """Where the error of a row is added up is counted as if no levels were further in; stages are counted by ``moved`` alone."""
     rng = random.Random(f"{kind} {rows} {seed}")
     for _ in range(cases):
-        edge, convention = drawn(rng, kind, rows=rows), rng.choice(["moved", "fused"])
+        edge, convention = drawn(rng, kind, rows=rows), rng.choice(["moved", "fused", "direct"])
         wrong = differing(edge, "moved" if kind == "stages" else convention)
         assert not wrong, (edge, convention, wrong)
 

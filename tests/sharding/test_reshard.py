@@ -4,50 +4,34 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import load_model
 from hypar.costs.graphs.tables import Tables
 from hypar.costs.volume import Volume
-from hypar.errors import TableLimitError
 from hypar.network.nodes import Content
 from hypar.ops.families.contract import Linear
 from hypar.ops.families.elementwise import Add
-from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import Received, received_between, received_inside
 from hypar.sharding.amounts.transfers import Between, Sums, parts_of, windowed
-from hypar.sharding.direct import Gap, Reshard, reshards
 from hypar.sharding.levels import levels_of
 from hypar.sharding.placement import WHOLE, Choice, cut, grid, primes
 from tests.effort import examples
-from tests.windows import read_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
-    from hypar.ops.base import Op
     from hypar.ops.nest import Nest
 
 ORDER = ("batch", "height", "width", "in_channels", "out_channels", "channels")
 BATCH = 6
-
-
-@dataclass(frozen=True)
-class Case:
-    """A producer, a consumer of its output, and a choice of each."""
-
-    ends: tuple[Nest, Nest]
-    content: Content
-    chosen: tuple[Choice, Choice]
-    ways: int
 
 
 def digits(choice: Choice, ways: int) -> list[tuple[int, str]]:
@@ -59,90 +43,6 @@ def digits(choice: Choice, ways: int) -> list[tuple[int, str]]:
     return found
 
 
-def pieces(choice: Choice, ways: int) -> Iterator[tuple[int, dict[str, tuple[int, int]]]]:
-    """Every device that works, with the number and count of its piece of each dim."""
-    own = digits(choice, ways)
-    for device, values in enumerate(itertools.product(*(range(degree) for degree, _ in own))):
-        found: dict[str, tuple[int, int]] = {}
-        for (degree, dim), value in zip(own, values, strict=True):
-            place, count = found.get(dim, (0, 1))
-            found[dim] = place * degree + value, count * degree
-        if not found.pop("idle", (0, 1))[0]:
-            found.pop("copies", None)
-            yield device, found
-
-
-def span(size: int, piece: tuple[int, int]) -> range:
-    """The elements of a dim that a piece has."""
-    return range(size * piece[0] // piece[1], size * (piece[0] + 1) // piece[1])
-
-
-def held(case: Case) -> dict[int, np.ndarray]:
-    """For each device a mask of the elements of the tensor that the producer leaves it."""
-    names = {tensor: op for op, tensor in case.ends[0].names["output"].items()}
-    shape = (("batch", BATCH), *case.content.shape)
-    masks = {}
-    for device, own in pieces(case.chosen[0], case.ways):
-        spans = [span(size, own.get(names.get(dim, ""), (0, 1))) for dim, size in shape]
-        masks[device] = mask([size for _, size in shape], spans)
-    return masks
-
-
-def needed(case: Case) -> dict[int, np.ndarray]:
-    """For each device a mask of the elements that the consumer's windows read, one output element after another."""
-    read = case.ends[1]
-    names = {tensor: op for op, tensor in read.names["input"].items()}
-    shape = (("batch", BATCH), *case.content.shape)
-    masks = {}
-    for device, own in pieces(case.chosen[1], case.ways):
-        spans = []
-        for dim, size in shape:
-            op = names.get(dim, "")
-            window = read.windows.get(op)
-            places = span(read.sizes[op] if window else size, own.get(op, (0, 1)))
-            reads = {one for place in places for one in read_by(window, place, size)} if window else places
-            spans.append(sorted(reads))
-        masks[device] = mask([size for _, size in shape], spans)
-    return masks
-
-
-def mask(sizes: list[int], spans: Sequence[Sequence[int]]) -> np.ndarray:
-    found = np.zeros(sizes, dtype=bool)
-    if all(len(one) for one in spans):
-        found[np.ix_(*(list(one) for one in spans))] = True
-    return found
-
-
-def counted(case: Case) -> tuple[int, int]:
-    """Elements of F and of E that all devices receive."""
-    holds, needs = held(case), needed(case)
-    nothing = np.zeros([BATCH, *(size for _, size in case.content.shape)], dtype=bool)
-    forward = sum(int((need & ~holds.get(device, nothing)).sum()) for device, need in needs.items())
-    each = sum(
-        int((need & hold).sum())
-        for device, hold in holds.items()
-        for other, need in needs.items()
-        if other != device
-    )
-    firsts = [
-        device
-        for device, own in pieces(case.chosen[0], case.ways)
-        if own.get("in_channels", (0, 1))[0] == 0 and (case.chosen[0].degrees or device == 0)
-    ]
-    once = sum(
-        int((need & holds[first]).sum())
-        for first in firsts
-        for other, need in needs.items()
-        if other != first
-    ) + sum(int(hold.sum()) for device, hold in holds.items() if device not in firsts)
-    return forward, min(each, once)
-
-
-def found_of(moves: tuple[Reshard, ...]) -> tuple[float, float]:
-    amounts = {move.phase: float(move.elements[0, 0]) for move in moves}
-    return amounts["forward"], amounts["backward"]
-
-
 def choices(nest: Nest, ways: int) -> list[Choice]:
     """Every grid of a layer on some devices, degrees above the size of a dim left out."""
     dims = [dim for dim in ORDER if dim in nest.sizes]
@@ -150,71 +50,6 @@ def choices(nest: Nest, ways: int) -> list[Choice]:
     every = itertools.product(*([d for d in degrees if d <= nest.sizes[dim]] for dim in dims))
     found = [grid(dict(zip(dims, own, strict=True))) for own in every if ways % math.prod(own) == 0]
     return found if nest.weight else [*found, WHOLE]
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> Case:
-    """A convolution or join, read by an op with windows, a join or a flattened linear layer."""
-    channels = draw(st.integers(1, 6))
-    image = {"channels": channels, "height": draw(st.integers(1, 11)), "width": draw(st.integers(1, 9))}
-    window = {
-        "kernel": draw(st.integers(1, 4)),
-        "stride": draw(st.integers(1, 3)),
-        "padding": draw(st.integers(0, 2)),
-    }
-    kind = draw(st.sampled_from(["conv", "pool", "conv_transpose", "upsample", "crop", "add", "linear"]))
-    flat = {"channels": math.prod(image.values())}
-    dilation = draw(st.integers(1, 2))
-    fields: dict[str, dict[str, object]] = {
-        "conv": {"out_channels": draw(st.integers(1, 5)), **window, "dilation": dilation},
-        "pool": {"mode": "max", **window, "padding": min(window["padding"], window["kernel"] // 2)},
-        "conv_transpose": {
-            "out_channels": draw(st.integers(1, 5)),
-            **window,
-            "dilation": dilation,
-            "output_padding": draw(st.integers(0, max(window["stride"], dilation) - 1)),
-        },
-        "upsample": {
-            "mode": draw(st.sampled_from(["nearest", "bilinear"])),
-            "scale": [draw(st.integers(1, 4)), draw(st.integers(1, 3))],
-        },
-        "crop": {"margin": [draw(st.integers(0, 3)), draw(st.integers(0, 3))]},
-        "add": {},
-        "linear": {"out_features": draw(st.integers(1, 8))},
-    }
-    reader: Op = load_plugin("ops", kind).model_validate(fields[kind])
-    inputs = (flat,) if kind == "linear" else (image, image) if kind == "add" else (image,)
-    try:
-        read = reader.nest(BATCH, inputs)
-    except ShapeError:
-        assume(False)
-    maker: Op = draw(
-        st.sampled_from(
-            [load_plugin("ops", "conv").model_validate({"out_channels": channels, "kernel": 1}), Add()]
-        )
-    )
-    made_inputs = (
-        (image, image) if maker.node == "join" else ({**image, "channels": draw(st.integers(1, 4))},)
-    )
-    made = maker.nest(BATCH, made_inputs)
-    ways = draw(st.sampled_from([2, 4, 6, 8, 12, 16]))
-    readers = choices(read, ways)
-    if kind == "linear":
-        # A range of a flattened image that ends inside a channel counts as a share, not element by element.
-        readers = [choice for choice in readers if channels % choice.degree("in_channels") == 0]
-    return Case(
-        ends=(made, read),
-        content=Content(BATCH * flat["channels"], frozenset(), tuple(image.items())),
-        chosen=(draw(st.sampled_from(choices(made, ways))), draw(st.sampled_from(readers))),
-        ways=ways,
-    )
-
-
-@given(case=cases())
-@settings(max_examples=examples(400), deadline=None)
-def test_direct_transfers_are_those_of_divided_tensors(case: Case) -> None:
-    gap = Gap(case.ends, case.content, case.ways, (1.0,) * len(case.ends[1].names["input"]))
-    assert found_of(reshards(gap, ((case.chosen[0],), (case.chosen[1],)))) == counted(case)
 
 
 def moves_by_paper(
@@ -362,36 +197,5 @@ def test_what_a_global_pool_sums_over_a_cut_image_is_added_up_by_all_that_hold_i
     ends = (made.nest(BATCH, (image,)), read.nest(BATCH, ({"channels": 8},)))
     shape = (("channels", 8), ("height", 1), ("width", 1))
     content = Content(BATCH * 8, frozenset({"height", "width"}), shape)
-    first, *_ = reshards(Gap(ends, content, 4, (1.0, 1.0)), ((grid(degrees),), (WHOLE,)))
-    assert float(first.elements[0, 0]) == times * content.elements
     sums, *_ = moves_by_paper(ends, content, 4, (grid(degrees), WHOLE))
     assert sums.elements == times * content.elements
-
-
-def test_directly_groups_stay_whole_where_their_number_is_not_divided() -> None:
-    """Six groups of two channels on four devices are 1, 2, 1 and 2 groups; twelve channels by themselves 3 each."""
-    image = {"channels": 12, "height": 2, "width": 2}
-    plain, grouped = (
-        load_plugin("ops", "conv")
-        .model_validate({"out_channels": 12, "kernel": 1, "groups": groups})
-        .nest(BATCH, (image,))
-        for groups in (1, 6)
-    )
-    content = Content(BATCH * 48, frozenset(), tuple(image.items()))
-    gap = Gap((plain, grouped), content, 4, (1.0,) * len(grouped.names["input"]))
-    forward, backward = found_of(reshards(gap, ((cut("out_channels", 4),), (cut("groups", 4),))))
-    held = [set(range(3 * device, 3 * device + 3)) for device in range(4)]
-    needed = [set(range(2 * (6 * device // 4), 2 * (6 * (device + 1) // 4))) for device in range(4)]
-    channels = sum(len(need - hold) for need, hold in zip(needed, held, strict=True))
-    assert channels > 0
-    assert (forward, backward) == (channels * BATCH * 4, channels * BATCH * 4)
-
-
-def test_directly_too_many_shards_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hypar.sharding.direct.MOST_SHARED", 20)
-    gap = Gap((LINEAR, LINEAR), EIGHT, 8, (1.0, 1.0))
-    chosen = ((cut("batch", 8), cut("out_channels", 8)),) * 2
-    with pytest.raises(
-        TableLimitError, match="shards of 2 choices of 8 ways would take 32 entries; allowed: 20"
-    ):
-        reshards(gap, chosen)

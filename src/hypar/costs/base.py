@@ -12,7 +12,7 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.rates import Rates, computation, group_seconds, time_rates
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
-from hypar.sharding.conventions import DIRECT, PAPER, require_convention
+from hypar.sharding.conventions import PAPER, require_convention
 from hypar.sharding.placement import dim_of
 from hypar.units import exact_number
 
@@ -163,7 +163,7 @@ class Time(Cost):
             array=level.array,
             element_bytes=level.element_bytes,
             optimizer=self.optimizer,
-            direct=self.convention == DIRECT,
+            convention=self.convention,
         )
 
 

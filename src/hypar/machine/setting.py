@@ -25,15 +25,13 @@ class Setting:
         array: ways of each level, outermost first.
         element_bytes: bytes of one element.
         optimizer: one of ``OPTIMIZERS``.
-        direct: whether the terms of E go straight to the devices that need them, and shards have whole elements.
-        convention: the convention by which transfers are counted where they are not ``direct``.
+        convention: the convention by which transfers are counted.
     """
 
     machine: Machine
     array: tuple[int, ...]
     element_bytes: int
     optimizer: str = "sgd"
-    direct: bool = False
     convention: str = PAPER
 
     def __hash__(self) -> int:
@@ -42,8 +40,7 @@ class Setting:
 
     @cached_property
     def _hash(self) -> int:
-        fields = (self.machine, self.array, self.element_bytes, self.optimizer, self.direct, self.convention)
-        return hash(fields)
+        return hash((self.machine, self.array, self.element_bytes, self.optimizer, self.convention))
 
     @property
     def update_accesses(self) -> int:

@@ -10,7 +10,7 @@ from hypar.errors import OptionError
 from hypar.machine.setting import Setting
 from hypar.planning.searches.base import Question, load_search
 from hypar.registry import load_plugin
-from hypar.sharding.conventions import PAPER
+from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.levels import levels_of
 from hypar.sharding.space import Pin, Space, apply_pins, parse_pin, parse_space
 
@@ -124,6 +124,5 @@ def setting_for(request: Resolved, element_bytes: int, *, direct: bool = False) 
         array=request.array,
         element_bytes=element_bytes,
         optimizer=request.optimizer,
-        direct=direct and request.counted == PAPER,
-        convention=request.counted,
+        convention=DIRECT if direct and request.counted == PAPER else request.counted,
     )

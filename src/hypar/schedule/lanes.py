@@ -93,34 +93,31 @@ class WholeShares(NamedTuple):
 class Run:
     """What a run of its program brings a lane from beyond the uneven splits above, in whole elements."""
 
-    def __init__(self, number: int, forward: Callable[[], Lanes], backward: Callable[[], Lanes]) -> None:
+    def __init__(self, number: int, counted: Callable[[], Lanes]) -> None:
         """Count when it is asked for: times need no memory.
 
         Args:
             number: the lane's number.
-            forward: returns all lanes, and the transfers between them, as a run moves activations.
-            backward: likewise, as it moves errors.
+            counted: returns all lanes, and the transfers between them, as a run moves them.
         """
-        self._number = number
-        self._counts = {"forward": forward, "backward": backward}
+        self._number, self._counted = number, counted
 
     @property
     def entered(self) -> State | None:
         """The state below these splits."""
-        return self._counts["forward"]()[0][self._number].entered
+        return self._counted()[0][self._number].entered
 
     @cached_property
     def brought(self) -> float:
         """The bytes of the largest transfer at them, but for gradients, that a device receives."""
         moves = (
             move.device_bytes * (move.fuller[to.lanes.index(self._number)] if move.fuller else 1.0)
-            for phase, count in self._counts.items()
-            for crossing in count()[1]
+            for crossing in self._counted()[1]
             for group, to in enumerate(crossing.receivers)
             if self._number in to.lanes
             for amounts in (*crossing.inside, *crossing.between)
             for amount in amounts
-            if amount.phase == phase
+            if amount.phase != "gradient"
             if (move := crossing.move(amount, group)) is not None
         )
         return max(moves, default=0.0)
@@ -178,7 +175,7 @@ class Lane(_Devices):
     def executed(self) -> Lane:
         """The lane as a run of its program moves its tensors: as they are counted, by ``moved`` those counted by ``paper``."""
         setting = self.setting
-        if setting.direct or setting.convention != PAPER:
+        if setting.convention != PAPER:
             return self
         entered = self.entered if self.run is None else self.run.entered
         return self._replace(setting=replace(setting, convention=MOVED), entered=entered)

@@ -157,7 +157,7 @@ def _courses_on(lane: Lane) -> list[tuple[tuple[int, ...], Course]]:
     parts: tuple[Span, ...] = ()
     if lane.place.parts:
         graph, outside, ends, parts = _in_parts(lane.place.parts)
-    fused, size = setting.convention == FUSED and not setting.direct, setting.element_bytes
+    fused, size = setting.convention == FUSED, setting.element_bytes
     return courses_of(
         graph,
         lane.choices,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.machine.machine import unevenness
 from hypar.machine.setting import Setting, degrees
 from hypar.sharding.amounts.above import outermost
-from hypar.sharding.amounts.counted import received_between, received_directly, received_inside
-from hypar.sharding.conventions import DIRECT
+from hypar.sharding.amounts.counted import received_between, received_inside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -147,8 +146,7 @@ def moves_of(
         choices: for each layer a choice at each level.
         entered: the state below uneven splits; None if there are none, or by ``paper``.
     """
-    convention = DIRECT if setting.direct else setting.convention
-    state = entered or outermost(graph, convention)
+    state = entered or outermost(graph, setting.convention)
     network = state.network
     setting, every = _shared(setting), zip(graph.layers, network.sums, choices, strict=True)
     inner = [
@@ -158,11 +156,6 @@ def moves_of(
     outer: list[Moves] = []
     for at, tensor in enumerate(network.tensors):
         pair = (choices[tensor.producer], choices[tensor.consumer])
-        if setting.direct:
-            made, read = (end.nest for end in graph.ends(tensor))
-            directly = received_directly((made, read), tensor.content, tensor.operand, setting.array, pair)
-            outer.append(timed(setting, directly))
-            continue
         between, parts, above = state.tensor(at)
         sums, found = _across(setting, between, parts, pair, above)
         if sums:

@@ -15,6 +15,7 @@ from hypar.schedule.step import Step, lower_lanes
 from hypar.schedule.tasks import COMPUTE
 from hypar.schedule.timeline import Timeline, run
 from hypar.schedule.totals import received_at
+from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ def summarise(
         hardware=machine.name,
         hardware_digest=machine.digest,
         hardware_changes=dict(machine.changes),
-        convention=setting.convention,
+        # Plan files name no count of which a cost has only one.
+        convention=PAPER if setting.convention == DIRECT else setting.convention,
         optimizer=setting.optimizer,
         element_bytes=setting.element_bytes,
         word_bytes=exact_number(setting.machine.content.device.word.value),

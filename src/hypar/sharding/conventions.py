@@ -14,7 +14,7 @@ devices that read them next. ``direct``: whole elements at one level, as DeePa c
 BY_LEVELS = (PAPER, MOVED, FUSED)
 """The conventions by which the costs ``volume``, ``time`` and ``accpar`` count."""
 
-BY_PRODUCTS = (MOVED, FUSED)
+BY_PRODUCTS = (MOVED, FUSED, DIRECT)
 """Those by which a level moves what the levels above have not brought, so that an amount is a product over levels."""
 
 

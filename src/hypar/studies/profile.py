@@ -26,7 +26,6 @@ from hypar.machine.profiles import Profile, ProfiledModel
 from hypar.planning.checks.words import space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
-from hypar.sharding.direct import bounds
 from hypar.sharding.placement import WHOLE
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import MOST_DEVICES
@@ -221,7 +220,8 @@ def _read(nest: Nest, choice: Choice, image: Mapping[str, int]) -> tuple[Sizes, 
     for dim, window in nest.windows.items():
         rows[dim] = nest.input_sizes[dim]
         if choice.degree(dim) > 1:
-            low, high = window.reads(*bounds(np.arange(choice.degree(dim)), nest.sizes[dim]))
+            ends = np.arange(choice.degree(dim) + 1) * nest.sizes[dim] // choice.degree(dim)
+            low, high = window.reads(ends[:-1], ends[1:])
             windows[dim] = replace(window, padding=0)
             rows[dim] = max(windows[dim].least_input(image[dim]), int((high - low).max()))
     return tuple(rows.values()), tuple(windows.values())

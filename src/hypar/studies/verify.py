@@ -279,8 +279,7 @@ def _planned(
         machine=cast("Machine", _Free()),
         array=tuple(plan.array),
         element_bytes=graph.element_bytes,
-        direct=by == DIRECT,
-        convention=PAPER if by == DIRECT else by,
+        convention=by,
     )
     inner, outer = moves_of(setting, graph.nodes(plan.graph), choices)
     return [move for moves in (*inner, *outer) for move in moves]

@@ -13,7 +13,6 @@ from hypar.sharding.amounts.factors import apart_of, collectives_of
 from hypar.sharding.amounts.transfers import RESIDUE, received
 from hypar.sharding.collectives import CODE
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.direct import Gap, reshards
 from hypar.sharding.levels import WORKING
 from hypar.sharding.placement import layout
 from hypar.solve.edge import Costs, Indices
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.machine.rates import Rates
-    from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.transfers import Between, Factors, Part, Products, Sums
     from hypar.sharding.amounts.windows import Cuts
@@ -187,28 +185,6 @@ def level_costs(
     ends = options if places is None else [own.prefix for own in places]
     shape = (len(ends[0]), 1, len(ends[1]))
     return np.asarray(np.broadcast_to(total, np.broadcast_shapes(np.shape(total), shape)))
-
-
-def direct_costs(ends: tuple[Nest, Nest], content: Content, seen: Seen, rates: Rates) -> Costs:
-    """Return the costs of a tensor's transfers in whole elements, ``[made, tuples above, read]``.
-
-    Args:
-        ends: producer and consumer.
-        content: the tensor.
-        seen: the level, as both see it.
-        rates: the rates.
-    """
-    sizes, operand, ways = seen.sizes[1], seen.between.operand, seen.level.ways
-    groups = (seen.level.groups * sizes.of(WORKING))[:, None]
-    left = zip(*[sizes.of(dim).tolist() for dim in ends[1].names[operand]], strict=True)
-    found = []
-    for moves in zip(
-        *[reshards(Gap(ends, content, ways, own, operand), seen.options) for own in left], strict=True
-    ):
-        elements = np.stack([move.elements for move in moves], axis=1) * groups
-        devices = seen.devices(moves[0].end) if rates.together else None
-        found.append(least(elements, lines_of(rates, moves[0].collectives[:, None]), devices))
-    return np.asarray(reduce(add, found))
 
 
 def prices_of(rates: tuple[Rates, Rates]) -> tuple[float, float] | None:

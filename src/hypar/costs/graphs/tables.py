@@ -25,7 +25,6 @@ from hypar.costs.graphs.pricing import (
     added_costs,
     columns,
     descended,
-    direct_costs,
     level_costs,
     spread,
 )
@@ -33,7 +32,7 @@ from hypar.errors import TableLimitError
 from hypar.network.nodes import kept_with_graph
 from hypar.sharding.amounts.factors import divides_image, factors_of, of_input
 from hypar.sharding.amounts.transfers import OUTERMOST, mapped, names_of
-from hypar.sharding.conventions import BY_PRODUCTS, DIRECT
+from hypar.sharding.conventions import BY_PRODUCTS
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import LocalSizes
 from hypar.sharding.placement import WHOLE, simple
@@ -111,7 +110,6 @@ def _alike(
     options: tuple[tuple[Options, ...], ...],
     ways: tuple[int, ...],
     network: Network,
-    direct: bool,
 ) -> Alike:
     """Return what may be computed together.
 
@@ -120,7 +118,6 @@ def _alike(
         options: the options of each layer at each level.
         ways: the ways of the levels.
         network: the amounts of the network.
-        direct: whether shards have whole elements.
     """
     layers: dict[Hashable, list[int]] = {}
     for at, (layer, own) in enumerate(zip(graph.layers, options, strict=True)):
@@ -129,12 +126,8 @@ def _alike(
     for at, (tensor, between, parts) in enumerate(
         zip(network.tensors, network.between, network.parts, strict=True)
     ):
-        made, read = (end.nest for end in graph.ends(tensor))
         pair = (options[tensor.producer], options[tensor.consumer])
-        same: tuple[Hashable, ...] = (between, names_of(parts), *pair)
-        if direct:
-            same = (*same, tensor.content, made, read)
-        sets.setdefault(same, []).append(at)
+        sets.setdefault((between, names_of(parts), *pair), []).append(at)
     every = {own for of_layer in options for own in of_layer}
     reaching = any(not {*SPATIAL}.isdisjoint(choice.divided) for own in every for choice in own)
     found = Alike([*layers.values()], [*sets.values()], reaching=reaching)
@@ -175,14 +168,14 @@ class Tables:
         """
         self.cost, self.graph, self.levels, self.above = cost, graph, levels, above
         self.options = tuple(map(tuple, options))
-        self.direct, self.apart = cost.convention == DIRECT, cost.convention not in BY_PRODUCTS
+        self.apart = cost.convention not in BY_PRODUCTS
         self.rates = [cost.rates(level) for level in levels]
 
     @cached_property
     def alike(self) -> Alike:
         """What may be computed together."""
         ways = tuple([level.ways for level in self.levels])
-        return _alike(self.graph, self.options, ways, self.above.network, self.direct)
+        return _alike(self.graph, self.options, ways, self.above.network)
 
     def built(self, kept: Sequence[Indices] | None = None) -> CostGraph:
         """Return the cost graph of some tuples; equal arrays, and selections of them, are one object.
@@ -326,13 +319,8 @@ class Tables:
             options = (self.options[one.producer][index], self.options[one.consumer][index])
             seen = Seen(level, between, options, (made, read))
             if self.apart:
-                nests = (ends[0].nest, ends[1].nest)
                 copies = OUTERMOST._replace(need=level.copies(read, ends[1].nest, one.operand)[:, None])
-                term = (
-                    direct_costs(nests, one.content, seen, self.rates[index][1])
-                    if self.direct
-                    else level_costs(parts, copies, seen.factors, seen, self.rates[index])
-                )
+                term = level_costs(parts, copies, seen.factors, seen, self.rates[index])
                 terms.append(term.min(axis=1, keepdims=True) if above.least else term)
                 continue
             if places is not None:

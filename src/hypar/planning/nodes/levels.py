@@ -110,7 +110,7 @@ class LevelPlanner:
             for pin in self.pins
             if pin.level is None or depth <= pin.level < last
         ]
-        if entered is None or self.cost.convention == DIRECT:
+        if entered is None:
             # If one of two layers is empty here, nothing moves between them inside the group.
             empty = [layer.empty for layer in graph.layers]
             tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))

@@ -11,7 +11,7 @@ from hypar.planning.searches.base import Answer
 from hypar.planning.uneven.layer_shares import Offer
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.lanes import Lane
-from hypar.sharding.conventions import DIRECT, PAPER
+from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
@@ -88,8 +88,7 @@ class _Reader:
             array=tuple(split.ways for split in own),
             element_bytes=self.element_bytes,
             optimizer=self.optimizer,
-            direct=self.counted == DIRECT,
-            convention=PAPER if self.counted == DIRECT else self.counted,
+            convention=self.counted,
         )
         choices = [tuple(split.choice(layer.name) for split in own) for layer in graph.layers]
         answer = Answer(choices=(*choices,), costs=(), solver="", exact=True)

@@ -14,7 +14,7 @@ from hypar.planning.nodes.leaf import Leaf
 from hypar.schedule.lanes import Crossing, Receiver, Run, WholeShares
 from hypar.schedule.moves import INSIDE, elements_on, excess
 from hypar.sharding.amounts.above import outermost
-from hypar.sharding.conventions import DIRECT, FUSED, MOVED, PAPER
+from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.levels import TINY, graph_of_group, whole_ends
 from hypar.sharding.placement import dim_of
 
@@ -172,12 +172,10 @@ class Branching:
         own = [lane._replace(entered=None) if lane.setting.convention == PAPER else lane for lane in lanes]
         if shares_above(self) is None:
             return own, crossings
-        # Activations are added up at once by ``paper``, and by ``direct``, which sends terms of errors straight to their readers.
+        # A run adds up activations at once where ``paper`` counts them.
         ran = cache(self.in_whole_elements()._counted)
-        forward = MOVED if self.counted in {PAPER, DIRECT} else self.counted
-        backward = FUSED if self.counted == DIRECT else forward
-        counts = partial(ran, forward), partial(ran, backward)
-        return [lane._replace(run=Run(number, *counts)) for number, lane in enumerate(own)], crossings
+        counted = partial(ran, MOVED if self.counted == PAPER else self.counted)
+        return [lane._replace(run=Run(number, counted)) for number, lane in enumerate(own)], crossings
 
     def _counted(self, convention: str) -> Lanes:
         """Return the groups that work, and the transfers between them, counted by a convention."""
@@ -285,13 +283,10 @@ def _whole_ends(layer: PlanNode, choice: Choice, shares: Sequence[float]) -> lis
 
 
 def state_above(graph: PlanGraph, convention: str) -> State | None:
-    """Return the state above all uneven splits; None by ``paper``.
-
-    Where the terms of E go straight to their readers, they do between device groups as well.
-    """
+    """Return the state above all uneven splits; None by ``paper``."""
     if convention == PAPER:
         return None
-    return outermost(graph, FUSED if convention == DIRECT else convention, tied=False)
+    return outermost(graph, convention, tied=False)
 
 
 def _crossings(
@@ -299,8 +294,7 @@ def _crossings(
 ) -> Iterator[Crossing]:
     """Yield the crossings of a subtree, and append its groups to ``lanes``."""
     if isinstance(branch, Leaf):
-        alone = branch.lane.setting.direct
-        lanes.append(branch.lane._replace(entered=None if alone else entered, shares=shares))
+        lanes.append(branch.lane._replace(entered=entered, shares=shares))
         return
     receivers: list[Receiver] = []
     inner: list[Crossing] = []

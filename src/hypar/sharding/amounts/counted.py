@@ -22,16 +22,13 @@ from hypar.sharding.amounts.factors import (
 )
 from hypar.sharding.amounts.transfers import RESIDUE, Factors, mapped, phase_of, received, windowed
 from hypar.sharding.amounts.windows import Cuts, fraction_read, unequal
-from hypar.sharding.collectives import COLLECTIVES
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.direct import Gap, reshards
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes, levels_of
 from hypar.sharding.placement import WHOLE, layout, terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.transfers import Between, Part, Sums
     from hypar.sharding.levels import Level
@@ -149,30 +146,6 @@ def received_between(
                 own.append(Received(level, *part[:2], kind, elements, to, devices, part.inside))
         above = inner
     return tuple(one for own in found for one in own)
-
-
-@lru_cache(maxsize=16384)
-def received_directly(
-    ends: tuple[Nest, Nest],
-    content: Content,
-    operand: str,
-    array: tuple[int, ...],
-    chosen: tuple[Options, Options],
-) -> tuple[Received, ...]:
-    """Return the transfers of a tensor between two layers in whole elements, outermost first; arguments as above."""
-    found = []
-    left, receivers = _left(ends[1], array, chosen[1]), [_receivers(array, own) for own in chosen]
-    for level, (ways, maker, reader) in enumerate(zip(array, *chosen, strict=True)):
-        groups = (1, *receivers[1])[level]
-        fractions = tuple(float(left[level].of(dim)[0]) for dim in ends[1].names[operand])
-        for move in reshards(Gap(ends, content, ways, fractions, operand), ((maker,), (reader,))):
-            if elements := move.elements.item():
-                kind, working = COLLECTIVES[move.collectives.item()], receivers[move.end]
-                to, inner = groups * (maker, reader)[move.end].devices(ways), working[-1] // working[level]
-                found.append(
-                    Received(level, move.phase, "input", kind, elements * groups, to, to * inner, False)
-                )
-    return tuple(found)
 
 
 @lru_cache(maxsize=16384)

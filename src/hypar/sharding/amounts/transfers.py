@@ -20,7 +20,7 @@ from hypar.network.nodes import kept_with_graph
 from hypar.ops.dims import atom_of
 from hypar.ops.nest import IN_GROUP
 from hypar.sharding.amounts.windows import fraction_read, image_of
-from hypar.sharding.conventions import BY_PRODUCTS, DIRECT, FUSED, PAPER
+from hypar.sharding.conventions import DIRECT, FUSED, PAPER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -322,8 +322,8 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
         convention: the convention.
         tied: whether the gradient of a weight that several layers use is added up once, and not once for each.
     """
-    layers, apart, fused = graph.layers, convention not in BY_PRODUCTS, convention == FUSED
-    needed = [apart or index in graph.fed for index in range(len(layers))]
+    layers, apart, fused = graph.layers, convention == PAPER, convention == FUSED
+    needed = [convention in {PAPER, DIRECT} or index in graph.fed for index in range(len(layers))]
     readers = Counter([*graph.sent, *(tensor.producer for tensor in graph.tensors)])
     sent_on, as_terms, found = set(), {}, {}
     for tensor in sorted(graph.tensors, key=lambda one: one.consumer):
@@ -332,7 +332,9 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
         needed[tensor.consumer] |= error
         onward = fused and made.nest.multiplies and readers[tensor.producer] == 1
         sent_on |= {tensor.producer} if onward else set()
-        terms = as_terms[tensor.consumer] = fused and read.nest.multiplies and error
+        terms = as_terms[tensor.consumer] = error and (
+            convention == DIRECT or (fused and read.nest.multiplies)
+        )
         between = between_of(made, read, tensor, onward=onward, apart=apart)
         straight = made.nest if onward else None
         image = () if apart else image_of(read.nest, tensor.operand, tensor.content.shape, straight)

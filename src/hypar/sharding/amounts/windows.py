@@ -77,7 +77,7 @@ def fraction_read(image: Image) -> float:
         >>> fraction_read((("height", Rows(Window(kernel=1, stride=2), 56, 28)),))
         0.5
     """
-    return math.prod(np.count_nonzero(_before(rows)[-1]) / rows.size for _, rows in image)
+    return float(math.prod(np.count_nonzero(_before(rows)[-1]) / rows.size for _, rows in image))
 
 
 class Digit(NamedTuple):
