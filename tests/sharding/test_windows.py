@@ -39,7 +39,9 @@ class Case(NamedTuple):
 def by_ratios(case: Case) -> NDArray[np.float64]:
     """The counts as multiples of the elements that are read: those of equal shares without windows, times ratios."""
     rows = Factors._make(ratios(case.image, case.digits))
-    found = np.array([rows.need, rows.kept, rows.both, rows.owned, rows.back, rows.added])
+    as_terms = tuple([(dim, own._replace(adds=False)) for dim, own in case.image])
+    owned = Factors._make(ratios(as_terms, case.digits)).owned
+    found = np.array([rows.need, rows.kept, rows.both, owned, rows.back, rows.added])
     for own in case.digits:
         ways, labels = own.ways, {*own[1:3]}
         first, equal = np.eye(ways)[0], np.ones(ways)

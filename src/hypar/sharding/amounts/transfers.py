@@ -337,7 +337,8 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
         )
         between = between_of(made, read, tensor, onward=onward, apart=apart)
         straight = made.nest if onward else None
-        image = () if apart else image_of(read.nest, tensor.operand, tensor.content.shape, straight)
+        shape = tensor.content.shape
+        image = () if apart else image_of(read.nest, tensor.operand, shape, straight, adds=not terms)
         size = tensor.elements * fraction_read(image)
         summed = float(made.nest.elements("output")) if onward else 0.0
         found[id(tensor)] = between, parts_of(between, size, summed, error=error, terms=terms), image

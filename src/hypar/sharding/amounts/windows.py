@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache, partial
-from itertools import product
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,28 +25,33 @@ if TYPE_CHECKING:
 
 Shares = tuple[float, ...]
 
-Bounds = NDArray[np.int64]
+Numbers = NDArray[np.int64]
+
+Array = NDArray[np.float64]
 
 WHOLE = Window(kernel=1)
 """The window of a place that reads its own row."""
-
-MOST = 2**12
-"""Ways to cut an image that are counted at once."""
-
-CELLS = 2**22
-"""Rows of parts that are counted at once."""
 
 TINY = 1e-9
 """Fraction of a row within which a bound is whole; other bounds are those of the rows before them."""
 
 
 class Rows(NamedTuple):
-    """A dim of an image between two layers: the consumer's window, its inputs, its outputs; and the producer's outputs."""
+    """A dim of an image between two layers.
+
+    Attributes:
+        window: the consumer's window.
+        size: its inputs.
+        places: its outputs.
+        made: the producer's outputs.
+        adds: whether the consumer adds up the error; otherwise its terms go to the producer.
+    """
 
     window: Window
     size: int
     places: int
     made: int = 0
+    adds: bool = True
 
 
 Image = tuple[tuple[str, Rows], ...]
@@ -55,7 +59,14 @@ Image = tuple[tuple[str, Rows], ...]
 
 
 @lru_cache(maxsize=4096)
-def image_of(nest: Nest, operand: str, shape: Iterable[tuple[str, float]], made: Nest | None = None) -> Image:
+def image_of(
+    nest: Nest,
+    operand: str,
+    shape: Iterable[tuple[str, float]],
+    made: Nest | None = None,
+    *,
+    adds: bool = True,
+) -> Image:
     """Return the image that a layer reads; of a device group, whose sizes may be real numbers, the next whole one."""
     reads = {dim: op for op, dim in nest.names[operand].items()}
     found = []
@@ -64,7 +75,7 @@ def image_of(nest: Nest, operand: str, shape: Iterable[tuple[str, float]], made:
         places = size if window is None else nest.sizes[reads[dim]]
         if dim in SPATIAL:
             before = round(made.sizes.get(dim, size)) if made else 0
-            found.append((dim, Rows(window or WHOLE, round(size), max(1, round(places)), before)))
+            found.append((dim, Rows(window or WHOLE, round(size), max(1, round(places)), before, adds)))
     return tuple(found)
 
 
@@ -123,17 +134,15 @@ class Digit(NamedTuple):
 
     def weighted(self, image: tuple[str, ...]) -> Digit:
         """Return the digit as it divides other dims than those of an image; with nothing to tell where all parts have the same."""
-        even = not self.shares and IDLE not in self[1:3]
-        return (
-            Digit(self.ways, "", "")
-            if even or not {*image} & {*self[1:3]}
-            else self._replace(terms=None, part=None)
-        )
+        if {*image}.isdisjoint(self[1:3]) or not (self.shares or IDLE in self[1:3]):
+            return Digit(self.ways, "", "")
+        ends = ("here" if end in image else end for end in self[1:3])
+        return Digit(self.ways, *ends, None, self.shares)
 
 
 Digits = tuple[Digit, ...]
 
-Kinds = list[list[Digit]]
+Kinds = tuple[Digits, ...]
 """For each digit what ways to cut an image may divide by it."""
 
 
@@ -142,6 +151,10 @@ def unequal(digits: Digits) -> float:
     return math.prod(
         own.ways * own.of(1)[own.part] for own in digits if own.part is not None and own.read in SPATIAL
     )
+
+
+UNDIVIDED = Digit(1, "", "")
+"""A digit of a single part."""
 
 
 class Cuts(NamedTuple):
@@ -184,7 +197,7 @@ class Cuts(NamedTuple):
         return tuple([own for own in each if own.made or own.read])
 
     @property
-    def counts(self) -> NDArray[np.float64]:
+    def counts(self) -> Array:
         """The factors relative to those of equal shares without windows, of each pair of tuples, ``[factors, made, 1, read]``."""
         return _counted(self.image, self.digits, self.ways.tobytes())[:, self.number]
 
@@ -193,14 +206,14 @@ UNCUT = Cuts(())
 """The cuts of what is no image."""
 
 
-def change(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
+def change(before: Array, after: Array) -> Array:
     """Return by how much counts are multiplied; nothing is left of nothing."""
     found = np.zeros(np.broadcast_shapes(before.shape, after.shape))
     return np.divide(after, before, out=found, where=before != 0.0)
 
 
 @lru_cache(maxsize=2**16)
-def ratios(image: Image, digits: Digits) -> NDArray[np.float64]:
+def ratios(image: Image, digits: Digits) -> Array:
     """Return the factors of the parts of some digits, outermost first, relative to those of equal shares without windows.
 
     An error is added up by one of the parts that read a row: by the one most of whose copies hold it, or in which it lies deepest.
@@ -209,16 +222,14 @@ def ratios(image: Image, digits: Digits) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=1024)
-def _counted(image: Image, digits: tuple[Digits, ...], ways: bytes) -> NDArray[np.float64]:
+def _counted(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Array:
     """Return the same for some ways to cut an image, ``[factors, ways]``."""
-    every = np.frombuffer(ways, np.int64).reshape(-1, len(digits)) if digits else np.zeros((1, 0), np.int64)
-    parts = np.split(every, range(MOST, len(every), MOST))
-    need, hold, both, owned, back, added = np.concatenate(
-        [_means(image, digits, own) for own in parts], axis=1
-    )
+    digits = digits or ((UNDIVIDED,),)
+    every = np.frombuffer(ways or bytes(8), np.int64).reshape(-1, len(digits))
+    need, hold, both, there, added = _means(image, digits, every)
     placed = met = one = np.ones(len(every))
     if any(own.terms is not None for known in digits for own in known):
-        made = tuple([(dim, Rows(WHOLE, rows.made, rows.made)) for dim, rows in image])
+        made = tuple([(dim, Rows(WHOLE, rows.made, rows.made, adds=False)) for dim, rows in image])
         terms = [
             tuple(
                 [
@@ -231,40 +242,128 @@ def _counted(image: Image, digits: tuple[Digits, ...], ways: bytes) -> NDArray[n
             )
             for known in digits
         ]
-        _, _, met, placed, _, _ = np.concatenate([_means(made, terms, own) for own in parts], axis=1)
-    return np.array([need, hold, both, back, owned, hold, one, one, placed, met, added])
+        _, _, met, placed, _ = _means(made, terms, every)
+    return np.array([need, hold, both, there, there, hold, one, one, placed, met, added])
 
 
-def _means(image: Image, digits: Sequence[Digits], ways: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return what the parts need, hold, have of both, own, hold and add up, and add up on average, ``[6, ways]``."""
-    found, names = np.ones((len(ways), 6, 1)), tuple([dim for dim, _ in image])
-    each_of: list[tuple[Callable[[Digit], Digit], Callable[[Kinds, Bounds], NDArray[np.float64]]]] = [
-        *((partial(Digit.along, dim=dim), partial(_along, rows)) for dim, rows in image),
-        (partial(Digit.weighted, image=names), partial(_outer, partial(_of_others, image=names))),
+def _means(image: Image, digits: Sequence[Digits], ways: Numbers) -> Array:
+    """Return what the parts need, hold, and have of both, the errors that are where they lie, and are added up, ``[5, ways]``.
+
+    Dims of which no digit divides two are counted by themselves; sums of whole rows are exact in any order.
+    """
+    names, sizes = tuple([dim for dim, _ in image]), [every[0].ways for every in digits]
+    adds = any(rows.adds for _, rows in image)
+    columns = [
+        _column(partial(_along, rows), partial(Digit.along, dim=dim), digits, ways) for dim, rows in image
     ]
-    for reduced, parts_of in each_of:
-        column, kinds = np.zeros(len(ways), np.int64), list[list[Digit]]()
-        places = np.empty_like(ways)
-        for at, every in enumerate(digits):
-            known: dict[Digit, int] = {}
-            place = np.array([known.setdefault(reduced(own), len(known)) for own in every])
-            kinds.append([*known])
-            places[:, at] = place[ways[:, at]]
-            column = column * len(known) + places[:, at]
-        _, first, which = np.unique(column, return_index=True, return_inverse=True)
-        found = found * parts_of(kinds, places[first])[which]
-    means: NDArray[np.float64] = found.mean(axis=-1)
-    if any(every[0].part is not None for every in digits):
-        parts = product(*[[every[0].part in {None, at} for at in range(every[0].ways)] for every in digits])
-        means = found[..., np.array([*map(all, parts)])].mean(axis=-1)
+    columns.append(_column(partial(_others, adds), partial(Digit.weighted, image=names), digits, ways))
+    means = np.prod([own.scale[:, own.which] for own in columns], axis=0)
+    shared = np.sum([own.matters[own.which] for own in columns], axis=0) > 1
+    shared |= [every[0].part is not None for every in digits]
+    first, which = _distinct(shared)
+    for group, together in enumerate(shared[first].tolist()):
+        members = np.flatnonzero(which == group)
+        alone = tuple([2 + at for at, own in enumerate(together) if not own])
+        found = np.ones((5, len(members), *[1 if 2 + at in alone else own for at, own in enumerate(sizes)]))
+        for own in columns:
+            distinct, of = np.unique(own.which[members], return_inverse=True)
+            found *= own.found[:, distinct].sum(axis=alone, keepdims=True)[:, of]
+        found /= math.prod(sizes[at - 2] for at in alone) ** len(columns)
+        means[:, members] *= _average(found, digits, adds=adds)
+    return means
+
+
+def _average(found: Array, digits: Sequence[Digits], *, adds: bool) -> Array:
+    """Return the means of the parts that are counted."""
+    axes, counted = tuple(range(2, found.ndim)), found
+    for axis, (own, *_) in zip(axes, digits, strict=True):
+        counted = counted if own.part is None else counted.take([own.part], axis=axis)
+    means: Array = counted.mean(axis=axes)
+    if counted is not found and not adds:
         # Groups own what they have as they have it.
-        both = found[:, 2].mean(axis=-1)
-        times = np.divide(means[:, 2], both, out=np.zeros_like(both), where=both > 0)
-        means[:, 3] = found[:, 3].mean(axis=-1) * times
-    return means.T
+        both, owned = found[2:4].mean(axis=axes)
+        means[3] = owned * np.divide(means[2], both, out=np.zeros_like(both), where=both > 0)
+    return means
 
 
-def _outer(of: Callable[[Digit], Any], kinds: Kinds, ways: Bounds) -> NDArray[np.float64]:
+class _Column(NamedTuple):
+    """What parts have of one dim of an image, or of the other dims of the tensor, by distinct ways to cut it.
+
+    Attributes:
+        found: whole rows, ``[counts, distinct, *digits]``.
+        scale: what makes them multiples of equal shares, ``[counts, distinct]``.
+        matters: the digits by which parts differ, ``[distinct, digits]``.
+        which: the distinct way of each way to cut the image.
+    """
+
+    found: Array
+    scale: Array
+    matters: NDArray[np.bool_]
+    which: Numbers
+
+
+def _column(
+    counted: Callable[[Kinds, bytes], tuple[Array, Array]],
+    reduced: Callable[[Digit], Digit],
+    digits: Sequence[Digits],
+    ways: Numbers,
+) -> _Column:
+    """Return one column, counted without the digits by which parts do not differ."""
+    divided = [[*map(reduced, every)] for every in digits]
+    kinds = sorted({own for every in divided for own in every}, key=str)
+    places = [np.array([*map(kinds.index, every)]) for every in divided]
+    each = np.stack([own[at] for own, at in zip(places, ways.T, strict=True)], axis=1)
+    first, which = _distinct(each)
+    each, sizes = each[first], np.array([every[0].ways for every in digits])
+    matters = np.array([own != Digit(own.ways, "", "") for own in kinds])[each]
+    # Those that matter come last.
+    order = np.argsort(matters, axis=1, kind="stable")
+    lengths = np.take_along_axis(np.where(matters, sizes, 1), order, axis=1)
+    each = np.take_along_axis(np.where(matters, each, -1), order, axis=1)
+    strides, start = np.empty_like(lengths), np.empty(len(each), np.int64)
+    inner = np.cumprod(np.c_[lengths, np.ones_like(start)][:, :0:-1], axis=1)[:, ::-1]
+    np.put_along_axis(strides, order, inner * (lengths > 1), axis=1)
+    found, scale, total = [], np.empty((5, len(each))), 0
+    begins, group_of = _distinct(lengths)
+    for group in range(len(begins)):
+        members = np.flatnonzero(group_of == group)
+        distinct, of = _distinct(each[members])
+        counts, scales = counted(*_used(kinds, each[members[distinct]]))
+        start[members] = total + of * counts.shape[2]
+        scale[:, members] = scales[:, of]
+        found.append(counts.reshape(5, -1))
+        total += found[-1].shape[1]
+    at_part = start[:, None] + strides @ np.indices(sizes).reshape(len(sizes), -1)
+    shape = (5, len(each), *sizes.tolist())
+    return _Column(np.concatenate(found, axis=1)[:, at_part].reshape(shape), scale, matters, which)
+
+
+def _distinct(rows: Numbers | NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
+    """Return the first of equal rows of small numbers, in ascending order, and which of these each row is."""
+    small = np.ascontiguousarray(rows, np.int32 if rows.dtype != bool else None)
+    _, first, which = np.unique(
+        small.view(f"V{small[0].nbytes}").reshape(-1), return_index=True, return_inverse=True
+    )
+    return first, which.reshape(-1)
+
+
+def _used(kinds: Sequence[Digit], each: Numbers) -> tuple[Kinds, bytes]:
+    """Return for each digit that matters the kinds that some ways use of it, and which of these each way does."""
+    every, places = list[Digits](), []
+    for at in each.T:
+        used, own = np.unique(at, return_inverse=True)
+        if used[0] >= 0:
+            every.append(tuple([kinds[kind] for kind in used.tolist()]))
+            places.append(own.reshape(-1))
+    return tuple(every), np.stack(places, axis=1).tobytes() if places else b""
+
+
+def _by_digits(kinds: Kinds, numbers: bytes) -> Numbers:
+    """Return ways as an array, ``[ways, digits]``; one without digits."""
+    return np.frombuffer(numbers, np.int64).reshape(-1, len(kinds)) if kinds else np.zeros((1, 0), np.int64)
+
+
+def _outer(of: Callable[[Digit], Any], kinds: Kinds, ways: Numbers) -> Array:
     """Return the products of what the parts of each digit have, ``[ways, counts, parts]``."""
     found = np.ones((len(ways), 1, 1))
     for every, at in zip(kinds, ways.T, strict=True):
@@ -278,10 +377,17 @@ def _alone(digit: Digit) -> bool:
     return digit.made not in {COPIES, IDLE}
 
 
-def _of_others(digit: Digit, image: tuple[str, ...]) -> list[list[float]]:
-    """Return what each part has of other dims than an image's, as a multiple of an equal share, ``[6, parts]``."""
+@lru_cache(maxsize=1024)
+def _others(adds: bool, kinds: Kinds, numbers: bytes) -> tuple[Array, Array]:
+    """Return what the parts of some ways have of other dims than an image's; as below."""
+    found = _outer(partial(_of_others, adds=adds), kinds, _by_digits(kinds, numbers)).swapaxes(0, 1)
+    return np.ones((5, 1, 1)) * found, np.ones((5, found.shape[1]))
+
+
+def _of_others(digit: Digit, *, adds: bool) -> list[list[float]]:
+    """Return what each part has of other dims than an image's, as a multiple of an equal share, ``[5, parts]``."""
     hold, need = (
-        [float(share > 0) if dim in {COPIES, IDLE, *image} else share * digit.ways for share in digit.of(end)]
+        [float(share > 0) if dim in {COPIES, IDLE, "here"} else share * digit.ways for share in digit.of(end)]
         for end, dim in enumerate(digit[1:3])
     )
     found = [need, hold, [*map(mul, need, hold)]]
@@ -289,66 +395,74 @@ def _of_others(digit: Digit, image: tuple[str, ...]) -> list[list[float]]:
         # Factors count idle devices; and no part of the stages has both.
         found = [[one * len(own) / max(sum(own), TINY) for one in own] for own in found]
     need, hold, both = found
-    return [need, hold, both, both if _alone(digit) else [max(both)] * digit.ways, both, need]
+    return [need, hold, both, both if adds or _alone(digit) else [max(both)] * digit.ways, need]
 
 
-def _along(rows: Rows, kinds: Kinds, ways: Bounds) -> NDArray[np.float64]:
-    """Return what each part has of a dim, as a multiple of its share; of owned rows its owner, ``[ways, counts, parts]``."""
+@lru_cache(maxsize=1024)
+def _along(rows: Rows, kinds: Kinds, numbers: bytes) -> tuple[Array, Array]:
+    """Return the rows of a dim that the parts of some ways have, ``[counts, ways, parts]``, and the scales, ``[counts, ways]``."""
+    ways, before = _by_digits(kinds, numbers), _before(rows)
     parts = math.prod(every[0].ways for every in kinds)
-    most = max(1, CELLS // (parts * (rows.size + 1)))
-    if len(ways) > most:
-        every = np.split(ways, range(most, len(ways), most))
-        return np.concatenate([_along(rows, kinds, own) for own in every])
-    before = _before(rows)
     (first, last), (low, high) = (
         _bounds(size, end, kinds, ways) for end, size in ((1, rows.places), (0, rows.size))
     )
     working = _outer(lambda own: [np.minimum(own.of(0), own.of(1)) > 0], kinds, ways).reshape(-1) > 0
-    some, need = before[-1:] > 0, before[first] != before[last]
-    # Pieces are the distinct rows that parts of one way read.
-    way = np.arange(len(ways)).repeat(parts)
-    bits = np.hstack([way.astype(">u4").view(np.uint8).reshape(-1, 4), np.packbits(need, axis=1)])
-    _, found, of = np.unique(bits.view(f"S{bits.shape[1]}")[:, 0], return_index=True, return_inverse=True)
-    pieces, owned = need[found], need & working[:, None]
-    for at, every in enumerate(kinds):
-        shared = np.array([not _alone(own) for own in every])[ways[:, at]]
-        together = owned.reshape(len(ways), math.prod(own[0].ways for own in kinds[:at]), every[0].ways, -1)
-        together[shared] = together[shared].any(axis=2, keepdims=True)
-    adding = _adding(pieces, way[found], of, (low, high), working)
-    of_some, of_need, of_owned, of_adding = (
-        own.cumsum(axis=1, dtype=np.int32) for own in (some, pieces, owned, adding)
+    # Pieces are the distinct rows that parts read.
+    _, at, interval = np.unique(first * (rows.places + 1) + last, return_index=True, return_inverse=True)
+    need = before[first[at]] != before[last[at]]
+    at, piece = _distinct(np.packbits(need, axis=1))
+    pieces, of = need[at], piece[interval.reshape(-1)]
+    if rows.adds:
+        way = np.arange(len(ways)).repeat(parts)
+        _, at, own = np.unique(way * len(pieces) + of, return_index=True, return_inverse=True)
+        there = _adding(pieces[of[at]], way[at], own.reshape(-1), (low, high), working)
+    else:
+        own = np.arange(len(of))
+        there = _together((pieces[of] & working[:, None]).reshape(len(ways), parts, -1), kinds, ways)
+    of_some, of_need, of_there = (
+        each.cumsum(axis=1, dtype=np.int32)
+        for each in (before[-1:] > 0, pieces, there.reshape(-1, rows.size + 1))
     )
-    part = np.arange(len(need))
     counts = [
         of_need[of, -1],
         of_some[0, high] - of_some[0, low],
         of_need[of, high] - of_need[of, low],
-        of_owned[part, high] - of_owned[part, low],
-        of_adding[of, high] - of_adding[of, low],
-        of_adding[of, -1],
+        of_there[own, high] - of_there[own, low],
+        of_there[own, -1],
     ]
 
     def shares(own: Digit) -> list[list[int]]:
         made, read = own.made == "here", own.read == "here"
         either = made or read
-        cuts = (read, made, either, either and _alone(own), either, read)
+        cuts = (read, made, either, either and (rows.adds or _alone(own)), read)
         return [[own.ways if cut else 1] for cut in cuts]
 
-    each = np.stack([own.reshape(len(ways), -1) for own in counts], axis=1)
-    return each * (_outer(shares, kinds, ways) / max(some.sum(), 1))
+    scales = np.ones((5, 1)) * _outer(shares, kinds, ways)[..., 0].T / max(of_some[0, -1], 1)
+    return np.array(counts, np.float64).reshape(5, len(ways), parts), scales
+
+
+def _together(having: NDArray[np.bool_], kinds: Kinds, ways: Numbers) -> NDArray[np.bool_]:
+    """Return what owners have: all parts together of digits that divide nothing that is made."""
+    for at, every in enumerate(kinds):
+        shared = ~np.array([*map(_alone, every)])[ways[:, at]]
+        outer = math.prod(own[0].ways for own in kinds[:at])
+        parts = having.reshape(len(ways), outer, every[0].ways, -1)
+        parts[shared] = parts[shared].any(axis=2, keepdims=True)
+    return having
 
 
 def _adding(
     pieces: NDArray[np.bool_],
-    way: Bounds,
-    of: Bounds,
-    held: tuple[Bounds, Bounds],
+    way: Numbers,
+    of: Numbers,
+    held: tuple[Numbers, Numbers],
     working: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
     """Return the rows that each piece of a way adds up: those that most parts that read it hold, then that lie deepest in it."""
     count, width = len(pieces), pieces.shape[1] + 1
     starts, ends = (
-        np.bincount(of * width + bound + 1, working, count * width).reshape(count, width) for bound in held
+        np.bincount((of * width + bound + 1)[working], minlength=count * width).reshape(count, width)
+        for bound in held
     )
     holders = (starts - ends).cumsum(axis=1)[:, :-1]
     rows = pieces.cumsum(axis=1)
@@ -360,7 +474,7 @@ def _adding(
     return found
 
 
-def _bounds(size: int, end: int, kinds: Kinds, ways: Bounds) -> tuple[Bounds, Bounds]:
+def _bounds(size: int, end: int, kinds: Kinds, ways: Numbers) -> tuple[Numbers, Numbers]:
     """Return the first of the places of each part, and the one behind its last, ``[ways x parts]``."""
     first, last = np.zeros(len(ways), np.int64), np.full(len(ways), size)
     for every, at in zip(kinds, ways.T, strict=True):
@@ -382,7 +496,7 @@ def _marks(digit: Digit, end: int) -> tuple[Any, Any]:
 
 
 @lru_cache(maxsize=1024)
-def _before(rows: Rows) -> Bounds:
+def _before(rows: Rows) -> Numbers:
     """Return how many of the places before each one read each row, ``[places + 1, 1 + rows]``; the first column is of no row."""
     taps = rows.window.taps(rows.size, np.arange(rows.places))
     found = np.zeros((rows.places + 1, rows.size + 1), np.int32)
