@@ -14,8 +14,8 @@ import pytest
 from hypar.ops.windows import ShapeError, Window
 from hypar.program.holding import Holding, flattened
 from hypar.program.reads import one_each
-from hypar.sharding.amounts.transfers import Factors
-from hypar.sharding.amounts.windows import Digit, Image, Rows, ratios
+from hypar.sharding.amounts.cuts import ratios
+from hypar.sharding.amounts.windows import Digit, Image, Rows
 from hypar.sharding.placement import COPIES, IDLE
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ class Case(NamedTuple):
 
 def by_ratios(case: Case) -> NDArray[np.float64]:
     """The counts as multiples of the elements that are read: those of equal shares without windows, times ratios."""
-    rows = Factors._make(ratios(case.image, case.digits))
+    rows = ratios(case.image, case.digits)
     as_terms = tuple([(dim, own._replace(adds=False)) for dim, own in case.image])
-    owned = Factors._make(ratios(as_terms, case.digits)).owned
+    owned = ratios(as_terms, case.digits).owned
     found = np.array([rows.need, rows.kept, rows.both, owned, rows.back, rows.added])
     for own in case.digits:
         ways, labels = own.ways, {*own[1:3]}

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from hypar.machine.rates import Rates
     from hypar.ops.nest import Nest
+    from hypar.sharding.amounts.cuts import Cuts
     from hypar.sharding.amounts.transfers import Between, Factors, Part, Products, Sums
-    from hypar.sharding.amounts.windows import Cuts
     from hypar.sharding.collectives import Codes
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options

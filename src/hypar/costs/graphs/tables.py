@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.cuts import Cuts
     from hypar.sharding.amounts.transfers import Network, Part
-    from hypar.sharding.amounts.windows import Cuts
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs, Indices

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.sharding.amounts.cuts import Cuts, unequal
 from hypar.sharding.amounts.factors import (
     Above,
     apart_of,
@@ -21,7 +22,7 @@ from hypar.sharding.amounts.factors import (
     of_input,
 )
 from hypar.sharding.amounts.transfers import RESIDUE, Factors, mapped, phase_of, received, windowed
-from hypar.sharding.amounts.windows import Cuts, fraction_read, unequal
+from hypar.sharding.amounts.windows import fraction_read
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes, levels_of
 from hypar.sharding.placement import WHOLE, layout, terms
@@ -194,7 +195,7 @@ def added(
                 total[at, row] = shards * here * halo(border, grids.degree(dim), own.of(dim)[:, None])
         elif own_sums.input:
             _, cuts_below = factors_of(of_input(nest), ((WHOLE,), options), level.ways, above)
-            before, after = Factors._make(above.counts), Factors._make(cuts_below.counts)
+            before, after = above.factors, cuts_below.factors
             for old, new in ((before.need, after.need), (before.added, after.added)):
                 total[at, 0] += shards * (here * new - old - (here - 1.0))[0]
     return total

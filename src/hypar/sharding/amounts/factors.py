@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.ops.nest import IN_GROUP
+from hypar.sharding.amounts.cuts import Cuts, change, ratios
 from hypar.sharding.amounts.transfers import OUTERMOST, Between, Factors, Products, mapped, names_at
-from hypar.sharding.amounts.windows import Cuts, Digit, Digits, Image, Shares, change, image_of, ratios
+from hypar.sharding.amounts.windows import Digit, Digits, Image, Shares, image_of
 from hypar.sharding.collectives import CODE, COLLECTIVES, manners_of, undivided
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE, digits_of, dim_of, layout, terms
@@ -57,7 +58,7 @@ class Above(NamedTuple):
     @property
     def rows(self) -> Factors:
         """The ratios of its rows."""
-        return Factors._make(ratios(self.image, self.digits))
+        return ratios(self.image, self.digits)
 
     @property
     def cuts(self) -> Cuts:
@@ -192,7 +193,7 @@ def _with_rows(
     each = factors._replace(**{name: getattr(factors, name).copy() for name in changed})
     for at, digit in zip(places, digits, strict=True):
         for group, own in enumerate(above.parted(digit, groups)):
-            ratio = Factors._make(change(np.array(above.rows), np.array(own.rows)))
+            ratio = mapped(change, above.rows, own.rows)
             for name in changed:
                 share = getattr(even, name).item() / groups
                 getattr(each, name)[(*at, group)] = share * getattr(ratio, name)
@@ -309,7 +310,7 @@ def factors_of(
         below = below.below(every, spread(which))
     if below is above:
         return factors, above
-    return mapped(mul, factors, Factors._make(change(above.counts, below.counts))), below
+    return mapped(mul, factors, mapped(change, above.factors, below.factors)), below
 
 
 @lru_cache(maxsize=2**16)
