@@ -134,8 +134,8 @@ class TestGrids:
         assert parse_space("batch*height").left_out(node("fc1"), 16) == ()
 
     def test_papers_words_and_names_of_strategies_are_read(self) -> None:
-        assert parse_space("n*c*h*w").default == (tuple(DEEPA.split("*")),)
-        assert parse_space("dp*mp,III").default == (("batch", "in_channels"), ("out_channels",))
+        assert parse_space("n*c*h*w").by_op[""] == (tuple(DEEPA.split("*")),)
+        assert parse_space("dp*mp,III").by_op[""] == (("batch", "in_channels"), ("out_channels",))
         plan = plan_model("lenet-c", array=[4], space="deepa")
         assert plan.space == DEEPA
         assert plan_model("lenet-c", array=[4], space="deepa divisors").space == f"{DEEPA} divisors"

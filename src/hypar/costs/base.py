@@ -12,7 +12,7 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.rates import Rates, computation, group_seconds, time_rates
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
-from hypar.sharding.conventions import PAPER, require_convention
+from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import dim_of
 from hypar.units import exact_number
 
@@ -105,7 +105,7 @@ class Time(Cost):
     Attributes:
         machine: the machine that the step runs on.
         optimizer: the optimizer whose updates are counted.
-        convention: the convention by which transfers are counted, one of ``BY_LEVELS``.
+        convention: the convention by which transfers are counted.
     """
 
     unit: ClassVar[str] = "seconds"
@@ -114,10 +114,6 @@ class Time(Cost):
     machine: Machine | None = None
     optimizer: str = "sgd"
     convention: str = PAPER
-
-    def __post_init__(self) -> None:
-        """Check the convention."""
-        require_convention(self.convention)
 
     def rates(self, level: Level) -> tuple[Rates, Rates]:
         """Return the seconds of an element at the bandwidth of a device on the links of a level."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hypar.costs.base import Cost, GroupRates
 from hypar.errors import OptionError
 from hypar.machine.rates import Rates, even_rates
-from hypar.sharding.conventions import PAPER, require_convention
+from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
     from hypar.machine.heterogeneous import DeviceGroup
@@ -29,7 +29,7 @@ class Volume(Cost):
         inter_weight: weight of a byte between layers against a byte inside one. 1 counts the bytes that are moved;
             one half reproduces HyPar's Figures 5, 9 and 10, which count amounts inside a layer in both directions
             and amounts between layers in one.
-        convention: the convention by which transfers are counted, one of ``BY_LEVELS``.
+        convention: the convention by which transfers are counted.
     """
 
     unit: ClassVar[str] = "bytes"
@@ -37,8 +37,7 @@ class Volume(Cost):
     convention: str = PAPER
 
     def __post_init__(self) -> None:
-        """Check the weight and the convention."""
-        require_convention(self.convention)
+        """Check the weight."""
         if not (isinstance(self.inter_weight, int | float) and 0 <= self.inter_weight <= MOST_WEIGHT):
             raise OptionError(
                 "inter-weight", f"found {self.inter_weight}", f"a number from 0 to {MOST_WEIGHT:,}"

@@ -100,7 +100,7 @@ def space_of(request: Resolved, graph: PlanGraph) -> Space:
         InputError: it is not a space, or names an unknown op.
     """
     space = parse_space(request.space, graph.named_dims)
-    for op in space.by_op:
+    for op in filter(None, space.by_op):
         load_plugin("ops", op)
     return space
 

@@ -48,8 +48,7 @@ class Space:
     Attributes:
         text: the space as given.
         dims: all dims, in order of preference; an op without a weight may use any of them.
-        by_op: dims for ops that have their own.
-        default: dims for the other ops: the dims named without an op, or all if there are none.
+        by_op: dims for ops that have their own; for the other ops, of no name, those named without an op, or all if there are none.
         divisors: whether every divisor of the ways is a degree.
         every: whether all dims that a model names may be divided too, at once with those of ``all``.
     """
@@ -57,19 +56,18 @@ class Space:
     text: str
     dims: tuple[str, ...]
     by_op: dict[str, Alternatives]
-    default: Alternatives
     divisors: bool = False
     every: bool = False
 
     @property
     def grids(self) -> bool:
         """Whether several dims may be divided at once."""
-        return any(len(one) > 1 for named in (*self.by_op.values(), self.default) for one in named)
+        return any(len(one) > 1 for named in self.by_op.values() for one in named)
 
     @property
     def whole_grids(self) -> bool:
         """Whether every op has one grid of dims, so that each part of a level offers what the level does."""
-        return self.grids and all(len(named) == 1 for named in (*self.by_op.values(), self.default))
+        return self.grids and all(len(named) == 1 for named in self.by_op.values())
 
     def choices(self, layer: PlanNode, ways: int, *, idle: bool = False) -> Options:
         """Return the choices of a layer at a level.
@@ -115,7 +113,7 @@ class Space:
 
     def _alternatives(self, layer: PlanNode) -> tuple[Sequence[str], Alternatives]:
         """Return the dims of a layer that may be divided over all ways, and those that may be divided at once."""
-        sizes, named = layer.nest.sizes, self.by_op.get(layer.op_name, self.default)
+        sizes, named = layer.nest.sizes, self.by_op.get(layer.op_name, self.by_op[""])
         if not layer.weighted:
             named = (self.dims,) if self.grids else tuple((dim,) for dim in self.dims)
         several = [self._of(layer, dims, every=self.every) for dims in named if len(dims) > 1]
@@ -192,9 +190,7 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
 
     Examples:
         >>> parse_space("conv:batch linear:in_channels").by_op
-        {'conv': (('batch',),), 'linear': (('in_channels',),)}
-        >>> parse_space("n*h*w").default
-        (('batch', 'height', 'width'),)
+        {'': (('batch',), ('in_channels',)), 'conv': (('batch',),), 'linear': (('in_channels',),)}
     """
     if len(text) > LONGEST_TEXT:
         size = f"found {len(text):,} characters"
@@ -212,13 +208,12 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
             wrong = f"op {op!r} given twice" if op else f"no op before {word!r}"
             raise OptionError(place, wrong, "OP:dims, once")
         by_op[op] = tuple(dict.fromkeys((*by_op.get(op, ()), *found)))
-    default = by_op.pop("", ())
-    every = tuple(dict.fromkeys(one for found in (*by_op.values(), default) for one in found))
+    every = tuple(dict.fromkeys(one for found in by_op.values() for one in found))
     dims = tuple(dict.fromkeys(dim for one in every for dim in one))
     if not dims:
         raise OptionError(place, "names no dim", ", ".join(CUTTABLE))
     whole = any(word.rpartition(":")[2] == "all" for word in words)
-    return Space(" ".join(words), dims, by_op, default or every, _DIVISORS in words, whole)
+    return Space(" ".join(words), dims, {"": every, **by_op}, _DIVISORS in words, whole)
 
 
 def _at_once(word: str, place: str, named: Collection[str] | None) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from hypar.errors import TableLimitError
 from hypar.network.nodes import kept_with_graph
 from hypar.sharding.amounts.factors import divides_image, factors_of, of_input
 from hypar.sharding.amounts.transfers import OUTERMOST, mapped, names_of
-from hypar.sharding.conventions import BY_PRODUCTS
+from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import LocalSizes
 from hypar.sharding.placement import WHOLE, simple
@@ -78,7 +78,7 @@ def structure(graph: PlanGraph, options: Sequence[Sequence[Options]], convention
     """Return the shape of the cost graph, for the sizes of its tables before they are built."""
     digits = [tuple([len(at_level) for at_level in at_layer]) for at_layer in options]
     sizes = tuple(map(math.prod, digits))
-    if convention in BY_PRODUCTS:
+    if convention != PAPER:
         digits, tensors = [(size,) for size in sizes], (*graph.tensors, *graph.ties)
     else:
         tensors = graph.tensors
@@ -168,7 +168,7 @@ class Tables:
         """
         self.cost, self.graph, self.levels, self.above = cost, graph, levels, above
         self.options = tuple(map(tuple, options))
-        self.apart = cost.convention not in BY_PRODUCTS
+        self.apart = cost.convention == PAPER
         self.rates = [cost.rates(level) for level in levels]
 
     @cached_property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from hypar.costs.graphs.tables import Tables, structure
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import outermost
-from hypar.sharding.conventions import BY_PRODUCTS
+from hypar.sharding.conventions import PAPER
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Question:
     @property
     def by_products(self) -> bool:
         """Whether transfers are counted as products over levels."""
-        return self.cost.convention in BY_PRODUCTS
+        return self.cost.convention != PAPER
 
     def structure(self, first: int, last: int) -> Structure:
         """Return the structure of the cost graph of the levels from ``first`` up to ``last``, without costs."""

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hypar.sharding.amounts.parts import averages
 from hypar.sharding.amounts.transfers import Factors, mapped
@@ -16,8 +15,7 @@ from hypar.sharding.dims import SPATIAL
 
 if TYPE_CHECKING:
     from hypar.sharding.amounts.windows import Digits, Image
-
-Numbers = NDArray[np.int64]
+    from hypar.sharding.placement import Numbers
 
 
 class Cuts(NamedTuple):
@@ -32,15 +30,15 @@ class Cuts(NamedTuple):
 
     image: Image
     digits: tuple[Digits, ...] = ()
-    ways: NDArray[np.int64] = np.zeros((1, 0), np.int64)
-    number: NDArray[np.int64] = np.zeros((1, 1, 1), np.int64)
+    ways: Numbers = np.zeros((1, 0), np.int64)
+    number: Numbers = np.zeros((1, 1, 1), np.int64)
 
     @classmethod
     def of(cls, image: Image, digits: Digits) -> Cuts:
         """Return the cuts of one pair of tuples."""
         return cls(image, tuple([(own,) for own in digits]), np.zeros((1, len(digits)), np.int64))
 
-    def below(self, every: Digits, which: NDArray[np.int64]) -> Cuts:
+    def below(self, every: Digits, which: Numbers) -> Cuts:
         """Return the cuts below a digit.
 
         Args:
@@ -87,6 +85,8 @@ def ratios(image: Image, digits: Digits) -> Factors:
 @lru_cache(maxsize=1024)
 def _counted(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Factors:
     """Return the same for some ways to cut an image, ``[ways]``."""
+    if not digits:
+        return Factors(*[np.ones(1)] * len(Factors._fields))
     need, hold, both, there, added = averages(image, digits, ways)
     placed = met = one = np.ones_like(need)
     if any(own.terms is not None for known in digits for own in known):

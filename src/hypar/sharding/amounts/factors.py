@@ -67,7 +67,7 @@ class Above(NamedTuple):
 
     def parted(self, digit: Digit | None, groups: int) -> list[Above]:
         """Return what a split leaves of the image to each group."""
-        parts = digit.parts if digit else ()
+        parts = [digit._replace(part=part) for part in range(groups)] if digit else ()
         return [self._replace(digits=(*self.digits, part)) for part in parts] or [self] * groups
 
 

@@ -8,7 +8,6 @@ from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hypar.sharding.amounts.windows import Digit, Digits, before
 from hypar.sharding.placement import COPIES, IDLE
@@ -16,11 +15,11 @@ from hypar.sharding.placement import COPIES, IDLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from hypar.sharding.amounts.windows import Image, Rows
-
-Numbers = NDArray[np.int64]
-
-Array = NDArray[np.float64]
+    from hypar.sharding.placement import Numbers
+    from hypar.solve.edge import Costs
 
 TINY = 1e-9
 """Fraction of a row within which a bound is whole; other bounds are those of the rows before them."""
@@ -28,42 +27,44 @@ TINY = 1e-9
 Kinds = tuple[Digits, ...]
 """For each digit what ways to cut an image may divide by it."""
 
-UNDIVIDED = Digit(1, "", "")
-"""A digit of a single part."""
 
-
-def averages(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Array:
+def averages(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Costs:
     """Return what the parts of some ways to cut an image have on average, as multiples of equal shares, ``[counts, ways]``.
 
     The counts are what they need, hold, and have of both, what there is of errors where they lie, and what is added up. Sums
     of whole rows are exact in any order.
     """
-    adds = any(rows.adds for _, rows in image)
-    columns, groups = _columns(tuple([dim for dim, _ in image]), digits or ((UNDIVIDED,),), ways)
+    adds, whole = (
+        any(rows.adds for _, rows in image),
+        math.prod(int((before(rows)[-1] > 0).sum()) for _, rows in image),
+    )
+    columns, groups = _columns(tuple([dim for dim, _ in image]), digits, ways)
     of_rows = [partial(_along, rows) for _, rows in image]
     each = [own.found(of) for own, of in zip(columns, [*of_rows, partial(_others, adds)], strict=True)]
-    means: Array = np.prod(
+    means: Costs = np.prod(
         [scale[:, own.which] for own, (_, scale) in zip(columns, each, strict=True)], axis=0
     )
     for group in groups:
         found = np.ones((5, len(group.members), *group.sizes))
         for (counts, _), distinct, of in zip(each, group.distinct, group.of, strict=True):
             found *= counts[:, distinct].sum(axis=group.alone, keepdims=True)[:, of]
-        means[:, group.members] *= _mean(found / group.times, digits, adds=adds)
+        sums, parts = _summed(found / group.times, digits, adds=adds)
+        means[:, group.members] *= sums
+        means[:, group.members] /= parts * max(whole, 1)
     return means
 
 
-def _mean(found: Array, digits: Sequence[Digits], *, adds: bool) -> Array:
-    """Return the means of the parts that are counted."""
+def _summed(found: Costs, digits: Sequence[Digits], *, adds: bool) -> tuple[Costs, int]:
+    """Return the sums of the parts that are counted, and the number of these."""
     axes, counted = tuple(range(2, found.ndim)), found
-    for axis, (own, *_) in zip(axes, digits, strict=False):
+    for axis, (own, *_) in zip(axes, digits, strict=True):
         counted = counted if own.part is None else counted.take([own.part], axis=axis)
-    means: Array = counted.mean(axis=axes)
+    sums: Costs = counted.sum(axis=axes)
     if counted is not found and not adds:
         # Groups own what they have as they have it.
-        both, owned = found[2:4].mean(axis=axes)
-        means[3] = owned * np.divide(means[2], both, out=np.zeros_like(both), where=both > 0)
-    return means
+        both, owned = found[2:4].sum(axis=axes)
+        sums[3] = owned * np.divide(sums[2], both, out=np.zeros_like(both), where=both > 0)
+    return sums, math.prod(counted.shape[2:])
 
 
 class _Column(NamedTuple):
@@ -81,7 +82,7 @@ class _Column(NamedTuple):
     number: Numbers
     which: Numbers
 
-    def found(self, counted: Callable[[Kinds, bytes], tuple[Array, Array]]) -> tuple[Array, Array]:
+    def found(self, counted: Callable[[Kinds, bytes], tuple[Costs, Costs]]) -> tuple[Costs, Costs]:
         """Return the counts of the distinct ways, ``[counts, distinct, *digits]``, and their scales, ``[counts, distinct]``."""
         counts, scales = zip(*[counted(*own) for own in self.ways], strict=True)
         every = np.concatenate([own.reshape(len(own), -1) for own in counts], axis=1)
@@ -113,10 +114,8 @@ def _columns(
     image: tuple[str, ...], digits: tuple[Digits, ...], numbers: bytes
 ) -> tuple[list[_Column], list[_Group]]:
     """Return the columns of some ways to cut an image of some dims, whatever its rows, and the ways that share digits."""
-    ways, sizes = (
-        np.frombuffer(numbers or bytes(8), np.int64).reshape(-1, len(digits)),
-        [own[0].ways for own in digits],
-    )
+    ways = np.frombuffer(numbers, np.int64).reshape(-1, len(digits))
+    sizes = [own[0].ways for own in digits]
     reduced = [*[partial(Digit.along, dim=dim) for dim in image], partial(Digit.weighted, image=image)]
     columns, matter = zip(*[_column(own, digits, ways) for own in reduced], strict=True)
     shared = np.sum(matter, axis=0) > 1
@@ -188,7 +187,7 @@ def _by_digits(kinds: Kinds, numbers: bytes) -> Numbers:
     return np.frombuffer(numbers, np.int64).reshape(-1, len(kinds)) if kinds else np.zeros((1, 0), np.int64)
 
 
-def _outer(of: Callable[[Digit], Any], kinds: Kinds, ways: Numbers) -> Array:
+def _outer(of: Callable[[Digit], Any], kinds: Kinds, ways: Numbers) -> Costs:
     """Return the products of what the parts of each digit have, ``[ways, counts, parts]``."""
     found = np.ones((len(ways), 1, 1))
     for every, at in zip(kinds, ways.T, strict=True):
@@ -203,7 +202,7 @@ def _alone(digit: Digit) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _others(adds: bool, kinds: Kinds, numbers: bytes) -> tuple[Array, Array]:
+def _others(adds: bool, kinds: Kinds, numbers: bytes) -> tuple[Costs, Costs]:
     """Return what the parts of some ways have of other dims than an image's; as below."""
     found = _outer(partial(_of_others, adds=adds), kinds, _by_digits(kinds, numbers)).swapaxes(0, 1)
     return np.ones((5, 1, 1)) * found, np.ones((5, found.shape[1]))
@@ -224,7 +223,7 @@ def _of_others(digit: Digit, *, adds: bool) -> list[list[float]]:
 
 
 @lru_cache(maxsize=1024)
-def _along(rows: Rows, kinds: Kinds, numbers: bytes) -> tuple[Array, Array]:
+def _along(rows: Rows, kinds: Kinds, numbers: bytes) -> tuple[Costs, Costs]:
     """Return the rows of a dim that the parts of some ways have, ``[counts, ways, parts]``, and the scales, ``[counts, ways]``."""
     ways, earlier = _by_digits(kinds, numbers), before(rows)
     parts = math.prod(every[0].ways for every in kinds)
@@ -262,7 +261,7 @@ def _along(rows: Rows, kinds: Kinds, numbers: bytes) -> tuple[Array, Array]:
         cuts = (read, made, either, either and (rows.adds or _alone(own)), read)
         return [[own.ways if cut else 1] for cut in cuts]
 
-    scales = np.ones((5, 1)) * _outer(shares, kinds, ways)[..., 0].T / max(of_some[0, -1], 1)
+    scales = np.ones((5, 1)) * _outer(shares, kinds, ways)[..., 0].T
     return np.array(counts, np.float64).reshape(5, len(ways), parts), scales
 
 

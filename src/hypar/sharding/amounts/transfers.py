@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hypar.errors import OptionError
 from hypar.network.nodes import kept_with_graph
 from hypar.ops.dims import atom_of
 from hypar.ops.nest import IN_GROUP
 from hypar.sharding.amounts.windows import fraction_read, image_of
-from hypar.sharding.conventions import DIRECT, FUSED, PAPER
+from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, PAPER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -321,7 +322,12 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
         graph: the layers.
         convention: the convention.
         tied: whether the gradient of a weight that several layers use is added up once, and not once for each.
+
+    Raises:
+        OptionError: there is no such convention.
     """
+    if convention not in CONVENTIONS:
+        raise OptionError("convention", f"found {convention!r}", ", ".join(CONVENTIONS))
     layers, apart, fused = graph.layers, convention == PAPER, convention == FUSED
     needed = [convention in {PAPER, DIRECT} or index in graph.fed for index in range(len(layers))]
     readers = Counter([*graph.sent, *(tensor.producer for tensor in graph.tensors)])

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hypar.ops.windows import Window
 from hypar.sharding.dims import SPATIAL
@@ -21,10 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hypar.ops.nest import Nest
+    from hypar.sharding.placement import Numbers
 
 Shares = tuple[float, ...]
-
-Numbers = NDArray[np.int64]
 
 WHOLE = Window(kernel=1)
 """The window of a place that reads its own row."""
@@ -110,11 +108,6 @@ class Digit(NamedTuple):
         shares = self.shares and (self.shares[0],) * 2
         return self._replace(read=self.made if self.terms is None else self.terms, shares=shares)
 
-    @property
-    def parts(self) -> list[Digit]:
-        """The digit of which each part alone is counted."""
-        return [self._replace(part=part) for part in range(self.ways)]
-
     def of(self, end: int) -> Shares:
         """Return the shares of an end, 0 for the producer."""
         if self.shares is not None:
@@ -125,12 +118,9 @@ class Digit(NamedTuple):
         """Return the digit as it divides one dim of an image."""
         if dim not in self[1:3]:
             return Digit(self.ways, "", "")
-        made = self.made if self.made in {COPIES, IDLE} else ""
-        ends = (
-            "here" if self.made == dim else made,
-            "here" if self.read == dim else IDLE * (self.read == IDLE),
-        )
-        return Digit(self.ways, *ends, None, self.shares)
+        made = "here" if self.made == dim else self.made if self.made in {COPIES, IDLE} else ""
+        read = "here" if self.read == dim else IDLE * (self.read == IDLE)
+        return Digit(self.ways, made, read, None, self.shares)
 
     def weighted(self, image: tuple[str, ...]) -> Digit:
         """Return the digit as it divides other dims than those of an image; with nothing to tell where all parts have the same."""
