@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pytest
 
+from hypar.planning.uneven.tree import graph_of_group
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import received_between
-from hypar.sharding.levels import graph_of_group
 from hypar.sharding.placement import WHOLE, grid
 from tests.amounts import amounts
 from tests.program.networks import network

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from hypar import load_model
 from hypar.costs.base import GroupRates
 from hypar.ops.nest import PHASES
+from hypar.planning.uneven.tree import graph_of_group
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import received_inside
 from hypar.sharding.amounts.factors import Offered
-from hypar.sharding.levels import graph_of_group, whole_shares
+from hypar.sharding.levels import whole_shares
 from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
 from tests.effort import examples
 from tests.heterogeneous import written

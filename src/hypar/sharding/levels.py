@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hypar.network.nodes import Content
-from hypar.sharding.placement import dim_of, layout
+from hypar.sharding.placement import layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
-    from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
-TENSORS = ("input", "weight", "output")
 WORKING = "working"
 """The quantity that is divided beside a layer's dims: the groups that compute it."""
 
@@ -125,39 +122,6 @@ def divided_einsum(nest: Nest, dim: str, share: float, *, integral: bool) -> Nes
         input_elements=part(nest.input_elements) if dim in nest.names["input"] else nest.input_elements,
         input_sizes={**read, dim: part(read[dim])} if dim in read else read,
     )
-
-
-def graph_of_group(
-    graph: PlanGraph, choices: Sequence[Choice], shares: Sequence[float], *, integral: bool = False
-) -> PlanGraph:
-    """Return the network that a device group with given shares computes.
-
-    Divided sizes are real numbers unless the shares are of whole elements. Equal layers with equal shares have
-    one nest object, also in different calls, so that what is cached by nest is found again. Tensors that other layers
-    read are as they are.
-
-    Args:
-        graph: the network before the split.
-        choices: the choice of each layer at the split.
-        shares: the group's share of each layer.
-        integral: whether the shares are of whole elements.
-    """
-    layers, tensors = [], []
-    for layer, choice, share in zip(graph.layers, choices, shares, strict=True):
-        dim, nest = dim_of(choice), layer.nest
-        own = nest if dim is None else divided_einsum(nest, dim, share, integral=integral)
-        made = share if dim in nest.names["output"] else 1
-        layers.append(layer.resized(own, divided_size(layer.output_elements, made, integral=integral)))
-    for tensor in graph.tensors:
-        end, content = tensor.consumer, tensor.content
-        dim = dim_of(choices[end]) if end < len(layers) else None
-        name = None if dim is None else graph.layers[end].nest.names.get(tensor.operand, {}).get(dim)
-        if name is not None:
-            part = partial(divided_size, share=shares[end], integral=integral)
-            shape = tuple((own, part(size) if own == name else size) for own, size in content.shape)
-            content = Content(part(content.elements), content.contracted, shape)
-        tensors.append(tensor if name is None else replace(tensor, content=content))
-    return graph._replace(layers=tuple(layers), tensors=tuple(tensors))
 
 
 def whole_ends(size: int, shares: Sequence[tuple[float, float]]) -> list[tuple[int, int]]:

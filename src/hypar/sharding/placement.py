@@ -59,17 +59,6 @@ class Choice(NamedTuple):
         """Dims with a degree above 1."""
         return tuple([dim for dim, degree in self.degrees if degree > 1])
 
-    def text(self, ways: int) -> str | None:
-        """Return the dims with their degrees, a dim divided over all ways alone; None without any dim.
-
-        Examples:
-            >>> cut("batch", 8).text(8), cut("batch", 8).text(16), grid({"batch": 4, "height": 2}).text(8)
-            ('batch', 'batch8', 'batch4 height2')
-        """
-        if len(self.degrees) == 1 and self.degrees[0][1] == ways:
-            return self.degrees[0][0]
-        return " ".join(f"{dim}{degree}" for dim, degree in self.degrees) or None
-
 
 Options = tuple[Choice, ...]
 """The choices of a layer at a level."""
@@ -228,14 +217,10 @@ class Layout:
     """The choices of a layer at a level, as arrays.
 
     Attributes:
-        choices: the choices.
-        ways: number of devices.
         working: number of working devices, ``[choices]``.
         chosen: degree of each divided dim in each choice, ``[choices]``.
     """
 
-    choices: Options
-    ways: int
     working: Numbers
     chosen: dict[str, Numbers]
 
@@ -249,7 +234,7 @@ def layout(choices: Options, ways: int) -> Layout:
     """Return the choices of a layer as arrays."""
     dims = dict.fromkeys(dim for choice in choices for dim in choice.divided)
     chosen = {dim: np.array([choice.degree(dim) for choice in choices]) for dim in dims}
-    return Layout(choices, ways, np.array([choice.devices(ways) for choice in choices]), chosen)
+    return Layout(np.array([choice.devices(ways) for choice in choices]), chosen)
 
 
 def digits_of(choices: Sequence[Choice], ways: int) -> list[tuple[int, tuple[str, ...]]]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from hypar.planning.uneven.tree import shares_above
 from hypar.schedule.memory import held_at_most, held_besides, holds
 from hypar.schedule.step import transfers_of
-from hypar.sharding.levels import TENSORS
 
 if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
@@ -53,7 +52,7 @@ def _fits(branch: Branch, above: WholeShares | None) -> bool:
 
 def _largest(moved: PlanGraph) -> float:
     """Return the elements of the largest tensor that is moved between the layers of a graph, or inside one."""
-    sizes = (layer.elements(tensor) for layer in moved.layers for tensor in TENSORS)
+    sizes = (layer.elements(tensor) for layer in moved.layers for tensor in ("input", "weight", "output"))
     made = (layer.nest.elements("output") for layer in moved.layers)
     return max(chain(sizes, made, (tensor.elements for tensor in moved.tensors)), default=0)
 

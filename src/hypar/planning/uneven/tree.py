@@ -10,12 +10,13 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from hypar.machine.setting import working
+from hypar.network.nodes import Content
 from hypar.planning.nodes.leaf import Leaf
 from hypar.schedule.lanes import Crossing, Receiver, Run, WholeShares
 from hypar.schedule.moves import INSIDE, elements_on, excess
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import MOVED, PAPER
-from hypar.sharding.levels import TINY, graph_of_group, whole_ends
+from hypar.sharding.levels import TINY, divided_einsum, divided_size, whole_ends
 from hypar.sharding.placement import dim_of
 
 if TYPE_CHECKING:
@@ -280,6 +281,39 @@ def _whole_ends(layer: PlanNode, choice: Choice, shares: Sequence[float]) -> lis
     ends = iter(whole_ends(size, [(start, end) for start, end in given if end > start]))
     own = [next(ends) if end > start else (0, 0) for start, end in given]
     return [(start / size, end / size) for start, end in own]
+
+
+def graph_of_group(
+    graph: PlanGraph, choices: Sequence[Choice], shares: Sequence[float], *, integral: bool = False
+) -> PlanGraph:
+    """Return the network that a device group with given shares computes.
+
+    Divided sizes are real numbers unless the shares are of whole elements. Equal layers with equal shares have
+    one nest object, also in different calls, so that what is cached by nest is found again. Tensors that other layers
+    read are as they are.
+
+    Args:
+        graph: the network before the split.
+        choices: the choice of each layer at the split.
+        shares: the group's share of each layer.
+        integral: whether the shares are of whole elements.
+    """
+    layers, tensors = [], []
+    for layer, choice, share in zip(graph.layers, choices, shares, strict=True):
+        dim, nest = dim_of(choice), layer.nest
+        own = nest if dim is None else divided_einsum(nest, dim, share, integral=integral)
+        made = share if dim in nest.names["output"] else 1
+        layers.append(layer.resized(own, divided_size(layer.output_elements, made, integral=integral)))
+    for tensor in graph.tensors:
+        end, content = tensor.consumer, tensor.content
+        dim = dim_of(choices[end]) if end < len(layers) else None
+        name = None if dim is None else graph.layers[end].nest.names.get(tensor.operand, {}).get(dim)
+        if name is not None:
+            part = partial(divided_size, share=shares[end], integral=integral)
+            shape = tuple((own, part(size) if own == name else size) for own, size in content.shape)
+            content = Content(part(content.elements), content.contracted, shape)
+        tensors.append(tensor if name is None else replace(tensor, content=content))
+    return graph._replace(layers=tuple(layers), tensors=tuple(tensors))
 
 
 def state_above(graph: PlanGraph, convention: str) -> State | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.sharding.amounts.counted import elements_of
+from hypar.sharding.amounts.cuts import ratios
 from hypar.sharding.amounts.factors import (
     Above,
     Offered,
@@ -42,10 +43,10 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.factors import Array
     from hypar.sharding.amounts.transfers import Between, Network, Part, Parts, Products, Sums
     from hypar.sharding.amounts.windows import Image
     from hypar.sharding.placement import Options
+    from hypar.solve.edge import Costs
 
 
 class Amount(NamedTuple):
@@ -227,7 +228,7 @@ def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> l
     """
     terms = working(offered.cut({COPIES}), offered.shares, apart=sums.apart)
     each = _added(terms, terms, offered.shares)
-    sizes, rows, found = elements_of(nest, sums, above.cuts)[:, 0].tolist(), above.rows, []
+    sizes, rows, found = elements_of(nest, sums, above.cuts)[:, 0].tolist(), ratios(*above[1:]), []
     for at, (tensor, size) in enumerate(zip(nest.names, sizes, strict=True)):
         partial = ~offered.cut({*nest.names[tensor], COPIES})
         if partial.any() and size:
@@ -243,13 +244,13 @@ def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> l
     return found
 
 
-def _beside(nest: Nest, above: Above, offered: Offered, *, apart: bool) -> Array:
+def _beside(nest: Nest, above: Above, offered: Offered, *, apart: bool) -> Costs:
     """Return the rows that each group reads and another adds up, as a multiple of F_in, ``[..., options, groups]``."""
     read = of_input(nest)
     if apart:
         read, above = read._replace(apart=True, borders=tuple(windowed(nest).items())), Above()
     equal = Offered((WHOLE,), np.full_like(offered.shares[..., :1, :], 1 / offered.shares.shape[-1]))
-    own, rows = fractions_of(read, equal, offered, above), above.rows
+    own, rows = fractions_of(read, equal, offered, above), ratios(*above[1:])
     works = np.where(offered.shares > 0, 1.0, 0.0)
     need, added = rows.need * works * own.need[..., 0, :, :], rows.added * works * own.added[..., 0, :, :]
     total = (need + added).sum(axis=-1, keepdims=True) - rows.need - rows.added
@@ -285,7 +286,7 @@ def received_between(
     return found, own
 
 
-def _received(part: Part, own: Factors, sums: Factors, above: Products, shares: tuple[Array, Array]) -> Array:
+def _received(part: Part, own: Factors, sums: Factors, above: Products, shares: tuple[Costs, Costs]) -> Costs:
     """Return the elements of a transfer that each group receives, ``[..., options of producer, of consumer, groups]``."""
     total = np.maximum(received(part, above, sums), 0.0)
     first, last = part.changes[0], part.changes[-1]
@@ -304,7 +305,7 @@ def _received(part: Part, own: Factors, sums: Factors, above: Products, shares: 
     return np.where(found > RESIDUE * first.elements, found, 0.0)
 
 
-def _added(terms: Array, left: Array, owned: Array, above: float = 1.0, after: float = 1.0) -> Array:
+def _added(terms: Costs, left: Costs, owned: Costs, above: float = 1.0, after: float = 1.0) -> Costs:
     """Return what groups receive to add up terms of everything and to get what each needs of the sums."""
     total, parts = terms.sum(axis=-1, keepdims=True), left.sum(axis=-1, keepdims=True)
     owner = np.where(parts > 1.0 + RESIDUE, owned * (left > 0), left)

@@ -194,10 +194,10 @@ def added(
             for row, (dim, border) in enumerate(windowed(nest).items(), start=len(at_level)):
                 total[at, row] = shards * here * halo(border, grids.degree(dim), own.of(dim)[:, None])
         elif own_sums.input:
-            _, cuts_below = factors_of(of_input(nest), ((WHOLE,), options), level.ways, above)
-            before, after = above.factors, cuts_below.factors
-            for old, new in ((before.need, after.need), (before.added, after.added)):
-                total[at, 0] += shards * (here * new - old - (here - 1.0))[0]
+            _, inner = factors_of(of_input(nest), ((WHOLE,), options), level.ways, above)
+            old, new = above.factors, inner.factors
+            both = here * (new.need + new.added) - old.need - old.added - 2.0 * (here - 1.0)
+            total[at, 0] += shards * both[0]
     return total
 
 

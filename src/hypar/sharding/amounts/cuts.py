@@ -63,10 +63,6 @@ class Cuts(NamedTuple):
         return mapped(lambda own: own[self.number], _counted(self.image, self.digits, self.ways.tobytes()))
 
 
-UNCUT = Cuts(())
-"""The cuts of what is no image."""
-
-
 def change(before: Any, after: Any) -> Any:
     """Return by how much factors are multiplied; nothing is left of nothing."""
     found = np.zeros(np.broadcast_shapes(np.shape(before), np.shape(after)))

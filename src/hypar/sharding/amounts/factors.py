@@ -14,7 +14,6 @@ from operator import mul, or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hypar.ops.nest import IN_GROUP
 from hypar.sharding.amounts.cuts import Cuts, change, ratios
@@ -27,13 +26,13 @@ from hypar.sharding.placement import COPIES, IDLE, digits_of, dim_of, layout, te
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from numpy.typing import NDArray
+
     from hypar.ops.nest import Nest
     from hypar.sharding.collectives import Codes
     from hypar.sharding.levels import LocalSizes
     from hypar.sharding.placement import Choice, Options
     from hypar.solve.edge import Costs
-
-Array = NDArray[np.float64]
 
 Taken = tuple["Choice", Shares]
 """The choice of a layer, with the shares of all groups that work."""
@@ -56,11 +55,6 @@ class Above(NamedTuple):
     digits: Digits = ()
 
     @property
-    def rows(self) -> Factors:
-        """The ratios of its rows."""
-        return ratios(self.image, self.digits)
-
-    @property
     def cuts(self) -> Cuts:
         """The image with its only cuts."""
         return Cuts.of(self.image, self.digits)
@@ -80,7 +74,7 @@ class Offered(NamedTuple):
     """
 
     options: Options
-    shares: Array
+    shares: Costs
 
     @classmethod
     def of(cls, taken: Iterable[Taken]) -> Offered:
@@ -98,7 +92,7 @@ class Offered(NamedTuple):
         return np.array([[label in dims] for label in self.labels])
 
 
-def working(whole: bool | NDArray[np.bool_], shares: Array, *, apart: bool = False) -> Array:
+def working(whole: bool | NDArray[np.bool_], shares: Costs, *, apart: bool = False) -> Costs:
     """Return 1 for each group that computes something of a layer, of which all have the whole, or shares.
 
     Where a level is counted by itself one without a share computes nothing of a layer that no option divides either.
@@ -130,7 +124,7 @@ def fractions_of(between: Between, made: Offered, read: Offered, above: Above) -
 
 
 def _of_split(
-    between: Between, labels: tuple[str, str], shares: tuple[Array, Array], border: float = 0.0
+    between: Between, labels: tuple[str, str], shares: tuple[Costs, Costs], border: float = 0.0
 ) -> Factors:
     """Return the fractions that each group has by what both ends divide, ``[..., groups]``.
 
@@ -174,7 +168,7 @@ def _of_split(
 
 
 def _with_rows(
-    factors: Factors, between: Between, labels: tuple[str, str], shares: tuple[Array, Array], above: Above
+    factors: Factors, between: Between, labels: tuple[str, str], shares: tuple[Costs, Costs], above: Above
 ) -> Factors:
     """Return the factors of groups with the rows that these read and hold, where the image is divided."""
     places, groups = [*np.ndindex(shares[0].shape[:-1])], shares[0].shape[-1]
@@ -193,7 +187,7 @@ def _with_rows(
     each = factors._replace(**{name: getattr(factors, name).copy() for name in changed})
     for at, digit in zip(places, digits, strict=True):
         for group, own in enumerate(above.parted(digit, groups)):
-            ratio = mapped(change, above.rows, own.rows)
+            ratio = mapped(change, ratios(*above[1:]), ratios(*own[1:]))
             for name in changed:
                 share = getattr(even, name).item() / groups
                 getattr(each, name)[(*at, group)] = share * getattr(ratio, name)
@@ -247,7 +241,7 @@ def _of_digit(between: Between, ways: int, made: Labels, read: Labels) -> Factor
     shares = [(np.array(own.of(0)), np.array(own.of(1))) for own in each]
     every = [_of_split(between, pair, own) for pair, own in zip(pairs, shares, strict=True)]
 
-    def summed(*own: Array) -> Costs:
+    def summed(*own: Costs) -> Costs:
         found: Costs = np.sum(own, axis=-1).reshape(len(made), 1, len(read))
         found = found[:1] if (found == found[:1]).all() else found
         return found[:, :, :1] if (found == found[:, :, :1]).all() else found

@@ -34,20 +34,16 @@ def averages(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Costs:
     The counts are what they need, hold, and have of both, what there is of errors where they lie, and what is added up. Sums
     of whole rows are exact in any order.
     """
-    adds, whole = (
-        any(rows.adds for _, rows in image),
-        math.prod(int((before(rows)[-1] > 0).sum()) for _, rows in image),
-    )
+    adds, whole = any(rows.adds for _, rows in image), math.prod(rows.read for _, rows in image)
     columns, groups = _columns(tuple([dim for dim, _ in image]), digits, ways)
     of_rows = [partial(_along, rows) for _, rows in image]
     each = [own.found(of) for own, of in zip(columns, [*of_rows, partial(_others, adds)], strict=True)]
-    means: Costs = np.prod(
-        [scale[:, own.which] for own, (_, scale) in zip(columns, each, strict=True)], axis=0
-    )
+    scales = [scale[:, own.which] for own, (_, scale) in zip(columns, each, strict=True)]
+    means: Costs = np.prod(scales, axis=0)
     for group in groups:
-        found = np.ones((5, len(group.members), *group.sizes))
-        for (counts, _), distinct, of in zip(each, group.distinct, group.of, strict=True):
-            found *= counts[:, distinct].sum(axis=group.alone, keepdims=True)[:, of]
+        found = np.ones(1)
+        for (counts, _), (distinct, of) in zip(each, group.columns, strict=True):
+            found = found * counts[:, distinct].sum(axis=group.alone, keepdims=True)[:, of]
         sums, parts = _summed(found / group.times, digits, adds=adds)
         means[:, group.members] *= sums
         means[:, group.members] /= parts * max(whole, 1)
@@ -95,18 +91,14 @@ class _Group(NamedTuple):
     Attributes:
         members: the ways.
         alone: the axes of the other digits.
-        sizes: the sizes of all, 1 for the others.
         times: how many times sums count what a column has without another one's digits.
-        distinct: for each column the distinct ways among these.
-        of: which of them each way has.
+        columns: for each column the distinct ways among these, and which of them each way has.
     """
 
     members: Numbers
     alone: tuple[int, ...]
-    sizes: list[int]
     times: int
-    distinct: list[Numbers]
-    of: list[Numbers]
+    columns: list[tuple[Numbers, Numbers]]
 
 
 @lru_cache(maxsize=256)
@@ -126,9 +118,7 @@ def _columns(
         each = [np.unique(own.which[members], return_inverse=True) for own in columns]
         alone = tuple([2 + at for at, own in enumerate(together) if not own])
         times = math.prod(sizes[at - 2] for at in alone) ** len(columns)
-        left = [size if own else 1 for own, size in zip(together, sizes, strict=True)]
-        distinct, of = zip(*each, strict=True)
-        groups.append(_Group(members, alone, left, times, distinct, of))
+        groups.append(_Group(members, alone, times, each))
     return [*columns], groups
 
 
@@ -164,10 +154,9 @@ def _column(
 
 def _distinct(rows: NDArray[Any]) -> tuple[Numbers, Numbers]:
     """Return the first of equal rows, in ascending order of their bytes, and which of these each row is."""
-    small = np.ascontiguousarray(rows)
-    _, first, which = np.unique(
-        small.view(f"V{small[0].nbytes}").reshape(-1), return_index=True, return_inverse=True
-    )
+    rows = np.ascontiguousarray(rows)
+    keys = rows.view(f"V{rows[0].nbytes}").reshape(-1)
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
     return first, which.reshape(-1)
 
 
@@ -313,7 +302,5 @@ def _bounds(size: int, end: int, kinds: Kinds, ways: Numbers) -> tuple[Numbers, 
 
 def _marks(digit: Digit, end: int) -> tuple[Any, Any]:
     """Return where the parts of a digit start and end, as fractions."""
-    if digit[1 + end] != "here":
-        return (0.0,) * digit.ways, (1.0,) * digit.ways
-    marks = np.cumsum((0.0, *digit.of(end)))
-    return marks[:-1], marks[1:]
+    ends = np.cumsum((0.0, *digit.of(end)))
+    return (ends[:-1], ends[1:]) if digit[1 + end] == "here" else (0.0 * ends[1:], 0.0 * ends[1:] + 1.0)

@@ -45,6 +45,11 @@ class Rows(NamedTuple):
     made: int = 0
     adds: bool = True
 
+    @property
+    def read(self) -> int:
+        """The number of rows that windows read."""
+        return int(np.count_nonzero(before(self)[-1]))
+
 
 Image = tuple[tuple[str, Rows], ...]
 """The dims of an image, by their names in the tensor."""
@@ -80,7 +85,7 @@ def fraction_read(image: Image) -> float:
         >>> fraction_read((("height", Rows(Window(kernel=1, stride=2), 56, 28)),))
         0.5
     """
-    return float(math.prod(np.count_nonzero(before(rows)[-1]) / rows.size for _, rows in image))
+    return math.prod(rows.read / rows.size for _, rows in image)
 
 
 class Digit(NamedTuple):
