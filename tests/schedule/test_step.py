@@ -17,7 +17,6 @@ from hypar.machine.setting import Setting
 from hypar.network.graph import build_graph
 from hypar.schedule.step import Step, lower
 from hypar.schedule.timeline import run
-from hypar.sharding.dims import GRIDS, choice_word
 from hypar.sharding.space import parse_space
 from tests.effort import examples
 
@@ -152,7 +151,7 @@ def grid_plans(draw: st.DrawFn, cost: str, *, idle: bool = True) -> Plan:
 def choices_of(layer: PlanNode, ways: int, idle: bool) -> st.SearchStrategy[str]:
     """The choices of a layer at a level, as pins."""
     every = parse_space("all").choices(layer, ways, idle=idle)
-    return st.sampled_from([choice_word(choice.degrees, ways, GRIDS) for choice in every])
+    return st.sampled_from([choice.text(ways) or "rep" for choice in every])
 
 
 @pytest.mark.parametrize("cost", ["deepa", "time"])

@@ -16,7 +16,6 @@ from hypar.cli.main import main
 from hypar.errors import OptionError
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.graph import build_graph
-from hypar.sharding.dims import GRIDS, choice_word
 
 if TYPE_CHECKING:
     from hypar.studies.alternatives import Explanation
@@ -45,8 +44,9 @@ def test_every_choice_of_the_layer_is_there_with_items_that_sum(explained: Expla
 def test_chosen_anew_is_what_planning_with_a_pin_gives(explained: Explanation) -> None:
     (layer,) = explained.explained
     other = next(one for one in layer.alternatives if not one.chosen)
-    pin = f"fc1={choice_word(other.choice.degrees, 16, GRIDS)}"
-    pinned = plan_model(ALEXNET, array=[16], strategy="deepa", hardware=P100, pins=pin)
+    pinned = plan_model(
+        ALEXNET, array=[16], strategy="deepa", hardware=P100, pins=f"fc1={other.choice.text(16)}"
+    )
     more = pinned.cost.value - explained.plan.cost.value
     assert other.replanned == pytest.approx(more, rel=1e-6)
     assert other.total - layer.chosen.total >= more * (1 - 1e-9)
@@ -71,7 +71,7 @@ def test_a_pinned_choice_from_outside_the_space_is_explained_too() -> None:
     graph = load_model("lenet-c")
     plan = plan_model(graph, levels=1, pins="conv2=height")
     (one,) = explain_plan(plan, graph, layer="conv2").explained
-    assert one.chosen.choice.divided == ("height",)
+    assert one.chosen.choice.text(2) == "height"
     assert one.chosen.replanned > 0  # type: ignore[operator]
 
 

@@ -59,6 +59,10 @@ class Choice(NamedTuple):
         """Dims with a degree above 1."""
         return tuple([dim for dim, degree in self.degrees if degree > 1])
 
+    def text(self, ways: int) -> str | None:
+        """Return the dims with their degrees, as ``batch4 height2``, a dim divided over all ways alone; None without any dim."""
+        return " ".join(dim + str(degree) * (degree != ways) for dim, degree in self.degrees) or None
+
 
 Options = tuple[Choice, ...]
 """The choices of a layer at a level."""

@@ -23,7 +23,6 @@ from hypar.planning.resolved import BASELINE, Resolved, of_baseline
 from hypar.planning.sources import times_of
 from hypar.schedule.scoring import summarise, totals_of
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
-from hypar.sharding.dims import GRIDS, choice_word
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.cliques import min_marginals
@@ -306,10 +305,7 @@ def _axes(
 
 def _common(nodes: Nodes, where: str) -> list[Choices]:
     """Return the choices that all groups allow; they correspond by their dims and degrees."""
-    offered = [
-        {choice_word(choice.degrees, own.ways, GRIDS): choice for choice in own.free[node]}
-        for own, node in nodes
-    ]
+    offered = [{choice.text(own.ways): choice for choice in own.free[node]} for own, node in nodes]
     common = [text for text in offered[0] if all(text in each for each in offered)]
     if not common:
         (first, node), groups = nodes[0], ", ".join(own.group or WHOLE_ARRAY for own, _ in nodes)

@@ -197,7 +197,7 @@ def added(
             _, inner = factors_of(of_input(nest), ((WHOLE,), options), level.ways, above)
             old, new = above.factors, inner.factors
             both = here * (new.need + new.added) - old.need - old.added - 2.0 * (here - 1.0)
-            total[at, 0] += shards * both[0]
+            total[at, 0] += shards * np.where(abs(both[0]) > RESIDUE, both[0], 0.0)
     return total
 
 

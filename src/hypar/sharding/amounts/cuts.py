@@ -89,19 +89,7 @@ def _counted(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Factors:
         made = tuple([(dim, Rows(WHOLE, rows.made, rows.made, adds=False)) for dim, rows in image])
         terms = tuple([tuple([own.of_terms for own in known]) for known in digits])
         _, _, met, placed, _ = averages(made, terms, ways)
-    return Factors(
-        need=need,
-        kept=hold,
-        both=both,
-        back=there,
-        owned=there,
-        alone=hold,
-        terms=one,
-        left=one,
-        placed=placed,
-        met=met,
-        added=added,
-    )
+    return Factors(need, hold, both, there, there, hold, one, one, placed, met, added)
 
 
 def unequal(digits: Digits) -> float:

@@ -168,12 +168,9 @@ def _used(kinds: Sequence[Digit], each: NDArray[np.integer]) -> tuple[Kinds, byt
         if used[0] >= 0:
             every.append(tuple([kinds[kind] for kind in used.tolist()]))
             places.append(own.reshape(-1))
-    return tuple(every), np.stack(places, axis=1).tobytes() if places else b""
-
-
-def _by_digits(kinds: Kinds, numbers: bytes) -> Numbers:
-    """Return ways as an array, ``[ways, digits]``; one without digits."""
-    return np.frombuffer(numbers, np.int64).reshape(-1, len(kinds)) if kinds else np.zeros((1, 0), np.int64)
+    return tuple(every) or ((Digit(1, "", ""),),), np.stack(
+        places or [np.zeros(1, np.int64)], axis=1
+    ).tobytes()
 
 
 def _outer(of: Callable[[Digit], Any], kinds: Kinds, ways: Numbers) -> Costs:
@@ -193,7 +190,9 @@ def _alone(digit: Digit) -> bool:
 @lru_cache(maxsize=1024)
 def _others(adds: bool, kinds: Kinds, numbers: bytes) -> tuple[Costs, Costs]:
     """Return what the parts of some ways have of other dims than an image's; as below."""
-    found = _outer(partial(_of_others, adds=adds), kinds, _by_digits(kinds, numbers)).swapaxes(0, 1)
+    found = _outer(
+        partial(_of_others, adds=adds), kinds, np.frombuffer(numbers, np.int64).reshape(-1, len(kinds))
+    ).swapaxes(0, 1)
     return np.ones((5, 1, 1)) * found, np.ones((5, found.shape[1]))
 
 
@@ -214,7 +213,7 @@ def _of_others(digit: Digit, *, adds: bool) -> list[list[float]]:
 @lru_cache(maxsize=1024)
 def _along(rows: Rows, kinds: Kinds, numbers: bytes) -> tuple[Costs, Costs]:
     """Return the rows of a dim that the parts of some ways have, ``[counts, ways, parts]``, and the scales, ``[counts, ways]``."""
-    ways, earlier = _by_digits(kinds, numbers), before(rows)
+    ways, earlier = np.frombuffer(numbers, np.int64).reshape(-1, len(kinds)), before(rows)
     parts = math.prod(every[0].ways for every in kinds)
     (first, last), (low, high) = (
         _bounds(size, end, kinds, ways) for end, size in ((1, rows.places), (0, rows.size))
