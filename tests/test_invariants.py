@@ -724,16 +724,16 @@ FOUND: dict[str, tuple[Callable[[Case], int], Request]] = {
             devices=6,
         ),
     ),
-}
-"""What was found by chance and mended, each with the smallest request that showed it."""
-
-KNOWN: dict[str, tuple[Callable[[Case], int], Request]] = {
     "halos wider than two shards": (
         bytes_are_the_runs,
         _asked(
             {"levels": 3, "space": "height", "convention": "moved"}, IMAGE, WIDE, {**WIDE, "name": "last"}
         ),
     ),
+}
+"""What was found by chance and mended, each with the smallest request that showed it."""
+
+KNOWN: dict[str, tuple[Callable[[Case], int], Request]] = {
     "a normalisation by neighbours": (
         memory_is_the_runs,
         _asked(
