@@ -98,7 +98,7 @@ def joined(draw: st.DrawFn) -> LayerGraph:
 
 @settings(max_examples=examples(200))
 @given(chains(), st.sampled_from(ARRAYS), st.data())
-@pytest.mark.parametrize("convention", ["moved", "fused"])
+@pytest.mark.parametrize("convention", ["moved", "fused", "direct"])
 def test_chains_of_linear_layers(
     convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject
 ) -> None:
@@ -107,7 +107,7 @@ def test_chains_of_linear_layers(
 
 @settings(max_examples=examples(100))
 @given(convolutions(1), st.sampled_from(ARRAYS), st.data())
-@pytest.mark.parametrize("convention", ["moved", "fused"])
+@pytest.mark.parametrize("convention", ["moved", "fused", "direct"])
 def test_chains_of_convolutions_without_halos(
     convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject
 ) -> None:
@@ -116,7 +116,7 @@ def test_chains_of_convolutions_without_halos(
 
 @settings(max_examples=examples(100))
 @given(convolutions(3), st.sampled_from(ARRAYS), st.data())
-@pytest.mark.parametrize("convention", ["moved", "fused"])
+@pytest.mark.parametrize("convention", ["moved", "fused", "direct"])
 def test_chains_of_convolutions_with_halos(
     convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject
 ) -> None:
@@ -142,7 +142,7 @@ def grids_of(draw: st.DrawFn, graph: LayerGraph, array: tuple[int, ...]) -> Mapp
     return found
 
 
-@pytest.mark.parametrize("convention", ["moved", "fused"])
+@pytest.mark.parametrize("convention", ["moved", "fused", "direct"])
 @given(graph=st.one_of(chains(), convolutions(1)), array=st.sampled_from(GRIDS), data=st.data())
 @settings(max_examples=examples(60), deadline=None)
 def test_grids(convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject) -> None:
@@ -185,6 +185,6 @@ def test_a_join_of_makers_that_divide_channels_at_unlike_digits() -> None:
 
 @settings(max_examples=examples(200))
 @given(joined(), st.sampled_from(FLAT), st.data())
-@pytest.mark.parametrize("convention", ["moved", "fused"])
+@pytest.mark.parametrize("convention", ["moved", "fused", "direct"])
 def test_joins(convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject) -> None:
     agree(graph, array, data.draw(chosen(graph, array, set())), convention)

@@ -184,7 +184,7 @@ def entering(edge: Edge, levels: Sequence[Level], convention: str) -> Found:
     every = [split for level in levels for split in splits(level)]
     made, read = ([split[at] for split in every] for at in (0, 1))
     fused, adds, joined = convention == "fused", edge.read == "conv", edge.made == "join"
-    sends = convention == "direct" or (fused and adds)
+    sends = adds and convention != "moved"
     # A sum of which all parts have terms goes straight to where the consumer divides it.
     onward = [("other", dim) for dim in ("batch", "channels", "height")] * (fused and not joined)
     straight = [(one.dim, other.dim) in onward and all(one.works & other.works) for one, other in every]

@@ -314,9 +314,9 @@ class Network:
 def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Network:
     """Return the transfers of a network under a convention; equal dims and equal transfers share one object.
 
-    Under ``paper`` every layer adds up all its sums, and every tensor has an error. ``direct`` sends the terms of errors to
-    their readers. Under ``moved`` and ``fused`` no error is sent to a layer before which nothing is trained. Under ``fused``
-    the sums of an output that one layer reads, and the terms of an error, are added up on the way to the next layer.
+    Under ``paper`` every layer adds up all its sums, and every tensor has an error; under all others no error is sent to a
+    layer before which nothing is trained. Under ``fused`` and ``direct`` the terms of an error are added up on the way, of a pool
+    by ``direct`` alone; and under ``fused`` the sums of an output that one layer reads.
 
     Args:
         graph: the layers.
@@ -329,7 +329,7 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
     if convention not in CONVENTIONS:
         raise OptionError("convention", f"found {convention!r}", ", ".join(CONVENTIONS))
     layers, apart, fused = graph.layers, convention == PAPER, convention == FUSED
-    needed = [convention in {PAPER, DIRECT} or index in graph.fed for index in range(len(layers))]
+    needed = [apart or index in graph.fed for index in range(len(layers))]
     readers = Counter([*graph.sent, *(tensor.producer for tensor in graph.tensors)])
     sent_on, as_terms, found = set(), {}, {}
     for tensor in sorted(graph.tensors, key=lambda one: one.consumer):
@@ -338,16 +338,15 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
         needed[tensor.consumer] |= error
         onward = fused and made.nest.multiplies and readers[tensor.producer] == 1
         sent_on |= {tensor.producer} if onward else set()
-        terms = as_terms[tensor.consumer] = error and (
-            convention == DIRECT or (fused and read.nest.multiplies)
-        )
+        summed = read.nest.multiplies or (convention == DIRECT and bool(read.nest.windows))
+        terms = as_terms[tensor.consumer] = error and summed and convention in {FUSED, DIRECT}
         between = between_of(made, read, tensor, onward=onward, apart=apart)
         straight = made.nest if onward else None
         shape = tensor.content.shape
         image = () if apart else image_of(read.nest, tensor.operand, shape, straight, adds=not terms)
         size = tensor.elements * fraction_read(image)
-        summed = float(made.nest.elements("output")) if onward else 0.0
-        found[id(tensor)] = between, parts_of(between, size, summed, error=error, terms=terms), image
+        whole = float(made.nest.elements("output")) if onward else 0.0
+        found[id(tensor)] = between, parts_of(between, size, whole, error=error, terms=terms), image
     ties = () if apart or not tied else graph.ties
     every = [found[id(tensor)] for tensor in graph.tensors]
     every += [(between_of(*graph.ends(tie), tie), parts_of_weight(tie.elements), ()) for tie in ties]
@@ -359,7 +358,7 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
     sums = [
         Sums(
             output=at not in sent_on,
-            input=needed[at] and not as_terms.get(at) and convention != DIRECT,
+            input=needed[at] and not as_terms.get(at),
             weight=at not in users,
             as_read=layer.output_elements if convention == PAPER else None,
         )
