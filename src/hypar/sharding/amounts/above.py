@@ -254,7 +254,9 @@ def _beside(nest: Nest, above: Above, offered: Offered, *, apart: bool) -> Costs
     works = np.where(offered.shares > 0, 1.0, 0.0)
     need, added = rows.need * works * own.need[..., 0, :, :], rows.added * works * own.added[..., 0, :, :]
     total = (need + added).sum(axis=-1, keepdims=True) - rows.need - rows.added
-    beside = np.maximum(need - added, 0.0)
+    # Of rows that several groups read alike each of these adds up its terms.
+    some = (need > added + RESIDUE).any(axis=-1, keepdims=True)
+    beside = np.where(some, np.maximum(need - added, 0.0), need)
     return np.asarray(beside * (total / np.maximum(beside.sum(axis=-1, keepdims=True), RESIDUE)))
 
 

@@ -84,12 +84,12 @@ def _counted(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Factors:
     if not digits:
         return Factors(*[np.ones(1)] * len(Factors._fields))
     need, hold, both, there, added = averages(image, digits, ways)
-    placed = met = one = np.ones_like(need)
+    terms = left = placed = met = np.ones_like(need)
     if any(own.terms is not None for known in digits for own in known):
         made = tuple([(dim, Rows(WHOLE, rows.made, rows.made, adds=False)) for dim, rows in image])
-        terms = tuple([tuple([own.of_terms for own in known]) for known in digits])
-        _, _, met, placed, _ = averages(made, terms, ways)
-    return Factors(need, hold, both, there, there, hold, one, one, placed, met, added)
+        of_terms = tuple([tuple([own.of_terms for own in known]) for known in digits])
+        terms, left, met, placed, _ = averages(made, of_terms, ways)
+    return Factors(need, hold, both, there, there, hold, terms, left, placed, met, added)
 
 
 def unequal(digits: Digits) -> float:

@@ -183,7 +183,7 @@ def _with_rows(
         return factors
     even = _of_digit(between, groups, *[(label,) for label in labels])
     sums = {digits[0].made, digits[0].terms}.isdisjoint(SPATIAL)
-    changed = {*Factors._fields} - {"terms", "left", *(("placed", "met") if sums else ())}
+    changed = {*Factors._fields} - ({"terms", "left", "placed", "met"} if sums else set())
     each = factors._replace(**{name: getattr(factors, name).copy() for name in changed})
     for at, digit in zip(places, digits, strict=True):
         for group, own in enumerate(above.parted(digit, groups)):
