@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from hypar import load_machine, load_model
@@ -60,6 +61,31 @@ def cheapest(question: Question) -> float:
         each = itertools.product(*(range(costs.size) for costs in inner.nodes))
         least = min(least, outer.cost(picks) + min(map(inner.cost, each)))
     return least
+
+
+STRIDES = (
+    "{op: input, channels: 4, height: 9, width: 9}",
+    "{name: one, op: conv, out_channels: 8, kernel: 3, padding: 1}",
+    "{name: two, op: conv, out_channels: 8, kernel: 1, stride: 2}",
+    "{name: three, op: conv, out_channels: 4, kernel: 5, padding: 2, stride: 2}",
+)
+
+
+@pytest.mark.parametrize("convention", [*BY_PRODUCTS, "paper"])
+def test_a_bound_of_an_inner_level_is_no_more_than_what_any_choices_above_leave(convention: str) -> None:
+    """Rows that no window reads, and those that levels above have cut, are in no bound."""
+    question = question_of(
+        network(STRIDES, 8), (2, 2), convention, space="batch,in_channels,out_channels,height"
+    )
+    outer = [own[0] for own in question.options]
+    graph, ways = question.graph, question.levels[0].ways
+    bound = question.tables(1, 2, question.outermost().below(graph, outer, ways, least=True)).built()
+    for chosen in itertools.product(*outer):
+        exact = question.cost_graph(1, 2, question.below(question.outermost(), chosen, ways))
+        for low, own in zip(bound.nodes, exact.nodes, strict=True):
+            assert (low <= own + 1e-6).all()
+        for below, edge in zip(bound.edges, exact.edges, strict=True):
+            assert np.all(sum(below.terms) <= sum(edge.terms) + 1e-6)
 
 
 @pytest.mark.parametrize("seed", range(12))

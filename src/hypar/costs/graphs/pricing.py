@@ -94,6 +94,8 @@ def added_costs(
     sums: Sequence[Sums],
     cuts: Sequence[Cuts],
     rates: Rates,
+    *,
+    bound: bool,
 ) -> dict[str, Costs]:
     """Return the costs of adding up the partial sums of layers of equal roles, with equal options, item by item.
 
@@ -101,7 +103,7 @@ def added_costs(
         ``[layers, tuples above, options]`` per item: ``update`` for weight gradients; ``sums`` for F_out, the error of every input, and the
         rows of E_in beside borders.
     """
-    elements = added(nests, options, sizes, level, sums, cuts)
+    elements = added(nests, options, sizes, level, sums, cuts, least=bound)
     devices = np.stack([_working(options, own, level) for own in sizes])[:, None] if rates.together else None
     lines = _added_weights(nests[0].unsized, options, level.ways, rates)
     found = least(elements, lines, devices)

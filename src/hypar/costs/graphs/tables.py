@@ -271,7 +271,8 @@ class Tables:
         layers, sizes = [self.graph.layers[at] for at in members], [self.sizes[at][index] for at in members]
         sums = [self.above.network.sums[at] for at in members]
         nests, cuts = [layer.nest for layer in layers], [self.cuts[at][index] for at in members]
-        found = added_costs(nests, options, sizes, level, sums, cuts, self.rates[index][0])
+        rates = self.rates[index][0]
+        found = added_costs(nests, options, sizes, level, sums, cuts, rates, bound=self.above.least)
         if level.innermost:
             # Equal layers share one nest, and equal sizes are one object.
             keys = [

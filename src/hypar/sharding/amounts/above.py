@@ -112,7 +112,7 @@ class State(NamedTuple):
         tensors = [*zip(self.tensors, network.between, pairs, strict=True)]
         if least:
             left = [_least(*own, ways, image) for own, image in zip(tensors, network.images, strict=True)]
-            return state._replace(tensors=tuple(left), inputs=(Above(),) * len(sizes))
+            return state._replace(tensors=tuple(left))
         inputs = [
             below(self.input(graph, at), of_input(layer.nest), (WHOLE, options[at][0]), ways)[1]
             for at, layer in enumerate(graph.layers)

@@ -172,10 +172,13 @@ def added(
     level: Level,
     sums: Sequence[Sums],
     cuts: Sequence[Cuts],
+    *,
+    least: bool = False,
 ) -> Costs:
     """Return the elements received to add up the partial sums of layers of equal roles, with equal options.
 
-    Terms go to an owner of each element, and its sum to all that had terms of it; rows beside a border have one owner.
+    Terms go to an owner of each element, and its sum to all that had terms of it; rows beside a border have one owner. For a
+    lower bound none of these is counted, as levels above may have cut any rows.
 
     Returns:
         Elements that all devices receive, ``[layers, tensors, tuples above, options]``; behind the tensors the rows of
@@ -193,7 +196,7 @@ def added(
         if own_sums.input and own_sums.apart:
             for row, (dim, border) in enumerate(windowed(nest).items(), start=len(at_level)):
                 total[at, row] = shards * here * halo(border, grids.degree(dim), own.of(dim)[:, None])
-        elif own_sums.input:
+        elif own_sums.input and not least:
             _, inner = factors_of(of_input(nest), ((WHOLE,), options), level.ways, above)
             old, new = above.factors, inner.factors
             both = here * (new.need + new.added) - old.need - old.added - 2.0 * (here - 1.0)
