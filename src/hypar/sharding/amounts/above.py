@@ -28,6 +28,7 @@ from hypar.sharding.amounts.factors import (
 )
 from hypar.sharding.amounts.transfers import (
     RESIDUE,
+    SHARED,
     Factors,
     mapped,
     network_of,
@@ -171,7 +172,7 @@ def _least(above: Above, between: Between, pair: tuple[Options, Options], ways: 
     factors = plain(between, pair, ways)
     if divides_image(between, pair, ways, image).any():
         # Rows that both ends have may be fewer.
-        factors = factors._replace(**dict.fromkeys(("both", "back", "owned"), np.zeros(1)))
+        factors = factors._replace(**dict.fromkeys(SHARED, np.zeros(1)))
     return Above(mapped(lambda product, factor: product * factor.min(), above.products, factors))
 
 

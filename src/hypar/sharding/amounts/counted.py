@@ -21,7 +21,7 @@ from hypar.sharding.amounts.factors import (
     input_of,
     of_input,
 )
-from hypar.sharding.amounts.transfers import RESIDUE, Factors, mapped, phase_of, received, windowed
+from hypar.sharding.amounts.transfers import RESIDUE, SHARED, Factors, mapped, phase_of, received, windowed
 from hypar.sharding.amounts.windows import fraction_read
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes, levels_of
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 SEAM = -1
 """In place of a level: the stages, whose parts have one end of a tensor each."""
 
-STAGE = Factors(*[0.0 if name in {"both", "back", "owned"} else 1.0 for name in Factors._fields])  # type: ignore[arg-type]
+STAGE = Factors(*[0.0 if name in SHARED else 1.0 for name in Factors._fields])  # type: ignore[arg-type]
 """The factors of the stages: below them no device has what it needs."""
 
 

@@ -124,7 +124,7 @@ class Factors(NamedTuple):
             sums go straight there.
         both: fraction that devices need as F and hold already.
         back: fraction that they need as E and hold already.
-        owned: fraction at one owner of each element of E, of which it has a term.
+        owned: fraction at one owner of each element of E, of which it has a term; as ``back`` where it is added up inside.
         alone: the part of ``kept`` that has no terms of the sums that ops between the layers take.
         terms: fraction of the producer's F_out of which it has terms, before the ops between; also that of E_out.
         left: fraction of F_out at the places to which its sums go.
@@ -144,6 +144,10 @@ class Factors(NamedTuple):
     placed: Costs
     met: Costs
     added: Costs
+
+
+SHARED = ("both", "back", "owned")
+"""Those that count what devices have for both ends."""
 
 
 def mapped(
