@@ -185,6 +185,14 @@ def test_branches_that_nest_have_a_plan_with_a_bound() -> None:
     assert f"not proven optimal, but the optimum is at most {gap:.2%} lower; joint search" in plan.claim
 
 
+@pytest.mark.parametrize(
+    ("model", "levels"), [("bert-large", 5), ("gpt2", 6), ("googlenet", 6), ("llama3-8b", 5)]
+)
+def test_transformers_and_branches_of_few_levels_are_proven_by_paper(model: str, levels: int) -> None:
+    plan = plan_model(model, levels=levels, strategy="optimal", convention="paper", cost="volume")
+    assert plan.bounds is None or plan.bounds == [plan.cost.value]
+
+
 def test_a_gap_of_counts_is_closed_by_tuples_where_they_are_few() -> None:
     """Sums do not go straight to groups, which a bound of counts does not know."""
     asked: dict[str, Any] = {"levels": 5, "space": THREE, "convention": "fused"}

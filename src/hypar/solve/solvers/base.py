@@ -75,8 +75,8 @@ class Solver(Protocol):
 class Improving(Protocol):
     """A solver that gives solutions before its last one."""
 
-    def improving(self, problem: CostGraph) -> Iterator[Solution]:
-        """Yield solutions, each with no higher a cost and no lower a bound than those before."""
+    def improving(self, problem: CostGraph, budget: Budget) -> Iterator[Solution]:
+        """Yield solutions within a budget, each with no higher a cost and no lower a bound than those before."""
 
 
 def load_solver(name: str) -> Solver:

@@ -1,8 +1,9 @@
 """A plan and its gap: an assignment and a lower bound, where the tables of elimination would be too large.
 
-Idea: choices that no optimum takes leave. Where elimination's tables then fit, it is elimination. Else messages along
-the edges raise a lower bound and point at an assignment after every round; exchanges of one and of two choices
-improve the best of these, the nodes' best choices by themselves, and some drawn.
+Idea: choices that no optimum takes leave. Where elimination then computes no more than the messages, it is elimination.
+Else messages along the edges raise a lower bound and point at an assignment after every round. If they prove none, it is
+elimination where that is within the limits; if not, exchanges of one and of two choices improve the best of these, the
+nodes' best choices by themselves, and some drawn.
 Cost: vectors alone beside the graph, two for each edge; rounds and exchanges end with the work that they may do.
 Guarantee: bound <= optimum <= cost. The bound is that of a linear relaxation, exact on trees; sums are whole
 multiples of the largest power of two that divides all costs, so a bound less than one below the cost is a proof.
@@ -21,6 +22,7 @@ from hypar.solve.elimination.dominance import undominated
 from hypar.solve.elimination.local_search import LocalSearch
 from hypar.solve.elimination.reparametrisation import PAYS, Messages, work_of_round
 from hypar.solve.elimination.ties import eliminated
+from hypar.solve.limits import ENTRIES_PER_S, Budget
 from hypar.solve.solvers.base import Solver, Tables, load_solver, require_tables
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     from hypar.solve.cost_graph import CostGraph, Structure
 
-TURNS = 8
+TURNS = 4
 """Rounds, and sweeps of exchanges, that a search takes at least, about."""
 
 ROUNDING = 2.0**-36
@@ -51,49 +53,66 @@ class Bounded:
     work: int = 2**30
 
     def tables(self, structure: Structure) -> Tables:
-        """Return the size of elimination's tables where they fit, else that of two vectors for each edge and node."""
-        exact = load_solver("elimination").tables(structure)
-        if exact is not None and exact.fit:
-            return exact
-        sizes = structure.sizes
+        """Return the size of elimination's tables where they take no more work than that of two vectors for each edge and node."""
+        exact, sizes = _exactly(structure), structure.sizes
         messages = sum(sizes[link.source] + sizes[link.target] for link in structure.links)
         steps = max(
             (math.prod(link.source_digits) * link.target_digits[0] for link in structure.links), default=0
         )
-        return Tables(
+        found = Tables(
             stored=structure.entries + messages + 2 * sum(sizes) + 2 * steps,
             work=TURNS * work_of_round(structure.links),
         )
+        return exact if exact.fit and exact.work <= found.work else found
 
     def solve(self, problem: CostGraph) -> Solution:
-        """Eliminate where that fits; else bound by messages, and improve."""
-        *_, last = self.improving(problem)
+        """Bound by messages, and eliminate where that fits, else improve."""
+        *_, last = self.improving(problem, Budget())
         return last
 
-    def improving(self, problem: CostGraph) -> Iterator[Solution]:
+    def improving(self, problem: CostGraph, budget: Budget) -> Iterator[Solution]:
         """Yield the same after every round of messages, and every start that is improved."""
         left = undominated(problem.summable())
-        exact = left.problem
-        structure = exact.structure
-        tables = load_solver("elimination").tables(structure)
-        if tables is not None and tables.fit:
-            assignment = left.original(eliminated(exact, structure))
-            cost = problem.cost(assignment)
-            yield Solution(assignment=assignment, cost=cost, bound=cost)
-            return
-        require_tables("bounded", self.tables(structure))
-        for found, bound in self._search(exact):
+        for found, bound in self._search(left.problem, budget):
             assignment = left.original(found)
             cost = problem.cost(assignment)
-            proven = exact.cost(found) <= bound
+            proven = left.problem.cost(found) <= bound
             yield Solution(assignment=assignment, cost=cost, bound=cost if proven else min(bound, cost))
 
-    def _search(self, problem: CostGraph) -> Iterator[tuple[tuple[int, ...], float]]:
+    def _search(self, problem: CostGraph, budget: Budget) -> Iterator[tuple[tuple[int, ...], float]]:
         """Yield an assignment, and a lower bound that holds however its sums were rounded."""
+        structure = problem.structure
+        exact, tables, rounding = _exactly(structure), self.tables(structure), _rounding(problem)
+        require_tables("bounded", tables)
+        work = int(min(self.work, budget.limits.seconds * ENTRIES_PER_S))
+        best, bound = (0,) * len(problem.nodes), -math.inf
+        if tables is not exact:
+            for best, bound in self._sent(problem, rounding, work):
+                yield best, bound
+        cost = problem.cost(best)
+        if cost > bound and exact.within(budget):
+            best = eliminated(problem, structure)
+            yield best, problem.cost(best)
+        # No assignment costs less by more than the sums' rounding: there is nothing left to search for.
+        elif cost > bound + 2 * rounding:
+            for found in self._improved(problem, best, work):
+                yield found, bound
+
+    def _improved(self, problem: CostGraph, best: tuple[int, ...], work: int) -> Iterator[tuple[int, ...]]:
+        """Yield the best assignment after every start that is improved by exchanges."""
+        search = LocalSearch(problem, work)
+        found: list[tuple[int, ...]] = []
+        for start in [list(best), *_starts(problem.nodes, self.starts)]:
+            found.append(search.improved(start))
+            yield min(found, key=lambda each: (problem.cost(each), each[::-1]))
+
+    def _sent(
+        self, problem: CostGraph, rounding: float, work: int
+    ) -> Iterator[tuple[tuple[int, ...], float]]:
+        """Yield an assignment and a lower bound after every round of messages."""
         grain = problem.grain()
-        rounding = _rounding(problem)
         messages = Messages(problem)
-        rounds = max(1, min(self.rounds, self.work // max(1, work_of_round(problem.structure.links))))
+        rounds = max(1, min(self.rounds, work // max(1, work_of_round(problem.structure.links))))
         best, least, bound = [0] * len(problem.nodes), math.inf, -math.inf
         for _ in range(rounds):
             before, bound = bound, max(bound, messages.round())
@@ -102,16 +121,15 @@ class Bounded:
                 best, least = choices, cost
             proven = _raised(bound - rounding, grain)
             yield tuple(best), proven
-            # No assignment costs less by more than the sums' rounding: there is nothing left to search for.
-            if least <= max(proven, bound + rounding):
+            if least <= max(proven, bound + rounding) or bound - before <= PAYS * abs(bound):
                 return
-            if bound - before <= PAYS * abs(bound):
-                break
-        search = LocalSearch(problem, self.work)
-        found: list[tuple[int, ...]] = []
-        for start in [best, *_starts(problem.nodes, self.starts)]:
-            found.append(search.improved(start))
-            yield min(found, key=lambda each: (problem.cost(each), each[::-1])), proven
+
+
+def _exactly(structure: Structure) -> Tables:
+    """Return the size of elimination's tables, which every graph has."""
+    found = load_solver("elimination").tables(structure)
+    assert found is not None  # noqa: S101 (elimination takes any graph)
+    return found
 
 
 def _starts(nodes: Sequence[np.typing.NDArray[np.float64]], count: int) -> list[list[int]]:

@@ -55,7 +55,7 @@ def by_tuples(question: Question, structure: Structure, budget: Budget) -> Itera
     if tables is not None:
         require_tables(name, tables, budget.limits.bytes)
     problem = left[0] if left else question.cost_graph(0, len(question.levels), question.outermost())
-    for solution in _solutions(solver, problem):
+    for solution in _solutions(solver, problem, budget):
         exact = solver.exact or solution.cost == solution.bound
         answer = partial(_answer, question, solution, left, name, exact=exact)
         yield Standing(solution.cost, solution.bound, exact, answer)
@@ -70,10 +70,10 @@ def _solver(question: Question, structure: Structure, budget: Budget) -> tuple[s
     return name, solver
 
 
-def _solutions(solver: Solver, problem: CostGraph) -> Iterator[Solution]:
+def _solutions(solver: Solver, problem: CostGraph, budget: Budget) -> Iterator[Solution]:
     """Yield better and better solutions."""
     if isinstance(solver, Improving):
-        yield from solver.improving(problem)
+        yield from solver.improving(problem, budget)
     else:
         yield solver.solve(problem)
 
