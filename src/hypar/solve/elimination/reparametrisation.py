@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 OVERHEAD = 2**13
 """Entries that could be computed while one look at a term of an edge is set up."""
 
-PAYS = 1e-4
+PAYS = 1e-5
 """The relative amount by which a round must raise the bound for another to follow."""
 
 
