@@ -46,10 +46,10 @@ class Cuts(NamedTuple):
             which: which of these each pair does, ``[made, 1, read]``.
         """
         numbers = self.number * len(every) + which
-        distinct, number = np.unique(numbers, return_inverse=True)
-        above, own = np.divmod(distinct, len(every))
+        found = np.bincount(numbers.reshape(-1)) > 0
+        above, own = np.divmod(np.flatnonzero(found), len(every))
         ways = np.concatenate([self.ways[above], own[:, None]], axis=1)
-        return Cuts(self.image, (*self.digits, every), ways, number.reshape(numbers.shape))
+        return Cuts(self.image, (*self.digits, every), ways, (np.cumsum(found) - 1)[numbers])
 
     @property
     def divided(self) -> Digits:
