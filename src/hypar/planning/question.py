@@ -17,6 +17,7 @@ from hypar.sharding.space import Pin, Space, apply_pins, parse_pin, parse_space
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.costs.base import Cost
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
@@ -105,14 +106,18 @@ def space_of(request: Resolved, graph: PlanGraph) -> Space:
     return space
 
 
-def setting_for(request: Resolved, element_bytes: int, *, direct: bool = False) -> Setting:
+def convention_for(request: Resolved, cost: Cost) -> str:
+    """Return the convention that counts a step: the cost's where that is ``direct``, unless another one is asked for."""
+    return DIRECT if cost.convention == DIRECT and request.counted == PAPER else request.counted
+
+
+def setting_for(request: Resolved, element_bytes: int, cost: Cost) -> Setting:
     """Return the setting in which a step runs.
 
     Args:
         request: the request, for its machine, array and optimizer.
         element_bytes: bytes of an element.
-        direct: whether the cost sends the terms of E directly to the devices that need them, as then does the step
-            unless it is counted by another convention.
+        cost: the cost of the plan, for the convention that counts the step.
 
     Raises:
         OptionError: no hardware is named.
@@ -124,5 +129,5 @@ def setting_for(request: Resolved, element_bytes: int, *, direct: bool = False) 
         array=request.array,
         element_bytes=element_bytes,
         optimizer=request.optimizer,
-        convention=DIRECT if direct and request.counted == PAPER else request.counted,
+        convention=convention_for(request, cost),
     )

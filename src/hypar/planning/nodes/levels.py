@@ -13,7 +13,6 @@ from hypar.planning.records import decided
 from hypar.planning.refinement import Slot
 from hypar.planning.searches.base import Answer, costs_by_level, load_search
 from hypar.schedule.lanes import Lane
-from hypar.sharding.conventions import DIRECT
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class LevelPlanner:
         question: Question | None = None,
     ) -> Leaf:
         """Return a group with the answer of a search."""
-        setting = setting_for(request, self.element_bytes, direct=self.cost.convention == DIRECT)
+        setting = setting_for(request, self.element_bytes, self.cost)
         levels = () if question is None else question.levels
         return Leaf(lane=Lane(graph, answer.choices, setting, name, depth), levels=levels, answer=answer)
 

@@ -35,7 +35,7 @@ from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
 from hypar.schedule.step import lower_lanes, transfers_of
 from hypar.sharding.amounts.transfers import network_of, sends_back
-from hypar.sharding.conventions import DIRECT, MOVED, PAPER
+from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.space import parse_pin
 from hypar.sharding.tree import MOST_DEVICES
 
@@ -115,7 +115,7 @@ class CutSpans:
             name, first, _ = next(request.heterogeneous.identical())
             alone = request.on(first, name)
             planner = Planner.of(request, whole, pins, graph.element_bytes, root=group, in_stage=True)
-        setting = setting_for(alone, graph.element_bytes, direct=planner.cost.convention == DIRECT)
+        setting = setting_for(alone, graph.element_bytes, planner.cost)
         link: Link | None = None
         if stages > 1 and request.heterogeneous is not None:
             each = request.heterogeneous.identical()

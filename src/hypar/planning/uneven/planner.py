@@ -15,7 +15,7 @@ from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.nodes.levels import LevelPlanner
-from hypar.planning.question import space_of
+from hypar.planning.question import convention_for, space_of
 from hypar.planning.records import Decided
 from hypar.planning.refinement import Slot
 from hypar.planning.searches.base import load_search
@@ -26,7 +26,7 @@ from hypar.planning.uneven.search import Place, SplitSearch
 from hypar.planning.uneven.split import UnevenSplit
 from hypar.planning.uneven.tree import Branching, state_above
 from hypar.sharding.amounts.above import outermost
-from hypar.sharding.conventions import DIRECT, PAPER
+from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import simple
 from hypar.sharding.space import apply_pins
 from hypar.sharding.tree import WHOLE_ARRAY
@@ -73,9 +73,7 @@ class Planner(LevelPlanner):
         assert request.heterogeneous is not None  # noqa: S101 (a planner of uneven splits)
         self.machine = request.heterogeneous.using(request.arrays)
         self.adapts = request.shares != "equal" and self.cost.slowest
-        self.counted = (
-            DIRECT if self.cost.convention == DIRECT and request.counted == PAPER else request.counted
-        )
+        self.counted = convention_for(request, self.cost)
 
     @classmethod
     def of(
