@@ -15,6 +15,7 @@ from hypar.files.validation import Faults, together, validated
 from hypar.files.yaml_file import Document, format_yaml, parse_yaml
 from hypar.machine.changes import OUTWARD, change_at, changed, require_name, with_source
 from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
+from hypar.machine.links import Tier
 from hypar.machine.machine import Machine
 from hypar.machine.schema import (
     MOST_GROUPS,
@@ -25,7 +26,6 @@ from hypar.machine.schema import (
     Network,
     group_name,
 )
-from hypar.machine.tiers import Tier
 from hypar.registry import data_file, load_plugin, plugin_names
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hypar.document import Result
 from hypar.machine.compute_models.base import LocalShape, Work, memory_words
-from hypar.machine.routing import LevelLink, level_links
+from hypar.machine.links import LevelLink, level_links
 from hypar.ops.dims import KERNEL
 from hypar.ops.nest import PHASES
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.machine.compute_models.base import ComputeModel
+    from hypar.machine.links import Tier
     from hypar.machine.schema import HardwareFile
     from hypar.machine.step_times import StepTimes
-    from hypar.machine.tiers import Tier
     from hypar.ops.nest import Nest
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.machine.collectives.schedules import ALGORITHMS
+from hypar.machine.collectives import ALGORITHMS
 from hypar.machine.energy import phase_energy
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.ops.nest import PHASES

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from hypar.machine.topologies.base import Link, Path, Topology
+from hypar.machine.topologies.base import Link, Path, Topology, Wired
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ Ends = Annotated[list[Device], Field(min_length=2, max_length=2)]
 Pairs = tuple[tuple[int, ...], ...]
 
 
-class Graph(Topology):
+class Graph(Wired):
     """Pairs of devices, each linked in both directions; a pair given twice is twice as wide."""
 
     pairs: Annotated[list[Ends], Field(min_length=1)]
@@ -131,4 +131,4 @@ def _flow(pairs: Pairs, source: int, target: int) -> dict[int, dict[int, int]]:
     return found
 
 
-plugin: type[Topology] = Graph
+plugins: dict[str, type[Topology]] = {"graph": Graph}
