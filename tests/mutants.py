@@ -153,11 +153,11 @@ MUTANTS = [
     Mutant("a mesh turns at a corner of both", "machine/traffic.py", "corner = self.starts // columns * columns + self.ends % columns", "corner = self.ends // columns * columns + self.starts % columns"),
     Mutant("an update reads and writes each number", "machine/setting.py", "return 3 + 2 * OPTIMIZERS[self.optimizer]", "return 3 + OPTIMIZERS[self.optimizer]"),
     Mutant("memory is large enough if it is as large", "machine/machine.py", "return self.memory_bytes is None or num_bytes <= self.memory_bytes", "return True"),
-    Mutant("a pair of groups is as fast as both", "machine/heterogeneous.py", "return sum(group.flop_per_s for group in self.machine.groups)", "return max(group.flop_per_s for group in self.machine.groups)"),
+    Mutant("a pair of groups is as fast as both", "machine/machine.py", "sum(group.flop_per_s for group in inner)", "max(group.flop_per_s for group in inner)"),
     Mutant("sets in a line stand below or beside one another", "machine/spatial/sets.py", "return max(below, beside) if line and width > 1 else below * beside", "return below * beside"),
     Mutant("pieces are as wide as so many sets allow", "machine/spatial/sets.py", "for width in range(min(widest, bands * columns), layout.columns, -1):", "for width in range(layout.columns, layout.columns, -1):"),
     Mutant("a map whose zeros are not known is not coded", "machine/spatial/zeros.py", "return 1.0", "return PAIR_WORDS"),
-    Mutant("a change leaves the file that is kept as it was", "machine/changes.py", "data, places = copy.deepcopy(data), dict", "data, places = copy.copy(data), dict"),
+    Mutant("a change leaves the file that is kept as it was", "machine/changes.py", "data, found = copy.deepcopy(document.data), dict", "data, found = copy.copy(document.data), dict"),
     # studies
     Mutant("chunks are found anew for a point", "studies/alternatives.py", "if request.chunks is not None and not point.staged:", "if False:"),
     Mutant("what moves otherwise than counted speaks against a plan", "studies/verify.py", "return not (self.mismatches or self.changes)", "return not self.changes"),

@@ -223,7 +223,8 @@ def test_an_exchange_of_many_ways_is_that_of_the_bisection(edge: int) -> None:
     assert line.seconds_per_byte * tier.bytes_per_s * (ways - 1) == pytest.approx(
         (ways // 2) ** 2 / (2 * edge)
     )
-    assert (link.hops, line.latency_s) == (edge, pytest.approx(edge * 1e-6))
+    assert link.hops == edge
+    assert line.latency_s == pytest.approx(edge * 1e-6)
     # The mean of 0, 1, .. a half, .. 1 links along each edge, a device itself left out.
     assert link.mean_hops == pytest.approx(2 * edge / 4 * ways / (ways - 1))
 

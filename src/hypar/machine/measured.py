@@ -26,7 +26,7 @@ from hypar.units import parse_quantity
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hypar.machine.heterogeneous import HeterogeneousMachine
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
 
 MOST_SECONDS = 10**9
@@ -142,9 +142,7 @@ def read_overlap_table(file: str | Path) -> MeasuredTimes:
     return MeasuredTimes(file=path, table=table, place=place)
 
 
-def measured_machine(
-    file: str | Path, machine: Machine | HeterogeneousMachine | None, graph: LayerGraph
-) -> Machine:
+def measured_machine(file: str | Path, machine: Machine | None, graph: LayerGraph) -> Machine:
     """Return a machine that takes the measured times of a network; two devices if no machine is named.
 
     Raises:
@@ -158,7 +156,7 @@ def measured_machine(
             found = f"no machine is named, and {read.file} has no times of an exchange"
             raise OptionError("hardware", found, "one, as --hardware hmc")
         machine = measured_devices(read.file, {})
-    if not isinstance(machine, Machine):
+    if machine.groups:
         found = f"the devices of hardware {machine.name!r} are heterogeneous, the times those of one of them"
         raise OptionError("profile", found, "a machine of identical devices")
     return with_times(machine, times)
@@ -179,7 +177,7 @@ def whole_array(machine: Machine) -> tuple[int, ...]:
 def with_times(machine: Machine, times: StepTimes) -> Machine:
     """Return a machine that takes measured times in data parallelism."""
     digest = hashlib.sha256(f"{machine.digest} {times.digest}".encode()).hexdigest()
-    return replace(machine, digest=f"sha256:{digest}", measured=times)
+    return replace(machine, digest=f"sha256:{digest}").having(measured=times)
 
 
 def measured_devices(file: Path, changes: Mapping[str, Any]) -> Machine:
@@ -189,8 +187,7 @@ def measured_devices(file: Path, changes: Mapping[str, Any]) -> Machine:
         file: the table, after which the machine is named.
         changes: changed assumptions.
     """
-    machine: Machine = machine_of(file, _DEVICES, changes)
-    return machine
+    return machine_of(file, _DEVICES, changes)
 
 
 def _layer_times(layer: MeasuredLayer) -> LayerTimes:

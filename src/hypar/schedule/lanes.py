@@ -19,8 +19,8 @@ from hypar.sharding.conventions import MOVED, PAPER
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
+    from hypar.machine.work import LayerTime
     from hypar.network.nodes import PlanNode, Tensor
     from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.placement import Options

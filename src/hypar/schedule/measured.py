@@ -13,8 +13,8 @@ from hypar.schedule.moves import PHASE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.machine.machine import LayerTime
     from hypar.machine.step_times import StepTimes
+    from hypar.machine.work import LayerTime
     from hypar.schedule.moves import Move
     from hypar.sharding.placement import Options
 
