@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from hypar.machine.load import load_machine
 from hypar.machine.topologies.graph import Graph
 from hypar.machine.topologies.grid import Torus
+from hypar.machine.traffic import Listed
 
 if TYPE_CHECKING:
     from hypar.machine.links import LevelLink
@@ -137,15 +139,13 @@ def test_the_many_paths_of_a_mesh_share_a_message_evenly() -> None:
     """From corner to corner of a mesh of 3 x 3 there are six; two of them over the link at the corner's row."""
     pairs = [[3 * row + column, 3 * row + column + 1] for row in range(3) for column in range(2)]
     pairs += [[3 * row + column, 3 * row + column + 3] for row in range(2) for column in range(3)]
-    loads: dict[Any, float] = {}
-    for part, path in Graph(pairs=pairs).paths(0, 8, 9):
-        for link in path:
-            loads[link] = loads.get(link, 0) + part
+    found = Graph(pairs=pairs).loads(Listed(np.array([0]), np.array([8]), 9), 9)
     expected = {
         (0, 1): 3, (0, 3): 3, (1, 2): 1, (1, 4): 2, (3, 4): 2, (3, 6): 1,
         (2, 5): 1, (4, 5): 2, (4, 7): 2, (6, 7): 1, (5, 8): 3, (7, 8): 3,
     }  # fmt: skip
-    assert loads == pytest.approx({link: count / 6 for link, count in expected.items()})
+    assert found.busy[0].tolist() == pytest.approx([expected[min(pair), max(pair)] / 6 for pair in pairs])
+    assert not found.busy[1].any()
 
 
 # Several networks
