@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hypar.errors import OptionError
-from hypar.machine.machine import Machine
 from hypar.machine.rates import Rates, computation, group_seconds, time_rates
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin

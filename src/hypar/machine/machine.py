@@ -111,7 +111,7 @@ class Machine(Result):
     memory_bytes: ClassVar[_OfDevices[float | None]] = _OfDevices()
     memory_seconds: ClassVar[_OfDevices[Callable[[float], float]]] = _OfDevices()
     times: ClassVar[_OfDevices[Callable[[Nest], bool]]] = _OfDevices()
-    layer_time: ClassVar[_OfDevices[Callable[[Nest, tuple[int, ...], int], LayerTime]]] = _OfDevices()
+    layer_time: ClassVar[_OfDevices[Callable[..., LayerTime]]] = _OfDevices()
     layer_times: ClassVar[_OfDevices[Callable[[Nest, NDArray[np.int64], int], list[LayerTime]]]] = (
         _OfDevices()
     )

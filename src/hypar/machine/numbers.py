@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.machine.collectives import ALGORITHMS
 from hypar.machine.energy import phase_energy
-from hypar.machine.machine import Machine
 from hypar.ops.nest import PHASES
 
 if TYPE_CHECKING:

@@ -100,15 +100,25 @@ class Devices:
         memory = self.content.device.memory
         return 0.0 if memory is None else num_bytes / memory.bandwidth.value
 
-    def layer_time(self, nest: Nest, degrees: tuple[int, ...], element_bytes: int) -> LayerTime:
+    def layer_time(
+        self, nest: Nest, degrees: tuple[int, ...], element_bytes: int, layer: str = ""
+    ) -> LayerTime:
         """Return the times of a layer's phases on one device.
 
         Args:
             nest: the whole layer.
             degrees: the degree of each of the dims that the layer counts, ``Nest.counted``.
             element_bytes: bytes of one element.
+            layer: the layer's name, if its phases take the measured times; work and memory are the compute model's.
+
+        Raises:
+            ProfileError: the layer was not measured, or is not cut in the batch alone.
         """
-        return _layer_time(self, nest, degrees, element_bytes)
+        time = _layer_time(self, nest, degrees, element_bytes)
+        if self.measured is None or not layer:
+            return time
+        cut = [dim for dim, degree in zip(nest.counted, degrees, strict=True) if degree > 1]
+        return replace(time, seconds=self.measured.phases(layer, cut))
 
     def layer_times(self, nest: Nest, degrees: NDArray[np.int64], element_bytes: int) -> list[LayerTime]:
         """Return ``layer_time`` for several rows ``[shards, dims]``: one of arrays, or one per row.

@@ -7,7 +7,6 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
-from hypar.machine.machine import Machine
 from hypar.plan.records import of_score
 from hypar.plan.request import GRAPHS, Request
 from hypar.planning.checks.words import space_text

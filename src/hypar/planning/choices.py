@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.machine.machine import Machine
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.question import ask
 from hypar.planning.replay import costed_tree

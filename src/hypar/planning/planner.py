@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from hypar.activity import tell
 from hypar.errors import OptionError, shown
-from hypar.machine.machine import Machine
 from hypar.machine.step_times import is_step_table
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.records import Origin, remember

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
-from hypar.machine.machine import Machine
 from hypar.plan.request import BEST, Request
 from hypar.plan.stages import INTERLEAVED
 from hypar.planning.checks.stages import checked_nodes, has_stages

@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
-from hypar.machine.machine import Machine
 from hypar.plan.request import BEST, checked
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.conventions import PAPER

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import HardwareError, OptionError, PlanError, shown
 from hypar.machine.load import load_machine
-from hypar.machine.machine import Machine
 from hypar.machine.profiles import Profile, read_profile
 from hypar.machine.step_times import STEP_TABLES, is_step_table
 from hypar.network.graph import FOREIGN, LayerGraph, load_model

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Document, Note, Section
 from hypar.errors import InputError, TableLimitError
-from hypar.machine.machine import Machine
 from hypar.machine.numbers import machine_numbers
 from hypar.plan.plan import read_plan
 from hypar.plan.records import of_score

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.machine.machine import Machine
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
 from hypar.schedule.energy import energy_of

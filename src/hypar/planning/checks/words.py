@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError, shown
-from hypar.machine.machine import Machine
 from hypar.plan.records import CHUNKS
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names

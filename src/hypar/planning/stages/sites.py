@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError
-from hypar.machine.machine import Machine
 from hypar.plan.request import BEST
 from hypar.planning.checks.levels import checked_array, require_ways
 from hypar.planning.stages.places import places_for

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.searches.base import Answer
