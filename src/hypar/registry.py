@@ -30,7 +30,7 @@ GROUPS = {
 }
 """The folder of each group of plug-ins, inside the package."""
 
-FAMILIES = {"exports", "ops"}
+FAMILIES = {"exports", "ops", "topologies"}
 """Groups of which a file has several plug-ins by their names, ``plugins``."""
 
 DATA = {"hardware": "machine/catalog", "models": "models"}

@@ -154,7 +154,7 @@ def test_hardware_shows_a_layer_on_a_device_of_each_group() -> None:
     groups = dict.fromkeys(row["group"] for row in rows)
     assert [*groups] == ["tpu-v2", "tpu-v3"]
     machine = load_machine("tpu-v2-v3")
-    for name, own, _ in machine.identical():
+    for name, own, _ in machine.leaves():
         mine = [{key: row[key] for key in row if key != "group"} for row in rows if row["group"] == name]
         assert mine == whole_layers(own, load_model("lenet-c", batch=64))
     lines = output("hardware", "tpu-v2-v3", "--model", "lenet-c").splitlines()

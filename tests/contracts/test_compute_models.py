@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, memory_words
-from hypar.machine.machine import local_shape
+from hypar.machine.work import local_shape
 from hypar.ops.dims import CUTTABLE
 from hypar.ops.families.contract import Conv, ConvTranspose, Linear
 from hypar.ops.nest import PHASES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def test_some_choices_of_a_level_cost_as_among_all(graph: LayerGraph, convention
 @pytest.mark.parametrize("name", COSTS)
 @pytest.mark.parametrize("model", ["sfc", "lenet-c"])
 def test_the_joint_optimum_is_that_of_exhaustive_search(name: str, model: str) -> None:
-    asked = {"levels": 2, "cost": name, "search": "joint", "hardware": HMC}
+    asked: dict[str, Any] = {"levels": 2, "cost": name, "search": "joint", "hardware": HMC}
     best = plan_model(model, solver="exhaustive", **asked)
     assert plan_model(model, **asked).cost.value == pytest.approx(best.cost.value, rel=1e-12)
     greedy = plan_model(model, **{**asked, "search": "greedy"})

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import math
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from hypar.machine.topologies.base import Topology, busiest
+from hypar.machine.traffic import Listed, Loads, Sets
 from hypar.registry import load_plugin, plugin_names
+from tests.machine.simulator import WALKS, width
+
+if TYPE_CHECKING:
+    from hypar.machine.topologies.base import Topology
 
 NAMES = plugin_names("topologies")
 FIELDS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -28,6 +33,7 @@ FIELDS: dict[str, tuple[dict[str, Any], ...]] = {
         },
     ),
     "h_tree": ({}, {"reduction": "in_tree"}),
+    "grid": ({}, {"rows": 1}, {"rows": 3, "wrap": False}, {"rows": 2, "routing": "dimension_ordered"}),
     "mesh": ({}, {"rows": 1}, {"rows": 3}),
     "torus": ({"routing": "dimension_ordered"}, {"routing": "balanced"}),
 }
@@ -81,25 +87,19 @@ def test_every_topology_takes_some_number_of_devices() -> None:
     assert {str(case.id).split()[0] for case in CASES} == set(NAMES)
 
 
-@pytest.mark.parametrize(("topology", "devices"), CASES)
-def test_parts_of_a_message_go_over_links_from_source_to_target(topology: Topology, devices: int) -> None:
-    """Together they are the whole of it; back are as many hops as there."""
-    links = topology.links(devices)
-    assert all(width > 0 for width in links.values())
-    assert all(one != other for one, other in links)
-    assert {link[::-1]: width for link, width in links.items()} == links
-    hops = {}
-    for source, target in pairs(devices):
-        parts, paths = zip(*topology.paths(source, target, devices), strict=True)
-        for path in paths:
-            assert set(path) <= set(links)
-            assert (path[0][0], path[-1][1]) == (source, target)
-            assert all(before[1] == after[0] for before, after in itertools.pairwise(path))
-            assert len(set(path)) == len(path)
-        assert min(parts) > 0
-        assert math.fsum(parts) == pytest.approx(1)
-        hops[source, target] = max(map(len, paths))
-    assert all(hops[target, source] == longest for (source, target), longest in hops.items())
+def listed(messages: list[tuple[int, int]], devices: int, networks: int = 1) -> Listed:
+    """The same messages in several networks side by side."""
+    starts, ends = np.array(messages, np.int64).reshape(-1, 2).T
+    first = np.arange(networks).repeat(len(starts)) * devices
+    return Listed(first + np.tile(starts, networks), first + np.tile(ends, networks), networks * devices)
+
+
+def loaded(topology: Topology, messages: list[tuple[int, int]], devices: int) -> Loads:
+    return topology.loads(listed(messages, devices), devices)
+
+
+def busiest(loads: Loads, *, duplex: bool = True) -> float:
+    return float((loads.busy if duplex else loads.busy.sum(axis=0)).max(initial=0.0))
 
 
 @pytest.mark.parametrize(("topology", "devices"), CASES)
@@ -109,21 +109,72 @@ def test_every_position_stands_at_a_device_of_its_own(topology: Topology, device
     assert sorted(topology.places(factors[::-1])) == list(range(devices))
 
 
+def walked(
+    topology: Topology, messages: list[tuple[int, int]], devices: int
+) -> tuple[dict[Any, float], list[int]]:
+    """Loads of links, and hops, of messages that walk node by node, each link in bandwidths of one link."""
+    name = next(name for name in NAMES if load_plugin("topologies", name) is type(topology))
+    tier: Any = SimpleNamespace(name=name, topology=topology, devices=devices)
+    loads: dict[Any, float] = {}
+    hops = []
+    for message in messages:
+        ways = WALKS[name](tier, *message)
+        hops.append(max(len(nodes) - 1 for _, nodes in ways))
+        for part, nodes in ways:
+            for link in itertools.pairwise(nodes):
+                loads[link] = loads.get(link, 0.0) + part / width(tier, link)
+    return loads, hops
+
+
+@pytest.mark.parametrize(("topology", "devices"), CASES)
+def test_loads_are_those_of_messages_that_walk(topology: Topology, devices: int) -> None:
+    """Of random messages, some of them several times: the busiest link, in one direction and in both, all links and hops."""
+    draw = np.random.default_rng(devices)
+    for count in (1, devices, 3 * devices):
+        messages = (
+            [pairs(devices)[at] for at in draw.integers(len(pairs(devices)), size=count)]
+            if devices > 1
+            else []
+        )
+        expected, hops = walked(topology, messages, devices)
+        found = loaded(topology, messages, devices)
+        assert found.hops.tolist() == hops
+        assert sorted(found.busy[found.busy > 0].tolist()) == pytest.approx(sorted(expected.values()))
+        both = [own + expected.get(link[::-1], 0.0) for link, own in expected.items()]
+        assert busiest(found, duplex=False) == pytest.approx(max(both, default=0.0))
+
+
+@pytest.mark.parametrize(("topology", "devices"), CASES)
+def test_networks_side_by_side_are_loaded_each_alone(topology: Topology, devices: int) -> None:
+    messages = pairs(devices)[: 2 * devices]
+    one = loaded(topology, messages, devices)
+    several = topology.loads(listed(messages, devices, 3), devices)
+    assert several.crossed == pytest.approx(3 * one.crossed)
+    assert several.hops.tolist() == one.hops.tolist() * 3
+    assert sorted(several.busy[several.busy > 0]) == pytest.approx(sorted(np.tile(one.busy[one.busy > 0], 3)))
+
+
+@pytest.mark.parametrize(("topology", "devices"), [case for case in CASES if case.values[0].takes_sets])  # type: ignore[union-attr]
+def test_sets_load_links_as_their_messages_do(topology: Topology, devices: int) -> None:
+    """Random sources and targets, some of them several times, in two groups by three ports."""
+    draw = np.random.default_rng(devices)
+    sources, targets = draw.integers(0, 3, (2, 4, 1, 3, devices))[0], draw.integers(0, 3, (4, 2, 1, devices))
+    found = topology.loads(Sets(sources.astype(np.float64), targets.astype(np.float64)), devices)
+    messages = [
+        (network * devices + start, network * devices + end)
+        for own, there in zip(sources, targets, strict=True)
+        for network, (group, port) in enumerate(itertools.product(range(2), range(3)))
+        for start, end in itertools.product(range(devices), repeat=2)
+        for _ in range(own[0, port, start] * there[group, 0, end])
+    ]
+    starts, ends = np.array(messages, np.int64).reshape(-1, 2).T
+    expected = topology.loads(Listed(starts, ends, 6 * devices), devices)
+    assert found.busy == pytest.approx(expected.busy)
+    assert found.crossed == pytest.approx(expected.crossed)
+    assert found.hops.max() == expected.hops.max()
+
+
 @pytest.mark.parametrize(("topology", "devices"), CASES)
 def test_half_duplex_is_never_faster_and_at_most_twice_as_slow(topology: Topology, devices: int) -> None:
-    messages = dict.fromkeys(pairs(devices), 1.0)
-    full, hops = busiest(topology, messages, devices, duplex=True)
-    half, same = busiest(topology, messages, devices, duplex=False)
-    assert full <= half <= 2 * full * (1 + 1e-9)
-    assert hops == same
-
-
-@pytest.mark.parametrize(("topology", "devices"), CASES)
-def test_loads_add_up(topology: Topology, devices: int) -> None:
-    """Twice the messages are twice the load, and one message alone is at most one over the narrowest link."""
-    messages = dict.fromkeys(pairs(devices), 1.0)
-    once, _ = busiest(topology, messages, devices, duplex=True)
-    twice, _ = busiest(topology, dict.fromkeys(messages, 2.0), devices, duplex=True)
-    assert twice == pytest.approx(2 * once)
-    for source, target in pairs(devices)[:20]:
-        assert 0 < busiest(topology, {(source, target): 1.0}, devices, duplex=True)[0] <= 1 + 1e-9
+    found = loaded(topology, pairs(devices), devices)
+    assert busiest(found) <= busiest(found, duplex=False) <= 2 * busiest(found) * (1 + 1e-9)

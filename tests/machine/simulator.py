@@ -18,8 +18,8 @@ from hypar.sharding.placement import primes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from hypar.machine.links import Tier
     from hypar.machine.machine import Machine
-    from hypar.machine.tiers import Tier
 
 Chunk = tuple[int, int]
 """A part of the data, and the subgroup to which a reduce-scatter brings its sum."""
@@ -104,7 +104,7 @@ def over_graph(tier: Tier, source: int, target: int) -> list[tuple[float, list[A
 
 def goes(tier: Tier, edge: int, away: int) -> list[tuple[float, int]]:
     """Signed steps along a row or a column, with the part of a message that takes them."""
-    if tier.name == "mesh":
+    if not getattr(tier.topology, "wrap", tier.name != "mesh"):
         return [(1.0, away)]
     away %= edge
     if 2 * away == edge and edge > 2 and tier.topology.routing == "balanced":  # type: ignore[attr-defined]
@@ -134,6 +134,7 @@ WALKS: dict[str, Callable[[Tier, int, int], list[tuple[float, list[Any]]]]] = {
     "h_tree": over_tree,
     "ring": round_ring,
     "graph": over_graph,
+    "grid": over_grid,
     "torus": over_grid,
     "mesh": over_grid,
 }

@@ -13,13 +13,9 @@ import numpy as np
 import pytest
 
 from hypar.errors import HardwareError
-from hypar.machine import hops as machine_hops
-from hypar.machine import loads, routing
-from hypar.machine.collectives.steps import Exchange
-from hypar.machine.exchanged import route_sets
-from hypar.machine.hops import _every_hops, level_hops
+from hypar.machine import links
+from hypar.machine.links import level_links
 from hypar.machine.load import load_machine, machine_of
-from hypar.machine.routing import level_links, wired_level
 from hypar.sharding.collectives import COLLECTIVES
 from tests.machine import simulator
 from tests.machine.bounds import bound
@@ -175,7 +171,7 @@ def test_every_charged_time_is_between_the_bound_and_an_explicit_schedule(
 
 
 def test_messages_of_a_graph_are_listed_and_may_be_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing, "MOST_MESSAGES", 30)
+    monkeypatch.setattr(links, "MOST_MESSAGES", 30)
     tiers = machine("graph").tiers
     with pytest.raises(HardwareError) as raised:
         level_links.__wrapped__("cube", tiers, (8,))
@@ -195,38 +191,42 @@ def test_counted_exchanges_take_as_long_as_listed_messages(
     """Each line of each collective at every level, and the links that a message crosses."""
     own = machine(name)
     for array in splits(own.num_devices)[::2]:
-        listed = level_links.__wrapped__("listed", own.tiers, array), _every_hops.__wrapped__(own, array)
         with monkeypatch.context() as patched:
-            patched.setattr(routing, "MOST_MESSAGES", -1)
-            patched.setattr(machine_hops, "MOST_MESSAGES", -1)
-            counted = (
-                level_links.__wrapped__("counted", own.tiers, array),
-                _every_hops.__wrapped__(own, array),
-            )
-            patched.undo()
-            # Paths are listed up to some devices; FullyConnected has no more.
-            patched.setattr(loads, "MOST_KEPT", 1024 if name == "fully_connected" else 0)
-            walked = level_links.__wrapped__("walked", own.tiers, array)
-        assert counted[1] == pytest.approx(listed[1])
-        for one, other in zip((*counted[0], *walked), (*listed[0], *listed[0]), strict=True):
+            patched.setattr(links, "FEWER", 0)
+            listed = level_links.__wrapped__("listed", own.tiers, array)
+            patched.setattr(links, "FEWER", math.inf)
+            patched.setattr(links, "MOST_CELLS", 3 * own.num_devices)
+            counted = level_links.__wrapped__("counted", own.tiers, array)
+        for one, other in zip(counted, listed, strict=True):
             assert one.hops == other.hops
+            assert one.mean_hops == pytest.approx(other.mean_hops)
             for collective in COLLECTIVES:
                 for received in (1.0, 1e3, 1e6, 1e9):
                     seconds = one.seconds(collective, received)
                     assert seconds == pytest.approx(other.seconds(collective, received)), (array, collective)
 
 
-def test_an_exchange_of_4096_ways_is_that_of_the_bisection() -> None:
-    """A torus of 64 x 64: half of all bytes cross the middle, and the one at the ends, on 64 links each way."""
-    changes = {"topology": "torus", "devices": 4096, "bandwidth": "link"}
+@pytest.mark.parametrize("edge", [64, 128])
+def test_an_exchange_of_many_ways_is_that_of_the_bisection(edge: int) -> None:
+    """A torus of 64 x 64, or 128 x 128: half of all bytes cross the middle, and the one at the ends, on as many links each way."""
+    ways = edge**2
+    changes = {
+        "topology": "torus",
+        "devices": ways,
+        "bandwidth": "link",
+        "latency": "1 us",
+        "collectives": ["direct"],
+    }
     own = load_machine("hmc", changes)
-    (tier,) = own.tiers
-    level = wired_level(own.tiers, (4096,), 0)
-    routed = route_sets(level, [Exchange((tuple(range(4096)),), 1.0)], summed=False)
-    assert routed.seconds * tier.bytes_per_s == pytest.approx(2048 * 2048 / (2 * 64))
-    assert routed.hops == 64
-    # The mean of 0, 1, .. 32, .. 1 links along each edge, a device itself left out.
-    assert level_hops(own, (4096,)) == pytest.approx((2 * 16 * 4096 / 4095,))
+    (tier,), (link,) = own.tiers, own.links((ways,))
+    (line,) = link.lines["all_to_all"]
+    assert line.seconds_per_byte * tier.bytes_per_s * (ways - 1) == pytest.approx(
+        (ways // 2) ** 2 / (2 * edge)
+    )
+    assert link.hops == edge
+    assert line.latency_s == pytest.approx(edge * 1e-6)
+    # The mean of 0, 1, .. a half, .. 1 links along each edge, a device itself left out.
+    assert link.mean_hops == pytest.approx(2 * edge / 4 * ways / (ways - 1))
 
 
 def compare_row(row: str, *, update: bool) -> None:

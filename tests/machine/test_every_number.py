@@ -29,7 +29,6 @@ from tests.effort import LONG
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
@@ -160,9 +159,9 @@ def layers(name: str, batch: int) -> PlanGraph:
     return load_model(name).with_batch(batch).contracted
 
 
-def scored(machine: Machine | HeterogeneousMachine, name: str, batch: int) -> Outcome:
+def scored(machine: Machine, name: str, batch: int) -> Outcome:
     """Score a network, on all devices of a machine."""
-    if isinstance(machine, Machine):
+    if not machine.groups:
         array = tuple(primes(machine.num_devices))
         nodes, setting = layers(name, batch), setting_of(machine, array)
         choices = chosen(name, batch, array)
@@ -173,7 +172,7 @@ def scored(machine: Machine | HeterogeneousMachine, name: str, batch: int) -> Ou
     return Outcome(ran.score.time_s, sum(map(at_rest, ran.lanes)))
 
 
-def uneven(machine: HeterogeneousMachine, name: str, batch: int) -> tuple[LayerGraph, Plan]:
+def uneven(machine: Machine, name: str, batch: int) -> tuple[LayerGraph, Plan]:
     """Return a plan with equal shares, made for the machine as it is shipped if it has as many devices."""
     shipped = load_machine(machine.name)
     made_for = shipped if shipped.num_devices == machine.num_devices else machine
@@ -210,7 +209,7 @@ def at_rest(lane: Lane) -> float:
     return math.fsum(own["static"] for own in each)
 
 
-def outcomes(machine: Machine | HeterogeneousMachine, devices: int, *, many: bool) -> list[Outcome]:
+def outcomes(machine: Machine, devices: int, *, many: bool) -> list[Outcome]:
     """Return the outcomes for a network of small layers and one of large layers, or for one of much computation."""
     if many:
         return [scored(machine, "sconv", LARGE_BATCH)]

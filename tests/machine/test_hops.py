@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from hypar import load_machine
-from hypar.machine.hops import level_hops
+
+
+def mean_hops(machine: Any, array: tuple[int, ...]) -> tuple[float, ...]:
+    return tuple(link.mean_hops for link in machine.links(array))
 
 
 def hops(topology: Any, array: tuple[int, ...], devices: int | None = None) -> tuple[float, ...]:
     asked = {"topology": topology, "devices": devices or math.prod(array), "bandwidth": "link"}
-    return level_hops(load_machine("hmc", asked), array)
+    return mean_hops(load_machine("hmc", asked), array)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +41,6 @@ def test_hops_by_hand(topology: Any, array: tuple[int, ...], expected: tuple[flo
 def test_a_message_between_nodes_takes_the_network_of_both_tiers() -> None:
     """A counterpart in another node is two links away outside, and two inside if it is another device."""
     machine = load_machine("h100-8x")
-    assert level_hops(machine, (8, 8)) == pytest.approx((2, 2))
+    assert mean_hops(machine, (8, 8)) == pytest.approx((2, 2))
     # Of 63 others 7 are in the same node, and 7 are the same device of another node.
-    assert level_hops(machine, (64,)) == pytest.approx(((7 * 2 + 7 * 2 + 49 * 4) / 63,))
+    assert mean_hops(machine, (64,)) == pytest.approx(((7 * 2 + 7 * 2 + 49 * 4) / 63,))

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from hypar.cli.main import main
 from hypar.errors import HardwareError, InputError
 from hypar.machine.changes import CHANGEABLE
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load import load_machine
+from hypar.machine.machine import Machine
 from hypar.registry import data_file, data_folder, data_names
 from tests.effort import late
 
@@ -56,10 +56,10 @@ def written(data: Any, name: str = "other") -> Machine:
     return machine
 
 
-def spelled(data: Any) -> Machine | HeterogeneousMachine:
+def spelled(data: Any) -> Machine:
     """As ``written``, of identical devices or heterogeneous."""
     Path("spelled.yaml").write_text(yaml.safe_dump(data), encoding="utf-8")
-    machine: Machine | HeterogeneousMachine = load_machine("spelled.yaml")
+    machine: Machine = load_machine("spelled.yaml")
     return machine
 
 
@@ -85,11 +85,7 @@ def at(data: Any, where: Where) -> Any:
 def test_machine_loads(name: str) -> None:
     found = load_machine(name)
     assert found.name == name
-    machines = (
-        [machine for _, machine, _ in found.identical()]
-        if isinstance(found, HeterogeneousMachine)
-        else [found]
-    )
+    machines = [machine for _, machine, _ in found.leaves()]
     assert found.num_devices == sum(machine.num_devices for machine in machines) >= 1
     for machine in machines:
         assert machine.content.source.strip()
@@ -231,7 +227,7 @@ def test_each_of_several_networks_is_changed_by_its_number() -> None:
 def test_the_links_between_groups_are_changed() -> None:
     before = load_machine("tpu-v2-v3")
     machine = load_machine("tpu-v2-v3", {"outward.latency": "3 us", "outward.bandwidth": "1 GB/s"})
-    assert isinstance(machine, HeterogeneousMachine)
+    assert machine.groups
     assert {(group.latency_s, group.bytes_per_s) for group in machine.groups} == {(3e-6, 1e9)}
     assert machine.digest != before.digest
     with pytest.raises(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import HyparError, load_model
-from hypar.machine.measured import read_overlap_table
+from hypar.machine.measured import read_step_times
 from tests.effort import examples
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ GOOD_CSV = cells(*(f"{name},4 ms,1 us,2 us,3 us,1 ms" for name in LAYERS))
 
 def read(file: str, text: str) -> StepTimes:
     Path(file).write_text(text, encoding="utf-8")
-    return read_overlap_table(file).of(LAYERS, "lenet-c")
+    return read_step_times(Path(file), LAYERS, "lenet-c")
 
 
 def test_yaml_and_csv_are_read_alike() -> None:
@@ -86,7 +86,7 @@ def test_a_long_list_of_layers_is_cut_short() -> None:
     names = [layer.name for layer in load_model("resnet152").contracted.layers if layer.weighted]
     Path("t.yaml").write_text(GOOD)
     with pytest.raises(HyparError, match="and 116 more") as caught:
-        read_overlap_table("t.yaml").of(names, "resnet152")
+        read_step_times(Path("t.yaml"), names, "resnet152")
     assert "\n" not in str(caught.value)
 
 
@@ -103,4 +103,4 @@ def test_nothing_but_a_deliberate_error_is_raised(file: str, text: str, place: i
     good = GOOD if file == "t.yaml" else GOOD_CSV
     Path(file).write_bytes((good[:place] + text + good[place:]).encode("utf-8", "surrogatepass"))
     with suppress(HyparError):
-        read_overlap_table(file).of(LAYERS, "lenet-c")
+        read_step_times(Path(file), LAYERS, "lenet-c")

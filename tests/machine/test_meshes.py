@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from hypar import load_machine
-from hypar.machine.topologies.mesh import Mesh
+from hypar.machine.topologies.grid import Mesh
 
 
 def test_a_mesh_has_no_links_between_its_ends() -> None:
     """3 x 4: three rows of three links, two rows of four columns between them."""
     mesh = Mesh()
     assert mesh.num_links(12) == 3 * 3 + 2 * 4
-    assert mesh.paths(0, 3, 12) == [(1.0, ((0, 1), (1, 2), (2, 3)))]
-    assert mesh.paths(11, 0, 12) == [(1.0, ((11, 10), (10, 9), (9, 8), (8, 4), (4, 0)))]
 
 
 def test_rows_may_be_given() -> None:
     line, tall = Mesh(rows=1), Mesh(rows=6)
     assert line.num_links(12) == 11
     assert tall.num_links(12) == 6 + 5 * 2
-    assert tall.paths(0, 3, 12) == [(1.0, ((0, 1), (1, 3)))]
     assert line.fault(12) is None
     assert Mesh(rows=5).fault(12) == "5 rows of 12 devices; allowed: a divisor of 12"
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from hypar.machine.load import load_machine
-from hypar.machine.topologies.base import busiest
 from hypar.machine.topologies.graph import Graph
-from hypar.machine.topologies.ring import Ring
-from hypar.machine.topologies.torus import Torus
+from hypar.machine.topologies.grid import Torus
+from hypar.machine.traffic import Listed
 
 if TYPE_CHECKING:
-    from hypar.machine.routing import LevelLink
+    from hypar.machine.links import LevelLink
 
 LINK = 200e6
 """Bytes a second of one link: 1600 Mb/s."""
@@ -105,14 +105,6 @@ def test_positions_divide_the_longer_side_of_a_torus() -> None:
     assert list(Torus().places((2, 2, 2, 2))) == [0, 4, 1, 5, 8, 12, 9, 13, 2, 6, 3, 7, 10, 14, 11, 15]
 
 
-def test_a_torus_goes_round_the_end() -> None:
-    """4 x 4: from 0 to 15 one hop along the row, one along the column."""
-    assert Torus().paths(0, 15, 16) == [(1.0, ((0, 3), (3, 15)))]
-    ordered = Torus(routing="dimension_ordered")
-    assert ordered.paths(0, 10, 16) == [(1.0, ((0, 1), (1, 2), (2, 6), (6, 10)))]
-    assert [part for part, _ in Torus().paths(0, 10, 16)] == [0.25] * 4
-
-
 @pytest.mark.parametrize(
     ("devices", "count"), [(1, 0), (2, 1), (4, 4), (6, 9), (7, 7), (8, 12), (9, 18), (16, 32), (64, 128)]
 )
@@ -134,11 +126,6 @@ def test_a_graph_that_is_a_ring_equals_it(devices: int) -> None:
     assert links(around(devices), array)[0].seconds_per_byte == pytest.approx(
         links("ring", array)[0].seconds_per_byte
     )
-    graph = Graph(pairs=around(devices)["pairs"])
-    for source in range(devices):
-        for target in range(devices):
-            if source != target:
-                assert list(graph.paths(source, target, devices)) == Ring().paths(source, target, devices)
 
 
 def test_a_pair_given_twice_is_twice_as_wide() -> None:
@@ -146,23 +133,19 @@ def test_a_pair_given_twice_is_twice_as_wide() -> None:
     wider = [*line, [1, 2]]
     assert per_byte({"name": "graph", "pairs": line}, (2, 2)) == pytest.approx([1, 1])
     assert per_byte({"name": "graph", "pairs": wider}, (2, 2)) == pytest.approx([1 / 2, 1])
-    assert busiest(Graph(pairs=line), {(1, 2): 1.0}, 4, duplex=True) == (1.0, 1)
-    assert busiest(Graph(pairs=wider), {(1, 2): 1.0}, 4, duplex=True) == (0.5, 1)
 
 
 def test_the_many_paths_of_a_mesh_share_a_message_evenly() -> None:
     """From corner to corner of a mesh of 3 x 3 there are six; two of them over the link at the corner's row."""
     pairs = [[3 * row + column, 3 * row + column + 1] for row in range(3) for column in range(2)]
     pairs += [[3 * row + column, 3 * row + column + 3] for row in range(2) for column in range(3)]
-    loads: dict[Any, float] = {}
-    for part, path in Graph(pairs=pairs).paths(0, 8, 9):
-        for link in path:
-            loads[link] = loads.get(link, 0) + part
+    found = Graph(pairs=pairs).loads(Listed(np.array([0]), np.array([8]), 9), 9)
     expected = {
         (0, 1): 3, (0, 3): 3, (1, 2): 1, (1, 4): 2, (3, 4): 2, (3, 6): 1,
         (2, 5): 1, (4, 5): 2, (4, 7): 2, (6, 7): 1, (5, 8): 3, (7, 8): 3,
     }  # fmt: skip
-    assert loads == pytest.approx({link: count / 6 for link, count in expected.items()})
+    assert found.busy[0].tolist() == pytest.approx([expected[min(pair), max(pair)] / 6 for pair in pairs])
+    assert not found.busy[1].any()
 
 
 # Several networks

@@ -18,7 +18,6 @@ from tests.effort import late
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
@@ -31,8 +30,8 @@ def graph(name: str) -> LayerGraph:
 
 
 @cache
-def machine(name: str) -> Machine | HeterogeneousMachine:
-    machine: Machine | HeterogeneousMachine = load_machine(name)
+def machine(name: str) -> Machine:
+    machine: Machine = load_machine(name)
     return machine
 
 

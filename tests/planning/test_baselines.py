@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
 
 H100 = load_machine("h100-8x")
-RESNET = {"levels": 6, "cost": "time", "space": "all", "hardware": H100}
+RESNET: dict[str, Any] = {"levels": 6, "cost": "time", "space": "all", "hardware": H100}
 
 
 @cache

@@ -10,7 +10,6 @@ import pytest
 
 from hypar import load_machine, load_model, machines, plan_model, read_plan
 from hypar.errors import InputError, OptionError
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.asked import plan_command
 from hypar.planning.stages import best, ends
 from hypar.planning.stages.spans import CutSpans
@@ -85,7 +84,7 @@ def test_a_difference_of_balances_is_said() -> None:
 def require_fastest(graph: LayerGraph, hardware: str, **asked: Any) -> None:
     """The best stages are no slower than no stages and every power of two of them."""
     machine = load_machine(hardware)
-    mixed, others = isinstance(machine, HeterogeneousMachine), 0
+    mixed, others = machine.groups, 0
     levels = None if mixed else LEVELS
     fastest = plan_model(graph, hardware=machine, levels=levels, stages="best", **asked).score
     assert fastest is not None

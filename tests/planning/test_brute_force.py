@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar import LayerGraph, Plan
-    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
 
-    Hardware = Machine | HeterogeneousMachine
+    Hardware = Machine
 
 DIMS = ("batch", "in_channels", "out_channels")
 NEAR = 1 + 1e-9

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -42,7 +42,7 @@ def equal_blocks(count: int) -> LayerGraph:
 @pytest.mark.parametrize(("count", "space"), SMALL)
 def test_a_plan_of_equal_blocks_costs_what_counting_everything_out_finds(count: int, space: str) -> None:
     network = equal_blocks(count)
-    asked = {"array": [4], "strategy": "deepa", "space": space, "hardware": MACHINE}
+    asked: dict[str, Any] = {"array": [4], "strategy": "deepa", "space": space, "hardware": MACHINE}
     every = plan_model(network, solver="exhaustive", **asked)
     plan = plan_model(network, solver="elimination", **asked)
     assert plan.cost.value == pytest.approx(every.cost.value, rel=1e-12)

@@ -89,7 +89,7 @@ def test_stages_inside_a_level_are_replicas_that_exchange_gradients_over_the_lev
 def test_the_order_of_nodes_decides_which_links_carry_what() -> None:
     """On nodes of eight devices a level of two that is outermost crosses nodes, as the innermost it does not."""
     machine = load_machine("h100-8x")
-    whole, view = machine.links((8, 8)), machine.of_stage(1, 8)
+    whole, view = machine.links((8, 8)), machine.of_stage(1, lambda *_: 8)
     assert view.links((8,)) == (whole[0],) != (whole[1],)
     assert view.stage_link((8,), 8) == whole[1]
 

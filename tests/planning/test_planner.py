@@ -3,7 +3,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -251,7 +251,7 @@ def test_a_refined_plan_states_no_bound_that_its_own_choices_can_go_below(
 ) -> None:
     """A level's bound is given the choices above it; those of alexnet's outer levels are exchanged here."""
     machine = load_machine("h100-8x", {"overlap": "full"})
-    asked = {"levels": 3, "strategy": "hypar", "cost": "time", "hardware": machine}
+    asked: dict[str, Any] = {"levels": 3, "strategy": "hypar", "cost": "time", "hardware": machine}
     asked |= {"solver": "bounded", "search": search}
     plan = plan_model(graph("alexnet"), refine=True, **asked)
     assert plan.refined is not None

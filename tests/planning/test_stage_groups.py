@@ -18,7 +18,7 @@ from tests.studies.test_pipeline import chain
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar.machine.heterogeneous import HeterogeneousMachine
+    from hypar.machine.machine import Machine
 
 MIXED = load_machine("tpu-v2-v3")
 
@@ -28,7 +28,7 @@ def names_of(plan: Plan) -> list[str | None]:
 
 
 @pytest.fixture(scope="module")
-def unlike(tmp_path_factory: pytest.TempPathFactory) -> HeterogeneousMachine:
+def unlike(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     """Four slow devices with a fast link to the others, and two fast ones with a slow link."""
     kinds = {
         "slow": kind(devices=4, peak="1 TFLOP/s", link="10 GB/s"),
@@ -38,9 +38,7 @@ def unlike(tmp_path_factory: pytest.TempPathFactory) -> HeterogeneousMachine:
         group("slow.yaml", bandwidth="2 GB/s", latency="3 us"),
         group("fast.yaml", bandwidth="1 GB/s", latency="5 us"),
     ]
-    machine: HeterogeneousMachine = load_machine(
-        write_machine(tmp_path_factory.mktemp("unlike"), kinds, groups)
-    )
+    machine: Machine = load_machine(write_machine(tmp_path_factory.mktemp("unlike"), kinds, groups))
     return machine
 
 
@@ -71,7 +69,7 @@ def test_a_group_has_an_equal_part_of_its_devices_for_each_of_its_stages() -> No
 
 
 def test_groups_of_different_numbers_of_devices_have_levels_of_their_own(
-    unlike: HeterogeneousMachine,
+    unlike: Machine,
 ) -> None:
     plan = plan_model("lenet-c", hardware=unlike, stages=2)
     assert plan.arrays == {"slow": [2, 2], "fast": [2]}
@@ -80,7 +78,7 @@ def test_groups_of_different_numbers_of_devices_have_levels_of_their_own(
         assert (scored(plan).groups or [])[number].devices == {"slow": 4, "fast": 2}[stage.group or ""]
 
 
-def test_a_transfer_between_groups_takes_the_link_of_its_receiver(unlike: HeterogeneousMachine) -> None:
+def test_a_transfer_between_groups_takes_the_link_of_its_receiver(unlike: Machine) -> None:
     """Four stages of a linear layer of 8: F and E of a microbatch are 32 samples of 8 elements of 4 bytes."""
     graph = chain(4, batch=64)
     plan = plan_model(graph, hardware=unlike, stages=4, levels=0, microbatches=2)

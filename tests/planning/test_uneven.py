@@ -23,16 +23,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar import LayerGraph
-    from hypar.machine.heterogeneous import HeterogeneousMachine
+    from hypar.machine.machine import Machine
     from tests.heterogeneous import Drawn
 
 
-def two(
-    folder: Path, first: dict[str, Any], second: dict[str, Any], bandwidth: str = "10 GB/s"
-) -> HeterogeneousMachine:
+def two(folder: Path, first: dict[str, Any], second: dict[str, Any], bandwidth: str = "10 GB/s") -> Machine:
     """Two groups beside each other."""
     groups = [group("a.yaml", bandwidth=bandwidth), group("b.yaml", bandwidth=bandwidth)]
-    machine: HeterogeneousMachine = load_machine(write_machine(folder, {"a": first, "b": second}, groups))
+    machine: Machine = load_machine(write_machine(folder, {"a": first, "b": second}, groups))
     return machine
 
 
@@ -107,12 +105,12 @@ def test_a_side_without_any_share_is_idle(tmp_path: Path) -> None:
 # Memory
 
 
-def held_by(folder: Path, memories: tuple[str, ...], nested: bool) -> HeterogeneousMachine:
+def held_by(folder: Path, memories: tuple[str, ...], nested: bool) -> Machine:
     """Groups that differ in their memory, the last two of them one group or not."""
     kinds = {name: kind(devices=2, memory=memory) for name, memory in zip("abc", memories, strict=True)}
     first, second, third = (group(f"{name}.yaml") for name in kinds)
     groups = [first, groups_of("pair", second, third)] if nested else [first, second, third]
-    machine: HeterogeneousMachine = load_machine(write_machine(folder, kinds, groups))
+    machine: Machine = load_machine(write_machine(folder, kinds, groups))
     return machine
 
 

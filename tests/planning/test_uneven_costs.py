@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar import LayerGraph, Plan
-    from hypar.machine.heterogeneous import HeterogeneousMachine
+    from hypar.machine.machine import Machine
 
 TYPES = ("batch", "in_channels", "out_channels")
 
@@ -30,12 +30,10 @@ THREE = """
 """
 
 
-def pair(folder: Path, **second: Any) -> HeterogeneousMachine:
+def pair(folder: Path, **second: Any) -> Machine:
     """Two devices beside each other, equal ones unless the second has other fields."""
     kinds = {"a": kind(devices=1), "b": {**kind(devices=1, **second)}}
-    machine: HeterogeneousMachine = load_machine(
-        write_machine(folder, kinds, [group("a.yaml"), group("b.yaml")])
-    )
+    machine: Machine = load_machine(write_machine(folder, kinds, [group("a.yaml"), group("b.yaml")]))
     return machine
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar import LayerGraph, Machine
-    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.schedule.chunked import Chunks
     from hypar.sharding.placement import Options
 
@@ -182,7 +181,7 @@ def test_a_step_on_unlike_groups_is_never_slower_on_a_faster_machine(seed: int, 
     groups = [(name, pick.choice([1, 2, 4]), pick.choice(["none", "full", "full"])) for name in "ab"]
     twice = pick.sample(range(6), pick.randint(1, 6))
 
-    def written(rates: Sequence[float]) -> HeterogeneousMachine:
+    def written(rates: Sequence[float]) -> Machine:
         kinds = {
             name: kind(devices=count, peak=f"{peak} TFLOP/s", link=f"{link} GB/s", overlap=overlap)
             for (name, count, overlap), peak, link in zip(groups, rates[:2], rates[2:4], strict=True)
@@ -191,7 +190,7 @@ def test_a_step_on_unlike_groups_is_never_slower_on_a_faster_machine(seed: int, 
             group(f"{name}.yaml", bandwidth=f"{outward} GB/s")
             for name, outward in zip(kinds, rates[4:], strict=True)
         ]
-        machine: HeterogeneousMachine = load_machine(write_machine(folder, kinds, nested))
+        machine: Machine = load_machine(write_machine(folder, kinds, nested))
         return machine
 
     plan = plan_model(graph, hardware=written(rates), strategy="accpar", shares="equal", convention="paper")

@@ -9,7 +9,7 @@ import pytest
 
 from hypar import check_plan, load_machine, plan_model, verify_plan
 from hypar.errors import OptionError, ProfileError
-from hypar.machine.measured import measured_devices, read_overlap_table, whole_array, with_times
+from hypar.machine.measured import measured_devices, read_step_times, whole_array, with_times
 from hypar.network.graph import gradients_of
 from hypar.planning.replay import run_plan
 from hypar.registry import data_names
@@ -70,7 +70,7 @@ CASES = [
 @crossed({"model,hardware": CASES, "chunks": ["best", "one", "layers", 2]})
 def test_rows_are_the_chunks_of_the_plan(model: str, hardware: str, chunks: str | int) -> None:
     machine: Any = load_machine(hardware)
-    array = whole_array(machine) if hasattr(machine, "tiers") else None
+    array = None if machine.groups else whole_array(machine)
     step = ran(model, hardware=machine, array=array, chunks=chunks)
     rows, plan = StepRows(step).chunks, step.plan
     assert plan.score is not None
@@ -115,7 +115,7 @@ def test_a_table_by_hand() -> None:
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_the_step_is_the_closed_form_whatever_the_chunks(exchange: str, chunks: str | int) -> None:
     found = measured(exchange=exchange, chunks=chunks)
-    times = read_overlap_table("times.yaml").of(["conv1", "conv2", "fc1", "fc2"], "lenet-c")
+    times = read_step_times(Path("times.yaml"), ["conv1", "conv2", "fc1", "fc2"], "lenet-c")
     rows = StepRows(found).chunks
     spans = EXCHANGES[exchange].spans(times, tuple(len(row["layers"]) for row in rows))
     assert found.timeline.makespan == pytest.approx(times.forward_s + max(spans), rel=1e-12)
@@ -188,7 +188,7 @@ def test_a_plan_by_measured_times_is_scored_and_checked_by_them(hardware: str | 
 
 
 def test_a_step_measured_in_data_parallelism_is_no_other() -> None:
-    times = read_overlap_table("times.yaml").of(["conv1", "conv2", "fc1", "fc2"], "lenet-c")
+    times = read_step_times(Path("times.yaml"), ["conv1", "conv2", "fc1", "fc2"], "lenet-c")
     machine = with_times(load_machine("p100-4x4"), times)
     assert machine.digest != load_machine("p100-4x4").digest
     with pytest.raises(ProfileError) as caught:

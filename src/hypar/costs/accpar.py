@@ -16,7 +16,7 @@ from hypar.costs.base import Time
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, GroupRates
-    from hypar.machine.heterogeneous import DeviceGroup
+    from hypar.machine.machine import DeviceGroup
     from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options

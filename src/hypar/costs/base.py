@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hypar.errors import OptionError
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.rates import Rates, computation, group_seconds, time_rates
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
@@ -19,8 +18,7 @@ from hypar.units import exact_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hypar.machine.heterogeneous import DeviceGroup
-    from hypar.machine.machine import Machine
+    from hypar.machine.machine import DeviceGroup, Machine
     from hypar.machine.profiles import Profile
     from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes
@@ -124,7 +122,7 @@ class Time(Cost):
         """Return the seconds of a device group, with those of the engine for its computation."""
         each, machine = element_bytes / (group.num_devices * group.bytes_per_s), group.machine
         rates = GroupRates(each, each, once=group.latency_s, work=1 / group.flop_per_s)
-        if isinstance(machine, HeterogeneousMachine):
+        if machine.groups:
             return rates
         setting = setting_of(machine=machine, array=(), element_bytes=element_bytes, optimizer=self.optimizer)
 

@@ -20,7 +20,7 @@ from hypar.sharding.conventions import DIRECT
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, GroupRates
-    from hypar.machine.heterogeneous import DeviceGroup
+    from hypar.machine.machine import DeviceGroup
     from hypar.machine.profiles import Profile
     from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes

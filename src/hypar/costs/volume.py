@@ -15,7 +15,7 @@ from hypar.machine.rates import Rates, even_rates
 from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
-    from hypar.machine.heterogeneous import DeviceGroup
+    from hypar.machine.machine import DeviceGroup
     from hypar.sharding.levels import Level
 
 MOST_WEIGHT = 10**6

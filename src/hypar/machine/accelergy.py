@@ -31,36 +31,28 @@ ENERGIES = (MAC, "multiply", "add", "register", "array", "buffer", "memory")
 TARGET = re.compile(r"(?P<component>.+)\.(?P<action>[\w-]+?)(?:/(?P<words>[1-9][0-9]{0,5}))?")
 
 
-class _Extensible(Record):
-    """A record whose further keys are another tool's."""
+class _Part(Record):
+    """A part of the table, whose further keys are Accelergy's."""
 
     model_config = ConfigDict(extra="ignore")
 
 
-class Action(_Extensible):
-    """One action with some arguments."""
-
+class _Action(_Part):
     name: str
     energy: Annotated[float, AsNumber, Field(ge=0, le=1e15, allow_inf_nan=False)]
 
 
-class Component(_Extensible):
-    """The actions of a component."""
-
+class _Component(_Part):
     name: str
-    actions: Annotated[list[Action], Field(min_length=1)]
+    actions: Annotated[list[_Action], Field(min_length=1)]
 
 
-class Table(_Extensible):
-    """The components."""
-
-    tables: Annotated[list[Component], Field(min_length=1)]
+class _Table(_Part):
+    tables: Annotated[list[_Component], Field(min_length=1)]
 
 
-class TableFile(_Extensible):
-    """The whole file."""
-
-    table: Annotated[Table, Field(alias="ERT")]
+class _TableFile(_Part):
+    table: Annotated[_Table, Field(alias="ERT")]
 
 
 def read_mapping(texts: Sequence[str]) -> dict[str, str]:
@@ -100,53 +92,48 @@ def read_energies(file: str | Path, mapping: Mapping[str, str]) -> dict[str, Any
     """
     path = Path(file)
     document = read_yaml(path)
-    table = validated(TableFile, document.data, place=document.at, error=HardwareError, every=True).table
+    components = validated(
+        _TableFile, document.data, place=document.at, error=HardwareError, every=True
+    ).table.tables
     found: dict[str, Any] = {}
     for name, target in mapping.items():
         if name not in ENERGIES:
             raise UnknownNameError("energy", name, ENERGIES)
         if name == MAC and {"multiply", "add"} & {*mapping}:
             raise OptionError("map", f"found {MAC} beside multiply or add", "mac alone, or the two")
-        value, source = _energy(path, table, target)
+        found[f"energy.{'multiply' if name == MAC else name}"] = _energy(path, components, target)
         if name == MAC:
-            found["energy.multiply"] = {"value": value, "source": source}
             found["energy.add"] = {"value": "0 pJ", "source": "in the energy of the multiplication"}
-        else:
-            found[f"energy.{name}"] = {"value": value, "source": source}
     return found
 
 
-def _energy(file: Path, table: Table, target: str) -> tuple[str, str]:
+def _energy(file: Path, components: Sequence[_Component], target: str) -> dict[str, str]:
     """Return the energy of a word and its source; of several energies, by arguments, the largest."""
     match = TARGET.fullmatch(target)
     if match is None:
-        raise OptionError(
-            "map", f"found {shown(target)}", "COMPONENT.ACTION, as glb.read, or glb.read/4 for 4 words"
-        )
-    component = _component(file, table, match["component"])
+        allowed = "COMPONENT.ACTION, as glb.read, or glb.read/4 for 4 words"
+        raise OptionError("map", f"found {shown(target)}", allowed)
+    component = _component(file, components, match["component"])
     energies = [action.energy for action in component.actions if action.name == match["action"]]
     if not energies:
         known = dict.fromkeys(action.name for action in component.actions)
         raise UnknownNameError("action", match["action"], known, f"{file}: {component.name}")
     words, most = int(match["words"] or 1), max(energies)
-    several = f", the largest of {len(energies)}" if len({*energies}) > 1 else ""
-    each = f" for {words} words" if words > 1 else ""
-    source = f"{file.name} of Accelergy: {component.name} {match['action']}, {most:.9g} pJ{each}{several}"
-    return f"{most / words:.9g} pJ", source
+    several = f", the largest of {len(energies)}" * (len({*energies}) > 1)
+    said = f"{most:.9g} pJ{f' for {words} words' * (words > 1)}{several}"
+    source = f"{file.name} of Accelergy: {component.name} {match['action']}, {said}"
+    return {"value": f"{most / words:.9g} pJ", "source": source}
 
 
-def _component(file: Path, table: Table, name: str) -> Component:
+def _component(file: Path, components: Sequence[_Component], name: str) -> _Component:
     """Return the component of a name, which may be the end of its whole name, without the range of its copies."""
-    found = [own for own in table.tables if name in {own.name, _plain(own.name)}]
-    found = found or [own for own in table.tables if _plain(own.name).endswith(f".{_plain(name)}")]
+    plain = {own.name: re.sub(r"\[[^\]]*\]$", "", own.name) for own in components}
+    end = re.sub(r"\[[^\]]*\]$", "", name)
+    found = [own for own in components if name in {own.name, plain[own.name]}]
+    found = found or [own for own in components if plain[own.name].endswith(f".{end}")]
     if len(found) > 1:
         names = ", ".join(own.name for own in found)
         raise HardwareError(str(file), f"{len(found)} components end in {name!r}", f"one of {names}")
     if not found:
-        raise UnknownNameError("component", name, [_plain(own.name) for own in table.tables], str(file))
+        raise UnknownNameError("component", name, [*plain.values()], str(file))
     return found[0]
-
-
-def _plain(name: str) -> str:
-    """Return a component's name without the range of its copies."""
-    return re.sub(r"\[[^\]]*\]$", "", name)

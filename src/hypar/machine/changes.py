@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import copy
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.errors import OptionError, Where, suggestion
 from hypar.machine.schema import MOST_NETWORKS, Assumptions, Energy, Memory, Network, Outward
 from hypar.registry import load_plugin, plugin_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hypar.files.yaml_file import Document
 
 OUTWARD = "outward"
 _OF_NETWORK = tuple(Network.model_fields)
@@ -80,42 +82,76 @@ def require_name(key: str, change: str, prefix: str = "") -> None:
         )
 
 
-def changed(data: dict[str, Any], changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Where]]:
-    """Return a file's content with other values, and the place of each change in it.
+class Changed(NamedTuple):
+    """The content of a file with other values.
+
+    Attributes:
+        document: the file.
+        data: its content, changed.
+        changes: the changes, by name.
+        places: the places of each in the content; of a link between groups there are several.
+    """
+
+    document: Document
+    data: dict[str, Any]
+    changes: Mapping[str, Any]
+    places: Mapping[str, Sequence[Where]]
+
+    def at(self, where: Where) -> str:
+        """Return where a value stands, as a person writes it: in the file, or in a change."""
+        for key, places in self.places.items():
+            if any(where[: len(place)] == place for place in places):
+                return f"change {key}={self.changes[key]}"
+        return self.document.at(where)
+
+
+def changed(document: Document, changes: Mapping[str, Any]) -> Changed:
+    """Return a file's content with other values.
 
     Raises:
         OptionError: a name is unknown, or the machine has no such value.
     """
-    data, places = copy.deepcopy(data), dict[str, Where]()
+    data, found = copy.deepcopy(document.data), dict[str, list[Where]]()
     for key, value in changes.items():
-        where = _place(data, key, value)
-        twin = next((name for name, place in places.items() if place == where), None)
+        places = [*_places(data, key, value)]
+        twin = next((name for name, own in found.items() if places and own == places), None)
         if twin is not None:
             raise OptionError(f"change {key}={value}", f"changes the same value as {twin}", "one of them")
-        places[key] = where
-        owner: Any = data
-        for part in where[:-1]:
-            owner = owner.setdefault(part, {}) if isinstance(owner, dict) else owner[part]
-        owner[where[-1]] = value if key.endswith("topology") else with_source(value)
-    return data, places
+        found[key] = places
+        for where in places:
+            owner: Any = data
+            for part in where[:-1]:
+                owner = owner.setdefault(part, {}) if isinstance(owner, dict) else owner[part]
+            sourced = isinstance(value, dict) or key.endswith("topology")
+            owner[where[-1]] = value if sourced else {"value": value, "source": "as asked"}
+    return Changed(document, data, changes, found)
 
 
-def _place(data: Mapping[str, Any], key: str, value: Any) -> Where:
-    """Return the place of a value in a file's content."""
+def _places(data: dict[str, Any], key: str, value: Any) -> Iterator[Where]:
+    """Yield the places of a value in a file's content."""
     change = f"change {key}={value.get('value') if isinstance(value, dict) else value}"
     part, _, field = key.rpartition(".")
-    if part == _COMPUTE and field in _compute_fields(_compute_model(data)):
-        return _in_compute(data, field, change)
-    require_name(key, f"{key}={value}")
-    if part.startswith(_INTERCONNECT) or key in _OF_NETWORK:
-        return _in_network(data, part, field, change)
-    if part == _COMPUTE:
-        return _in_compute(data, field, change)
-    if part:
-        if part not in data["device"]:
-            raise OptionError(change, _WITHOUT[part])
-        return "device", part, field
-    return ("device", key) if key in {"word", "buffer"} else ("assumptions", key)
+    if not (part == _COMPUTE and field in _compute_fields(_compute_model(data))):
+        require_name(key, f"{key}={value}")
+    if part == OUTWARD and "groups" in data:
+        yield from _outward(data, field)
+    elif part.startswith(_INTERCONNECT) or key in _OF_NETWORK:
+        yield _in_network(data, part, field, change)
+    elif part == _COMPUTE:
+        yield _in_compute(data, field, change)
+    elif part and part not in data["device"]:
+        raise OptionError(change, _WITHOUT[part])
+    else:
+        yield ("assumptions", key) if key in Assumptions.model_fields else ("device", *key.split("."))
+
+
+def _outward(data: Any, field: str) -> Iterator[Where]:
+    """Yield the places of a field of the links of all groups, those of groups of groups included."""
+    groups = data.get("groups") if isinstance(data, dict) else None
+    for number, entry in enumerate(groups if isinstance(groups, list) else ()):
+        if isinstance(entry, dict) and isinstance(entry.get(OUTWARD), dict):
+            yield "groups", number, OUTWARD, field
+        yield from (("groups", number, *where) for where in _outward(entry, field))
 
 
 def _in_network(data: Mapping[str, Any], part: str, field: str, change: str) -> Where:
@@ -154,14 +190,3 @@ def _compute_model(data: Mapping[str, Any]) -> str:
 
 def _compute_fields(name: str) -> tuple[str, ...]:
     return tuple(load_plugin("compute_models", name).model_fields)
-
-
-def with_source(value: Any) -> Any:
-    """Return a value as a file gives it: with a source."""
-    return value if isinstance(value, dict) else {"value": value, "source": "as asked"}
-
-
-def change_at(where: Where, changes: Mapping[str, Any], places: Mapping[str, Where]) -> str | None:
-    """Return the change that a place in a file comes from, as a person writes it; None if the file has it."""
-    key = next((name for name, place in places.items() if where[: len(place)] == place), None)
-    return None if key is None else f"change {key}={changes[key]}"

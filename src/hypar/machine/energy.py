@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hypar.machine.machine import LayerTime, Machine
+    from hypar.machine.machine import Machine
+    from hypar.machine.work import LayerTime
 
 COMPONENTS = ("arithmetic", "registers", "array", "buffer", "memory", "static")
 

@@ -13,9 +13,9 @@ from hypar.errors import HardwareError, InputError, OptionError, UnknownNameErro
 from hypar.files.text import read_text
 from hypar.files.validation import Faults, together, validated
 from hypar.files.yaml_file import Document, format_yaml, parse_yaml
-from hypar.machine.changes import OUTWARD, change_at, changed, require_name, with_source
-from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
-from hypar.machine.machine import Machine
+from hypar.machine.changes import OUTWARD, Changed, changed, require_name
+from hypar.machine.links import Tier
+from hypar.machine.machine import DeviceGroup, Machine
 from hypar.machine.schema import (
     MOST_GROUPS,
     MOST_HELD,
@@ -25,8 +25,9 @@ from hypar.machine.schema import (
     Network,
     group_name,
 )
-from hypar.machine.tiers import Tier
+from hypar.machine.work import Devices
 from hypar.registry import data_file, load_plugin, plugin_names
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,16 +35,11 @@ if TYPE_CHECKING:
     from hypar.files.quantities import Description
     from hypar.machine.compute_models.base import ComputeModel
 
-WHOLE = "all"
-"""Name of the group of all devices."""
-
 FIRST = ["direct", "ring"]
 """The algorithms of collectives that machines had before a file could name them."""
 
 
-def load_machine(
-    hardware: Machine | HeterogeneousMachine | str | Path, changes: Mapping[str, Any] | None = None
-) -> Any:
+def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
     """Read a hardware file, of identical devices or of groups of different ones.
 
     Args:
@@ -51,7 +47,7 @@ def load_machine(
         changes: other values, by the names of ``machine/changes.py``, as written in a file; of every group, if it has groups.
 
     Returns:
-        The ``Machine``; a ``HeterogeneousMachine`` if its file has groups.
+        The machine.
 
     Raises:
         InputError: the file or a change is invalid, a loaded machine is to be changed, or it is no machine.
@@ -59,7 +55,7 @@ def load_machine(
     if isinstance(hardware, str | Path):
         file = data_file("hardware", str(hardware))
         return machine_of(file, read_text(file), changes)
-    if not isinstance(hardware, Machine | HeterogeneousMachine):
+    if not isinstance(hardware, Machine):
         raise OptionError("hardware", f"found {shown(hardware)}", "a machine, or the name or file of one")
     if changes:
         found = f"found a loaded machine, to be changed in {next(iter(changes))}"
@@ -67,7 +63,7 @@ def load_machine(
     return hardware
 
 
-def machine_of(file: Path, text: str, changes: Mapping[str, Any] | None = None) -> Any:
+def machine_of(file: Path, text: str, changes: Mapping[str, Any] | None = None) -> Machine:
     """Return the machine of a file's text, with other values; an invalid file is refused before its changes."""
     document, changes = _document(file, text), dict(changes or {})
     if _has_groups(document):
@@ -88,7 +84,7 @@ def hardware_yaml(hardware: str | Path, changes: Mapping[str, Any]) -> str:
     if not changes:
         return text
     _require_identical(document)
-    return format_yaml(changed(document.data, changes)[0])
+    return format_yaml(changed(document, changes).data)
 
 
 def parse_change(text: str) -> tuple[str, Any]:
@@ -145,17 +141,13 @@ def _identical(file: Path, text: str, changes: _Changes, asked: _Changes) -> Mac
     _require_identical(document)
     if changes:
         _identical(file, text, _Changes(), _Changes())
-    data, places = changed(document.data, changes)
-
-    def place(where: Where) -> str:
-        return change_at(where, changes, places) or document.at(where)
-
-    machine = _machine(file.stem, data, place, dict(asked))
-    _require_effect(machine, changes, places)
+    content = changed(document, changes)
+    machine = _machine(file.stem, content, dict(asked))
+    _require_effect(machine, content)
     return machine
 
 
-def _require_effect(machine: Machine, changes: Mapping[str, Any], places: Mapping[str, Where]) -> None:
+def _require_effect(machine: Machine, content: Changed) -> None:
     """Refuse a change of a value from which this machine derives nothing.
 
     Raises:
@@ -163,25 +155,24 @@ def _require_effect(machine: Machine, changes: Mapping[str, Any], places: Mappin
     """
     shared = machine.content.assumptions.bandwidth.value == "total"
     idle = "link_bandwidth" if shared else "total_bandwidth"
-    for key, place in places.items():
+    for key, (place,) in content.places.items():
+        where = f"change {key}={content.changes[key]}"
         if place[-1] == idle:
             found = (
                 f"changes nothing, as assumption bandwidth is {machine.content.assumptions.bandwidth.value}"
             )
             other = ("total_bandwidth", "bandwidth=link") if shared else ("link_bandwidth", "bandwidth=total")
             allowed = f"{key.replace(idle, other[0])}, or {other[1]} besides"
-            raise OptionError(f"change {key}={changes[key]}", found, allowed)
+            raise OptionError(where, found, allowed)
         if place == ("device", "buffer") and not machine.compute.buffered:
             name = machine.content.device.compute["name"]
             found = f"changes nothing, as compute model {name} derives nothing from the buffer"
-            raise OptionError(f"change {key}={changes[key]}", found)
+            raise OptionError(where, found)
 
 
-def _machine(
-    name: str, data: dict[str, Any], place: Callable[[Where], str], changes: dict[str, Any]
-) -> Machine:
+def _machine(name: str, given: Changed, changes: dict[str, Any]) -> Machine:
     """Validate a file's content, plug-ins and networks included, and build the machine."""
-    data, place = _listed(data, place)
+    data, place = _listed(given.data, given.at)
     content, compute = _content(data, place)
     tiers = tuple(
         _tier(network, content, index, place) for index, network in enumerate(content.interconnect or ())
@@ -190,13 +181,13 @@ def _machine(
         math.prod(tier.devices for tier in tiers), place(("interconnect", len(tiers) - 1, "devices"))
     )
     buffer, word = content.device.buffer, content.device.word.value
+    beside = compute.beside(None if buffer is None else buffer.value / word, _costs(content))
     return Machine(
         name=name,
+        source=content.source,
         digest=_digest(content, compute, tiers),
-        content=content,
-        compute=compute.beside(None if buffer is None else buffer.value / word, _costs(content)),
-        tiers=tiers,
         changes=changes,
+        devices=Devices(content=content, compute=beside, tiers=tiers),
     )
 
 
@@ -272,8 +263,7 @@ def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier])
     for _, fields in values[2]:
         if fields.get("reduction") == "at_leaves":
             del fields["reduction"]
-    text = json.dumps(_without_sources(values), sort_keys=True)
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    return _hash(json.dumps(_without_sources(values), sort_keys=True))
 
 
 def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[Where], str]) -> Any:
@@ -344,44 +334,32 @@ class _Groups:
     """Reader of a file of groups, which refuses repeated names."""
 
     def __init__(self, document: Document, changes: dict[str, Any]) -> None:
-        self.document, self.changes = document, changes
-        self.outward = {key: value for key, value in changes.items() if key.startswith(f"{OUTWARD}.")}
-        self.names = {WHOLE}
+        self.changes, self.names = changes, {WHOLE_ARRAY}
+        outward = {key: value for key, value in changes.items() if key.startswith(f"{OUTWARD}.")}
+        self.inside = {key: value for key, value in changes.items() if key not in outward}
+        self.content = changed(document, outward)
 
-    def machine(self) -> HeterogeneousMachine:
+    def machine(self) -> Machine:
         """Read the file."""
-        for key, value in self.outward.items():
-            require_name(key, f"{key}={value}")
-        data = self.with_outward(self.document.data)
-        content = validated(HeterogeneousFile, data, place=self.place, error=HardwareError, every=True)
-        machine = self.side_by_side(self.document.file.stem, content.source, content.groups, ("groups",))
-        _require_number(machine.num_devices, self.document.at(("groups",)))
+        where = self.content.document.at(("groups",))
+        content = validated(
+            HeterogeneousFile, self.content.data, place=self.content.at, error=HardwareError, every=True
+        )
+        name = self.content.document.file.stem
+        machine = self.side_by_side(name, content.source, content.groups, ("groups",))
+        _require_number(machine.num_devices, where)
         return machine
 
-    def place(self, where: Where) -> str:
-        """Return where a value stands: in the file, or in a change."""
-        key = ".".join(map(str, where[where.index(OUTWARD) :][:2])) if OUTWARD in where else ""
-        return f"change {key}={self.outward[key]}" if key in self.outward else self.document.at(where)
-
-    def with_outward(self, data: Any) -> Any:
-        """Return a file's content with other links between all its groups."""
-        if not self.outward or not isinstance(data, dict):
-            return data
-        if isinstance(data.get(OUTWARD), dict):
-            given = {key.partition(".")[2]: with_source(value) for key, value in self.outward.items()}
-            data = {**data, OUTWARD: {**data[OUTWARD], **given}}
-        if isinstance(data.get("groups"), list):
-            data = {**data, "groups": [self.with_outward(entry) for entry in data["groups"]]}
-        return data
-
-    def side_by_side(
-        self, name: str, source: str, entries: Sequence[GroupEntry], where: Where
-    ) -> HeterogeneousMachine:
+    def side_by_side(self, name: str, source: str, entries: Sequence[GroupEntry], where: Where) -> Machine:
         """Read groups side by side."""
         if not 2 <= len(entries) <= MOST_GROUPS:
-            raise HardwareError(self.place(where), f"found {len(entries)} groups", f"2 to {MOST_GROUPS}")
+            found = f"found {len(entries)} groups"
+            raise HardwareError(self.content.at(where), found, f"2 to {MOST_GROUPS}")
         groups = tuple(self.group(entry, source, (*where, index)) for index, entry in enumerate(entries))
-        return HeterogeneousMachine(name=name, source=source, groups=groups, changes=self.changes)
+        parts = [(own.name, own.machine.digest, own.bytes_per_s, own.latency_s) for own in groups]
+        return Machine(
+            name=name, source=source, digest=_hash(repr(parts)), changes=self.changes, groups=groups
+        )
 
     def group(self, entry: GroupEntry, source: str, where: Where) -> DeviceGroup:
         """Read one group."""
@@ -394,24 +372,23 @@ class _Groups:
         )
         for faulty, found, allowed in faults:
             if faulty:
-                raise HardwareError(self.place(where), f"found {found}", allowed)
+                raise HardwareError(self.content.at(where), f"found {found}", allowed)
         name = entry.name or self.named(str(entry.hardware), where)
         if name in self.names:
-            allowed = "each group a name of its own" + ("; all is the whole" if name == WHOLE else "")
-            raise HardwareError(self.place(where), f"found a second group {shown(name)}", allowed)
+            allowed = "each group a name of its own" + "; all is the whole" * (name == WHOLE_ARRAY)
+            raise HardwareError(self.content.at(where), f"found a second group {shown(name)}", allowed)
         self.names.add(name)
         machine = (
             self.identical(entry, where)
             if entry.groups is None
             else self.side_by_side(name, source, entry.groups, (*where, "groups"))
         )
-        outward = entry.outward
         return DeviceGroup(
             name=name,
             machine=machine,
             num_devices=machine.num_devices,
-            bytes_per_s=outward.bandwidth.value,
-            latency_s=outward.latency.value,
+            bytes_per_s=entry.outward.bandwidth.value,
+            latency_s=entry.outward.latency.value,
         )
 
     def named(self, hardware: str, where: Where) -> str:
@@ -420,29 +397,33 @@ class _Groups:
             return group_name(Path(hardware).stem)
         except ValueError as error:
             found = f"found a group named {shown(Path(hardware).stem)} as its hardware file"
-            raise HardwareError(self.place(where), found, f"{error}: give it another") from None
+            raise HardwareError(self.content.at(where), found, f"{error}: give it another") from None
 
     def identical(self, entry: GroupEntry, where: Where) -> Machine:
         """Read a group of identical devices from its hardware file."""
         named = str(entry.hardware)
-        inside = {key: value for key, value in self.changes.items() if key not in self.outward}
-        own = self.document.file.parent / named if named.endswith((".yaml", ".yml")) else named
+        own = self.content.document.file.parent / named if named.endswith((".yaml", ".yml")) else named
         try:
             file = data_file("hardware", str(own))
-            return _identical(file, read_text(file), _Changes(entry.changes | inside), _Changes(self.changes))
+            changes = _Changes(entry.changes | self.inside)
+            return _identical(file, read_text(file), changes, _Changes(self.changes))
         except UnknownNameError as error:
             if error.where or error.name != named:
                 raise
-            where = (*where, "hardware")
-            raise UnknownNameError(error.kind, error.name, error.known, self.place(where)) from None
+            place = self.content.at((*where, "hardware"))
+            raise UnknownNameError(error.kind, error.name, error.known, place) from None
         except InputError as error:
             key = next((key for key in entry.changes if error.where.startswith(f"change {key}=")), None)
             if key is None or key in self.changes:
                 raise
-            at = self.place((*where, "changes", key))
+            at = self.content.at((*where, "changes", key))
             raise HardwareError(at, error.found, error.allowed, error.hint) from None
 
 
 def _require_number(devices: int, where: str) -> None:
     if devices > MOST_HELD:
         raise HardwareError(where, f"found {devices:,} devices in all", f"at most {MOST_HELD:,}")
+
+
+def _hash(text: str) -> str:
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

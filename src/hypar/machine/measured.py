@@ -7,7 +7,7 @@ its compute model and its links. Described in ``docs/overlap.md``.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,14 +19,13 @@ from hypar.files.text import Row, read_csv
 from hypar.files.validation import validated
 from hypar.files.yaml_file import read_yaml
 from hypar.machine.load import machine_of
-from hypar.machine.machine import Machine
 from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.units import parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hypar.machine.heterogeneous import HeterogeneousMachine
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
 
 MOST_SECONDS = 10**9
@@ -80,53 +79,18 @@ class OverlapTable(Description):
     layers: Annotated[list[MeasuredLayer], Field(min_length=1, max_length=MOST_LAYERS)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredTimes:
-    """A table with the positions of its fields.
+def read_step_times(file: Path, layers: Sequence[str], model: str) -> StepTimes:
+    """Read a table of measured times of a network's layers: CSV where the file's name ends in ``.csv``, else YAML.
 
-    Attributes:
-        file: the path as given.
-        table: the content.
-        place: a function that formats a field's position as ``file:line: field``.
-    """
-
-    file: Path
-    table: OverlapTable
-    place: Callable[[Where], str]
-
-    def of(self, layers: Sequence[str], model: str) -> StepTimes:
-        """Return the times of a network's layers, in its order.
-
-        Args:
-            layers: names of its weighted layers.
-            model: its name, for messages.
-
-        Raises:
-            InputError: the table has a layer that the network lacks, or the reverse.
-        """
-        known, measured = frozenset(layers), {layer.name: layer for layer in self.table.layers}
-        for index, name in enumerate(measured):
-            if name not in known:
-                where = self.place(("layers", index, "name"))
-                raise UnknownNameError("weighted layer", name, layers, where)
-        for name in layers:
-            if name not in measured:
-                raise ProfileError(self.place(("layers",)), f"no layer {name!r}", f"all of {model!r}")
-        return StepTimes(
-            layers=tuple(_layer_times(measured[name]) for name in layers),
-            sync_s=self.table.synchronisation or 0.0,
-            source=self.file.stem,
-        )
-
-
-def read_overlap_table(file: str | Path) -> MeasuredTimes:
-    """Read a table of measured times: CSV where the file's name ends in ``.csv``, else YAML.
+    Args:
+        file: the table.
+        layers: names of the network's weighted layers, in its order.
+        model: its name, for messages.
 
     Raises:
-        InputError: it is missing, damaged, or invalid.
+        InputError: it is missing, damaged, or invalid, has a layer that the network lacks, or the reverse.
     """
-    path = Path(file)
-    data, where = (_from_csv if path.suffix == ".csv" else _from_yaml)(path)
+    data, where = (_from_csv if file.suffix == ".csv" else _from_yaml)(file)
 
     def place(field: Where) -> str:
         """Append the layer's name to the position, if the name is a text."""
@@ -136,32 +100,62 @@ def read_overlap_table(file: str | Path) -> MeasuredTimes:
         return where(field) + (f" {shown(name)}" if isinstance(name, str) else "")
 
     table: OverlapTable = validated(OverlapTable, data, place=place, error=ProfileError)
-    _require_once(table, place)
-    _require_forward(table, place)
-    _require_exchange(table, place)
-    return MeasuredTimes(file=path, table=table, place=place)
+    measured = _checked(table, place)
+    for index, name in enumerate(measured):
+        if name not in layers:
+            raise UnknownNameError("weighted layer", name, layers, place(("layers", index, "name")))
+    for name in layers:
+        if name not in measured:
+            raise ProfileError(place(("layers",)), f"no layer {name!r}", f"all of {model!r}")
+    times = tuple(_layer_times(measured[name]) for name in layers)
+    return StepTimes(layers=times, sync_s=table.synchronisation or 0.0, source=file.stem)
 
 
-def measured_machine(
-    file: str | Path, machine: Machine | HeterogeneousMachine | None, graph: LayerGraph
-) -> Machine:
+def _checked(table: OverlapTable, place: Callable[[Where], str]) -> dict[str, MeasuredLayer]:
+    """Return the layers of a table by name, each of which is there once, with all its times or with those of no other."""
+    found: dict[str, MeasuredLayer] = {}
+    for index, layer in enumerate(table.layers):
+        if found.setdefault(layer.name, layer) is not layer:
+            raise ProfileError(place(("layers", index, "name")), "given twice", "each layer once")
+    forward, exchange = dict[Where, float | None](), dict[Where, float | None]()
+    exchange[_EVERY_ROW,] = table.synchronisation
+    for index, layer in enumerate(table.layers):
+        forward["layers", index, "forward"] = layer.forward
+        exchange |= {("layers", index, step): getattr(layer, step) for step in EXCHANGE_STEPS}
+    for fields, allowed in (
+        (forward, "the times of every layer, or of none"),
+        (exchange, "the whole exchange, or nothing of it"),
+    ):
+        missing = [where for where, seconds in fields.items() if seconds is None]
+        if 0 < len(missing) < len(fields):
+            raise ProfileError(place(missing[0]), f"{str(missing[0][-1])!r} is missing", allowed)
+    return found
+
+
+def measured_machine(file: str | Path, machine: Machine | None, graph: LayerGraph) -> Machine:
     """Return a machine that takes the measured times of a network; two devices if no machine is named.
 
     Raises:
         InputError: the table is damaged or is for other layers, its exchange was not measured and no machine is named, or
             the machine has device groups.
     """
-    read = read_overlap_table(file)
-    times = read.of([layer.name for layer in graph.layers if layer.weighted], graph.name)
+    file = Path(file)
+    times = read_step_times(file, [layer.name for layer in graph.layers if layer.weighted], graph.name)
     if machine is None:
         if not times.exchanges:
-            found = f"no machine is named, and {read.file} has no times of an exchange"
+            found = f"no machine is named, and {file} has no times of an exchange"
             raise OptionError("hardware", found, "one, as --hardware hmc")
-        machine = measured_devices(read.file, {})
-    if not isinstance(machine, Machine):
+        machine = measured_devices(file, {})
+    if machine.groups:
         found = f"the devices of hardware {machine.name!r} are heterogeneous, the times those of one of them"
         raise OptionError("profile", found, "a machine of identical devices")
     return with_times(machine, times)
+
+
+def with_times(machine: Machine, times: StepTimes) -> Machine:
+    """Return a machine that takes measured times in data parallelism."""
+    digest = hashlib.sha256(f"{machine.digest} {times.digest}".encode()).hexdigest()
+    return replace(machine, digest=f"sha256:{digest}").having(measured=times)
 
 
 def whole_array(machine: Machine) -> tuple[int, ...]:
@@ -176,12 +170,6 @@ def whole_array(machine: Machine) -> tuple[int, ...]:
     return ways
 
 
-def with_times(machine: Machine, times: StepTimes) -> Machine:
-    """Return a machine that takes measured times in data parallelism."""
-    digest = hashlib.sha256(f"{machine.digest} {times.digest}".encode()).hexdigest()
-    return replace(machine, digest=f"sha256:{digest}", measured=times)
-
-
 def measured_devices(file: Path, changes: Mapping[str, Any]) -> Machine:
     """Return two devices that overlap, for times of which all are measured.
 
@@ -189,8 +177,7 @@ def measured_devices(file: Path, changes: Mapping[str, Any]) -> Machine:
         file: the table, after which the machine is named.
         changes: changed assumptions.
     """
-    machine: Machine = machine_of(file, _DEVICES, changes)
-    return machine
+    return machine_of(file, _DEVICES, changes)
 
 
 def _layer_times(layer: MeasuredLayer) -> LayerTimes:
@@ -205,30 +192,6 @@ def _layer_times(layer: MeasuredLayer) -> LayerTimes:
             if (seconds := getattr(layer, step)) is not None
         },
     )
-
-
-def _require_once(table: OverlapTable, place: Callable[[Where], str]) -> None:
-    first: dict[str, int] = {}
-    for index, layer in enumerate(table.layers):
-        if first.setdefault(layer.name, index) != index:
-            raise ProfileError(place(("layers", index, "name")), "given twice", "each layer once")
-
-
-def _require_forward(table: OverlapTable, place: Callable[[Where], str]) -> None:
-    missing = [index for index, layer in enumerate(table.layers) if layer.forward is None]
-    if 0 < len(missing) < len(table.layers):
-        where = place(("layers", missing[0], "forward"))
-        raise ProfileError(where, "'forward' is missing", "the times of every layer, or of none")
-
-
-def _require_exchange(table: OverlapTable, place: Callable[[Where], str]) -> None:
-    fields: dict[Where, float | None] = {(_EVERY_ROW,): table.synchronisation}
-    for index, layer in enumerate(table.layers):
-        fields |= {("layers", index, step): getattr(layer, step) for step in EXCHANGE_STEPS}
-    missing = [where for where, seconds in fields.items() if seconds is None]
-    if 0 < len(missing) < len(fields):
-        allowed = "the whole exchange, or nothing of it"
-        raise ProfileError(place(missing[0]), f"{str(missing[0][-1])!r} is missing", allowed)
 
 
 def _from_yaml(file: Path) -> tuple[dict[str, Any], Callable[[Where], str]]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.machine.collectives.schedules import ALGORITHMS
+from hypar.machine.collectives import ALGORITHMS
 from hypar.machine.energy import phase_energy
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.ops.nest import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.machine.machine import LayerTime, Machine
+    from hypar.machine.machine import Machine
+    from hypar.machine.work import LayerTime
     from hypar.network.graph import LayerGraph
 
 Rows = list[dict[str, Any]]
@@ -24,10 +24,10 @@ _UNITS = {
 """Units of the numbers in hardware files, by their place or the last word of it; energies are in joules."""
 
 
-def machine_summary(machine: Machine | HeterogeneousMachine) -> dict[str, Any]:
+def machine_summary(machine: Machine) -> dict[str, Any]:
     """Return the size and the source of a machine; of a heterogeneous one with a list of its groups' entries."""
     named = {"hardware": machine.name, "devices": machine.num_devices}
-    if isinstance(machine, HeterogeneousMachine):
+    if machine.groups:
         groups = [
             {"group": own.name, "outward_bytes_per_s": own.bytes_per_s, "outward_latency_s": own.latency_s}
             | machine_summary(own.machine)
@@ -40,13 +40,13 @@ def machine_summary(machine: Machine | HeterogeneousMachine) -> dict[str, Any]:
         "compute_model": machine.content.device.compute["name"],
         "memory_bytes": machine.memory_bytes,
         "link_bytes_per_s": [tier.bytes_per_s for tier in machine.tiers],
-        "source": machine.content.source,
+        "source": machine.source,
     }
 
 
-def machine_numbers(machine: Machine | HeterogeneousMachine) -> Rows:
+def machine_numbers(machine: Machine) -> Rows:
     """Return every value of a machine's file with its unit and source, group by group if it is heterogeneous."""
-    if isinstance(machine, HeterogeneousMachine):
+    if machine.groups:
         return [
             {**row, "what": f"{group.name}.{row['what']}"}
             for group in machine.groups
@@ -85,10 +85,10 @@ def _values(data: Any, where: str = "") -> Iterator[dict[str, Any]]:
             yield from _values(value, f"{where}[{index}]")
 
 
-def whole_layers(machine: Machine | HeterogeneousMachine, graph: LayerGraph) -> Rows:
+def whole_layers(machine: Machine, graph: LayerGraph) -> Rows:
     """Return time, energy, accesses and mapping of each phase of whole layers on one device, of each group if there are any."""
-    if isinstance(machine, HeterogeneousMachine):
-        groups = ((name, whole_layers(own, graph)) for name, own, _ in machine.identical())
+    if machine.groups:
+        groups = ((name, whole_layers(own, graph)) for name, own, _ in machine.leaves())
         return [{"group": name, **row} for name, rows in groups for row in rows]
     return [
         {"layer": layer.name, "phase": phase, **phase_of(phase, time, machine)}

@@ -20,7 +20,7 @@ from hypar.files.quantities import (
     Text,
     Watts,
 )
-from hypar.machine.collectives.schedules import ALGORITHMS
+from hypar.machine.collectives import ALGORITHMS
 
 MOST_GROUPS = 8
 """Most groups side by side."""

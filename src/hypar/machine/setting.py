@@ -12,7 +12,8 @@ from hypar.ops.dims import CUTTABLE
 from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
-    from hypar.machine.machine import LayerTime, Machine
+    from hypar.machine.machine import Machine
+    from hypar.machine.work import LayerTime
     from hypar.sharding.placement import Options
 
 

@@ -10,8 +10,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hypar.errors import ProfileError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 STEP_TABLES = (".yaml", ".yml", ".csv")
 """Endings of the files of tables of measured times of steps."""
@@ -63,6 +65,25 @@ class StepTimes:
     def by_name(self) -> Mapping[str, LayerTimes]:
         """Return each layer's times by its name."""
         return {layer.name: layer for layer in self.layers}
+
+    def phases(self, layer: str, cut: Sequence[str]) -> dict[str, float]:
+        """Return the seconds of a layer's phases; the errors and the gradients were measured together.
+
+        Args:
+            layer: its name.
+            cut: the dims that are cut.
+
+        Raises:
+            ProfileError: the layer was not measured, or is not cut in the batch alone.
+        """
+        own = self.by_name.get(layer)
+        if own is None:
+            allowed = "the layers of the network that was measured"
+            raise ProfileError("measured times", f"no layer {layer!r}", allowed)
+        if {*cut} - {"batch"}:
+            found = f"{layer!r} is cut in {', '.join(cut)}"
+            raise ProfileError("measured times", found, "data parallelism, in which they were measured")
+        return {"forward": own.forward_s, "backward": own.backward_s, "gradient": 0.0}
 
     @property
     def exchanges(self) -> bool:

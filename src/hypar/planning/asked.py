@@ -7,7 +7,6 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.records import of_score
 from hypar.plan.request import GRAPHS, Request
 from hypar.planning.checks.words import space_text
@@ -32,7 +31,7 @@ def asked_of(
     plan: Plan,
     *,
     batch: int | None = None,
-    machine: Machine | HeterogeneousMachine | None = None,
+    machine: Machine | None = None,
     profile: Profile | None = None,
 ) -> Request:
     """Return the shortest request that leads to a stored plan again.
@@ -76,7 +75,7 @@ def asked_of(
     )
 
 
-def plan_command(plan: Plan, file: str, batch: int, machine: Machine | HeterogeneousMachine | None) -> str:
+def plan_command(plan: Plan, file: str, batch: int, machine: Machine | None) -> str:
     """Return the ``hypar plan`` that leads to a plan again.
 
     Args:
@@ -95,12 +94,10 @@ def _unless(value: Any, usual: Any) -> Any:
     return None if value == usual else value
 
 
-def _levels_of(
-    plan: Plan, machine: Machine | HeterogeneousMachine | None
-) -> tuple[int | None, tuple[int | str, ...] | None]:
+def _levels_of(plan: Plan, machine: Machine | None) -> tuple[int | None, tuple[int | str, ...] | None]:
     """Return the number of two-way levels, or the ways of levels that are not all two; None for the machine's own."""
     array: Sequence[int] | None = plan.array if plan.stages is None else plan.stages.array or plan.array
-    if isinstance(machine, HeterogeneousMachine):
+    if machine is not None and machine.groups:
         array = uneven_array(plan, machine)
     if array is None:
         return None, None
@@ -110,12 +107,12 @@ def _levels_of(
     return (len(array), None) if {*array} <= {2} else (None, tuple(array))
 
 
-def uneven_array(plan: Plan, machine: HeterogeneousMachine) -> tuple[int, ...] | None:
+def uneven_array(plan: Plan, machine: Machine) -> tuple[int, ...] | None:
     """Return the levels of a plan for a heterogeneous machine; None if it uses all devices in the usual levels alone.
 
     Of stages on its device groups they are the levels inside each stage.
     """
-    whole = {name: own.num_devices for name, own, _ in machine.identical()}
+    whole = {name: own.num_devices for name, own, _ in machine.leaves()}
     groups = [group for group in plan.groups if not group.idle]
     each = 1 if plan.stages is None else plan.stages.of_each_group
     nested = plan.stages is not None and plan.stages.outside

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.question import ask
 from hypar.planning.replay import costed_tree
@@ -81,7 +80,7 @@ class LevelChoices:
 def choices_by_level(
     plan: Plan,
     graph: LayerGraph,
-    machine: Machine | HeterogeneousMachine | None,
+    machine: Machine | None,
     profile: Profile | None = None,
 ) -> Iterator[LevelChoices]:
     """Yield the choices of a plan, stage by stage, each group's outer levels first.
@@ -100,8 +99,8 @@ def choices_by_level(
     request = replace(Resolved.of(plan, machine, profile).as_planned(plan), pins=(), refine=False)
     if plan.stages is not None and plan.staged:
         yield from _in_stages(plan, plan.stages, request, graph)
-    elif isinstance(machine, HeterogeneousMachine):
-        yield from _in_tree(plan, *costed_tree(request, plan, graph, machine))
+    elif request.heterogeneous is not None:
+        yield from _in_tree(plan, *costed_tree(request, plan, graph, request.heterogeneous))
     else:
         question, _ = ask(request, graph)
         yield from _in_question(plan, question)

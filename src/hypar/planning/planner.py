@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from hypar.activity import tell
 from hypar.errors import OptionError, shown
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.step_times import is_step_table
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.records import Origin, remember
@@ -54,7 +53,7 @@ def plan_model(
     mode: str | None = None,
     profile: Profile | str | Path | None = None,
     pins: str | Sequence[str] = (),
-    hardware: Machine | HeterogeneousMachine | str | Path | None = None,
+    hardware: Machine | str | Path | None = None,
     shares: str | None = None,
     stages: int | str | None = None,
     schedule: str | None = None,
@@ -256,7 +255,7 @@ def _on_measured(request: Request, network: LayerGraph) -> Request:
 def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]]:
     """Return the ways of each level inside each group of identical devices, or inside each stage on it."""
     machine, levels, array = asked.machine, asked.levels, asked.array
-    if not isinstance(machine, HeterogeneousMachine):
+    if machine is None or not machine.groups:
         return {WHOLE_ARRAY: checked_array(levels, array, stages=stages not in {None, BEST})}
     if stages in {None, BEST}:
         return checked_arrays(machine, levels, array)

@@ -118,7 +118,7 @@ def _profile_of(request: Resolved) -> ProfileRecord | None:
     """Record the measured times of the cost, or of the step."""
     if request.profile is not None:
         return ProfileRecord(name=request.profile.name, digest=request.profile.digest)
-    times = getattr(request.machine, "measured", None)
+    times = None if request.machine is None else request.machine.measured
     return ProfileRecord(name=times.source, digest=f"sha256:{times.digest}") if times else None
 
 

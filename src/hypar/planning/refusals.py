@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.request import BEST, Request
 from hypar.plan.stages import INTERLEAVED
 from hypar.planning.checks.stages import checked_nodes, has_stages
@@ -140,9 +139,9 @@ class Asked(Request):
         return cls(**{**request.given(), **nodes, "cost": cost, "explain": explain})
 
     @property
-    def machine(self) -> Machine | HeterogeneousMachine | None:
+    def machine(self) -> Machine | None:
         """Return the machine; None if none is named."""
-        found: Machine | HeterogeneousMachine | None = self.hardware
+        found: Machine | None = self.hardware
         return found
 
     @property
@@ -165,9 +164,8 @@ class Asked(Request):
     @property
     def uneven(self) -> bool:
         """Return whether there are uneven splits."""
-        machine = self.machine
         staged = self.staged and not self.outside and self.stages != BEST
-        return isinstance(machine, HeterogeneousMachine) and (not staged or machine.nested)
+        return self.machine is not None and _has_groups(self) and (not staged or self.machine.nested)
 
     @property
     def pinned_at(self) -> str:
@@ -212,16 +210,20 @@ class Asked(Request):
         }
 
 
+def _has_groups(asked: Asked) -> bool:
+    return asked.machine is not None and bool(asked.machine.groups)
+
+
 FEATURES: dict[str, Callable[[Asked], bool]] = {
     "levels": lambda asked: asked.levels is not None,
     "an array": lambda asked: asked.array is not None,
     "several levels": lambda asked: len(asked.ways) > 1,
     "no machine": lambda asked: asked.machine is None,
-    "identical devices": lambda asked: not isinstance(asked.machine, HeterogeneousMachine),
-    "a heterogeneous machine": lambda asked: isinstance(asked.machine, HeterogeneousMachine),
+    "identical devices": lambda asked: not _has_groups(asked),
+    "a heterogeneous machine": _has_groups,
     "uneven splits": lambda asked: asked.uneven,
     "stages on identical devices of groups": lambda asked: (
-        isinstance(asked.machine, HeterogeneousMachine) and asked.staged and not asked.uneven
+        _has_groups(asked) and asked.staged and not asked.uneven
     ),
     "an optimizer": lambda asked: asked.optimizer != "sgd",
     "refinement": lambda asked: asked.refine,
@@ -268,7 +270,7 @@ def refusal(first: str, second: str, **words: str) -> OptionError:
     return row.error(words)
 
 
-def require_explained(machine: Machine | HeterogeneousMachine | None, given: Mapping[str, Any]) -> None:
+def require_explained(machine: Machine | None, given: Mapping[str, Any]) -> None:
     """Refuse to explain a plan without choices, before it is made, by the arguments that were given for it."""
     sized = {name: given[name] for name in ("stages", "starts", "levels", "array")}
     require_together(Asked.whose(Request(hardware=machine, **sized), explain=True))

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.plan.records import Score
     from hypar.plan.stages import StagesRecord
@@ -65,7 +64,7 @@ class ScoredStep:
 
     plan: Plan
     graph: LayerGraph
-    machine: Machine | HeterogeneousMachine
+    machine: Machine
     step: Step
     timeline: Timeline
     lanes: tuple[Lane, ...] = field(compare=False)
@@ -82,7 +81,7 @@ class ScoredStep:
 def score_plan(
     plan: Plan | str | Path,
     *,
-    hardware: Machine | HeterogeneousMachine | str | Path | None = None,
+    hardware: Machine | str | Path | None = None,
     model: LayerGraph | str | Path | None = None,
     optimizer: str | None = None,
     changes: Mapping[str, Any] | None = None,
@@ -118,7 +117,7 @@ def score_plan(
 def run_plan(
     plan: Plan | str | Path,
     *,
-    hardware: Machine | HeterogeneousMachine | str | Path | None = None,
+    hardware: Machine | str | Path | None = None,
     model: LayerGraph | str | Path | None = None,
     optimizer: str | None = None,
     changes: Mapping[str, Any] | None = None,
@@ -179,7 +178,7 @@ def _decided(plan: Plan, graph: LayerGraph, request: Resolved) -> Decided:
 
 
 def costed_tree(
-    request: Resolved, plan: Plan, graph: LayerGraph, machine: HeterogeneousMachine
+    request: Resolved, plan: Plan, graph: LayerGraph, machine: Machine
 ) -> tuple[Planner, Branching, State | None]:
     """Return a plan's tree of device groups with its costs, and the state above it."""
     nodes = graph.nodes(plan.graph)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.request import BEST, checked
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.conventions import PAPER
@@ -66,7 +65,7 @@ class Resolved:
     arrays: Mapping[str, tuple[int, ...]]
     pins: tuple[str, ...]
     graph: Operators | None = None
-    machine: Machine | HeterogeneousMachine | None = None
+    machine: Machine | None = None
     optimizer: str = "sgd"
     profile: Profile | None = None
     refine: bool = False
@@ -86,21 +85,19 @@ class Resolved:
     limits: Limits = UNLIMITED
 
     @property
-    def heterogeneous(self) -> HeterogeneousMachine | None:
+    def heterogeneous(self) -> Machine | None:
         """The machine if it has several groups; None on identical devices."""
-        return self.machine if isinstance(self.machine, HeterogeneousMachine) else None
+        return self.machine if self.machine is not None and self.machine.groups else None
 
     @property
     def identical(self) -> Machine | None:
         """The machine if all its devices are identical; None on several groups, and if no hardware is named."""
-        return None if isinstance(self.machine, HeterogeneousMachine) else self.machine
+        return None if self.machine is None or self.machine.groups else self.machine
 
     @property
     def machines(self) -> tuple[Machine, ...]:
         """The machines of all groups of identical devices; empty if no hardware is named."""
-        if isinstance(self.machine, HeterogeneousMachine):
-            return tuple(machine for _, machine, _ in self.machine.identical())
-        return () if self.machine is None else (self.machine,)
+        return () if self.machine is None else tuple(machine for _, machine, _ in self.machine.leaves())
 
     @property
     def array(self) -> tuple[int, ...]:
@@ -110,9 +107,9 @@ class Resolved:
     @property
     def levels(self) -> int:
         """The largest number of uneven splits and levels above a device."""
-        if isinstance(self.machine, HeterogeneousMachine):
-            return max(depth + len(self.arrays[name]) for name, _, depth in self.machine.identical())
-        return len(self.array)
+        if self.machine is None:
+            return len(self.array)
+        return max(depth + len(self.arrays.get(name, ())) for name, _, depth in self.machine.leaves())
 
     def over(self, array: Sequence[int]) -> Resolved:
         """Return the request with the ways of each level of identical devices replaced."""
@@ -124,17 +121,18 @@ class Resolved:
             return self.over(plan.array)
         return replace(self, arrays={name: tuple(array) for name, array in plan.arrays.items()})
 
-    def on(self, machine: Machine | HeterogeneousMachine, name: str = WHOLE_ARRAY) -> Resolved:
+    def on(self, machine: Machine, name: str = WHOLE_ARRAY) -> Resolved:
         """Return the request for a node of the machine alone.
 
         Args:
             machine: the devices of the node.
             name: the name of their group.
         """
-        if isinstance(machine, HeterogeneousMachine):
-            arrays = {own: self.arrays[own] for own, _, _ in machine.identical()}
-            return replace(self, machine=machine, arrays=arrays)
-        return replace(self, machine=machine, arrays={WHOLE_ARRAY: self.arrays[name]})
+        if not machine.groups:
+            return replace(self, machine=machine, arrays={WHOLE_ARRAY: self.arrays[name]})
+        return replace(
+            self, machine=machine, arrays={own: self.arrays[own] for own, _, _ in machine.leaves()}
+        )
 
     @property
     def uneven(self) -> bool:
@@ -143,9 +141,7 @@ class Resolved:
         return self.heterogeneous is not None and (not staged or self.heterogeneous.nested)
 
     @classmethod
-    def of(
-        cls, plan: Plan, machine: Machine | HeterogeneousMachine | None = None, profile: Profile | None = None
-    ) -> Resolved:
+    def of(cls, plan: Plan, machine: Machine | None = None, profile: Profile | None = None) -> Resolved:
         """Rebuild the request of a stored plan.
 
         Args:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import HardwareError, OptionError, PlanError, shown
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load import load_machine
 from hypar.machine.profiles import Profile, read_profile
 from hypar.machine.step_times import STEP_TABLES, is_step_table
@@ -67,7 +66,7 @@ def as_planned(plan: Plan, graph: LayerGraph, file: Path) -> LayerGraph:
     return graph
 
 
-def scored_on(result: Plan | Score) -> Machine | HeterogeneousMachine | None:
+def scored_on(result: Plan | Score) -> Machine | None:
     """Return the machine that a plan or a score was made for; load it if it is not known. None without a score.
 
     Raises:
@@ -75,7 +74,7 @@ def scored_on(result: Plan | Score) -> Machine | HeterogeneousMachine | None:
     """
     origin = origin_of(result)
     if origin.machine is not None:
-        known: Machine | HeterogeneousMachine = origin.machine
+        known: Machine = origin.machine
         return known
     return machine_of(result if isinstance(result, Plan) else origin.plan, origin.file)
 
@@ -125,7 +124,7 @@ def machine_of(
     hardware: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
     profile: str | Path | None = None,
-) -> Machine | HeterogeneousMachine | None:
+) -> Machine | None:
     """Load the machine of a plan's score, with the measured times of its step; None for a plan without a score.
 
     Args:
@@ -151,9 +150,7 @@ def machine_of(
         place = f"{file}: score.hardware"
         raise PlanError(place, f"no hardware {shown(name)}", hint=_gone(plan, "hardware") + looked)
     try:
-        machine: Machine | HeterogeneousMachine = load_machine(
-            found, {**record.hardware_changes, **(changes or {})}
-        )
+        machine: Machine = load_machine(found, {**record.hardware_changes, **(changes or {})})
     except (HardwareError, OptionError) as error:
         raise _of_plan(error, file, record.hardware_changes, changes) from None
     require_groups(plan, machine, file)
@@ -170,7 +167,7 @@ def _measured(
     assert plan.profile is not None  # noqa: S101 (as above)
     name = plan.score.hardware
     if name == plan.profile.name and hardware is None:
-        machine: Machine | HeterogeneousMachine = measured_devices(times, changes)
+        machine: Machine = measured_devices(times, changes)
     else:
         own = _recorded(plan, "hardware", file, name) or _found(plan, name, file, "hardware") or name
         machine = load_machine(hardware or own, changes)
@@ -189,20 +186,20 @@ def _times_file(plan: Plan, name: str, file: Path, profile: str | Path | None) -
     return None if found is None else Path(found)
 
 
-def require_groups(plan: Plan, machine: Machine | HeterogeneousMachine, file: Path) -> None:
+def require_groups(plan: Plan, machine: Machine, file: Path) -> None:
     """Check that a machine has the device groups of a plan.
 
     Raises:
         PlanError: it has other groups, or only one of the two is heterogeneous.
     """
-    heterogeneous = isinstance(machine, HeterogeneousMachine)
+    heterogeneous = bool(machine.groups)
     if plan.heterogeneous != heterogeneous:
         kinds = ("identical devices", "heterogeneous device groups")
         found = f"a plan for {kinds[plan.heterogeneous]}, and hardware {machine.name!r} has {kinds[heterogeneous]}"
         raise PlanError(f"{file}: splits", found)
-    if isinstance(machine, HeterogeneousMachine):
+    if heterogeneous:
         groups = dict(_groups(machine, WHOLE_ARRAY))
-        names = [name for name, _, _ in machine.identical()]
+        names = [name for name, _, _ in machine.leaves()]
         planned = {
             split.group: [record.group for record in split.sides] for split in plan.splits if split.sides
         }
@@ -215,10 +212,10 @@ def require_groups(plan: Plan, machine: Machine | HeterogeneousMachine, file: Pa
             raise PlanError(f"{file}: arrays", f"found {', '.join(plan.arrays or {})}", found)
 
 
-def _groups(machine: HeterogeneousMachine, name: str) -> Iterator[tuple[str, list[str]]]:
+def _groups(machine: Machine, name: str) -> Iterator[tuple[str, list[str]]]:
     yield name, [group.name for group in machine.groups]
     for group in machine.groups:
-        if isinstance(group.machine, HeterogeneousMachine):
+        if group.machine.groups:
             yield from _groups(group.machine, group.name)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Document, Note, Section
 from hypar.errors import InputError, TableLimitError
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.numbers import machine_numbers
 from hypar.plan.plan import read_plan
 from hypar.plan.records import of_score
@@ -53,7 +52,7 @@ class Reported(NamedTuple):
     plan: Plan
     planned: Score | None
     graph: LayerGraph
-    machine: Machine | HeterogeneousMachine | None
+    machine: Machine | None
     profile: Profile | None
     ran: ScoredStep | None
     convention: str | None
@@ -193,9 +192,9 @@ def compared(found: Reported) -> Comparison:
     return Comparison([*others[:at], row, *others[at:]], rows.convention)
 
 
-def _array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> tuple[int, ...] | None:
+def _array(plan: Plan, machine: Machine | None) -> tuple[int, ...] | None:
     """Return the levels for the other strategies: the plan's own, with a level for each prime factor of its stages."""
-    if isinstance(machine, HeterogeneousMachine):
+    if machine is not None and machine.groups:
         return uneven_array(plan, machine) if plan.uneven else None
     if plan.stages is None:
         return tuple(plan.array)
@@ -214,7 +213,7 @@ def _why(found: Reported) -> Document:
     return replace(document, parts=(nearest,), notes=(*document.notes, CLOSEST))
 
 
-def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:
+def _assumed(machine: Machine | None) -> Note:
     """Return how many of the numbers below the answer are assumed."""
     if machine is None:
         return NOT_RUN
@@ -224,7 +223,7 @@ def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:
     return Note("model", said)
 
 
-def _machine(found: Reported, machine: Machine | HeterogeneousMachine) -> Section:
+def _machine(found: Reported, machine: Machine) -> Section:
     """Return every number of the machine with its source, and whether the plan was made for another."""
     score, planned, changed = found.plan.score, found.planned, ""
     if score and planned and words.on_machine(planned) != words.on_machine(score):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.machine.machine import fullest
 from hypar.machine.setting import degrees
+from hypar.machine.work import fullest
 from hypar.schedule.shards import TINY, WHOLE_DIM, Cut, Reach, Shards, of_whole, on_devices, share_of
 from hypar.sharding.placement import IDLE, partial_results, shards_of, simple
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.machine.energy import access_energies, power_at_rest
-from hypar.machine.hops import level_hops, stage_hops
 from hypar.schedule.moves import BETWEEN_STAGES
 from hypar.sharding.collectives import SUMMED
 
@@ -149,7 +148,7 @@ def _hops(lane: Lane, move: Move) -> float:
     if setting.machine.content.device.energy is None:
         return 1.0
     if move.level == BETWEEN_STAGES and move.phase not in lane.place.outward:
-        return stage_hops(setting.machine, setting.array, lane.place.stages)
+        return setting.machine.stage_link(setting.array, lane.place.stages).mean_hops
     if level < 0:
         return 1.0
-    return level_hops(setting.machine, setting.array)[level]
+    return setting.machine.links(setting.array)[level].mean_hops

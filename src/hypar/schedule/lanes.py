@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import degrees, working
 from hypar.network.nodes import PlanGraph
-from hypar.schedule.measured import measured_moves, measured_time
+from hypar.schedule.measured import measured_moves
 from hypar.schedule.moves import PHASE, Move, Moves, elements_on, in_whole_elements, moves_of
 from hypar.schedule.pipeline_orders import Moment
 from hypar.sharding.amounts.counted import received_between
@@ -19,8 +19,8 @@ from hypar.sharding.conventions import MOVED, PAPER
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
+    from hypar.machine.work import LayerTime
     from hypar.network.nodes import PlanNode, Tensor
     from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.placement import Options
@@ -199,10 +199,8 @@ class Lane(_Devices):
         machine = self.setting.machine
         if layer.empty or not machine.times(layer.nest):
             return None
-        time = machine.layer_time(layer.nest, degrees(chosen, layer.nest.counted), self.setting.element_bytes)
-        if machine.measured is None:
-            return time
-        return measured_time(machine.measured, layer.name, chosen, time)
+        own = degrees(chosen, layer.nest.counted)
+        return machine.layer_time(layer.nest, own, self.setting.element_bytes, layer.name)
 
     @cached_property
     def updates(self) -> tuple[float, ...]:

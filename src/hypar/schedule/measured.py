@@ -1,46 +1,16 @@
-"""Measured times in place of a machine's own: of the layers of a step, and of the exchange of their gradients."""
+"""Measured times of the exchange of gradients in place of a machine's own."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.errors import ProfileError
-from hypar.machine.setting import degrees
-from hypar.ops.dims import CUTTABLE
 from hypar.schedule.moves import PHASE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.machine.machine import LayerTime
     from hypar.machine.step_times import StepTimes
     from hypar.schedule.moves import Move
-    from hypar.sharding.placement import Options
-
-
-def measured_time(times: StepTimes, layer: str, chosen: Options, time: LayerTime) -> LayerTime:
-    """Return a layer's time with its phases as measured; the errors and the gradients were measured together.
-
-    Args:
-        times: the measured times.
-        layer: the layer's name.
-        chosen: its choice at each level.
-        time: its time by the machine's compute model, for work and memory.
-
-    Raises:
-        ProfileError: the layer was not measured, or is not cut in the batch alone.
-    """
-    if layer not in times.by_name:
-        raise ProfileError(
-            "measured times", f"no layer {layer!r}", "the layers of the network that was measured"
-        )
-    cut = [dim for dim, degree in zip(CUTTABLE, degrees(chosen), strict=True) if degree > 1]
-    if cut not in ([], ["batch"]):
-        found = f"{layer!r} is cut in {', '.join(cut)}"
-        raise ProfileError("measured times", found, "data parallelism, in which they were measured")
-    own = times.by_name[layer]
-    return replace(time, seconds={"forward": own.forward_s, "backward": own.backward_s, "gradient": 0.0})
 
 
 def measured_moves(times: StepTimes | None, layers: Sequence[str], moves: Sequence[Move]) -> Sequence[Move]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
+from hypar.machine.work import fullest_share
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lanes import SUMS

@@ -6,8 +6,8 @@ import math
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.machine.machine import unevenness
 from hypar.machine.setting import Setting, degrees
+from hypar.machine.work import unevenness
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import received_between, received_inside
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
 from hypar.schedule.energy import energy_of
@@ -70,9 +69,7 @@ def totals(graph: PlanGraph, choices: Sequence[Options], setting: Setting) -> To
     )
 
 
-def summarise(
-    lanes: Sequence[Lane], step: Step, timeline: Timeline, machine: Machine | HeterogeneousMachine
-) -> Score:
+def summarise(lanes: Sequence[Lane], step: Step, timeline: Timeline, machine: Machine) -> Score:
     """Return the score of a step that was run.
 
     Args:
@@ -118,9 +115,7 @@ def summarise(
         energy=energy,
         communication={level: exact_number(amount) for level, amount in communication.items()},
         memory={item: exact_number(amount) for item, amount in memories[fullest].items()},
-        groups=_groups(lanes, step, timeline, held)
-        if staged or isinstance(machine, HeterogeneousMachine)
-        else None,
+        groups=_groups(lanes, step, timeline, held) if staged or machine.groups else None,
     )
 
 

@@ -23,7 +23,7 @@ from hypar.schedule.timeline import Task, run
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.machine.machine import LayerTime
+    from hypar.machine.work import LayerTime
     from hypar.network.nodes import PlanNode
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing, Lane

@@ -27,12 +27,13 @@ from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.cliques import min_marginals
 from hypar.solve.solvers.base import cheapest, load_solver
-from hypar.studies.grid import MOST_RUNS, AnyMachine, Hardware, Run, Runs, grid, network_of, plan_and_score
+from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, network_of, plan_and_score
 from hypar.studies.remarks import on_this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
@@ -126,7 +127,7 @@ def explain_plan(
     model: LayerGraph,
     *,
     layer: str = "*",
-    machine: AnyMachine | None = None,
+    machine: Machine | None = None,
     profile: Profile | None = None,
 ) -> Explanation:
     """Explain a plan for a network, with the machine of its score and the measured times that its cost used.
@@ -272,7 +273,7 @@ def explore_model(
 
 
 def _axes(
-    plan: Plan, graph: LayerGraph, machine: AnyMachine, vary: Sequence[str]
+    plan: Plan, graph: LayerGraph, machine: Machine, vary: Sequence[str]
 ) -> tuple[dict[Place, Nodes], dict[Place, list[Choices]]]:
     """Return each layer at each level that some texts name, level by level for each text, and its choices."""
     if plan.staged and plan.heterogeneous:
@@ -331,7 +332,7 @@ def _with(plan: Plan, places: Mapping[Place, Nodes], chosen: Mapping[Place, Choi
     return plan.model_copy(update={"root": rooted(splits, plan.stages), "chunks": None})
 
 
-def _scored(point: Plan, request: Resolved, graph: LayerGraph, machine: AnyMachine) -> Score:
+def _scored(point: Plan, request: Resolved, graph: LayerGraph, machine: Machine) -> Score:
     choices = choices_of(point, graph, Path("plan"))
     work, ran, _ = run_again(point, request, graph, choices, "chunks")
     if request.chunks is not None and not point.staged:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hypar.document import Result
 from hypar.errors import HyparError, TableLimitError
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load import load_machine
 from hypar.machine.machine import Machine
 from hypar.network.graph import LayerGraph, load_model
@@ -40,8 +39,7 @@ if TYPE_CHECKING:
     Chosen = dict[Any, Any]
     Progress = Callable[[int, int], None]
 
-AnyMachine = Machine | HeterogeneousMachine
-Hardware = AnyMachine | str | Path
+Hardware = Machine | str | Path
 """A machine, or the name of one."""
 
 MOST_RUNS = 10_000
@@ -77,7 +75,7 @@ class Run:
     own: bool = False
 
     @classmethod
-    def of(cls, axes: Mapping[Any, Any], plan: Plan, machine: AnyMachine | None = None) -> Self:
+    def of(cls, axes: Mapping[Any, Any], plan: Plan, machine: Machine | None = None) -> Self:
         """Return the run of a plan on a machine, without the plan."""
         score = plan.score
         return cls(
@@ -177,7 +175,7 @@ def plan_and_score(
     return plan.model_copy(update={"score": score})
 
 
-def costs_of(plan: Plan, graph: LayerGraph, convention: str, machine: AnyMachine | None) -> tuple[float, ...]:
+def costs_of(plan: Plan, graph: LayerGraph, convention: str, machine: Machine | None) -> tuple[float, ...]:
     """Return the cost of each level of a plan for a machine, counted by a convention; of uneven shares as the plan has it."""
     own = plan.convention or PAPER
     if plan.heterogeneous or not follows(plan.cost.name) or convention == own:

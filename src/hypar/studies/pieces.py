@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.errors import OptionError, PlanError, suggestion
 from hypar.execution.lifetimes import MOST_ENTRIES, entries_of
 from hypar.machine.compute_models.base import LocalShape
-from hypar.machine.machine import as_matrices
+from hypar.machine.work import as_matrices
 from hypar.ops.nest import PHASES
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import origin_of

@@ -20,7 +20,6 @@ from hypar.units import amount, format_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
@@ -40,7 +39,7 @@ ANY_SHAPE = "h_tree"
 def remarks(
     plan: Plan,
     graph: LayerGraph,
-    machine: Machine | HeterogeneousMachine | None = None,
+    machine: Machine | None = None,
     profile: Profile | None = None,
     scores: Mapping[str, Score] | None = None,
 ) -> list[Note]:
@@ -84,7 +83,7 @@ def _joint(plan: Plan, graph: LayerGraph, request: Resolved) -> Iterator[Note]:
 def baseline_scores(
     plan: Plan,
     graph: LayerGraph,
-    machine: Machine | HeterogeneousMachine | None = None,
+    machine: Machine | None = None,
     profile: Profile | None = None,
 ) -> dict[str, Score]:
     """Return the scores of dp and of the baselines that a plan was not timed against; empty for one without a score."""
@@ -142,14 +141,14 @@ def _too_fine(plan: Plan, graph: LayerGraph) -> Iterator[Note]:
         yield Note("shards", f"more than there are elements, as the papers allow: {named}")
 
 
-def on_this_machine(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> Iterator[Note]:
+def on_this_machine(plan: Plan, machine: Machine | None) -> Iterator[Note]:
     """Yield how much of a machine a plan uses, and that its devices as another array take another time."""
     if machine is None:
         return
     if plan.num_devices < machine.num_devices:
         used = f"{plan.num_devices:,} of the {machine.num_devices:,} devices of {machine.name} are used"
         yield Note("machine", used)
-    tiers = getattr(machine, "tiers", ())
+    tiers = () if machine.groups else machine.tiers
     shaped = [tier.name for tier in tiers if tier.name != ANY_SHAPE]
     if shaped and len(plan.array) > len(tiers) and not (plan.staged or plan.heterogeneous):
         flat = f"as --array {math.prod(plan.array)} the same devices take another time on a {shaped[-1]}"

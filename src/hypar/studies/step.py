@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
@@ -262,7 +261,7 @@ def _places(layer: str, level: int | None) -> tuple[str | int, ...]:
 def score_layers(
     plan: Plan | str | Path,
     *,
-    hardware: Machine | HeterogeneousMachine | str | Path | None = None,
+    hardware: Machine | str | Path | None = None,
     model: LayerGraph | str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
     convention: str | None = None,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, TableLimitError
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load import load_machine
 from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
@@ -23,7 +22,6 @@ from hypar.schedule.scoring import totals
 from hypar.sharding.conventions import MOVED
 from hypar.studies.grid import (
     MOST_RUNS,
-    AnyMachine,
     Hardware,
     Run,
     Runs,
@@ -138,7 +136,7 @@ def _values(given: Any) -> tuple[Any, ...]:
 
 def _key(value: Any) -> str:
     """Return a key that identifies a value of an axis; for machines their digest, as several may have one name."""
-    return value.digest if isinstance(value, Machine | HeterogeneousMachine) else repr(value)
+    return value.digest if isinstance(value, Machine) else repr(value)
 
 
 def _arrays(
@@ -175,9 +173,9 @@ class _Ask:
     changed: tuple[str, ...]
     scale: bool
     asked: Mapping[str, Any]
-    machines: dict[str, AnyMachine] = field(default_factory=dict)
+    machines: dict[str, Machine] = field(default_factory=dict)
 
-    def machine(self, chosen: Chosen, **more: Any) -> AnyMachine:
+    def machine(self, chosen: Chosen, **more: Any) -> Machine:
         """Return the machine of a combination with further changes, which is loaded once."""
         changes = {**{name: chosen[name] for name in self.changed}, **more}
         key = f"{_key(chosen['hardware'])} {changes!r}"
@@ -188,7 +186,7 @@ class _Ask:
     def run(self, chosen: Chosen) -> Run:
         """Return the answer to a combination; a machine that is too small for it may be scaled."""
         machine, needed = self.machine(chosen), self._devices(chosen)
-        scalable = isinstance(machine, Machine) and len(machine.tiers) == 1 and "devices" not in self.changed
+        scalable = not machine.groups and len(machine.tiers) == 1 and "devices" not in self.changed
         if self.scale and scalable and needed not in {1, machine.num_devices}:
             machine = self.machine(chosen, devices=needed)
         try:
@@ -199,13 +197,13 @@ class _Ask:
             hint = "--scale gives it as many as the array needs"
             raise HardwareError(error.where, error.found, error.allowed, hint) from None
 
-    def _run_on(self, machine: AnyMachine, chosen: Chosen) -> Run:
+    def _run_on(self, machine: Machine, chosen: Chosen) -> Run:
         levels, array, strategy = chosen.get("levels"), chosen.get("array"), chosen["strategy"]
         graph, asked = self.graph.with_batch(chosen["batch"]), self._of_array(array)
         asked = of_baseline(asked) if strategy == BASELINE else asked
         if levels == 0 and not has_stages(*self._stages, cut=False):
             found = _on_one_device(graph, machine, asked.get("optimizer", "sgd"))
-            return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")  # type: ignore[union-attr]
+            return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")
         plan = plan_and_score(
             graph, strategy, self.convention, machine, **{**asked, "levels": levels, "array": array}
         )
@@ -229,8 +227,8 @@ class _Ask:
         return (number if isinstance(number, int) else 1) * math.prod(nodes.array or ())
 
 
-def _on_one_device(graph: LayerGraph, machine: AnyMachine, optimizer: str) -> Totals:
-    if isinstance(machine, HeterogeneousMachine):
+def _on_one_device(graph: LayerGraph, machine: Machine, optimizer: str) -> Totals:
+    if machine.groups:
         found = "found one device, of kinds that differ"
         raise HardwareError(f"hardware {machine.name!r}", found, "1 level or more")
     setting = Setting(machine=machine, array=(), element_bytes=graph.element_bytes, optimizer=optimizer)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.execution.verify import Verification
-    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.diff import Change
@@ -264,7 +263,7 @@ def _received(
 def _planned(
     plan: Plan,
     graph: LayerGraph,
-    machine: Machine | HeterogeneousMachine | None,
+    machine: Machine | None,
     choices: list[Options],
     by: str,
 ) -> list[Move]:
@@ -285,7 +284,7 @@ def _planned(
     return [move for moves in (*inner, *outer) for move in moves]
 
 
-def _again(plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachine | None) -> Plan:
+def _again(plan: Plan, graph: LayerGraph, machine: Machine | None) -> Plan:
     again = recosted(plan, graph, Resolved.of(plan, machine, times_of(plan)))
     if machine is None:
         return again

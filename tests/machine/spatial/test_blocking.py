@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar.machine.spatial.blocking import Blocking, best_blockings, counts
+from hypar.machine.spatial.blocking import Blocking, best_blocking, counts
 from hypar.machine.spatial.loops import Array, PhaseLoops, Store
 from hypar.machine.spatial.sets import SetLayout
 from tests.effort import examples
@@ -233,7 +233,7 @@ def test_the_best_mapping_equals_exhaustive_search_on_random_layers() -> None:
     for number in range(layers):
         loops, store = random_nest(draw), STORES[number % len(STORES)]
         array = ARRAY._replace(line=draw.random() < 0.3)
-        found = best_blockings((loops,), array, store, loops.planes, 1)[0]
+        found = best_blocking(loops, array, store, loops.planes, 1)
         mappings = list(every_mapping(loops, array, store))
         assert bool(mappings) == bool(found.innermost), (loops, store)
         if not mappings:
@@ -246,22 +246,6 @@ def test_the_best_mapping_equals_exhaustive_search_on_random_layers() -> None:
     assert halved > 0.01 * layers
 
 
-def test_parts_that_are_mapped_together_are_mapped_as_one_by_one() -> None:
-    draw = random.Random(21)
-    for number in range(60):
-        first, store = random_nest(draw), STORES[number % len(STORES)]
-        kernels = [(draw.randint(1, 5), draw.randint(1, 4)) for _ in range(4)]
-        kernels = kernels if number % 6 else kernels[:1] * 4  # a stride by a multiple of which the kernel is
-        all_loops = tuple(
-            first._replace(kernel=kernel, taps=taps, extent=kernel, read_width=first.width + taps)
-            for kernel, taps in kernels
-        )
-        found = best_blockings(all_loops, ARRAY, store, first.planes, 1)
-        assert found == tuple(
-            best_blockings((loops,), ARRAY, store, first.planes, 1)[0] for loops in all_loops
-        )
-
-
 def test_a_mapping_counts_as_its_layout_and_tile_say_and_no_wider_piece_fits() -> None:
     """As many sets and pieces, the same tile: a wider piece would leave more elements at work but for the last piece."""
     draw = random.Random(18)
@@ -269,7 +253,7 @@ def test_a_mapping_counts_as_its_layout_and_tile_say_and_no_wider_piece_fits() -
     for number in range(500):
         loops, store = random_nest(draw), STORES[number % len(STORES)]
         array = ARRAY._replace(line=draw.random() < 0.3)
-        found = best_blockings((loops,), array, store, loops.planes, 1)[0]
+        found = best_blocking(loops, array, store, loops.planes, 1)
         if not found.innermost:
             continue
         loops = loops.halved() if found.halved else loops
@@ -334,7 +318,7 @@ def test_words_from_memory_are_those_of_a_walk_through_the_tiles() -> None:
     draw = random.Random(17)
     for number in range(300):
         loops, store = random_nest(draw)._replace(groups=1), STORES[number % 5]
-        found = best_blockings((loops,), ARRAY, store, loops.planes, 1)[0]
+        found = best_blocking(loops, ARRAY, store, loops.planes, 1)
         if not found.innermost:
             continue
         others = [name for name in ("channels", "filters", "samples") if name != found.innermost]
@@ -344,6 +328,6 @@ def test_words_from_memory_are_those_of_a_walk_through_the_tiles() -> None:
 
 def test_a_buffer_without_room_for_a_pass_is_bypassed() -> None:
     loops = PhaseLoops(3, 1, 512, 512, 3, 3, 28, 28, 1, 3, 30, gradient=False)
-    found = best_blockings((loops,), Array(12, 14, 224, 12, 24), Store(54), loops.planes, 1)[0]
+    found = best_blocking(loops, Array(12, 14, 224, 12, 24), Store(54), loops.planes, 1)
     assert found.innermost == ""
     assert found.memory == found.buffer > 50 * 3 * 512 * 28 * 28

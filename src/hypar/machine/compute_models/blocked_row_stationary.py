@@ -22,7 +22,7 @@ from pydantic import Field, PrivateAttr
 
 from hypar.files.quantities import AsNumber, Count, Hertz, Sourced
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work
-from hypar.machine.spatial.blocking import Blocking, best_blockings, counts, least_counts
+from hypar.machine.spatial.blocking import Blocking, best_blocking, counts
 from hypar.machine.spatial.loops import Array, PhaseLoops, Store
 from hypar.machine.spatial.passes import array_words
 from hypar.machine.spatial.zeros import run_length_words
@@ -153,15 +153,10 @@ class BlockedRowStationary(ComputeModel):
     def _best(self, ways: tuple[tuple[PhaseLoops, ...], ...], units: int) -> list[Placed]:
         """Return the best of the ways to do a phase, the first of equal ones."""
         array, store = self.array, self.store
-        found = _placed(ways[0], array, store, units)
-        for all_loops in ways[1:]:
-            bounds = [least_counts(loops, array, loops.planes, units) for loops in all_loops]
-            if store.rank(*_sums(bounds)) < store.rank(*_sums([part.counts for part in found])):
-                others = _placed(all_loops, array, store, units)
-                found = min(
-                    found, others, key=lambda parts: store.rank(*_sums([part.counts for part in parts]))
-                )
-        return found
+        found = [_placed(all_loops, array, store, units) for all_loops in ways]
+        return min(
+            found, key=lambda parts: store.rank(*map(sum, zip(*(part.counts for part in parts), strict=True)))
+        )
 
     def flop_per_s(self, units: int) -> float:
         """Return two operations per cycle on every processing element."""
@@ -207,11 +202,6 @@ def _coded(shape: LocalShape, tensor: str, channels: str) -> float:
     return run_length_words(shape.zeros.get(tensor), plane if plane > 1 else max(1.0, vector))
 
 
-def _sums(counts: list[tuple[float, float, float]]) -> tuple[float, float, float]:
-    cycles, memory, buffer = zip(*counts, strict=True)
-    return sum(cycles), sum(memory), sum(buffer)
-
-
 def _named(found: Blocking) -> dict[str, int]:
     """Return the numbers of a mapping with their names."""
     names = ("side_channels", "side_filters", "side_samples", "channels", "filters")
@@ -224,18 +214,13 @@ def _named(found: Blocking) -> dict[str, int]:
 
 
 def _placed(all_loops: tuple[PhaseLoops, ...], array: Array, store: Store, units: int) -> list[Placed]:
-    """Return all_loops with their mappings, samples and filters shared by the units so that the fewest words move."""
-    planes = all_loops[0].planes
-    found = []
-    for share in _divisors(units):
-        parts = (
-            all_loops if units == 1 else tuple([_shared(loops, share, units // share) for loops in all_loops])
-        )
-        blockings = best_blockings(parts, array, store, planes, units)
-        found.append([Placed(*own, planes, units) for own in zip(parts, blockings, strict=True)])
-    if len(found) == 1:
-        return found[0]
-    return [min(each, key=lambda placed: store.rank(*placed.counts)) for each in zip(*found, strict=True)]
+    """Return all loops with their mappings, samples and filters shared by the units so that the fewest words move."""
+    planes, found = all_loops[0].planes, []
+    for loops in all_loops:
+        shares = [_shared(loops, share, units // share) for share in _divisors(units)]
+        each = [Placed(own, best_blocking(own, array, store, planes, units), planes, units) for own in shares]
+        found.append(min(each, key=lambda placed: store.rank(*placed.counts)))
+    return found
 
 
 def _shared(loops: PhaseLoops, samples: int, filters: int) -> PhaseLoops:

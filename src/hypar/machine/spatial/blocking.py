@@ -18,18 +18,24 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from hypar.machine.spatial.columns import entry, smaller
 from hypar.machine.spatial.loops import CHANNELS, INNERMOST, SAMPLES, Array, PhaseLoops, Store
-from hypar.machine.spatial.passes import Pass, buffer_words, most_channels, pass_words, passes_of
+from hypar.machine.spatial.passes import (
+    Pass,
+    Tiles,
+    buffer_words,
+    memory_words,
+    most_channels,
+    pass_words,
+    passes_of,
+    shares,
+    tile_fits,
+    tiles_of,
+)
 from hypar.machine.spatial.sets import SetLayout, by_rounds, layouts, wider
-from hypar.machine.spatial.tiles import Tiles, memory_words, shares, tile_fits, tiles_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,38 +68,26 @@ Ranked = list[tuple[int, SetLayout]]
 
 
 @lru_cache(maxsize=16384)
-def best_blockings(
-    all_loops: tuple[PhaseLoops, ...], array: Array, store: Store, planes: int, units: int
-) -> tuple[Blocking, ...]:
-    """Return the best mapping of each part of a phase; the parts differ in the kernel and what it reads alone.
+def best_blocking(loops: PhaseLoops, array: Array, store: Store, planes: int, units: int) -> Blocking:
+    """Return the best mapping of a part of a phase.
 
     Args:
-        all_loops: the loops of each part, on one unit.
+        loops: the loops of the part, on one unit.
         array: the processing elements of a unit.
         store: the buffer of a unit.
-        planes: sets of a part on all units together.
+        planes: sets of the part on all units together.
         units: units that share them.
     """
-    laid = [
-        layouts(array.rows, array.columns, loops.kernel, loops.height, line=array.line) for loops in all_loops
-    ]
-    ranked = [by_rounds(own, planes, units) for own in laid]
-    found = _fitting(all_loops, array, store, ranked)
-    if store.pass_in_bank:
-        found = [
-            _or_halves(loops, array, store, (planes, units), own) if loops.width > 1 else own
-            for loops, own in zip(all_loops, found, strict=True)
-        ]
-    return tuple(
-        [
-            _least_bypassing(loops, array, own) if blocking is None else blocking
-            for loops, own, blocking in zip(all_loops, ranked, found, strict=True)
-        ]
-    )
+    laid = layouts(array.rows, array.columns, loops.kernel, loops.height, line=array.line)
+    ranked = by_rounds(laid, planes, units)
+    found = _fitting(loops, array, store, ranked)
+    if store.pass_in_bank and loops.width > 1:
+        found = _or_halves(loops, array, store, (planes, units), found)
+    return found or _least_bypassing(loops, array, ranked)
 
 
 def counts(loops: PhaseLoops, found: Blocking, planes: int, units: int) -> tuple[float, float, float]:
-    """Return the cycles of a mapping, its words from memory and from the buffer; arguments as in ``best_blockings``."""
+    """Return the cycles of a mapping, its words from memory and from the buffer; arguments as in ``best_blocking``."""
     run, parts = (loops.halved(), 2) if found.halved else (loops, 1)
     return found.layout.rounds(parts * planes, units) * run.taps * run.width, found.memory, found.buffer
 
@@ -122,7 +116,7 @@ def _or_halves(
         return found
     # A mapping as good in what comes first may be better in what comes next.
     first = math.inf if best is None else best[0] / (steps if store.fewest == "product" else 1) * (1 + 1e-9)
-    (own,) = _fitting((halves,), array, store, [by_rounds(laid, 2 * planes, units)], first)
+    own = _fitting(halves, array, store, by_rounds(laid, 2 * planes, units), first)
     if own is None:
         return found
     halved = replace(own, halved=True)
@@ -136,109 +130,47 @@ def _halved_columns(halves: PhaseLoops, store: Store) -> range:
 
 
 def _fitting(
-    all_loops: tuple[PhaseLoops, ...],
-    array: Array,
-    store: Store,
-    ranked: list[Ranked],
-    below: float = math.inf,
-) -> list[Blocking | None]:
-    """Return the best mapping of each part with some layouts; None if the buffer holds no pass.
+    loops: PhaseLoops, array: Array, store: Store, ranked: Ranked, below: float = math.inf
+) -> Blocking | None:
+    """Return the best mapping with some layouts; None if the buffer holds no pass.
 
     Args:
-        all_loops: the loops of each part.
+        loops: the loops.
         array: the processing elements.
         store: the buffer.
-        ranked: the layouts of each part.
+        ranked: the layouts.
         below: the rounds times words, or the words, that a mapping must stay below where these come first.
     """
-    found: list[Blocking | None]
+    alike = [ranked]
     if store.fewest == "cycles":
-        found = [
-            _fewest_rounds(loops, array, store, own) for loops, own in zip(all_loops, ranked, strict=True)
-        ]
-    else:
-        found = _least_traffic(all_loops, array, store, ranked, below)
-    return [
-        None if own is None else _widened(loops, array, store, own)
-        for loops, own in zip(all_loops, found, strict=True)
-    ]
-
-
-def _fewest_rounds(loops: PhaseLoops, array: Array, store: Store, ranked: Ranked) -> Blocking | None:
-    """Return the mapping of least traffic with the fewest rounds that the buffer allows."""
-    equal = (list(group) for _, group in groupby(ranked, itemgetter(0)))
-    tried = (_least_traffic((loops,), array, store, [some], math.inf)[0] for some in equal)
-    return next((own for own in tried if own is not None), None)
-
-
-def least_counts(loops: PhaseLoops, array: Array, planes: int, units: int) -> tuple[float, float, float]:
-    """Return lower bounds of a unit's cycles, all elements active, of words from memory, which pass once, and from the buffer."""
-    steps = planes * loops.kernel * loops.height * loops.taps * loops.width
-    words = loops.least_words()
-    if loops.across > loops.taps:  # halves of rows skip some columns between them
-        words = min(words, loops.halved().least_words())
-    return steps / (array.rows * array.columns * units), words / units, 0
-
-
-class _Candidates(NamedTuple):
-    """Layouts by tiles of one innermost loop.
-
-    Attributes:
-        tiles: the tiles.
-        memory: words from memory, with a row for each layout and a column for each tile.
-        first: what mappings are chosen by first, infinite where a tile does not fit the buffer.
-    """
-
-    tiles: Tiles
-    memory: NDArray[np.float64]
-    first: NDArray[np.float64]
+        alike, below = [[*some] for _, some in groupby(ranked, itemgetter(0))], math.inf
+    tried = (_least_traffic(loops, array, store, some, below) for some in alike)
+    found = next((own for own in tried if own is not None), None)
+    return None if found is None else _widened(loops, array, store, found)
 
 
 def _least_traffic(
-    all_loops: tuple[PhaseLoops, ...], array: Array, store: Store, ranked: list[Ranked], below: float
-) -> list[Blocking | None]:
-    """Return each part's mapping of least rank with its layouts; None if none fits the buffer, or none of a lower rank."""
-    numbers = [(rounds, layout.columns, layout.folds) for own in ranked for rounds, layout in own]
-    turns, columns, folds = np.array(numbers, dtype=np.int64).T[:, :, None]
-    joined = _joined(all_loops, [len(own) for own in ranked])
-    listed = []
-    for innermost in _orders(joined, store):
-        tiles = tiles_of(innermost, joined.all_samples, joined.groups, joined.filters, joined.channels)
-        memory = memory_words(joined, folds, tiles)
-        first = memory * turns if store.fewest == "product" else memory
-        fits = tile_fits(joined, store, columns, tiles.samples, tiles.filters, tiles.channels)
-        listed.append(_Candidates(tiles, memory, np.where(fits, first, np.inf)))
-    found, start = [], 0
-    for loops, own in zip(all_loops, ranked, strict=True):
-        rows = slice(start, start := start + len(own))
-        parts = [_Candidates(tiles, memory[rows], first[rows]) for tiles, memory, first in listed]
-        found.append(_least_of(loops, array, store, own, parts, below))
-    return found
-
-
-def _joined(all_loops: tuple[PhaseLoops, ...], counts: list[int]) -> PhaseLoops:
-    """Return the loops of all parts, those in which they differ as columns with an entry for each of its layouts."""
-    if len({*all_loops}) == 1:
-        return all_loops[0]
-    fields = zip(PhaseLoops._fields, zip(*all_loops, strict=True), strict=True)
-    differing = {name: values for name, values in fields if len({*values}) > 1}
-    columns = np.array([*differing.values()], np.int64).repeat(counts, axis=1)[:, :, None]
-    return all_loops[0]._replace(**dict(zip(differing, columns, strict=True)))
-
-
-def _least_of(
-    loops: PhaseLoops, array: Array, store: Store, ranked: Ranked, listed: list[_Candidates], below: float
+    loops: PhaseLoops, array: Array, store: Store, ranked: Ranked, below: float
 ) -> Blocking | None:
-    """Return one part's mapping of least rank of its candidates; None as in ``_least_traffic``."""
-    while (least := min([own.first.min() for own in listed])) < below:
+    """Return the mapping of least rank with some layouts; None if none fits the buffer, or none of a lower rank."""
+    numbers = [(rounds, layout.columns, layout.folds) for rounds, layout in ranked]
+    turns, columns, folds = np.array(numbers, dtype=np.int64).T[:, :, None]
+    # Words from memory and what mappings are chosen by first, with a row for each layout and a column for each tile.
+    listed = []
+    for innermost in _orders(loops, store):
+        tiles = tiles_of(innermost, loops.all_samples, loops.groups, loops.filters, loops.channels)
+        memory = memory_words(loops, folds, tiles)
+        first = memory * turns if store.fewest == "product" else memory
+        fits = tile_fits(loops, store, columns, tiles.samples, tiles.filters, tiles.channels)
+        listed.append((tiles, memory, np.where(fits, first, np.inf)))
+    while (least := min([first.min() for _, _, first in listed])) < below:
         fitting = []
         for tiles, memory, first in listed:
-            for place in (first.ravel() == least).nonzero()[0].tolist():
-                (rounds, layout), tile = ranked[place // len(tiles.samples)], place % len(tiles.samples)
-                words = memory[place // len(tiles.samples), tile].item()
+            for row, tile in np.argwhere(first == least).tolist():
+                (rounds, layout), words = ranked[row], memory[row, tile].item()
                 own = _least_buffer(loops, array, store, tiles, layout, tile, words)
                 fitting += [] if own is None else [(own[0], rounds, own[1])]
-                first.flat[place] = math.inf
+                first[row, tile] = math.inf
         if fitting:
             return min(fitting, key=itemgetter(0, 1))[-1]
     return None
@@ -270,14 +202,13 @@ def _least_buffer(
     """Return the mapping of one tile, of some words from memory, whose other words cost least; None if no pass fits the tile."""
     most = most_channels(loops, store, layout)
     sizes = tiles.samples[tile].item(), tiles.filters[tile].item(), tiles.channels[tile].item()
-    least, found = math.inf, None
-    for own in passes_of(loops, array, layout, most):
-        p, filled, words, cost = pass_words(loops, store, layout, tiles.innermost, sizes, most, own)
-        place = int(cost.argmin()) if isinstance(cost, np.ndarray) else None
-        if (lowest := entry(cost, place)) < least:
-            least = lowest
-            found = _chosen(layout, tiles.innermost, own._replace(p=p), filled, (memory, words), place)
-    return None if found is None else (least, found)
+    own = passes_of(loops, array, layout, most)
+    p, filled, words, cost = pass_words(loops, store, layout, tiles.innermost, sizes, most, own)
+    place = int(cost.argmin())
+    if math.isinf(cost[place]):
+        return None
+    chosen = _chosen(layout, tiles.innermost, own._replace(p=p), filled, (memory, words), place)
+    return cost[place].item(), chosen
 
 
 def _least_bypassing(loops: PhaseLoops, array: Array, ranked: Ranked) -> Blocking:
@@ -288,14 +219,10 @@ def _least_bypassing(loops: PhaseLoops, array: Array, ranked: Ranked) -> Blockin
 
 def _bypassing(loops: PhaseLoops, array: Array, layout: SetLayout) -> Blocking:
     """Return the mapping whose passes read from memory, for a buffer that holds no pass."""
-    found = []
-    for own in passes_of(loops, array, layout, loops.channels):
-        r, t, b, q, p = own
-        filled = b, smaller(p * t, loops.filters), smaller(q * r, loops.channels)
-        words = buffer_words(loops, Store(None), layout, CHANNELS, filled, q * r, p * t)
-        place = int(words.argmin()) if isinstance(words, np.ndarray) else None
-        found.append(_chosen(layout, "", own, filled, (entry(words, place), words), place))
-    return min(found, key=lambda own: own.buffer)
+    own = passes_of(loops, array, layout, loops.channels)
+    filled = own.b, np.minimum(own.p * own.t, loops.filters), np.minimum(own.q * own.r, loops.channels)
+    words = buffer_words(loops, Store(None), layout, CHANNELS, filled, own.q * own.r, own.p * own.t)
+    return _chosen(layout, "", own, filled, (words, words), int(words.argmin()))
 
 
 def _chosen(
@@ -303,27 +230,27 @@ def _chosen(
     innermost: str,
     own: Pass,
     filled: tuple[Any, Any, Any],
-    words: tuple[float, Any],
-    place: int | None,
+    words: tuple[Any, Any],
+    place: int,
 ) -> Blocking:
-    """Return the mapping of one pass.
+    """Return the mapping of one of several passes.
 
     Args:
         layout: the sets.
         innermost: the innermost loop outside the buffer.
-        own: the pass, or the columns that it stands in.
-        filled: samples, filters and channels of the tile.
+        own: the passes.
+        filled: samples, filters and channels of their tiles.
         words: words from memory, and those from the buffer.
-        place: its place in the columns.
+        place: the place of the pass.
     """
-    r, t, b, q, p = (entry(column, place) for column in own)
-    n, m, c = (entry(size, place) for size in filled)
+    columns = np.broadcast_arrays(*own, *filled, *words)
+    r, t, b, q, p, n, m, c, memory, buffer = (column[place].item() for column in columns)
     return Blocking(
         layout=layout,
         grid=(r, t, b),
         interleaved=(q, p),
         tile=(n, m, c),
         innermost=innermost,
-        memory=float(words[0]),
-        buffer=float(entry(words[1], place)),
+        memory=float(memory),
+        buffer=float(buffer),
     )

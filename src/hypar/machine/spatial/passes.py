@@ -1,4 +1,7 @@
-"""Passes of the array over a tile: the grids and registers that they fill, and their words from buffer and network."""
+"""Tiles of the buffer and passes of the array over them: what fits, and the words that they move.
+
+All are columns: every size of a tile with one innermost loop, every grid and every number of interleaved channels of a pass.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,119 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.machine.spatial.columns import larger, parts, smaller
 from hypar.machine.spatial.loops import CHANNELS, FILTERS, SAMPLES, Array
 from hypar.machine.spatial.sets import grids
-from hypar.machine.spatial.tiles import shares, tile_fits, weight_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from hypar.machine.spatial.loops import PhaseLoops, Store
     from hypar.machine.spatial.sets import SetLayout
 
+    Numbers = NDArray[np.int64]
 
-FEW = 12
-"""Most passes that are tried one by one; more of them are columns."""
+_ONE = np.ones(1, dtype=np.int64)
+_ONCE = np.ones(1)
+
+
+class Tiles(NamedTuple):
+    """Sizes of all tiles with one innermost loop, along which a tile is one pass, as columns.
+
+    Attributes:
+        innermost: the innermost loop outside the buffer.
+        samples: samples of each tile; 1 if they are innermost, as are filters and channels.
+        filters: filters of each tile.
+        channels: channels of each tile.
+        times_in: times that F_in comes to the buffer.
+        times_out: times that F_out moves between buffer and memory.
+        times_weights: times that W comes for a piece of rows; unless samples are innermost, when it comes once.
+    """
+
+    innermost: str
+    samples: Numbers
+    filters: Numbers
+    channels: Numbers
+    times_in: NDArray[np.float64]
+    times_out: NDArray[np.float64]
+    times_weights: NDArray[np.float64]
+
+
+@lru_cache(maxsize=4096)
+def tiles_of(innermost: str, samples: int, groups: int, filters: int, channels: int) -> Tiles:
+    """Return the tiles that divide their loops evenly.
+
+    Args:
+        innermost: the innermost loop outside the buffer.
+        samples: samples of all groups.
+        groups: groups of channels.
+        filters: filters of a group.
+        channels: channels of a group.
+    """
+    sizes = (
+        _ONE if innermost == SAMPLES else _divisors(samples),
+        _ONE if innermost == FILTERS else _divisors(filters),
+        _ONE if innermost == CHANNELS else _divisors(channels),
+    )
+    each = np.ones([len(axis) for axis in sizes], dtype=np.int64)
+    n, m, c = ((axis * each).ravel() for axis in (sizes[0][:, None, None], sizes[1][:, None], sizes[2]))
+    # Sizes are 1 along the innermost loop, during which a tensor without it stays.
+    times_in = _ONCE if innermost == FILTERS else filters / m
+    times_out = _ONCE if innermost == CHANNELS else channels / c
+    times_weights = _ONCE if innermost == SAMPLES else weight_times(samples, groups, n)
+    return Tiles(innermost, n, m, c, times_in, times_out, times_weights)
+
+
+def memory_words(loops: PhaseLoops, folds: Any, tiles: Tiles) -> Any:
+    """Return the words between memory and buffer: each tensor once for each time that its tile changes."""
+    f_in, f_out, weights = loops.stored(folds)
+    stays = tiles.innermost == SAMPLES
+    # A result that is not finished is written, and read again.
+    if loops.gradient:
+        often = 1 if stays else 2 * folds * tiles.times_weights - 1
+        return f_in * tiles.times_in + f_out * tiles.times_out + weights * often
+    often = 1 if stays else folds * tiles.times_weights
+    return f_in * tiles.times_in + f_out * (2 * tiles.times_out - 1) + weights * often
+
+
+def weight_times(all_samples: int, groups: int, samples: Any) -> Any:
+    """Return how often W comes to the array for a piece of rows: for every tile of samples."""
+    return np.maximum(-(-all_samples // samples), groups) / groups
+
+
+def tile_fits(
+    loops: PhaseLoops, store: Store, columns: Any, samples: Any, filters: Any, channels: Any
+) -> Any:
+    """Return whether a tile fits the buffer, its pieces having some columns."""
+    if store.words is None:
+        return samples * filters * channels * columns > 0
+    f_in = samples * channels * (loops.held_rows(columns) * loops.read_width)
+    f_out = samples * filters * (columns * loops.width)
+    taken = _banks(f_in, store) + _banks(f_out, store)
+    if shares(loops, store):
+        weights = filters * channels * (loops.kernel * loops.taps) * -(-samples // loops.samples)
+        taken = taken + _banks(weights, store)
+    return taken <= store.words // store.bank
+
+
+def _banks(words: Any, store: Store) -> Any:
+    return words if store.bank == 1 else -(-words // store.bank)
+
+
+def shares(loops: PhaseLoops, store: Store) -> bool:
+    """Return whether W takes room beside the other tensors, as a result always does."""
+    return loops.gradient or not store.weights
+
+
+@lru_cache(maxsize=4096)
+def _divisors(number: int) -> Numbers:
+    small = [part for part in range(1, math.isqrt(number) + 1) if number % part == 0]
+    return np.array(sorted({*small, *(number // part for part in small)}))
 
 
 class Pass(NamedTuple):
-    """A pass of the array, or several as columns.
+    """Passes of the array, as columns.
 
     Attributes:
         r: channels side by side.
@@ -35,37 +133,31 @@ class Pass(NamedTuple):
         p: filters of an element; the most that its registers hold where passes are to be chosen from.
     """
 
-    r: Any
-    t: Any
-    b: Any
-    q: Any
-    p: Any
+    r: Numbers
+    t: Numbers
+    b: Numbers
+    q: Numbers
+    p: Numbers
+
+
+def passes_of(loops: PhaseLoops, array: Array, layout: SetLayout, most: int) -> Pass:
+    """Return the passes with a layout that may be chosen from, of some channels at most."""
+    return _passes(
+        array, loops.taps, layout.sets, min(most, loops.channels), loops.filters, loops.all_samples
+    )
 
 
 @lru_cache(maxsize=4096)
-def _passes(array: Array, taps: int, sets: int, channels: int, filters: int, samples: int) -> list[Pass]:
+def _passes(array: Array, taps: int, sets: int, channels: int, filters: int, samples: int) -> Pass:
     """Return the passes with all grids of sets and all channels that an element may interleave."""
     # An element holds a window of each channel and the next word of it, which arrives meanwhile.
     most = max(1, min(array.input_words // (taps + 1), channels))
     most = max(1, min(most, array.weight_words // taps))
     laid = grids(sets, min(channels, sets), min(filters, sets), min(samples, sets))
-    if len(laid) * most <= FEW:
-        return [
-            Pass(*grid, q, min(max(1, array.weight_words // (q * taps)), array.output_words))
-            for grid in laid
-            for q in range(1, most + 1)
-        ]
     r, t, b = np.array(laid, dtype=np.int64).repeat(most, axis=0).T
     q = np.arange(len(r)) % most + 1
     p = np.minimum(np.maximum(1, array.weight_words // (q * taps)), array.output_words)
-    return [Pass(r, t, b, q, p)]
-
-
-def passes_of(loops: PhaseLoops, array: Array, layout: SetLayout, most: int) -> list[Pass]:
-    """Return the passes with a layout that may be chosen from: several of numbers, or one of columns."""
-    return _passes(
-        array, loops.taps, layout.sets, min(most, loops.channels), loops.filters, loops.all_samples
-    )
+    return Pass(r, t, b, q, p)
 
 
 def most_channels(loops: PhaseLoops, store: Store, layout: SetLayout) -> int:
@@ -81,7 +173,7 @@ def pass_words(
     store: Store,
     layout: SetLayout,
     inner: str,
-    tile: tuple[int, int, int],
+    tile: tuple[Any, Any, Any],
     most: int,
     own: Pass,
 ) -> tuple[Any, tuple[Any, Any, Any], Any, Any]:
@@ -102,30 +194,29 @@ def pass_words(
     if inner == SAMPLES:
         samples = b
     if inner == CHANNELS:
-        channels = smaller(side, loops.channels)
+        channels = np.minimum(side, loops.channels)
     # A pass has no more channels and filters than its tile, but where the pass is the tile and the last is incomplete.
     fine = (side <= most) & (side < loops.channels + r if inner == CHANNELS else side <= channels)
-    p = smaller(p, (loops.filters + t - 1) // t if inner == FILTERS else filters // t)
+    p = np.minimum(p, (loops.filters + t - 1) // t if inner == FILTERS else filters // t)
     if not shares(loops, store):
-        p = smaller(p, larger(store.weights // (t * side * loops.kernel * loops.taps), side * t == 1))
+        p = np.minimum(p, np.maximum(store.weights // (t * side * loops.kernel * loops.taps), side * t == 1))
     if inner == FILTERS:
-        p = _most_allowed(
-            lambda p: tile_fits(
-                loops, store, layout.columns, samples, smaller(p * t, loops.filters), channels
-            ),
-            p,
-        )
-        filters = smaller(larger(p, 1) * t, loops.filters)
+
+        def fits(p: Numbers) -> Any:
+            wide = np.minimum(p * t, loops.filters)
+            return tile_fits(loops, store, layout.columns, samples, wide, channels)
+
+        p = _most_allowed(fits, p)
+        filters = np.minimum(np.maximum(p, 1) * t, loops.filters)
     else:
         fine &= tile_fits(loops, store, layout.columns, samples, filters, channels)
     fine &= (b <= samples) & (p > 0)
-    p = larger(p, 1)
+    p = np.maximum(p, 1)
     words = buffer_words(loops, store, layout, inner, (samples, filters, channels), side, p * t)
     cost = words * store.costs[0]
     if store.costs[1]:
         cost = cost + store.costs[1] * array_words(loops, (q, p), samples)
-    cost = np.where(fine, cost, np.inf) if isinstance(side, np.ndarray) else cost if fine else math.inf
-    return p, (samples, filters, channels), words, cost
+    return p, (samples, filters, channels), words, np.where(fine, cost, np.inf)
 
 
 def array_words(loops: PhaseLoops, interleaved: tuple[Any, Any], samples: Any) -> Any:
@@ -163,24 +254,21 @@ def buffer_words(
     """
     samples, filters, channels = tile
     f_in, f_out, weights = loops.words(layout.folds)
-    times_in = parts(loops.filters, filters) * parts(filters, deep)
-    times_out = parts(loops.channels, channels) * parts(channels, side)
+    times_in = -(-loops.filters // filters) * -(-filters // deep)
+    times_out = -(-loops.channels // channels) * -(-channels // side)
     if not shares(loops, store):
         return f_in * times_in + 2 * f_out * times_out
     often = layout.folds * weight_times(loops.all_samples, loops.groups, samples)
     if innermost == SAMPLES:
-        stays = (filters <= deep) & (channels <= side)
-        often = np.where(stays, 1, often) if isinstance(stays, np.ndarray) else 1 if stays else often
+        often = np.where((filters <= deep) & (channels <= side), 1, often)
     loaded = weights * often
     if loops.gradient:
         return f_in * times_in + f_out * times_out + 2 * loaded
     return f_in * times_in + 2 * f_out * times_out + loaded
 
 
-def _most_allowed(allowed: Callable[[Any], Any], upper: Any) -> Any:
+def _most_allowed(allowed: Callable[[Numbers], Any], upper: Numbers) -> Numbers:
     """Return the largest number up to ``upper`` that is allowed, 0 for none; what is allowed allows all smaller ones."""
-    if not isinstance(upper, np.ndarray):
-        return _most_allowed(allowed, np.array([upper]))[0].item()
     low, high = np.zeros_like(upper), upper
     while (low < high).any():
         middle = (low + high + 1) // 2

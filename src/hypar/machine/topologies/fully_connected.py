@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import permutations
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from hypar.machine.sets import between_all
-from hypar.machine.topologies.base import Link, Path, Topology
+import numpy as np
+
+from hypar.machine.topologies.base import Topology
+from hypar.machine.traffic import Loads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hypar.machine.sets import Loads, Sets
+    from hypar.machine.traffic import Traffic
 
 MOST = 512
 """Most devices."""
@@ -20,19 +19,16 @@ MOST = 512
 class FullyConnected(Topology):
     """Topology with one hop between any two devices."""
 
-    counts_sets: ClassVar[bool] = True
+    def loads(self, sent: Traffic, devices: int) -> Loads:
+        """Return what messages load."""
+        there, moved = sent.pairs(devices)
+        one, other = np.triu_indices(devices, 1)
+        busy = np.stack([there[:, one, other], there[:, other, one]]).reshape(2, -1)
+        return Loads(busy, float(there.sum()), moved)
 
-    def links(self, devices: int) -> Mapping[Link, float]:
-        """Return a link from each device to each other."""
-        return dict.fromkeys(permutations(range(devices), 2), 1.0)
-
-    def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:  # noqa: ARG002
-        """Return the link between the two devices."""
-        return [(1.0, ((source, target),))]
-
-    def sets_loads(self, sets: Sets, devices: int, *, summed: bool) -> Loads:  # noqa: ARG002
-        """Return the loads of links if the devices of sets exchange messages."""
-        return between_all(sets)
+    def num_links(self, devices: int) -> int:
+        """Return the number of pairs."""
+        return devices * (devices - 1) // 2
 
     def fault(self, devices: int) -> str | None:
         """Refuse too many devices, as links grow with their square."""
@@ -40,4 +36,4 @@ class FullyConnected(Topology):
         return many if devices > MOST else None
 
 
-plugin: type[Topology] = FullyConnected
+plugins: dict[str, type[Topology]] = {"fully_connected": FullyConnected}

@@ -1,43 +1,108 @@
-"""Graph topology: links between devices, listed one by one.
+"""Graphs: links between devices, listed one by one; messages are divided equally over the shortest paths.
 
-Messages are divided equally over the shortest paths. There may be very many, so paths are counted, not listed:
-the number of shortest paths over ``u`` to ``v`` is the number that lead to ``u`` times the number that lead from
-``v``. The counts of all links are then decomposed into a few paths, each with its fraction.
+There may be very many paths, so they are counted, not listed: over a link from ``u`` to ``v`` go as many shortest paths from a
+source to a target as lead to ``u`` times as many as lead on from ``v``, if the link is on one at all.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections import Counter
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
+import numpy as np
 from pydantic import Field
 
-from hypar.machine.topologies.base import Link, Path, Topology
+from hypar.machine.topologies.base import Topology
+from hypar.machine.traffic import Listed, Loads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+
+    from hypar.machine.traffic import Amounts, Numbers, Traffic
 
 Device = Annotated[int, Field(ge=0, lt=2**20)]
 Ends = Annotated[list[Device], Field(min_length=2, max_length=2)]
-Pairs = tuple[tuple[int, ...], ...]
+Node = tuple[str, int] | int
+"""A device by its number, or another node as a pair."""
 
 
-class Graph(Topology):
+class Wired(Topology):
+    """Topology whose pairs of linked nodes are listed."""
+
+    takes_sets: ClassVar[bool] = False
+
+    @abstractmethod
+    def pairs_of(self, devices: int) -> Mapping[tuple[Node, Node], float]:
+        """Return each pair of linked nodes once, with the width of the link each way in bandwidths of one link."""
+
+    def num_links(self, devices: int) -> int:
+        """Return the number of pairs of linked nodes."""
+        return len(self.pairs_of(devices))
+
+    def loads(self, sent: Traffic, devices: int) -> Loads:
+        """Return what listed messages load."""
+        if not isinstance(sent, Listed):
+            raise TypeError("sets have no paths")
+        graph = _graph(tuple(self.pairs_of(devices).items()), devices)
+        networks = sent.places // devices
+        starts, ends, rails = sent.starts % devices, sent.ends % devices, sent.starts // devices
+        code, which = np.unique(starts * devices + ends, return_inverse=True)
+        source, target = np.divmod(code, devices)
+        parts = (graph.part(source, target, *link)[which] for link in graph.links)
+        crossed = np.stack([np.bincount(rails, part, networks) for part in parts]).reshape(2, -1, networks)
+        busy = (crossed / graph.widths[:, None]).reshape(2, -1)
+        return Loads(busy, float(crossed.sum()), graph.distance[starts, ends])
+
+
+class _Graph(NamedTuple):
+    """Linked nodes, the devices first.
+
+    Attributes:
+        links: ends of each link, those back behind the others.
+        widths: width of each pair, in bandwidths of one link.
+        distance: links on the shortest path between any two nodes; -1 without one.
+        paths: number of these paths.
+    """
+
+    links: list[tuple[int, int]]
+    widths: Amounts
+    distance: Numbers
+    paths: Amounts
+
+    def part(self, source: Numbers, target: Numbers, start: int, end: int) -> Amounts:
+        """Return the part of messages that goes over a link."""
+        length = self.distance[source, start] + 1 + self.distance[end, target]
+        part = self.paths[source, start] * self.paths[end, target] / self.paths[source, target]
+        return np.where(length == self.distance[source, target], part, 0.0)
+
+
+@lru_cache(maxsize=32)
+def _graph(pairs: tuple[tuple[tuple[Node, Node], float], ...], devices: int) -> _Graph:
+    others = dict.fromkeys(node for pair, _ in pairs for node in pair if not isinstance(node, int))
+    number = {node: at for at, node in enumerate((*range(devices), *others))}
+    one_way = [(number[one], number[other]) for (one, other), _ in pairs]
+    links = [*one_way, *((other, one) for one, other in one_way)]
+    beside = np.zeros((len(number), len(number)))
+    beside[tuple(np.array(links, np.int64).reshape(-1, 2).T)] = 1
+    paths = border = np.eye(len(number))
+    distance: Numbers = np.where(border > 0, 0, -1)
+    while border.any():
+        border = (border @ beside) * (distance < 0)
+        distance[border > 0] = distance.max() + 1
+        paths = paths + border
+    return _Graph(links, np.array([width for _, width in pairs]), distance, paths)
+
+
+class Graph(Wired):
     """Pairs of devices, each linked in both directions; a pair given twice is twice as wide."""
 
     pairs: Annotated[list[Ends], Field(min_length=1)]
 
-    def links(self, devices: int) -> Mapping[Link, float]:  # noqa: ARG002
-        """Return both directions of each pair."""
-        found: dict[Link, float] = {}
-        for one, other in self.pairs:
-            for link in ((one, other), (other, one)):
-                found[link] = found.get(link, 0.0) + 1.0
-        return found
-
-    def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:  # noqa: ARG002
-        """Return shortest paths whose fractions load links as all shortest paths in equal fractions would."""
-        return _shortest(self._written(), source, target)
+    def pairs_of(self, devices: int) -> Mapping[tuple[Node, Node], float]:  # noqa: ARG002
+        """Return the pairs, each with the number of times that it is given."""
+        return Counter((min(pair), max(pair)) for pair in self.pairs)
 
     def num_links(self, devices: int) -> int:  # noqa: ARG002
         """Return the number of listed pairs."""
@@ -45,90 +110,22 @@ class Graph(Topology):
 
     def fault(self, devices: int) -> str | None:
         """Refuse devices without a link or a path to all others, and links to no other device."""
-        one, other = max(self.pairs, key=max)
-        if max(one, other) >= devices:
-            return f"a link of device {max(one, other)}; allowed: 0 to {devices - 1}"
+        most = max(map(max, self.pairs))
+        if most >= devices:
+            return f"a link of device {most}; allowed: 0 to {devices - 1}"
         for one, other in self.pairs:
             if one == other:
                 return f"a link from device {one} to itself; allowed: two devices"
-        around = _neighbours(self._written())
-        for device in range(devices):
-            if device not in around:
-                return f"device {device} has no link; allowed: a path between any two devices"
-        apart = set(range(devices)) - set(_counted(self._written(), 0))
+        linked = {device for pair in self.pairs for device in pair}
+        alone = next((device for device in range(devices) if device not in linked), None)
+        if alone is not None:
+            return f"device {alone} has no link; allowed: a path between any two devices"
+        apart = np.flatnonzero(_graph(tuple(self.pairs_of(devices).items()), devices).distance[0] < 0)
         return (
-            f"no path from device 0 to device {min(apart)}; allowed: one between any two" if apart else None
+            f"no path from device 0 to device {apart[0]}; allowed: one between any two"
+            if len(apart)
+            else None
         )
 
-    def _written(self) -> Pairs:
-        return tuple(map(tuple, self.pairs))
 
-
-@lru_cache(maxsize=16)
-def _neighbours(pairs: Pairs) -> dict[int, tuple[int, ...]]:
-    """Return the linked devices of each device, ascending."""
-    found: dict[int, set[int]] = {}
-    for one, other in pairs:
-        found.setdefault(one, set()).add(other)
-        found.setdefault(other, set()).add(one)
-    return {device: tuple(sorted(beside)) for device, beside in found.items()}
-
-
-@lru_cache(maxsize=256)
-def _counted(pairs: Pairs, source: int) -> dict[int, tuple[int, int]]:
-    """Return the distance of each reachable device and the number of shortest paths to it."""
-    around = _neighbours(pairs)
-    found = {source: (0, 1)}
-    border = [source]
-    while border:
-        after: list[int] = []
-        for device in border:
-            distance, count = found[device]
-            for beside in around[device]:
-                if beside not in found:
-                    after.append(beside)
-                if found.get(beside, (distance + 1, 0))[0] == distance + 1:
-                    found[beside] = distance + 1, found.get(beside, (0, 0))[1] + count
-        border = after
-    return found
-
-
-@lru_cache(maxsize=4096)
-def _shortest(pairs: Pairs, source: int, target: int) -> tuple[Path, ...]:
-    """Return paths from source to target: repeatedly the first with flow left, with all that fits along it."""
-    left = _flow(pairs, source, target)
-    total = _counted(pairs, source)[target][1]
-    found, rest = [], total
-    while rest:
-        path: list[tuple[int, int]] = []
-        at = source
-        while at != target:
-            after = next(after for after in sorted(left[at]) if left[at][after])
-            path.append((at, after))
-            at = after
-        amount = min((left[one][other] for one, other in path), default=rest)
-        for one, other in path:
-            left[one][other] -= amount
-        found.append((amount / total, tuple(path)))
-        rest -= amount
-    return tuple(found)
-
-
-def _flow(pairs: Pairs, source: int, target: int) -> dict[int, dict[int, int]]:
-    """Return the number of shortest paths over each link, from device to device."""
-    reached, around = _counted(pairs, source), _neighbours(pairs)
-    onward, found = {target: 1}, dict[int, dict[int, int]]()
-    border = [target] if target != source else []
-    while border:
-        before: dict[int, None] = {}
-        for device in border:
-            for beside in around[device]:
-                if reached[beside][0] == reached[device][0] - 1:
-                    found.setdefault(beside, {})[device] = reached[beside][1] * onward[device]
-                    onward[beside] = onward.get(beside, 0) + onward[device]
-                    before[beside] = None
-        border = list(before)
-    return found
-
-
-plugin: type[Topology] = Graph
+plugins: dict[str, type[Topology]] = {"graph": Graph}

@@ -6,11 +6,12 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.errors import HardwareError, OptionError
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from hypar.machine.machine import Machine
 
 
 def checked_array(
@@ -37,7 +38,7 @@ def checked_array(
 
 
 def checked_arrays(
-    heterogeneous: HeterogeneousMachine, levels: int | None, array: Sequence[int] | None
+    heterogeneous: Machine, levels: int | None, array: Sequence[int] | None
 ) -> dict[str, tuple[int, ...]]:
     """Return the ways of each level inside each group of identical devices of a heterogeneous machine.
 
@@ -53,11 +54,11 @@ def checked_arrays(
     if levels is None and array is None:
         from hypar.sharding.placement import primes  # noqa: PLC0415 (only for a heterogeneous machine)
 
-        found = {name: tuple(primes(machine.num_devices)) for name, machine, _ in heterogeneous.identical()}
+        found = {name: tuple(primes(machine.num_devices)) for name, machine, _ in heterogeneous.leaves()}
     else:
         whole = checked_array(levels, array)
         found = {}
-        for name, machine, depth in heterogeneous.identical():
+        for name, machine, depth in heterogeneous.leaves():
             found[name] = whole[depth:]
             if len(whole) < depth or math.prod(found[name]) > machine.num_devices:
                 raise HardwareError(
@@ -67,13 +68,13 @@ def checked_arrays(
                 )
         if array is not None:
             require_ways(heterogeneous, whole)
-    for name, machine, _ in heterogeneous.identical():
+    for name, machine, _ in heterogeneous.leaves():
         if found[name]:
             machine.links(found[name])
     return found
 
 
-def require_ways(heterogeneous: HeterogeneousMachine, array: tuple[int, ...]) -> None:
+def require_ways(heterogeneous: Machine, array: tuple[int, ...]) -> None:
     """Check that the ways of each uneven split are the number of its device groups."""
     if array[0] != len(heterogeneous.groups):
         groups = len(heterogeneous.groups)
@@ -81,5 +82,5 @@ def require_ways(heterogeneous: HeterogeneousMachine, array: tuple[int, ...]) ->
             "array", f"found {array[0]} ways where {heterogeneous.name!r} has {groups} groups", str(groups)
         )
     for group in heterogeneous.groups:
-        if isinstance(group.machine, HeterogeneousMachine):
+        if group.machine.groups:
             require_ways(group.machine, array[1:])

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError, shown
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.records import CHUNKS
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
@@ -50,9 +49,7 @@ def space_text(text: str) -> str:
     return parse_space(" ".join(words), None).text
 
 
-def checked_shares(
-    shares: str | None, own: str, cost: str, machine: Machine | HeterogeneousMachine | None
-) -> str:
+def checked_shares(shares: str | None, own: str, cost: str, machine: Machine | None) -> str:
     """Check the rule for shares.
 
     Args:
@@ -65,7 +62,7 @@ def checked_shares(
         UnknownNameError: there is no such cost.
     """
     if shares is None:
-        return own if isinstance(machine, HeterogeneousMachine) and load_cost(cost, {}).slowest else "equal"
+        return own if machine is not None and machine.groups and load_cost(cost, {}).slowest else "equal"
     return shares
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.activity import tell
 from hypar.errors import HardwareError
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.stages.division import divided
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.lower_bounds import ROUNDING
@@ -149,7 +148,7 @@ def _divisions(request: Resolved) -> Iterator[tuple[int, dict[str, tuple[int, ..
     Device groups hold equally many stages each, and all their other levels are inside.
     """
     machine = request.machine
-    if isinstance(machine, HeterogeneousMachine):
+    if machine is not None and machine.groups:
         each = [
             {math.prod(array[:at]): at for at in range(len(array) + 1)} for array in request.arrays.values()
         ]

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
+from hypar.machine.work import fullest_share
 from hypar.network.nodes import kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.stages.span import LayerBounds

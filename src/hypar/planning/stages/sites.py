@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.request import BEST
 from hypar.planning.checks.levels import checked_array, require_ways
 from hypar.planning.stages.places import places_for
@@ -20,13 +19,11 @@ from hypar.planning.stages.spans import CutSpans
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import Receiver
 from hypar.sharding.placement import primes
-from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.machine.heterogeneous import DeviceGroup
-    from hypar.machine.machine import Machine
+    from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.graph import LayerGraph
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.resolved import Resolved
@@ -50,7 +47,7 @@ KnownOf = dict[str | None, Known]
 
 
 def stage_arrays(
-    machine: HeterogeneousMachine,
+    machine: Machine,
     stages: int | str,
     levels: int | None,
     array: Sequence[int] | None,
@@ -70,7 +67,7 @@ def stage_arrays(
         OptionError: the groups cannot hold that number of stages, or of devices in each.
     """
     count, depth = (int(stages), 0) if outside else (_of_each_group(machine, stages), 1)
-    groups = [*machine.identical()]
+    groups = [*machine.leaves()]
     whole = None if levels is None and array is None else checked_array(levels, array, stages=True)
     found = {}
     for name, own, above in groups:
@@ -89,7 +86,7 @@ def stage_arrays(
             allowed = f"at most its {_devices(own.num_devices)}"
             raise OptionError("levels" if array is None else "array", problem, allowed)
     for split in [machine] if outside else [group.machine for group in machine.groups]:
-        if array is not None and whole and isinstance(split, HeterogeneousMachine):
+        if array is not None and whole and split.groups:
             require_ways(split, whole)
     return found
 
@@ -98,7 +95,7 @@ def _devices(count: int) -> str:
     return f"{count:,} device{'s' * (count != 1)}"
 
 
-def _of_each_group(machine: HeterogeneousMachine, stages: int | str) -> int:
+def _of_each_group(machine: Machine, stages: int | str) -> int:
     """Return the number of stages of each group.
 
     Raises:
@@ -180,12 +177,10 @@ def of_stage(request: Resolved, stages: int) -> Resolved:
     def ways(name: str, machine: Machine) -> int:
         return places_for(machine, request.arrays[name], stages)
 
-    machine = request.machine
-    if isinstance(machine, HeterogeneousMachine):
-        return replace(request, machine=machine.of_stage(request.outside, ways).using(request.arrays))
-    if not request.outside or machine is None:
+    if request.machine is None:
         return request
-    return replace(request, machine=machine.of_stage(request.outside, ways(WHOLE_ARRAY, machine)))
+    machine = request.machine.of_stage(request.outside, ways)
+    return replace(request, machine=machine.using(request.arrays))
 
 
 def _group(request: Resolved, name: str) -> DeviceGroup:

@@ -112,13 +112,13 @@ class CutSpans:
         pins = tuple(pin for pin in pins if pin.level is None or pin.level < request.levels)
         alone, planner = request, LevelPlanner(request, pins, graph.element_bytes)
         if request.heterogeneous is not None:
-            name, first, _ = next(request.heterogeneous.identical())
+            name, first, _ = next(request.heterogeneous.leaves())
             alone = request.on(first, name)
             planner = Planner.of(request, whole, pins, graph.element_bytes, root=group, in_stage=True)
         setting = setting_for(alone, graph.element_bytes, planner.cost)
         link: Link | None = None
         if stages > 1 and request.heterogeneous is not None:
-            each = request.heterogeneous.identical()
+            each = request.heterogeneous.leaves()
             link = beside(((machine, request.arrays[name]) for name, machine, _ in each), stages)
         elif stages > 1:
             places = places_for(setting.machine, request.array, stages)

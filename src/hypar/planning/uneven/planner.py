@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Self, cast
 
 from hypar.costs.graphs.tables import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.question import convention_for, space_of
@@ -35,7 +34,7 @@ from hypar.solve.solvers.base import cheapest, load_solver
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.machine.heterogeneous import DeviceGroup
+    from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.nodes import PlanGraph
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.resolved import Resolved
@@ -119,7 +118,7 @@ class Planner(LevelPlanner):
 
     def branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: State | None) -> Branch:
         """Plan one device group of an uneven split."""
-        if isinstance(group.machine, HeterogeneousMachine):
+        if group.machine.groups:
             return self.split(group.name, group.machine, graph, depth, entered)
         return self.leaf(group.name, group.machine, graph, depth, entered)
 
@@ -204,7 +203,7 @@ class Planner(LevelPlanner):
     def split(
         self,
         name: str,
-        machine: HeterogeneousMachine,
+        machine: Machine,
         graph: PlanGraph,
         depth: int,
         entered: State | None,
@@ -220,7 +219,7 @@ class Planner(LevelPlanner):
         """Return whether shares that adapt fit the memory; all others are as they are."""
         return not self.adapts or self.in_stage or fits(one)
 
-    def _options(self, machine: HeterogeneousMachine, graph: PlanGraph, depth: int) -> tuple[Options, ...]:
+    def _options(self, machine: Machine, graph: PlanGraph, depth: int) -> tuple[Options, ...]:
         """Return each layer's options at an uneven split."""
         ways = len(machine.groups)
         own = [replace(pin, level=None) for pin in self.pins if pin.level in {None, depth}]

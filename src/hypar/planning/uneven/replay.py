@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.setting import Setting
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.searches.base import Answer
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 def branch_of(
     plan: Plan,
-    machine: Machine | HeterogeneousMachine,
+    machine: Machine,
     graph: PlanGraph,
     element_bytes: int,
     optimizer: str,
@@ -42,15 +41,14 @@ def branch_of(
     Raises:
         HardwareError: a group's array does not fit its machine.
     """
-    if isinstance(machine, HeterogeneousMachine):
-        machine = machine.using(plan.arrays or {})
-    return _Reader(plan, element_bytes, optimizer, counted).branch(WHOLE_ARRAY, machine, graph, 0)
+    used = machine.using(plan.arrays or {})
+    return _Reader(plan, element_bytes, optimizer, counted).branch(WHOLE_ARRAY, used, graph, 0)
 
 
 def subtree_of(
     plan: Plan,
     name: str,
-    machine: HeterogeneousMachine,
+    machine: Machine,
     graph: PlanGraph,
     element_bytes: int,
     optimizer: str,
@@ -76,11 +74,9 @@ class _Reader:
     def __init__(self, plan: Plan, element_bytes: int, optimizer: str, counted: str) -> None:
         self.plan, self.element_bytes, self.optimizer, self.counted = plan, element_bytes, optimizer, counted
 
-    def branch(
-        self, name: str, machine: Machine | HeterogeneousMachine, graph: PlanGraph, depth: int
-    ) -> Branch:
+    def branch(self, name: str, machine: Machine, graph: PlanGraph, depth: int) -> Branch:
         """Return one device group."""
-        if isinstance(machine, HeterogeneousMachine):
+        if machine.groups:
             return self.split(name, machine, graph, depth)
         own = [split for split in self.plan.splits if split.group == name]
         setting = Setting(
@@ -95,7 +91,7 @@ class _Reader:
         lane = Lane(graph, answer.choices, setting, "" if name == WHOLE_ARRAY else name, depth)
         return Leaf(lane=lane, levels=(), answer=answer)
 
-    def split(self, name: str, machine: HeterogeneousMachine, graph: PlanGraph, depth: int) -> Branching:
+    def split(self, name: str, machine: Machine, graph: PlanGraph, depth: int) -> Branching:
         """Return one uneven split."""
         split = next(split for split in self.plan.splits if split.group == name)
         names = [layer.name for layer in graph.layers]

@@ -19,7 +19,7 @@ from hypar.planning.uneven.tree import Branching
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
+    from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.nodes import PlanGraph
     from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.common_shares import Decision
@@ -48,7 +48,7 @@ class Place(NamedTuple):
     """The uneven split to be decided, with its options and the state above it; None by ``paper``."""
 
     name: str
-    machine: HeterogeneousMachine
+    machine: Machine
     graph: PlanGraph
     depth: int
     entered: State | None

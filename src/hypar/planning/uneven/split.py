@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.costs.base import GroupRates
-    from hypar.machine.heterogeneous import DeviceGroup
+    from hypar.machine.machine import DeviceGroup
     from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.amounts.factors import Offered

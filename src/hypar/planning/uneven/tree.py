@@ -22,7 +22,7 @@ from hypar.sharding.placement import dim_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hypar.machine.heterogeneous import HeterogeneousMachine
+    from hypar.machine.machine import Machine
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line
@@ -56,7 +56,7 @@ class Branching:
     name: str
     depth: int
     graph: PlanGraph
-    machine: HeterogeneousMachine
+    machine: Machine
     offers: tuple[Offer, ...]
     shares: tuple[float, ...]
     received: tuple[tuple[float, ...], ...]

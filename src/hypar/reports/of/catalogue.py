@@ -7,7 +7,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.machine import Machine
 from hypar.machine.numbers import machine_numbers, machine_summary
 from hypar.machine.profiles import Profile
@@ -187,8 +186,7 @@ def _links(entry: dict[str, Any]) -> str:
 
 
 @document_of.register(Machine)
-@document_of.register(HeterogeneousMachine)
-def _of_machine(machine: Machine | HeterogeneousMachine) -> Document:
+def _of_machine(machine: Machine) -> Document:
     entry, number = machine_summary(machine), machine.num_devices
     parts = [f"{number} device{'s' * (number > 1)}", entry.get("compute_model", ""), _links(entry)]
     rows = [{**row, "text": _text(row["value"], row["unit"])} for row in machine_numbers(machine)]

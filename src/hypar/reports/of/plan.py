@@ -19,7 +19,6 @@ from hypar.units import amount, format_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
@@ -53,7 +52,7 @@ plugin = document_of
 def plan_document(
     plan: Plan,
     graph: LayerGraph | None = None,
-    machine: Machine | HeterogeneousMachine | None = None,
+    machine: Machine | None = None,
     profile: Profile | None = None,
     *,
     full: bool = False,

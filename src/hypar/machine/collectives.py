@@ -1,0 +1,339 @@
+"""Collectives as schedules of messages between the subgroups of a group, numbered from 0.
+
+Amounts are fractions of the bytes that each subgroup receives in the whole collective. In a reduce-scatter or an all-gather
+of ``k`` subgroups these are ``k - 1`` shards; in an all-reduce the ``k - 1`` shards of the reduce-scatter and those of the
+all-gather.
+
+Sources: Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH (IJHPCA 2005), for
+direct exchange, recursive halving and doubling, and the binomial tree; Bruck, Ho, Kipnis, Upfal and Weathersby, Efficient
+Algorithms for All-to-all Communications (TPDS 1997), for numbers of subgroups that are no power of two; Patarasuk and Yuan,
+Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations (JPDC 2009), for one ring; Chan, Heimlich, Purkayastha
+and van de Geijn, Collective Communication: Theory, Practice, and Experience (CCPE 2007), for one edge of a grid after
+another; Jain and Sabharwal, Optimal Bucket Algorithms for Large MPI Collectives on Torus Interconnects (ICS 2010), for two
+rings, rings over neighbouring cells, and all edges at once with the data in parts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
+    Distances = Callable[[Numbers, Numbers], Numbers]
+
+ALGORITHMS = ("direct", "ring", "two_rings", "hamiltonian", "dimensions", "tree", "halving")
+"""Names of the algorithms, as in a hardware file; a network that names none has them all."""
+
+PAIR = 2
+"""Two subgroups, which exchange their terms, whatever the name of the algorithm."""
+
+
+class Messages(NamedTuple):
+    """Equal messages from each source of a set to each of its targets but itself.
+
+    Attributes:
+        sources: subgroups: [set, source].
+        targets: subgroups: [set, target].
+    """
+
+    sources: Numbers
+    targets: Numbers
+
+    @property
+    def key(self) -> object:
+        """What equal messages have in common."""
+        if self.sources.shape[1] == self.targets.shape[1] == 1:
+            return np.sort(self.sources[:, 0] << 32 | self.targets[:, 0]).tobytes()
+        return tuple((own.shape, own.tobytes()) for own in self)
+
+    def back(self) -> Messages:
+        """Return the messages the other way."""
+        return Messages(self.targets, self.sources)
+
+
+class Step(NamedTuple):
+    """Messages that are sent at the same time, perhaps in several rounds of equal messages.
+
+    Attributes:
+        parts: messages with the amount of each in all rounds together.
+        rounds: number of rounds, each of which waits for the one before.
+        summed: whether the nodes of the network add up all messages and send one sum back.
+    """
+
+    parts: tuple[tuple[float, Messages], ...]
+    rounds: int = 1
+    summed: bool = False
+
+    def scaled(self, factor: float) -> Step:
+        """Return the step of ``factor`` times the bytes."""
+        return self._replace(parts=tuple((factor * amount, sent) for amount, sent in self.parts))
+
+
+Schedule = tuple[Step, ...]
+"""Steps one after another."""
+
+Named = tuple[str, Schedule]
+
+
+def reversed_in_time(schedule: Schedule) -> Schedule:
+    """Return the schedule of an all-gather, which sends the messages of a reduce-scatter back in reverse order."""
+    return tuple(
+        step._replace(parts=tuple((amount, sent.back()) for amount, sent in step.parts))
+        for step in reversed(schedule)
+    )
+
+
+def both(scatter: Schedule) -> Schedule:
+    """Return the schedule of an all-reduce: a reduce-scatter of half of the bytes received, then an all-gather."""
+    half = tuple(step.scaled(0.5) for step in scatter)
+    return (*half, *reversed_in_time(half))
+
+
+# Which schedules a collective has
+
+
+def exchanges(ways: int) -> dict[str, Schedule]:
+    """Return the schedules of the collectives that have one way only: all at once, and to the next subgroup."""
+    return {
+        "all_to_all": (Step(((1 / (ways - 1), among_all(ways)),)),),
+        "neighbours": (Step(((1.0, around(np.arange(ways)[None])),)),),
+    }
+
+
+def reductions(grid: Numbers, hops: Distances, allowed: Collection[str]) -> dict[str, list[Named]]:
+    """Return the schedules of reductions and gatherings by allowed algorithms; direct ones if none of these applies.
+
+    Args:
+        grid: the subgroups as a grid, all of whose edges have at least two.
+        hops: links between subgroups.
+        allowed: some of ``ALGORITHMS``.
+    """
+    ways = grid.size
+    everyone = among_all(ways)
+    direct: Named = ("direct", (Step(((1 / (ways - 1), everyone),)),))
+    twice: Named = ("direct", (direct[1][0]._replace(rounds=2),))
+    at_once = "direct" in allowed or ways == PAIR
+    whole: Named = ("direct whole", (Step(((whole_terms(ways), everyone),)),))
+    scatters = [*_scatters(grid, hops, allowed)]
+    once = [direct] * at_once + [*_rings(grid, allowed, ways - 1)]
+    found = {
+        "all_reduce": [
+            *[whole, twice] * at_once,
+            *_rings(grid, allowed, 2 * (ways - 1)),
+            *_of_whole_terms(ways, allowed),
+            *((name, both(schedule)) for name, schedule in scatters),
+        ]
+        or [whole, twice],
+        "reduce_scatter": [*once, *scatters],
+        "all_gather": [*once, *((name, reversed_in_time(schedule)) for name, schedule in scatters)],
+    }
+    return {kind: own or [direct] for kind, own in found.items()}
+
+
+def in_network(ways: int) -> Named:
+    """Return an all-reduce whose sums are made by the nodes of the network, and sent back to all subgroups."""
+    return "in_tree", (Step(((whole_terms(ways), among_all(ways)),), summed=True),)
+
+
+def _rings(grid: Numbers, allowed: Collection[str], rounds: int) -> Iterator[Named]:
+    """Yield the rings over all subgroups: in their order, and over neighbouring cells of a grid."""
+    orders = [("", np.arange(grid.size))]
+    if "hamiltonian" in allowed and grid.ndim == 2:
+        orders.append(("hamiltonian", hamiltonian(grid)))
+    for name, order in orders:
+        ring = around(order[None])
+        if name or "ring" in allowed:
+            yield name or "ring", (Step(((1.0, ring),), rounds),)
+        if grid.size > PAIR and "two_rings" in allowed:
+            yield f"{name} two_rings".strip(), (Step(_both_ways(ring), rounds),)
+
+
+def _of_whole_terms(ways: int, allowed: Collection[str]) -> Iterator[Named]:
+    """Yield the schedules of an all-reduce whose messages are whole terms: by a binomial tree, by recursive doubling."""
+    if ways > PAIR and "tree" in allowed:
+        # Pairs, then pairs of pairs add up their terms; then the sums go back.
+        each = [np.arange(distance, ways, 2 * distance) for distance in _powers(ways)]
+        up = [
+            Step(((whole_terms(ways), _listed(own, own - distance)),))
+            for own, distance in zip(each, _powers(ways), strict=True)
+        ]
+        yield "tree", (*up, *reversed_in_time(tuple(up)))
+    if ways > PAIR and "halving" in allowed and not ways & (ways - 1):
+        yield (
+            "doubling",
+            tuple(Step(((whole_terms(ways), _across(ways, distance)),)) for distance in _powers(ways)),
+        )
+
+
+def _scatters(grid: Numbers, hops: Distances, allowed: Collection[str]) -> Iterator[Named]:
+    """Yield the schedules of a reduce-scatter that an all-gather may follow backwards."""
+    if grid.size == PAIR:
+        return
+    if "halving" in allowed:
+        yield from (("halving", schedule) for schedule in _halvings(grid.size))
+    if "dimensions" not in allowed:
+        return
+    axes = range(grid.ndim)
+    for manner in ("ring", "two_rings", "direct"):
+        rounds = [_round(_lines(grid, axis), manner, hops) for axis in axes]
+        if grid.ndim == 1:
+            if manner != "direct":
+                yield f"dimensions {manner}", _along(grid, rounds, [axes])
+            continue
+        yield f"dimensions {manner}", _along(grid, rounds, [axes])
+        yield f"dimensions {manner}", _along(grid, rounds, [axes[::-1]])
+        # Each part begins with another edge.
+        orders = [[(part + turn) % grid.ndim for turn in axes] for part in axes]
+        yield f"dimensions at once {manner}", _along(grid, rounds, orders)
+
+
+def _halvings(ways: int) -> Iterator[Schedule]:
+    """Yield reduce-scatters in the fewest steps: recursive halving, nearest or farthest first, or Bruck's for other numbers."""
+    powers = _powers(ways)
+    if ways & (ways - 1):
+        # His all-gather backwards in time.
+        one = np.arange(ways)
+        yield tuple(
+            Step(
+                ((min(distance, ways - distance) / (ways - 1), _listed(one, (one + distance) % ways)),),
+            )
+            for distance in powers[::-1]
+        )
+        return
+    for distances in (powers, powers[::-1]):
+        yield tuple(
+            Step(((ways / (ways - 1) / 2 ** (turn + 1), _across(ways, distance)),))
+            for turn, distance in enumerate(distances)
+        )
+
+
+class _Round(NamedTuple):
+    """A round of an exchange of shards along an edge, the fraction of a subgroup's data in its messages, and the rounds."""
+
+    parts: tuple[tuple[float, Messages], ...]
+    rounds: int
+
+
+def _round(lines: Numbers, manner: str, hops: Distances) -> _Round:
+    """Return a round in which each line of a grid exchanges its shards by ``ring``, ``two_rings`` or ``direct``."""
+    size = lines.shape[1]
+    if manner == "direct":
+        return _Round(((1 / size, Messages(lines, lines)),), 1)
+    ring = around(ring_order(lines, hops))
+    ways = _both_ways(ring) if manner == "two_rings" and size > PAIR else ((1.0, ring),)
+    return _Round(tuple((part / size, sent) for part, sent in ways), size - 1)
+
+
+def _along(grid: Numbers, rounds: Sequence[_Round], orders: Sequence[Sequence[int]]) -> Schedule:
+    """Return a reduce-scatter of equal parts of the data at the same time, each along one edge after another in its order."""
+    found, data = list[Step](), [grid.size / (grid.size - 1) / len(orders)] * len(orders)
+    for axes in zip(*orders, strict=True):
+        found += _together([(amount, rounds[axis]) for amount, axis in zip(data, axes, strict=True)])
+        data = [amount / grid.shape[axis] for amount, axis in zip(data, axes, strict=True)]
+    return tuple(found)
+
+
+def _together(exchanged: Sequence[tuple[float, _Round]]) -> Iterator[Step]:
+    """Yield the steps of exchanges of some data at the same time, of which one may have more rounds than another."""
+    done = 0
+    for end in sorted({own.rounds for _, own in exchanged}):
+        active = [(data * (end - done), own) for data, own in exchanged if own.rounds >= end]
+        yield Step(
+            tuple((amount * part, sent) for amount, own in active for part, sent in own.parts), end - done
+        )
+        done = end
+
+
+# Messages between subgroups
+
+
+def among_all(ways: int) -> Messages:
+    """Return a message between any two subgroups."""
+    everyone = np.arange(ways)
+    return _listed(everyone, everyone[::-1]) if ways == PAIR else Messages(everyone[None], everyone[None])
+
+
+def around(orders: Numbers) -> Messages:
+    """Return the messages of one round of rings: [ring, subgroup]."""
+    return _listed(orders.ravel(), np.roll(orders, -1, axis=1).ravel())
+
+
+def whole_terms(ways: int) -> float:
+    """Return the bytes of a subgroup's terms, as a fraction of the bytes that it receives in an all-reduce."""
+    return ways / (2 * (ways - 1))
+
+
+def _listed(sources: Numbers, targets: Numbers) -> Messages:
+    return Messages(sources[:, None], targets[:, None])
+
+
+def _across(ways: int, distance: int) -> Messages:
+    """Return the messages between any two subgroups whose numbers differ in one bit."""
+    return _listed(np.arange(ways), np.arange(ways) ^ distance)
+
+
+def _both_ways(ring: Messages) -> tuple[tuple[float, Messages], ...]:
+    """Return two rings of opposite directions, each with half of the data."""
+    return (0.5, ring), (0.5, ring.back())
+
+
+def _powers(ways: int) -> list[int]:
+    """Return the powers of two below a number."""
+    return [1 << height for height in range((ways - 1).bit_length())]
+
+
+# Grids of subgroups
+
+
+def grid_of(coordinates: Numbers) -> Numbers:
+    """Return subgroups at some coordinates, [subgroup, edge], as a grid of those edges that have several; else a line."""
+    ways = len(coordinates)
+    places = [np.unique(own, return_inverse=True) for own in coordinates.T]
+    sizes = [len(values) for values, _ in places]
+    if math.prod(sizes) != ways:
+        return np.arange(ways)
+    grid = np.full(sizes, -1)
+    grid[tuple(place for _, place in places)] = np.arange(ways)
+    return np.arange(ways) if (grid < 0).any() else grid.squeeze()
+
+
+def _lines(grid: Numbers, axis: int) -> Numbers:
+    """Return the subgroups of each line along an edge, in order."""
+    return np.moveaxis(grid, axis, -1).reshape(-1, grid.shape[axis])
+
+
+def ring_order(lines: Numbers, hops: Distances) -> Numbers:
+    """Return lines as rings: as they are if the ends are neighbours, else there over every other one and back.
+
+    Examples:
+        >>> ring_order(np.arange(5)[None], lambda one, other: abs(one - other)).tolist()
+        [[0, 2, 4, 3, 1]]
+    """
+    if lines.shape[1] <= PAIR + 1:
+        return lines
+    near = hops(lines[:, -1], lines[:, 0]) <= hops(lines[:, 0], lines[:, 1])
+    return np.where(near[:, None], lines, np.hstack([lines[:, ::2], lines[:, 1::2][:, ::-1]]))
+
+
+def hamiltonian(grid: Numbers) -> Numbers:
+    """Return a ring over neighbouring cells of a grid of two edges.
+
+    An edge of even length is walked there and back, line by line, and the first cell of each line is left for the way home.
+    If both are odd, the last cell is joined to the first.
+
+    Examples:
+        >>> hamiltonian(np.arange(6).reshape(2, 3)).tolist()
+        [0, 1, 2, 5, 4, 3]
+    """
+    if grid.size % PAIR:
+        return np.hstack([line[::-1] if number % PAIR else line for number, line in enumerate(grid)])
+    lines = grid if grid.shape[0] % PAIR == 0 else grid.T
+    out = [line[:0:-1] if number % PAIR else line[1:] for number, line in enumerate(lines)]
+    return np.hstack([lines[0, :1], *out, lines[:0:-1, 0]])

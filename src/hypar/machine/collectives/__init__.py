@@ -1,1 +1,0 @@
-"""Algorithms of the collectives between the subgroups of a group, as messages that are routed later."""

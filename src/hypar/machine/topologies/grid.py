@@ -1,0 +1,181 @@
+"""Grids: each device is linked to its neighbours in its row and its column; a ring is one row.
+
+Positions of the array are laid out like an H-tree: each factor of the ways, outermost first, divides the longer edge.
+Messages go along the row first, then along the column (dimension-ordered; Dally and Towles, Principles and Practices
+of Interconnection Networks, 2004, section 8.4), the shorter way round where ends are joined. If both ways round are equally
+long, ``dimension_ordered`` goes up and ``balanced`` sends half each way.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from hypar.machine.topologies.base import Topology
+from hypar.machine.traffic import Loads
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.machine.traffic import Numbers, Traffic
+
+Rows = Annotated[int, Field(ge=1, lt=2**20)]
+Routing = Literal["dimension_ordered", "balanced"]
+
+PAIR = 2
+"""Devices of a ring that have one link, and not two, between them."""
+
+
+class _Grid(Topology):
+    """Grid of rows and columns; subclasses say which, whether its ends are joined, and where messages half round go."""
+
+    def edges(self, devices: int) -> tuple[int, int]:
+        """Return rows and columns, as square as the number of devices allows."""
+        rows = getattr(self, "rows", None)
+        return square(devices) if rows is None else (rows, devices // rows)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the ends of each row and column are joined; an edge of two has one link between its ends."""
+        return True
+
+    @property
+    def balanced(self) -> bool:
+        """Whether messages half round go half each way."""
+        return False
+
+    def loads(self, sent: Traffic, devices: int) -> Loads:
+        """Return what messages load."""
+        edges = self.edges(devices)
+        legs: tuple[Traffic, Traffic] = sent.legs(*edges)
+        busy = [
+            leg.walked(size, closed=joined, halved=joined and self.balanced)
+            for leg, size, joined in zip(legs, edges[::-1], map(self._joined, edges[::-1]), strict=True)
+        ]
+        loads = np.concatenate(busy, axis=1)
+        return Loads(loads, float(loads.sum()), sent.distances(*edges, closed=self.closed))
+
+    def _joined(self, size: int) -> bool:
+        """Return whether a line has a link between its ends besides those between neighbours."""
+        return self.closed and size > PAIR
+
+    def num_links(self, devices: int) -> int:
+        """Return the number of pairs of neighbours."""
+        rows, columns = self.edges(devices)
+        each = [size - (not self._joined(size)) for size in (rows, columns)]
+        return rows * each[1] + columns * each[0]
+
+    def places(self, factors: Sequence[int]) -> Sequence[int]:
+        """Return the device at each position: each factor divides the longer edge that it divides at all."""
+        return placed(tuple(factors), *self.edges(math.prod(factors)))
+
+    def coordinates(self, device: Numbers, devices: int) -> tuple[Numbers, ...]:
+        """Return rows and columns of devices."""
+        return tuple(np.divmod(device, self.edges(devices)[1]))
+
+    def fault(self, devices: int) -> str | None:
+        """Refuse rows that do not divide the devices."""
+        rows = self.edges(devices)[0]
+        return (
+            f"{rows} rows of {devices} devices; allowed: a divisor of {devices}" if devices % rows else None
+        )
+
+
+class Grid(_Grid):
+    """Grid of any kind.
+
+    Attributes:
+        rows: number of rows; None for a grid as square as the number of devices allows.
+        wrap: whether the ends of each row and column are joined.
+        routing: where messages half round go.
+    """
+
+    rows: Rows | None = None
+    wrap: bool = True
+    routing: Routing = "balanced"
+
+    @property
+    def closed(self) -> bool:
+        """Whether the ends of each row and column are joined."""
+        return self.wrap
+
+    @property
+    def balanced(self) -> bool:
+        """Whether messages half round go half each way."""
+        return self.routing == "balanced"
+
+
+class Torus(_Grid):
+    """Grid with its ends joined, as square as the number of devices allows."""
+
+    routing: Routing = "balanced"
+
+    @property
+    def balanced(self) -> bool:
+        """Whether messages half round go half each way."""
+        return self.routing == "balanced"
+
+
+class Mesh(_Grid):
+    """Grid without links between its ends.
+
+    Attributes:
+        rows: number of rows; None for a grid as square as the number of devices allows.
+    """
+
+    rows: Rows | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the ends of each row and column are joined."""
+        return False
+
+
+class Ring(_Grid):
+    """One row with its ends joined, in the order of the array's positions; messages half round go up."""
+
+    def edges(self, devices: int) -> tuple[int, int]:
+        """Return one row."""
+        return 1, devices
+
+    def coordinates(self, device: Numbers, devices: int) -> tuple[Numbers, ...]:  # noqa: ARG002
+        """Return the places of devices."""
+        return (device,)
+
+
+@lru_cache(maxsize=64)
+def placed(factors: tuple[int, ...], rows: int, columns: int) -> tuple[int, ...]:
+    """Return the device at each position: each factor divides the longer edge that it divides at all.
+
+    Args:
+        factors: prime factors of the array's ways, outermost first.
+        rows: number of rows.
+        columns: number of columns.
+    """
+    left, corners = [columns, rows], [(0, 0)]
+    for factor in factors:
+        fitting = [axis for axis in (0, 1) if left[axis] % factor == 0]
+        if not fitting:
+            return tuple(range(rows * columns))
+        axis = max(fitting, key=lambda axis: (left[axis], -axis))
+        left[axis] //= factor
+        corners = [
+            (column + digit * left[0], row) if axis == 0 else (column, row + digit * left[1])
+            for column, row in corners
+            for digit in range(factor)
+        ]
+    return tuple(row * columns + column for column, row in corners)
+
+
+@lru_cache(maxsize=64)
+def square(devices: int) -> tuple[int, int]:
+    """Return rows and columns of a grid as square as the number of devices allows, no more rows than columns."""
+    rows = next(count for count in range(math.isqrt(devices), 0, -1) if devices % count == 0)
+    return rows, devices // rows
+
+
+plugins: dict[str, type[Topology]] = {"grid": Grid, "mesh": Mesh, "ring": Ring, "torus": Torus}
