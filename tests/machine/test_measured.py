@@ -53,9 +53,7 @@ def test_yaml_and_csv_are_read_alike() -> None:
     assert found.sync_s == 1e-3
     assert [layer.name for layer in found.layers] == list(LAYERS)
     assert found.layers[0].backward_s == 4e-3
-    assert found.layers[0].exchange_s == pytest.approx(
-        {"copy out": 1e-6, "accumulate": 2e-6, "copy back": 3e-6}
-    )
+    assert found.layers[0].exchange_s == pytest.approx(6e-6)
 
 
 def test_layers_and_columns_are_in_any_order() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from hypar import Plan, check_plan, diff_plans, explain_plan, load_machine, load_model, plan_model
 from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
-from hypar.machine.setting import Setting, degrees
+from hypar.machine.setting import Setting
 from hypar.plan.stages import BALANCES
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
@@ -26,6 +26,7 @@ from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
 from hypar.schedule.step import lower_lanes
 from hypar.schedule.timeline import run as run_tasks
+from hypar.sharding.placement import degrees
 from hypar.solve.partition import partition
 from hypar.studies.remarks import remarks
 from hypar.studies.verify import verify_plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -44,7 +45,7 @@ def times_of(rows: Sequence[tuple[float, ...]], sync_s: float, forward_s: float 
             name=f"fc{number}",
             forward_s=forward_s,
             backward_s=backward,
-            exchange_s={f"part {place}": part for place, part in enumerate(parts)},
+            exchange_s=math.fsum(parts),
         )
         for number, (backward, *parts) in enumerate(rows, 1)
     )

@@ -12,8 +12,8 @@ import pytest
 
 from hypar import load_model, plan_model
 from hypar.errors import OptionError, PlanError
-from hypar.machine.setting import degrees
 from hypar.machine.work import local_shape
+from hypar.sharding.placement import degrees
 from hypar.studies.pieces import problems_of
 from tests.effort import crossed, late
 

@@ -99,6 +99,8 @@ class Changed(NamedTuple):
 
     def at(self, where: Where) -> str:
         """Return where a value stands, as a person writes it: in the file, or in a change."""
+        if where[:2] == (_INTERCONNECT, 0) and isinstance(self.document.data[_INTERCONNECT], dict):
+            where = where[:1] + where[2:]
         for key, places in self.places.items():
             if any(where[: len(place)] == place for place in places):
                 return f"change {key}={self.changes[key]}"

@@ -35,8 +35,18 @@ if TYPE_CHECKING:
     from hypar.files.quantities import Description
     from hypar.machine.compute_models.base import ComputeModel
 
-FIRST = ["direct", "ring"]
-"""The algorithms of collectives that machines had before a file could name them."""
+LATER: dict[str, Any] = {
+    "sums": "free",
+    "exchange": "serial",
+    "unweighted": "free",
+    "reduction": "at_leaves",
+    "zeros": "kept",
+    "link": None,
+    "static": None,
+    "ports": None,
+    "collectives": ["direct", "ring"],
+}
+"""Fields that were added later, with what machines had before: those that have it keep the hash that stored plans have of them."""
 
 
 def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
@@ -172,7 +182,8 @@ def _require_effect(machine: Machine, content: Changed) -> None:
 
 def _machine(name: str, given: Changed, changes: dict[str, Any]) -> Machine:
     """Validate a file's content, plug-ins and networks included, and build the machine."""
-    data, place = _listed(given.data, given.at)
+    networks, place = given.data.get("interconnect"), given.at
+    data = {**given.data, "interconnect": [networks]} if isinstance(networks, dict) else given.data
     content, compute = _content(data, place)
     tiers = tuple(
         _tier(network, content, index, place) for index, network in enumerate(content.interconnect or ())
@@ -222,22 +233,6 @@ def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[Hardw
     return content, compute
 
 
-def _listed(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[dict[str, Any], Any]:
-    """Return a single network as a list of one, with places still named as in the file."""
-    network = data.get("interconnect")
-    if isinstance(network, list) or network is None:
-        return data, place
-    if not isinstance(network, dict):
-        raise HardwareError(
-            place(("interconnect",)), f"found {shown(network)}", "a mapping with topology, or a list of them"
-        )
-
-    def unlisted(where: Where) -> str:
-        return place(where[:1] + where[2:] if where[:2] == ("interconnect", 0) else where)
-
-    return {**data, "interconnect": [network]}, unlisted
-
-
 def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier]) -> str:
     """Return a hash of a machine's values, plug-in defaults included, however the file writes them."""
     named = {"device": {"compute"}, "interconnect": {"__all__": {"topology"}}}
@@ -246,24 +241,21 @@ def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier])
         [content.device.compute["name"], compute.model_dump(mode="json")],
         [[tier.name, tier.topology.model_dump(mode="json")] for tier in tiers],
     ]
-    # A machine without what was added later keeps the hash that stored plans have of it.
-    if values[1][1].get("zeros", {}).get("value") == "kept":
-        del values[1][1]["zeros"]
-    energy, assumed = values[0]["device"]["energy"] or {}, values[0]["assumptions"]
-    for absent in [key for key in ("link", "static") if key in energy and energy[key] is None]:
-        del energy[absent]
-    for later, default in (("sums", "free"), ("exchange", "serial"), ("unweighted", "free")):
-        if assumed[later]["value"] == default:
-            del assumed[later]
-    for network in values[0]["interconnect"] or ():
-        if network["ports"] is None:
-            del network["ports"]
-        if network["collectives"]["value"] == FIRST:
-            del network["collectives"]
-    for _, fields in values[2]:
-        if fields.get("reduction") == "at_leaves":
-            del fields["reduction"]
-    return _hash(json.dumps(_without_sources(values), sort_keys=True))
+    return _hash(json.dumps(_values(values), sort_keys=True))
+
+
+def _values(data: Any) -> Any:
+    """Return plain data without any ``source``, as a better citation does not change a machine, and without ``LATER``."""
+    if isinstance(data, list):
+        return [_values(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    found = {key: _values(value) for key, value in data.items() if key != "source"}
+    return {
+        key: value
+        for key, value in found.items()
+        if key not in LATER or value not in (LATER[key], {"value": LATER[key]})
+    }
 
 
 def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[Where], str]) -> Any:
@@ -321,13 +313,6 @@ def _tier(network: Network, content: HardwareFile, index: int, place: Callable[[
         ports=None if network.ports is None else beside,
         collectives=tuple(network.collectives.value),
     )
-
-
-def _without_sources(data: Any) -> Any:
-    """Return plain data without any ``source``: a better citation does not change a machine."""
-    if isinstance(data, dict):
-        return {key: _without_sources(value) for key, value in data.items() if key != "source"}
-    return [_without_sources(item) for item in data] if isinstance(data, list) else data
 
 
 class _Groups:

@@ -220,53 +220,37 @@ class Machine(Result):
         Raises:
             HardwareError: the array does not fit the machine.
         """
-        return _links(self, array, shared or all(tier.ports is None for tier in self.tiers))
+        return _links(self, array, shared=shared or all(tier.ports is None for tier in self.tiers))[0]
 
     @property
     def outside(self) -> int:
         """Number of the levels outside the stages, if it is of one stage."""
         return 0 if self.staged is None else self.staged[0]
 
-    def whole(self, array: tuple[int, ...]) -> tuple[int, ...]:
-        """Return an array with the level of the stages, if it is of one stage."""
-        if self.staged is None:
-            return array
-        outside, ways = self.staged
-        return (*array[:outside], ways, *array[outside:])
-
-    def stage_level(self, array: tuple[int, ...], ways: int) -> tuple[tuple[int, ...], int]:
-        """Return the whole array of stages that have an array each, and the level of it that divides the stages.
+    def stage_link(self, array: tuple[int, ...], ways: int) -> LevelLink:
+        """Return the link between stages that have an array each.
 
         Args:
             array: the array of a stage.
             ways: the ways of the stages outside all its levels, if this is not the machine of a stage.
-        """
-        return ((ways, *array), 0) if self.staged is None else (self.whole(array), self.staged[0])
-
-    def stage_link(self, array: tuple[int, ...], ways: int) -> LevelLink:
-        """Return the link between stages; arguments as in ``stage_level``.
 
         Raises:
             HardwareError: the array does not fit the machine.
         """
-        whole, level = self.stage_level(array, ways)
-        return _every_link(self, whole, shared=True)[level]
+        return _links(self, array, ways, shared=True)[1][0]
 
 
 @lru_cache(maxsize=256)
-def _links(machine: Machine, array: tuple[int, ...], shared: bool) -> tuple[LevelLink, ...]:
-    links = _every_link(machine, machine.whole(array), shared=shared)
-    if machine.staged is None:
-        return links
-    outside, _ = machine.staged
-    return (*links[:outside], *links[outside + 1 :])
-
-
-@lru_cache(maxsize=256)
-def _every_link(machine: Machine, array: tuple[int, ...], *, shared: bool) -> tuple[LevelLink, ...]:
-    """Return the links of each level of an array that has the level of the stages."""
+def _links(
+    machine: Machine, array: tuple[int, ...], ways: int = 0, *, shared: bool
+) -> tuple[tuple[LevelLink, ...], tuple[LevelLink, ...]]:
+    """Return the links of each level of an array, and of the level of the stages if the whole array has one."""
     tiers = machine.tiers if shared else tuple(replace(tier, ports=None) for tier in machine.tiers)
-    return level_links(machine.name, tiers, array)
+    outside, ways = machine.staged or (0, ways)
+    stages = (ways,) if ways else ()
+    links = level_links(machine.name, tiers, (*array[:outside], *stages, *array[outside:]))
+    inside = outside + len(stages)
+    return links[:outside] + links[inside:], links[outside:inside]
 
 
 @lru_cache(maxsize=256)

@@ -7,6 +7,7 @@ its compute model and its links. Described in ``docs/overlap.md``.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -70,6 +71,13 @@ class MeasuredLayer(Description):
     accumulate: Time | None = None
     copy_back: Time | None = None
 
+    @property
+    def times(self) -> LayerTimes:
+        """The same, with the steps of the exchange added up."""
+        steps = [getattr(self, step) for step in EXCHANGE_STEPS]
+        whole = None if None in steps else math.fsum(steps)
+        return LayerTimes(self.name, self.forward or 0.0, self.backward, whole)
+
 
 class OverlapTable(Description):
     """A table of measured times."""
@@ -107,7 +115,7 @@ def read_step_times(file: Path, layers: Sequence[str], model: str) -> StepTimes:
     for name in layers:
         if name not in measured:
             raise ProfileError(place(("layers",)), f"no layer {name!r}", f"all of {model!r}")
-    times = tuple(_layer_times(measured[name]) for name in layers)
+    times = tuple(measured[name].times for name in layers)
     return StepTimes(layers=times, sync_s=table.synchronisation or 0.0, source=file.stem)
 
 
@@ -178,20 +186,6 @@ def measured_devices(file: Path, changes: Mapping[str, Any]) -> Machine:
         changes: changed assumptions.
     """
     return machine_of(file, _DEVICES, changes)
-
-
-def _layer_times(layer: MeasuredLayer) -> LayerTimes:
-    """Return the times of one layer, in the order of its exchange."""
-    return LayerTimes(
-        name=layer.name,
-        forward_s=layer.forward or 0.0,
-        backward_s=layer.backward,
-        exchange_s={
-            step.replace("_", " "): seconds
-            for step in EXCHANGE_STEPS
-            if (seconds := getattr(layer, step)) is not None
-        },
-    )
 
 
 def _from_yaml(file: Path) -> tuple[dict[str, Any], Callable[[Where], str]]:

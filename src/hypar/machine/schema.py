@@ -109,6 +109,15 @@ class Network(Description):
     )
 
 
+def _list(given: Any) -> Any:
+    if not isinstance(given, list):
+        raise ValueError("a mapping with topology, or a list of them")  # noqa: TRY004 (pydantic's own protocol)
+    return given
+
+
+Networks = Annotated[list[Network], Field(min_length=1, max_length=MOST_NETWORKS), BeforeValidator(_list)]
+
+
 class Assumptions(Description):
     """Named choices that the publication of a machine leaves open.
 
@@ -192,5 +201,5 @@ class HardwareFile(Description):
 
     source: Text
     device: Device
-    interconnect: Annotated[list[Network], Field(min_length=1, max_length=MOST_NETWORKS)] | None = None
+    interconnect: Networks | None = None
     assumptions: Assumptions = Assumptions()

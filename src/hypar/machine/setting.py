@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hypar.network.training import OPTIMIZERS
-from hypar.ops.dims import CUTTABLE
 from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.work import LayerTime
-    from hypar.sharding.placement import Options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,15 +48,3 @@ class Setting:
     def update_seconds(self, time: LayerTime) -> float:
         """Return the time of an update: that of its memory accesses on the fullest device."""
         return self.machine.memory_seconds(self.update_accesses * time.fullest["weight"] * self.element_bytes)
-
-
-@lru_cache(maxsize=16384)
-def degrees(chosen: Options, dims: tuple[str, ...] = CUTTABLE) -> tuple[int, ...]:
-    """Return the product of the degrees of all levels, for each of some dims: a layer's ``counted``."""
-    return tuple(math.prod(choice.degree(dim) for choice in chosen) for dim in dims)
-
-
-@lru_cache(maxsize=16384)
-def working(chosen: Options, array: tuple[int, ...]) -> int:
-    """Return the number of devices of an array that work for a layer."""
-    return math.prod(choice.devices(ways) for choice, ways in zip(chosen, array, strict=False))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import ProfileError
 
@@ -24,22 +24,20 @@ def is_step_table(file: object) -> bool:
     return isinstance(file, str | Path) and Path(file).suffix in STEP_TABLES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerTimes:
+class LayerTimes(NamedTuple):
     """The times of a layer on a device, and of the exchange of its gradients.
 
     Attributes:
         name: the layer's name.
         forward_s: seconds of its forward phase.
         backward_s: seconds of its errors and gradients.
-        exchange_s: seconds of each transfer in the exchange of its gradients, in order, by name, as ``copy out``; empty
-            if the exchange was not measured.
+        exchange_s: seconds of the exchange of its gradients; None if it was not measured.
     """
 
     name: str
     forward_s: float
     backward_s: float
-    exchange_s: Mapping[str, float]
+    exchange_s: float | None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -88,13 +86,11 @@ class StepTimes:
     @property
     def exchanges(self) -> bool:
         """Return whether the exchange of gradients has times, too."""
-        return any(layer.exchange_s for layer in self.layers)
+        return any(layer.exchange_s is not None for layer in self.layers)
 
     def chunk_s(self, layers: Iterable[str]) -> float:
         """Return the seconds in which layers exchange their gradients together, synchronisation included."""
-        return math.fsum(
-            (self.sync_s, *(part for name in layers for part in self.by_name[name].exchange_s.values()))
-        )
+        return math.fsum((self.sync_s, *(self.by_name[name].exchange_s or 0.0 for name in layers)))
 
     @property
     def backward_order(self) -> tuple[LayerTimes, ...]:
@@ -114,7 +110,7 @@ class StepTimes:
     @cached_property
     def sent(self) -> tuple[float, ...]:
         """Return the seconds that the gradients of the first n layers take, one after another: ``[layers + 1]``."""
-        each = (sum(layer.exchange_s.values()) for layer in self.backward_order)
+        each = (layer.exchange_s or 0.0 for layer in self.backward_order)
         return tuple(accumulate(each, initial=0.0))
 
     def __repr__(self) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from hypar.machine.schema import HardwareFile
     from hypar.machine.step_times import StepTimes
     from hypar.ops.nest import Nest
+
+THROUGH = ("buffer", "memory")
+"""Places that the words of ops without a weight pass."""
 
 Degrees = Sequence[Any]
 """Degree of each of the dims that a layer counts: numbers, or arrays of equal length."""
@@ -168,53 +171,31 @@ def _timed(devices: Devices, nest: Nest, degrees: Degrees, element_bytes: int) -
         }
     if devices.counts_unweighted:
         for phase in ("forward", "backward"):
-            own = _unweighted(devices, nest, degrees, phase, element_bytes)
-            seconds[phase] = seconds[phase] + own.seconds
-            work[phase] = replace(work[phase], accesses=own.added_to(work[phase].accesses))
+            more, words = _unweighted(devices, nest, degrees, phase, element_bytes)
+            seconds[phase] = seconds[phase] + more
+            accesses = {
+                key: own + words if key in THROUGH else own for key, own in work[phase].accesses.items()
+            }
+            work[phase] = replace(work[phase], accesses=accesses)
     return LayerTime(seconds=seconds, work=work, macs=shape.macs, words=shape.words, fullest=fullest)
-
-
-class _Unweighted(NamedTuple):
-    """Seconds and words in memory of the ops behind a layer in a phase."""
-
-    seconds: Any = 0.0
-    words: Any = 0.0
-
-    def added_to(self, accesses: Mapping[str, float]) -> dict[str, float]:
-        """Return accesses with those of the words, each through the buffer."""
-        return {
-            place: count + self.words if place in {"buffer", "memory"} else count
-            for place, count in accesses.items()
-        }
 
 
 def _unweighted(
     devices: Devices, nest: Nest, degrees: Degrees, phase: str, element_bytes: int
-) -> _Unweighted:
-    """Return the time and the words of the layer besides its products, and of the ops behind it, in a phase.
+) -> tuple[Any, Any]:
+    """Return seconds and words in memory of a phase of the layer besides its products, and of the ops behind it.
 
     Each op takes the longer of its words at the memory's bandwidth and its operations at the full speed of the device.
     """
-    found = _Unweighted()
+    seconds = moved = 0.0
     for own in nest.behind:
-        share = _share_behind(nest, degrees, own.contracted)
+        share = nest.elements("output") * fullest_share(nest, degrees, "output", own.contracted)
         elements = own.forward if phase == "forward" else own.backward
         words = elements + own.mask_bytes / element_bytes
         computing = own.flop / devices.flop_per_s if words else 0.0
-        seconds = max(devices.memory_seconds(words * element_bytes), computing)
-        found = _Unweighted(found.seconds + share * seconds, found.words + share * words)
-    return found
-
-
-def _share_behind(nest: Nest, degrees: Degrees, contracted: frozenset[str]) -> Any:
-    """Return the elements of a layer's output on the fullest device, some of whose dims are no longer divided."""
-    share: Any = nest.elements("output")
-    output = nest.names["output"]
-    for dim, degree in zip(nest.counted, degrees, strict=True):
-        size = nest.sizes[dim] if dim in output and output[dim] not in contracted else 0
-        if size:
-            share = share * (fullest(size, degree) / size)
-    return share
+        seconds = seconds + share * max(devices.memory_seconds(words * element_bytes), computing)
+        moved = moved + share * words
+    return seconds, moved
 
 
 def _copying(nest: Nest, shape: LocalShape, phase: str) -> Work:
@@ -290,11 +271,11 @@ _AS_MATRICES: dict[tuple[str, ...], str] = {
 """The dim of a convolution that stands for dims of some tensors."""
 
 
-def fullest_share(nest: Nest, degrees: Degrees, tensor: str) -> Any:
-    """Return the fraction of a tensor on the fullest device, its shard of each dim rounded up."""
+def fullest_share(nest: Nest, degrees: Degrees, tensor: str, whole: frozenset[str] = frozenset()) -> Any:
+    """Return the fraction of a tensor on the fullest device, its shard of each dim rounded up; of some axes all is there."""
     share, carried = 1.0, nest.names[tensor]
     for dim, degree in zip(nest.counted, degrees, strict=True):
-        size = nest.sizes[dim] if dim in carried else 0
+        size = nest.sizes[dim] if dim in carried and carried[dim] not in whole else 0
         if size:
             share *= fullest(size, degree) / size
     return share

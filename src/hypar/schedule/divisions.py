@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.machine.setting import degrees
 from hypar.machine.work import fullest
 from hypar.schedule.shards import TINY, WHOLE_DIM, Cut, Reach, Shards, of_whole, on_devices, share_of
-from hypar.sharding.placement import IDLE, partial_results, shards_of, simple
+from hypar.sharding.placement import IDLE, degrees, partial_results, shards_of, simple
 
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.machine.setting import degrees, working
 from hypar.network.nodes import PlanGraph
 from hypar.schedule.measured import measured_moves
 from hypar.schedule.moves import PHASE, Move, Moves, elements_on, in_whole_elements, moves_of
@@ -15,6 +14,7 @@ from hypar.schedule.pipeline_orders import Moment
 from hypar.sharding.amounts.counted import received_between
 from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.conventions import MOVED, PAPER
+from hypar.sharding.placement import degrees, working
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

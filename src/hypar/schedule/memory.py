@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.machine.setting import degrees
 from hypar.machine.work import fullest_share
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
@@ -18,7 +17,7 @@ from hypar.schedule.lanes import SUMS
 from hypar.schedule.lifetimes import Span, courses_of
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
 from hypar.sharding.conventions import FUSED
-from hypar.sharding.placement import IDLE, shards_of
+from hypar.sharding.placement import IDLE, degrees, shards_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,14 +6,15 @@ import math
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.machine.setting import Setting, degrees
 from hypar.machine.work import unevenness
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import received_between, received_inside
+from hypar.sharding.placement import degrees
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import State

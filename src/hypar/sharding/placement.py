@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.ops.dims import in_order
+from hypar.ops.dims import CUTTABLE, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -268,3 +268,15 @@ def digits_of(choices: Sequence[Choice], ways: int) -> list[tuple[int, tuple[str
 def choice_of(label: str, ways: int) -> Choice:
     """Return the choice that divides by all devices what a digit divides."""
     return {COPIES: WHOLE, IDLE: ALONE}.get(label) or cut(label, ways)
+
+
+@lru_cache(maxsize=16384)
+def degrees(chosen: Options, dims: tuple[str, ...] = CUTTABLE) -> tuple[int, ...]:
+    """Return the product of the degrees of all levels, for each of some dims: a layer's ``counted``."""
+    return tuple(math.prod(choice.degree(dim) for choice in chosen) for dim in dims)
+
+
+@lru_cache(maxsize=16384)
+def working(chosen: Options, array: tuple[int, ...]) -> int:
+    """Return the number of devices of an array that work for a layer."""
+    return math.prod(choice.devices(ways) for choice, ways in zip(chosen, array, strict=False))

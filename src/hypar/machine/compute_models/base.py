@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from hypar.files.quantities import Description
+from hypar.files.quantities import Count, Description, Hertz, Sourced
 from hypar.ops.nest import PHASES
 
 if TYPE_CHECKING:
@@ -125,3 +125,18 @@ class ComputeModel(Description):
 def memory_words(shape: LocalShape) -> float:
     """Return the words of the two operands and the result of any phase, each counted once."""
     return sum(shape.words[tensor] for tensor in PHASES.values())
+
+
+class ElementArray(ComputeModel):
+    """Units that are an array of processing elements, each with registers for a few words of each tensor."""
+
+    rows: Sourced[Count]
+    columns: Sourced[Count]
+    frequency: Sourced[Hertz]
+    weight_words: Sourced[Count]
+    input_words: Sourced[Count]
+    output_words: Sourced[Count]
+
+    def flop_per_s(self, units: int) -> float:
+        """Return two operations per cycle on every processing element."""
+        return 2.0 * units * self.rows.value * self.columns.value * self.frequency.value

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, PrivateAttr
 
-from hypar.files.quantities import AsNumber, Count, Hertz, Sourced
-from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work
+from hypar.files.quantities import AsNumber, Count, Sourced
+from hypar.machine.compute_models.base import ComputeModel, ElementArray, LocalShape, Work
 from hypar.machine.spatial.blocking import Blocking, best_blocking, counts
 from hypar.machine.spatial.loops import Array, PhaseLoops, Store
 from hypar.machine.spatial.passes import array_words
@@ -71,17 +71,11 @@ class Placed(NamedTuple):
         return self.units * float(array_words(loops, own.interleaved, own.tile[0]))
 
 
-class BlockedRowStationary(ComputeModel):
+class BlockedRowStationary(ElementArray):
     """Array of processing elements with a buffer, each element with registers for a few rows."""
 
     buffered: ClassVar[bool] = True
 
-    rows: Sourced[Count]
-    columns: Sourced[Count]
-    frequency: Sourced[Hertz]
-    weight_words: Sourced[Count]
-    input_words: Sourced[Count]
-    output_words: Sourced[Count]
     bank_words: Sourced[Count] = Sourced(value=1, source="not given: a tile takes the words that it has")
     weight_buffer_words: Sourced[Annotated[int, Field(ge=0, le=2**40)]] = Sourced(
         value=0, source="not given: W shares the buffer"
@@ -157,10 +151,6 @@ class BlockedRowStationary(ComputeModel):
         return min(
             found, key=lambda parts: store.rank(*map(sum, zip(*(part.counts for part in parts), strict=True)))
         )
-
-    def flop_per_s(self, units: int) -> float:
-        """Return two operations per cycle on every processing element."""
-        return 2.0 * units * self.rows.value * self.columns.value * self.frequency.value
 
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
         """Return cycles and accesses of the best mapping; the last round of sets may be incomplete."""

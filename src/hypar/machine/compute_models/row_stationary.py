@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from hypar.files.quantities import Count, Hertz, Sourced
-from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work, memory_words
+from hypar.machine.compute_models.base import ComputeModel, ElementArray, LocalShape, Work, memory_words
 from hypar.machine.spatial.sets import SetLayout, layouts
 from hypar.ops.nest import PHASES
 
 
-class RowStationary(ComputeModel):
+class RowStationary(ElementArray):
     """Array of processing elements, each with registers for a few rows.
 
     With registers for ``weight_words``, ``input_words`` and ``output_words`` an element interleaves q input
@@ -33,20 +32,9 @@ class RowStationary(ComputeModel):
     F_out once for q of them; a row of W stays for all samples.
     """
 
-    rows: Sourced[Count]
-    columns: Sourced[Count]
-    frequency: Sourced[Hertz]
-    weight_words: Sourced[Count]
-    input_words: Sourced[Count]
-    output_words: Sourced[Count]
-
     def mapping(self, kernel_height: int, height: int) -> SetLayout:
         """Return the layout of sets of given kernel and output rows."""
         return _mapping(self.rows.value, self.columns.value, kernel_height, height)
-
-    def flop_per_s(self, units: int) -> float:
-        """Return two operations per cycle on every processing element."""
-        return 2.0 * units * self.rows.value * self.columns.value * self.frequency.value
 
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
         """Return cycles and accesses; rows are whole, and the last round of sets may be incomplete."""

@@ -23,18 +23,7 @@ from typing import Any
 import numpy as np
 
 from hypar.machine.spatial.loops import CHANNELS, INNERMOST, SAMPLES, Array, PhaseLoops, Store
-from hypar.machine.spatial.passes import (
-    Pass,
-    Tiles,
-    buffer_words,
-    memory_words,
-    most_channels,
-    pass_words,
-    passes_of,
-    shares,
-    tile_fits,
-    tiles_of,
-)
+from hypar.machine.spatial.passes import Run, Tiles
 from hypar.machine.spatial.sets import SetLayout, by_rounds, layouts, wider
 
 
@@ -78,12 +67,17 @@ def best_blocking(loops: PhaseLoops, array: Array, store: Store, planes: int, un
         planes: sets of the part on all units together.
         units: units that share them.
     """
-    laid = layouts(array.rows, array.columns, loops.kernel, loops.height, line=array.line)
-    ranked = by_rounds(laid, planes, units)
-    found = _fitting(loops, array, store, ranked)
+    run = Run(loops, array, store)
+    ranked = by_rounds(_layouts(run), planes, units)
+    found = _fitting(run, ranked)
     if store.pass_in_bank and loops.width > 1:
-        found = _or_halves(loops, array, store, (planes, units), found)
-    return found or _least_bypassing(loops, array, ranked)
+        found = _or_halves(run, planes, units, found)
+    return found or _least_bypassing(run, ranked)
+
+
+def _layouts(run: Run) -> tuple[SetLayout, ...]:
+    array = run.array
+    return layouts(array.rows, array.columns, run.loops.kernel, run.loops.height, line=array.line)
 
 
 def counts(loops: PhaseLoops, found: Blocking, planes: int, units: int) -> tuple[float, float, float]:
@@ -92,35 +86,26 @@ def counts(loops: PhaseLoops, found: Blocking, planes: int, units: int) -> tuple
     return found.layout.rounds(parts * planes, units) * run.taps * run.width, found.memory, found.buffer
 
 
-def _or_halves(
-    loops: PhaseLoops, array: Array, store: Store, shared: tuple[int, int], found: Blocking | None
-) -> Blocking | None:
+def _or_halves(run: Run, planes: int, units: int, found: Blocking | None) -> Blocking | None:
     """Return the best mapping of halves of rows if it is better than one of whole rows."""
-    planes, units = shared
-    halves = loops.halved()
-    best = None if found is None else store.rank(*counts(loops, found, planes, units))
-    laid = layouts(array.rows, array.columns, loops.kernel, loops.height, line=array.line)
-    allowed, steps = _halved_columns(halves, store), halves.taps * halves.width
-    laid = tuple([layout for layout in laid if layout.columns in allowed])
-    if best is not None:
+    store, halves = run.store, run.loops.halved()
+
+    def rank(mapping: Blocking) -> tuple[float, ...]:
+        return store.rank(*counts(run.loops, mapping, planes, units))
+
+    allowed, steps, first = _halved_columns(halves, store), halves.taps * halves.width, math.inf
+    ranked = [own for own in by_rounds(_layouts(run), 2 * planes, units) if own[1].columns in allowed]
+    if found is not None:
         # Each tensor moves once at least.
-        laid = tuple(
-            [
-                layout
-                for layout in laid
-                if store.rank(layout.rounds(2 * planes, units) * steps, sum(halves.stored(layout.folds)), 0)
-                < best
-            ]
-        )
-    if not laid:
-        return found
-    # A mapping as good in what comes first may be better in what comes next.
-    first = math.inf if best is None else best[0] / (steps if store.fewest == "product" else 1) * (1 + 1e-9)
-    own = _fitting(halves, array, store, by_rounds(laid, 2 * planes, units), first)
+        least = [(own, sum(halves.stored(own[1].folds))) for own in ranked]
+        ranked = [own for own, words in least if store.rank(own[0] * steps, words, 0) < rank(found)]
+        # A mapping as good in what comes first may be better in what comes next.
+        first = rank(found)[0] / (steps if store.fewest == "product" else 1) * (1 + 1e-9)
+    own = _fitting(run._replace(loops=halves), ranked, first) if ranked else None
     if own is None:
         return found
     halved = replace(own, halved=True)
-    return halved if best is None or store.rank(*counts(loops, halved, planes, units)) < best else found
+    return halved if found is None or rank(halved) < rank(found) else found
 
 
 def _halved_columns(halves: PhaseLoops, store: Store) -> range:
@@ -129,46 +114,39 @@ def _halved_columns(halves: PhaseLoops, store: Store) -> range:
     return range(halves.columns_within(whole) + 1, halves.columns_within(most) + 1)
 
 
-def _fitting(
-    loops: PhaseLoops, array: Array, store: Store, ranked: Ranked, below: float = math.inf
-) -> Blocking | None:
+def _fitting(run: Run, ranked: Ranked, below: float = math.inf) -> Blocking | None:
     """Return the best mapping with some layouts; None if the buffer holds no pass.
 
     Args:
-        loops: the loops.
-        array: the processing elements.
-        store: the buffer.
+        run: the loops on a unit.
         ranked: the layouts.
         below: the rounds times words, or the words, that a mapping must stay below where these come first.
     """
     alike = [ranked]
-    if store.fewest == "cycles":
+    if run.store.fewest == "cycles":
         alike, below = [[*some] for _, some in groupby(ranked, itemgetter(0))], math.inf
-    tried = (_least_traffic(loops, array, store, some, below) for some in alike)
+    tried = (_least_traffic(run, some, below) for some in alike)
     found = next((own for own in tried if own is not None), None)
-    return None if found is None else _widened(loops, array, store, found)
+    return None if found is None else _widened(run, found)
 
 
-def _least_traffic(
-    loops: PhaseLoops, array: Array, store: Store, ranked: Ranked, below: float
-) -> Blocking | None:
+def _least_traffic(run: Run, ranked: Ranked, below: float) -> Blocking | None:
     """Return the mapping of least rank with some layouts; None if none fits the buffer, or none of a lower rank."""
     numbers = [(rounds, layout.columns, layout.folds) for rounds, layout in ranked]
     turns, columns, folds = np.array(numbers, dtype=np.int64).T[:, :, None]
     # Words from memory and what mappings are chosen by first, with a row for each layout and a column for each tile.
     listed = []
-    for innermost in _orders(loops, store):
-        tiles = tiles_of(innermost, loops.all_samples, loops.groups, loops.filters, loops.channels)
-        memory = memory_words(loops, folds, tiles)
-        first = memory * turns if store.fewest == "product" else memory
-        fits = tile_fits(loops, store, columns, tiles.samples, tiles.filters, tiles.channels)
+    for tiles in map(run.tiles, _orders(run)):
+        memory = run.memory_words(folds, tiles)
+        first = memory * turns if run.store.fewest == "product" else memory
+        fits = run.fits(columns, tiles.samples, tiles.filters, tiles.channels)
         listed.append((tiles, memory, np.where(fits, first, np.inf)))
     while (least := min([first.min() for _, _, first in listed])) < below:
         fitting = []
         for tiles, memory, first in listed:
             for row, tile in np.argwhere(first == least).tolist():
                 (rounds, layout), words = ranked[row], memory[row, tile].item()
-                own = _least_buffer(loops, array, store, tiles, layout, tile, words)
+                own = _least_buffer(run, tiles, layout, tile, words)
                 fitting += [] if own is None else [(own[0], rounds, own[1])]
                 first[row, tile] = math.inf
         if fitting:
@@ -176,75 +154,55 @@ def _least_traffic(
     return None
 
 
-def _widened(loops: PhaseLoops, array: Array, store: Store, found: Blocking) -> Blocking:
+def _widened(run: Run, found: Blocking) -> Blocking:
     """Return the mapping with pieces as wide as array and buffer allow with as many pieces and sets."""
-    samples, filters, channels = found.tile
-    side = found.grid[0] * found.interleaved[0]
+    array, loops, side = run.array, run.loops, found.grid[0] * found.interleaved[0]
     for layout in wider(found.layout, array.rows, array.columns, loops.height, line=array.line):
-        if loops.whole_width and layout.columns not in _halved_columns(loops, store):
+        if loops.whole_width and layout.columns not in _halved_columns(loops, run.store):
             continue
-        fits = tile_fits(loops, store, layout.columns, samples, filters, channels)
-        if fits and side <= most_channels(loops, store, layout):
+        if run.fits(layout.columns, *found.tile) and side <= run.most_channels(layout):
             return replace(found, layout=layout)
     return found
 
 
-def _orders(loops: PhaseLoops, store: Store) -> tuple[str, ...]:
+def _orders(run: Run) -> tuple[str, ...]:
     """Return the innermost loops to try: W that streams through the buffer is not kept for all samples."""
-    if store.keeps_result:
-        return (SAMPLES,) if loops.gradient else (CHANNELS,)
-    return INNERMOST if shares(loops, store) else INNERMOST[:2]
+    if run.store.keeps_result:
+        return (SAMPLES,) if run.loops.gradient else (CHANNELS,)
+    return INNERMOST if run.shares else INNERMOST[:2]
 
 
 def _least_buffer(
-    loops: PhaseLoops, array: Array, store: Store, tiles: Tiles, layout: SetLayout, tile: int, memory: float
+    run: Run, tiles: Tiles, layout: SetLayout, tile: int, memory: float
 ) -> tuple[float, Blocking] | None:
     """Return the mapping of one tile, of some words from memory, whose other words cost least; None if no pass fits the tile."""
-    most = most_channels(loops, store, layout)
-    sizes = tiles.samples[tile].item(), tiles.filters[tile].item(), tiles.channels[tile].item()
-    own = passes_of(loops, array, layout, most)
-    p, filled, words, cost = pass_words(loops, store, layout, tiles.innermost, sizes, most, own)
+    sizes = [own[tile].item() for own in (tiles.samples, tiles.filters, tiles.channels)]
+    columns, cost = run.over(layout, tiles.innermost, sizes)
     place = int(cost.argmin())
     if math.isinf(cost[place]):
         return None
-    chosen = _chosen(layout, tiles.innermost, own._replace(p=p), filled, (memory, words), place)
-    return cost[place].item(), chosen
+    return cost[place].item(), _chosen(layout, tiles.innermost, columns, place, memory)
 
 
-def _least_bypassing(loops: PhaseLoops, array: Array, ranked: Ranked) -> Blocking:
+def _least_bypassing(run: Run, ranked: Ranked) -> Blocking:
     """Return the mapping with the fewest rounds that reads the fewest words, for a buffer that holds no pass."""
     first = next(groupby(ranked, itemgetter(0)))[1]
-    return min((_bypassing(loops, array, layout) for _, layout in first), key=lambda found: found.buffer)
+    return min((_bypassing(run, layout) for _, layout in first), key=lambda found: found.buffer)
 
 
-def _bypassing(loops: PhaseLoops, array: Array, layout: SetLayout) -> Blocking:
+def _bypassing(run: Run, layout: SetLayout) -> Blocking:
     """Return the mapping whose passes read from memory, for a buffer that holds no pass."""
-    own = passes_of(loops, array, layout, loops.channels)
+    loops, own = run.loops, run.passes(layout, run.loops.channels)
     filled = own.b, np.minimum(own.p * own.t, loops.filters), np.minimum(own.q * own.r, loops.channels)
-    words = buffer_words(loops, Store(None), layout, CHANNELS, filled, own.q * own.r, own.p * own.t)
-    return _chosen(layout, "", own, filled, (words, words), int(words.argmin()))
+    words = run._replace(store=Store(None)).buffer_words(layout.folds, CHANNELS, filled, own)
+    place = int(words.argmin())
+    return _chosen(layout, "", [*own, *filled, words], place, words[place].item())
 
 
-def _chosen(
-    layout: SetLayout,
-    innermost: str,
-    own: Pass,
-    filled: tuple[Any, Any, Any],
-    words: tuple[Any, Any],
-    place: int,
-) -> Blocking:
-    """Return the mapping of one of several passes.
-
-    Args:
-        layout: the sets.
-        innermost: the innermost loop outside the buffer.
-        own: the passes.
-        filled: samples, filters and channels of their tiles.
-        words: words from memory, and those from the buffer.
-        place: the place of the pass.
-    """
-    columns = np.broadcast_arrays(*own, *filled, *words)
-    r, t, b, q, p, n, m, c, memory, buffer = (column[place].item() for column in columns)
+def _chosen(layout: SetLayout, innermost: str, passes: list[Any], place: int, memory: float) -> Blocking:
+    """Return the mapping of one of several passes, whose columns are as ``Run.over`` returns them."""
+    columns = np.broadcast_arrays(*passes)
+    r, t, b, q, p, n, m, c, buffer = (column[place].item() for column in columns)
     return Blocking(
         layout=layout,
         grid=(r, t, b),

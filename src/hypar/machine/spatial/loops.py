@@ -135,11 +135,6 @@ class PhaseLoops(NamedTuple):
             return read, made, weights
         return read * self.packed[0], made * self.packed[1], weights
 
-    def least_words(self) -> float:
-        """Return the words from and to memory if each tensor moves once."""
-        # Pieces share rows of F_in, or skip some between them if the stride is larger than the kernel.
-        return sum(self.stored(1 if self.extent >= self.stride else self.height))
-
     def halved(self) -> PhaseLoops:
         """Return the loops over halves of rows, the first of which is longer by a column if the width is odd."""
         width = -(-self.width // 2)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.machine.spatial.loops import CHANNELS, FILTERS, SAMPLES, Array
+from hypar.machine.spatial.loops import CHANNELS, FILTERS, SAMPLES
 from hypar.machine.spatial.sets import grids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from hypar.machine.spatial.loops import PhaseLoops, Store
+    from hypar.machine.spatial.loops import Array, PhaseLoops, Store
     from hypar.machine.spatial.sets import SetLayout
 
     Numbers = NDArray[np.int64]
@@ -57,9 +57,9 @@ def tiles_of(innermost: str, samples: int, groups: int, filters: int, channels: 
     Args:
         innermost: the innermost loop outside the buffer.
         samples: samples of all groups.
-        groups: groups of channels.
-        filters: filters of a group.
-        channels: channels of a group.
+        groups: groups of channels; those below are of one group.
+        filters: filters.
+        channels: channels.
     """
     sizes = (
         _ONE if innermost == SAMPLES else _divisors(samples),
@@ -75,45 +75,9 @@ def tiles_of(innermost: str, samples: int, groups: int, filters: int, channels: 
     return Tiles(innermost, n, m, c, times_in, times_out, times_weights)
 
 
-def memory_words(loops: PhaseLoops, folds: Any, tiles: Tiles) -> Any:
-    """Return the words between memory and buffer: each tensor once for each time that its tile changes."""
-    f_in, f_out, weights = loops.stored(folds)
-    stays = tiles.innermost == SAMPLES
-    # A result that is not finished is written, and read again.
-    if loops.gradient:
-        often = 1 if stays else 2 * folds * tiles.times_weights - 1
-        return f_in * tiles.times_in + f_out * tiles.times_out + weights * often
-    often = 1 if stays else folds * tiles.times_weights
-    return f_in * tiles.times_in + f_out * (2 * tiles.times_out - 1) + weights * often
-
-
 def weight_times(all_samples: int, groups: int, samples: Any) -> Any:
     """Return how often W comes to the array for a piece of rows: for every tile of samples."""
     return np.maximum(-(-all_samples // samples), groups) / groups
-
-
-def tile_fits(
-    loops: PhaseLoops, store: Store, columns: Any, samples: Any, filters: Any, channels: Any
-) -> Any:
-    """Return whether a tile fits the buffer, its pieces having some columns."""
-    if store.words is None:
-        return samples * filters * channels * columns > 0
-    f_in = samples * channels * (loops.held_rows(columns) * loops.read_width)
-    f_out = samples * filters * (columns * loops.width)
-    taken = _banks(f_in, store) + _banks(f_out, store)
-    if shares(loops, store):
-        weights = filters * channels * (loops.kernel * loops.taps) * -(-samples // loops.samples)
-        taken = taken + _banks(weights, store)
-    return taken <= store.words // store.bank
-
-
-def _banks(words: Any, store: Store) -> Any:
-    return words if store.bank == 1 else -(-words // store.bank)
-
-
-def shares(loops: PhaseLoops, store: Store) -> bool:
-    """Return whether W takes room beside the other tensors, as a result always does."""
-    return loops.gradient or not store.weights
 
 
 @lru_cache(maxsize=4096)
@@ -140,13 +104,6 @@ class Pass(NamedTuple):
     p: Numbers
 
 
-def passes_of(loops: PhaseLoops, array: Array, layout: SetLayout, most: int) -> Pass:
-    """Return the passes with a layout that may be chosen from, of some channels at most."""
-    return _passes(
-        array, loops.taps, layout.sets, min(most, loops.channels), loops.filters, loops.all_samples
-    )
-
-
 @lru_cache(maxsize=4096)
 def _passes(array: Array, taps: int, sets: int, channels: int, filters: int, samples: int) -> Pass:
     """Return the passes with all grids of sets and all channels that an element may interleave."""
@@ -160,63 +117,120 @@ def _passes(array: Array, taps: int, sets: int, channels: int, filters: int, sam
     return Pass(r, t, b, q, p)
 
 
-def most_channels(loops: PhaseLoops, store: Store, layout: SetLayout) -> int:
-    """Return the most channels that a pass may have: more than a bank holds only if the array is not full without."""
-    if not store.pass_in_bank:
-        return loops.channels + layout.sets * loops.channels
-    held = store.bank // (loops.held_rows(layout.columns) * loops.read_width)
-    return held if loops.whole_width else max(1, held, -(-layout.sets // (loops.filters * loops.all_samples)))
+class Run(NamedTuple):
+    """The loops of a phase on a unit."""
 
+    loops: PhaseLoops
+    array: Array
+    store: Store
 
-def pass_words(
-    loops: PhaseLoops,
-    store: Store,
-    layout: SetLayout,
-    inner: str,
-    tile: tuple[Any, Any, Any],
-    most: int,
-    own: Pass,
-) -> tuple[Any, tuple[Any, Any, Any], Any, Any]:
-    """Return of passes the filters of an element, the tile, the words from the buffer and the cost, infinite if one does not fit.
+    @property
+    def shares(self) -> bool:
+        """Whether W takes room in the buffer beside the other tensors, as a result always does."""
+        return self.loops.gradient or not self.store.weights
 
-    Args:
-        loops: the loops.
-        store: the buffer.
-        layout: the sets.
-        inner: the innermost loop outside the buffer.
-        tile: samples, filters and channels of the tile; 1 along the innermost loop.
-        most: the most channels of a pass.
-        own: the passes.
-    """
-    samples, filters, channels = tile
-    r, t, b, q, p = own
-    side = q * r
-    if inner == SAMPLES:
-        samples = b
-    if inner == CHANNELS:
-        channels = np.minimum(side, loops.channels)
-    # A pass has no more channels and filters than its tile, but where the pass is the tile and the last is incomplete.
-    fine = (side <= most) & (side < loops.channels + r if inner == CHANNELS else side <= channels)
-    p = np.minimum(p, (loops.filters + t - 1) // t if inner == FILTERS else filters // t)
-    if not shares(loops, store):
-        p = np.minimum(p, np.maximum(store.weights // (t * side * loops.kernel * loops.taps), side * t == 1))
-    if inner == FILTERS:
+    def tiles(self, innermost: str) -> Tiles:
+        """Return the tiles with an innermost loop outside the buffer."""
+        own = self.loops
+        return tiles_of(innermost, own.all_samples, own.groups, own.filters, own.channels)
 
-        def fits(p: Numbers) -> Any:
-            wide = np.minimum(p * t, loops.filters)
-            return tile_fits(loops, store, layout.columns, samples, wide, channels)
+    def most_channels(self, layout: SetLayout) -> int:
+        """Return the most channels that a pass may have: more than a bank holds only if the array is not full without."""
+        loops = self.loops
+        if not self.store.pass_in_bank:
+            return loops.channels + layout.sets * loops.channels
+        held = self.store.bank // (loops.held_rows(layout.columns) * loops.read_width)
+        full = -(-layout.sets // (loops.filters * loops.all_samples))
+        return held if loops.whole_width else max(1, held, full)
 
-        p = _most_allowed(fits, p)
-        filters = np.minimum(np.maximum(p, 1) * t, loops.filters)
-    else:
-        fine &= tile_fits(loops, store, layout.columns, samples, filters, channels)
-    fine &= (b <= samples) & (p > 0)
-    p = np.maximum(p, 1)
-    words = buffer_words(loops, store, layout, inner, (samples, filters, channels), side, p * t)
-    cost = words * store.costs[0]
-    if store.costs[1]:
-        cost = cost + store.costs[1] * array_words(loops, (q, p), samples)
-    return p, (samples, filters, channels), words, np.where(fine, cost, np.inf)
+    def fits(self, columns: Any, samples: Any, filters: Any, channels: Any) -> Any:
+        """Return whether a tile fits the buffer, its pieces having some columns."""
+        loops, store = self.loops, self.store
+        if store.words is None:
+            return samples * filters * channels * columns > 0
+        sizes = [samples * channels * (loops.held_rows(columns) * loops.read_width)]
+        sizes.append(samples * filters * (columns * loops.width))
+        if self.shares:
+            sizes.append(filters * channels * (loops.kernel * loops.taps) * -(-samples // loops.samples))
+        taken = sum(sizes) if store.bank == 1 else sum(-(-words // store.bank) for words in sizes)
+        return taken <= store.words // store.bank
+
+    def memory_words(self, folds: Any, tiles: Tiles) -> Any:
+        """Return the words between memory and buffer: each tensor once for each time that its tile changes."""
+        f_in, f_out, weights = self.loops.stored(folds)
+        stays = tiles.innermost == SAMPLES
+        # A result that is not finished is written, and read again.
+        if self.loops.gradient:
+            often = 1 if stays else 2 * folds * tiles.times_weights - 1
+            return f_in * tiles.times_in + f_out * tiles.times_out + weights * often
+        often = 1 if stays else folds * tiles.times_weights
+        return f_in * tiles.times_in + f_out * (2 * tiles.times_out - 1) + weights * often
+
+    def buffer_words(self, folds: int, innermost: str, tile: Sequence[Any], own: Pass) -> Any:
+        """Return the words between buffer and array.
+
+        Args:
+            folds: pieces of a set.
+            innermost: the innermost loop outside the buffer.
+            tile: samples, filters and channels in the buffer.
+            own: the passes: their channels' terms are added up in the array, and their filters share a read of F_in.
+        """
+        loops, (samples, filters, channels) = self.loops, tile
+        side, deep = own.q * own.r, own.p * own.t
+        f_in, f_out, weights = loops.words(folds)
+        times_in = -(-loops.filters // filters) * -(-filters // deep)
+        times_out = -(-loops.channels // channels) * -(-channels // side)
+        if not self.shares:
+            return f_in * times_in + 2 * f_out * times_out
+        often = folds * weight_times(loops.all_samples, loops.groups, samples)
+        if innermost == SAMPLES:
+            often = np.where((filters <= deep) & (channels <= side), 1, often)
+        results = (1, 2) if loops.gradient else (2, 1)
+        return f_in * times_in + results[0] * f_out * times_out + results[1] * weights * often
+
+    def passes(self, layout: SetLayout, most: int) -> Pass:
+        """Return the passes with a layout that may be chosen from, of some channels at most."""
+        own, channels = self.loops, min(most, self.loops.channels)
+        return _passes(self.array, own.taps, layout.sets, channels, own.filters, own.all_samples)
+
+    def over(self, layout: SetLayout, inner: str, tile: Sequence[Any]) -> tuple[list[Any], Any]:
+        """Return passes over a tile with its sizes and the words from the buffer, and their cost, infinite where one does not fit.
+
+        Args:
+            layout: the sets.
+            inner: the innermost loop outside the buffer.
+            tile: samples, filters and channels of the tile; 1 along the innermost loop.
+        """
+        loops, store, (samples, filters, channels) = self.loops, self.store, tile
+        most = self.most_channels(layout)
+        r, t, b, q, p = self.passes(layout, most)
+        side = q * r
+        if inner == SAMPLES:
+            samples = b
+        if inner == CHANNELS:
+            channels = np.minimum(side, loops.channels)
+        # A pass has no more channels and filters than its tile, but where the pass is the tile and the last is incomplete.
+        fine = (side <= most) & (side < loops.channels + r if inner == CHANNELS else side <= channels)
+        p = np.minimum(p, (loops.filters + t - 1) // t if inner == FILTERS else filters // t)
+        if not self.shares:
+            held = store.weights // (t * side * loops.kernel * loops.taps)
+            p = np.minimum(p, np.maximum(held, side * t == 1))
+        if inner == FILTERS:
+
+            def fits(p: Numbers) -> Any:
+                return self.fits(layout.columns, samples, np.minimum(p * t, loops.filters), channels)
+
+            p = _most_allowed(fits, p)
+            filters = np.minimum(np.maximum(p, 1) * t, loops.filters)
+        else:
+            fine &= self.fits(layout.columns, samples, filters, channels)
+        fine &= (b <= samples) & (p > 0)
+        own, filled = Pass(r, t, b, q, np.maximum(p, 1)), (samples, filters, channels)
+        words = self.buffer_words(layout.folds, inner, filled, own)
+        cost = words * store.costs[0]
+        if store.costs[1]:
+            cost = cost + store.costs[1] * array_words(loops, (own.q, own.p), samples)
+        return [*own, *filled, words], np.where(fine, cost, np.inf)
 
 
 def array_words(loops: PhaseLoops, interleaved: tuple[Any, Any], samples: Any) -> Any:
@@ -230,41 +244,6 @@ def array_words(loops: PhaseLoops, interleaved: tuple[Any, Any], samples: Any) -
     q, p = interleaved
     rows = loops.planes * loops.kernel * loops.height
     return rows * (loops.read_width / (p * loops.zeros) + loops.width / q + loops.taps / samples)
-
-
-def buffer_words(
-    loops: PhaseLoops,
-    store: Store,
-    layout: SetLayout,
-    innermost: str,
-    tile: tuple[Any, Any, Any],
-    side: Any,
-    deep: Any,
-) -> Any:
-    """Return the words between buffer and array.
-
-    Args:
-        loops: the loops.
-        store: the buffer.
-        layout: the sets.
-        innermost: the innermost loop outside the buffer.
-        tile: samples, filters and channels in the buffer.
-        side: channels of a pass, whose terms are added up in the array.
-        deep: filters of a pass, which share a read of F_in.
-    """
-    samples, filters, channels = tile
-    f_in, f_out, weights = loops.words(layout.folds)
-    times_in = -(-loops.filters // filters) * -(-filters // deep)
-    times_out = -(-loops.channels // channels) * -(-channels // side)
-    if not shares(loops, store):
-        return f_in * times_in + 2 * f_out * times_out
-    often = layout.folds * weight_times(loops.all_samples, loops.groups, samples)
-    if innermost == SAMPLES:
-        often = np.where((filters <= deep) & (channels <= side), 1, often)
-    loaded = weights * often
-    if loops.gradient:
-        return f_in * times_in + f_out * times_out + 2 * loaded
-    return f_in * times_in + 2 * f_out * times_out + loaded
 
 
 def _most_allowed(allowed: Callable[[Numbers], Any], upper: Numbers) -> Numbers:

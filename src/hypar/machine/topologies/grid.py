@@ -31,37 +31,35 @@ PAIR = 2
 
 
 class _Grid(Topology):
-    """Grid of rows and columns; subclasses say which, whether its ends are joined, and where messages half round go."""
+    """Grid of rows and columns."""
+
+    def form(self) -> tuple[int | None, bool, bool]:
+        """Return the rows, whether ends are joined, and whether messages half round go half each way.
+
+        Without rows a grid is as square as the number of devices allows.
+        """
+        return None, True, False
 
     def edges(self, devices: int) -> tuple[int, int]:
-        """Return rows and columns, as square as the number of devices allows."""
-        rows = getattr(self, "rows", None)
+        """Return rows and columns."""
+        rows = self.form()[0]
         return square(devices) if rows is None else (rows, devices // rows)
-
-    @property
-    def closed(self) -> bool:
-        """Whether the ends of each row and column are joined; an edge of two has one link between its ends."""
-        return True
-
-    @property
-    def balanced(self) -> bool:
-        """Whether messages half round go half each way."""
-        return False
 
     def loads(self, sent: Traffic, devices: int) -> Loads:
         """Return what messages load."""
         edges = self.edges(devices)
         legs: tuple[Traffic, Traffic] = sent.legs(*edges)
+        _, closed, balanced = self.form()
         busy = [
-            leg.walked(size, closed=joined, halved=joined and self.balanced)
+            leg.walked(size, closed=joined, halved=joined and balanced)
             for leg, size, joined in zip(legs, edges[::-1], map(self._joined, edges[::-1]), strict=True)
         ]
         loads = np.concatenate(busy, axis=1)
-        return Loads(loads, float(loads.sum()), sent.distances(*edges, closed=self.closed))
+        return Loads(loads, float(loads.sum()), sent.distances(*edges, closed=closed))
 
     def _joined(self, size: int) -> bool:
         """Return whether a line has a link between its ends besides those between neighbours."""
-        return self.closed and size > PAIR
+        return self.form()[1] and size > PAIR
 
     def num_links(self, devices: int) -> int:
         """Return the number of pairs of neighbours."""
@@ -98,15 +96,9 @@ class Grid(_Grid):
     wrap: bool = True
     routing: Routing = "balanced"
 
-    @property
-    def closed(self) -> bool:
-        """Whether the ends of each row and column are joined."""
-        return self.wrap
-
-    @property
-    def balanced(self) -> bool:
-        """Whether messages half round go half each way."""
-        return self.routing == "balanced"
+    def form(self) -> tuple[int | None, bool, bool]:
+        """Return what the fields say."""
+        return self.rows, self.wrap, self.routing == "balanced"
 
 
 class Torus(_Grid):
@@ -114,37 +106,27 @@ class Torus(_Grid):
 
     routing: Routing = "balanced"
 
-    @property
-    def balanced(self) -> bool:
-        """Whether messages half round go half each way."""
-        return self.routing == "balanced"
+    def form(self) -> tuple[int | None, bool, bool]:
+        """Return a square with joined ends."""
+        return None, True, self.routing == "balanced"
 
 
 class Mesh(_Grid):
-    """Grid without links between its ends.
-
-    Attributes:
-        rows: number of rows; None for a grid as square as the number of devices allows.
-    """
+    """Grid without links between its ends; as square as the number of devices allows, if it has no ``rows``."""
 
     rows: Rows | None = None
 
-    @property
-    def closed(self) -> bool:
-        """Whether the ends of each row and column are joined."""
-        return False
+    def form(self) -> tuple[int | None, bool, bool]:
+        """Return the rows, whose ends are not joined."""
+        return self.rows, False, False
 
 
 class Ring(_Grid):
     """One row with its ends joined, in the order of the array's positions; messages half round go up."""
 
-    def edges(self, devices: int) -> tuple[int, int]:
-        """Return one row."""
-        return 1, devices
-
-    def coordinates(self, device: Numbers, devices: int) -> tuple[Numbers, ...]:  # noqa: ARG002
-        """Return the places of devices."""
-        return (device,)
+    def form(self) -> tuple[int | None, bool, bool]:
+        """Return one row with joined ends."""
+        return 1, True, False
 
 
 @lru_cache(maxsize=64)

@@ -71,7 +71,7 @@ def _times(lane: Lane, step: Step, layers: tuple[int, ...]) -> StepTimes:
             name=lane.graph.layers[layer].name,
             forward_s=0.0,
             backward_s=sum(computed[layer:behind]),
-            exchange_s={"exchange": max(0.0, sent[layer] - late[layer])},
+            exchange_s=max(0.0, sent[layer] - late[layer]),
         )
         for behind, layer in pairwise((len(computed), *layers))
     ]

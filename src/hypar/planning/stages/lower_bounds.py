@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.machine.setting import degrees
 from hypar.machine.work import fullest_share
 from hypar.network.nodes import kept_with_graph
 from hypar.network.training import OPTIMIZERS
@@ -25,6 +24,7 @@ from hypar.planning.stages.span import LayerBounds
 from hypar.schedule.moves import timed_inside
 from hypar.sharding.amounts.transfers import Sums, network_of, sends_back
 from hypar.sharding.conventions import FUSED, PAPER
+from hypar.sharding.placement import degrees
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

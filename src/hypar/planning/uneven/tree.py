@@ -9,7 +9,6 @@ from functools import cache, cached_property, partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from hypar.machine.setting import working
 from hypar.network.nodes import Content
 from hypar.planning.nodes.leaf import Leaf
 from hypar.schedule.lanes import Crossing, Receiver, Run, WholeShares
@@ -17,7 +16,7 @@ from hypar.schedule.moves import INSIDE, elements_on, excess
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.levels import TINY, divided_einsum, divided_size, whole_ends
-from hypar.sharding.placement import dim_of
+from hypar.sharding.placement import dim_of, working
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
