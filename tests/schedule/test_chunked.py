@@ -18,7 +18,7 @@ from tests.schedule.test_step import wired
 
 if TYPE_CHECKING:
     from hypar import LayerGraph, Machine, Plan
-    from hypar.schedule.chunked import Chunks
+    from hypar.schedule.record import Buckets
     from hypar.schedule.step import Step
 
 graph_of = cache(load_model)
@@ -42,7 +42,7 @@ def three() -> LayerGraph:
     )  # fmt: skip
 
 
-def lowered(chunks: Chunks | None, **changes: str) -> Step:
+def lowered(chunks: Buckets | None, **changes: str) -> Step:
     """Three layers in data parallelism over two devices."""
     graph, machine = three(), wired(**{"topology": "ring", "devices": 2, "latency": "7 us", **changes})
     return lower_lanes(
@@ -53,13 +53,13 @@ def lowered(chunks: Chunks | None, **changes: str) -> Step:
 
 def test_a_chunk_is_one_transfer_behind_its_last_gradient_and_updates_wait_for_it() -> None:
     step = lowered(((2, 1), (0,)), overlap="full")
-    names = [task.name for task in step.tasks]
+    names = [*step.names([""], "abc")]
     assert names[3:] == [
         "c backward", "c gradient", "b backward", "b gradient", "c to b gradient all_reduce H1",
         "a backward", "a gradient", "a gradient all_reduce H1", "c update", "b update", "a update",
     ]  # fmt: skip
     sent = names.index("c to b gradient all_reduce H1")
-    assert step.tasks[sent].after == (names.index("c gradient"), names.index("b gradient"))
+    assert step.tasks[sent].after == (names.index("b gradient"),)
     assert [step.tasks[names.index(f"{layer} update")].after for layer in "cb"] == [(sent,)] * 2
     assert (step.layers[sent], step.tasks[sent].kind) == (1, "communication")
     timeline = run(step.tasks)

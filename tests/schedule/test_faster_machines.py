@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from hypar import LayerGraph, Machine
     from hypar.machine.heterogeneous import HeterogeneousMachine
-    from hypar.schedule.chunked import Chunks
+    from hypar.schedule.record import Buckets
     from hypar.sharding.placement import Options
 
 EXAMPLES = int(os.environ.get("HYPAR_FASTER", examples(1000, 70)))
@@ -118,8 +118,8 @@ def drawn_choices(graph: LayerGraph, array: tuple[int, ...], pick: random.Random
     return found
 
 
-def drawn_chunks(layers: tuple[int, ...], pick: random.Random) -> Chunks:
-    """Chunks of one to four layers."""
+def drawn_chunks(layers: tuple[int, ...], pick: random.Random) -> Buckets:
+    """Buckets of one to four layers."""
     found, left = [], layers
     while left:
         size = pick.randint(1, 4)

@@ -58,12 +58,10 @@ def ran(folder: Path, network: LayerGraph, pins: list[str], overlap: str = "none
     scored = run_plan(plan, hardware=machine, model=network, convention="paper")
     assert scored.score == plan.score
     spans = {}
-    rows = zip(
-        scored.timeline.tasks, scored.timeline.starts, scored.timeline.ends, scored.step.lanes, strict=True
-    )
-    for task, start, end, lanes in rows:
+    rows = zip(scored.names, scored.timeline.starts, scored.timeline.ends, scored.step.lanes, strict=True)
+    for name, start, end, lanes in rows:
         member = "ab"[lanes[0]]
-        spans[f"{member} {task.name.removeprefix(f'{member}: ')}"] = (start, end)
+        spans[f"{member} {name.removeprefix(f'{member}: ')}"] = (start, end)
     return Ran(spans, scored)
 
 

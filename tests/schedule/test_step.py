@@ -68,7 +68,7 @@ def test_overlap_is_never_slower_and_never_beats_a_resource(plan: Plan) -> None:
 def test_a_step_goes_forward_then_backward_and_updates_last() -> None:
     plan = plan_model("sfc", levels=1, strategy="dp", convention="paper")
     step = lowered(plan, overlap="full")
-    names = [task.name for task in step.tasks]
+    names = [*step.names([""], plan.layers)]
     assert names[:5] == ["fc1 forward", "fc2 forward", "fc3 forward", "fc4 forward", "fc4 backward"]
     assert names[5:8] == ["fc4 gradient", "fc4 gradient all_reduce H1", "fc3 backward"]
     assert names[-4:] == ["fc4 update", "fc3 update", "fc2 update", "fc1 update"]

@@ -72,6 +72,12 @@ class ScoredStep:
     stages: StagesRecord | None = None
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The name of each task."""
+        lanes = [lane.name for lane in self.lanes]
+        return self.step.names(lanes, self.plan.layers, staged=self.stages is not None)
+
+    @cached_property
     def score(self) -> Score:
         """The totals over these tasks, computed when they are first asked for."""
         score = summarise(self.lanes, self.step, self.timeline, self.machine)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
+from hypar.schedule.costed import COMPUTE
 from hypar.schedule.energy import energy_of
 from hypar.schedule.lanes import Lane
 from hypar.schedule.memory import memory_of
 from hypar.schedule.step import Step, lower_lanes
-from hypar.schedule.tasks import COMPUTE
 from hypar.schedule.timeline import Timeline, run
 from hypar.schedule.totals import received_at
 from hypar.sharding.conventions import DIRECT, PAPER

@@ -7,17 +7,18 @@ also its devices, just before they need it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from hypar.schedule.costed import PartCosts
 from hypar.schedule.entering import Entering
 from hypar.schedule.lanes import LaneWork, whole_lane
 from hypar.schedule.moves import PHASE
 from hypar.schedule.pipeline import STEPS, Origin, PipelineLowering, full_tasks
-from hypar.schedule.step import Flow, Step, lower_lanes, step_of
-from hypar.schedule.tasks import Lowering, TaskList
+from hypar.schedule.step import lower_lanes, step_of
+from hypar.schedule.tasks import PartTasks, TaskList
 from hypar.schedule.timeline import Task, run
 
 if TYPE_CHECKING:
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import LayerTime
     from hypar.network.nodes import PlanNode
-    from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.moves import Moves
     from hypar.schedule.pipeline_orders import Schedule, Work
-    from hypar.schedule.step import Ready
+    from hypar.schedule.record import Buckets
+    from hypar.schedule.step import Step
     from hypar.schedule.tasks import After
     from hypar.schedule.timeline import Timeline
 
@@ -143,7 +144,7 @@ class StepWork:
         """The index of each stage's first layer, and the number of layers."""
         return tuple(accumulate((stage.layers for stage in self.stages), initial=0))
 
-    def run(self, chunks: Chunks | None = None) -> Ran:
+    def run(self, chunks: Buckets | None = None) -> Ran:
         """Lower the step to tasks and run them.
 
         Args:
@@ -156,21 +157,13 @@ class StepWork:
             (only,) = self.stages
             step = lower_lanes(only.lanes, only.crossings, chunks)
             return Ran(step, run(step.tasks))
-        lowering = _Staged(self, chunks)
+        lowering = _Stages(self, chunks)
         lowering.issue(*self.order)
         timeline, kept = full_tasks(lowering.origins, run(lowering.found.tasks))
-        step = step_of(lowering.found, _padded(self))
-        step = Step(
-            tasks=timeline.tasks,
-            layers=tuple(step.layers[index] for index in kept),
-            moves=tuple(step.moves[index] for index in kept),
-            lanes=tuple(step.lanes[index] for index in kept),
-            items=tuple(step.items[index] for index in kept),
-            work=step.work,
-        )
-        return Ran(step, timeline)
+        step = step_of(lowering.found, _padded(self), kept)
+        return Ran(replace(step, tasks=timeline.tasks), timeline)
 
-    def within_stages(self, chunks: Chunks) -> Chunks:
+    def within_stages(self, chunks: Buckets) -> Buckets:
         """Divide chunks at the ends of stages."""
         of = [stage for stage, own in enumerate(self.stages) for _ in range(own.layers)]
         return tuple(
@@ -178,52 +171,30 @@ class StepWork:
         )
 
 
-class _Staged(PipelineLowering):
+class _Stages(PipelineLowering):
     """The lowering of stages of several layers."""
 
-    def __init__(self, whole: StepWork, chunks: Chunks | None) -> None:
+    def __init__(self, whole: StepWork, buckets: Buckets | None) -> None:
         super().__init__(whole.count)
-        self.stages, self.found = whole.stages, TaskList()
+        stages = whole.stages[: self.count]
+        lanes = [*accumulate((len(stage.lanes) for stage in stages), initial=0)]
+        self.found = TaskList(not lane.setting.machine.overlap for stage in stages for lane in stage.lanes)
         self.tasks = self.found.tasks
-        lanes = [*accumulate((len(stage.lanes) for stage in whole.stages[: self.count]), initial=0)]
-        self.flows: list[Flow] = []
+        self.stages, self.exchanges = whole.stages, whole.exchanges
+        self.parts: list[PartTasks] = []
         for number, (stage, first) in enumerate(zip(whole.stages, whole.firsts, strict=False)):
-            own = None if chunks is None else _of_stage(chunks, first, stage.layers)
-            before = self.flows[number - self.count].lowering if number >= self.count else None
-            lowering = Lowering(stage.lanes, self.found, (lanes[number % self.count], first), before)
-            self.flows.append(Flow(lowering, stage.lanes, stage.crossings, own))
-        self.exchanges = whole.exchanges
-        for exchange in whole.exchanges:
-            for number, layer in exchange.members:
-                self.flows[number].shared.add(layer)
-        self.ready: dict[tuple[int, int], Ready] = {}
-        self.known: dict[tuple[int, str], _Phase] = {}
+            costs = PartCosts(stage.lanes, stage.crossings, lanes[number % self.count])
+            own = None if buckets is None else _of_stage(buckets, first, stage.layers)
+            members = (member for exchange in whole.exchanges for member in exchange.members)
+            shared = {layer for part, layer in members if part == number}
+            self.parts.append(PartTasks(self.found, costs, own, layer=first, staged=True, shared=shared))
 
     def work(self, stage: int, work: Work, after: After, *, final: bool) -> After:
         number = self.number(stage, work)
-        flow = self.flows[number]
-        flow.lowering.item = work.item
+        part = self.parts[number]
         if after:
-            entering, crossings = self.stages[number].entering(work.phase), self.stages[number].crossings
-            after = flow.lowering.hand_on(entering, work.phase, after, crossings)
-        if work.phase == "update":
-            return ()
-        ready = self.ready.pop((number, work.item), None)
-        known = None if final else self.known.get((number, work.phase))
-        if known is not None:
-            shift = len(self.tasks) - known.first
-            flow.lowering.copied(known.first, known.end, (*flow.lowering.start, *after))
-            found = known.shifted(shift)
-        else:
-            first = len(self.tasks)
-            found = flow.forward(after) if ready is None else flow.backward(ready, after, final=final)
-            phase = _Phase(first, len(self.tasks), found)
-            if not final and flow.lowering.in_turn and phase.consecutive(self.tasks):
-                self.known[number, work.phase] = phase
-        if work.phase == "backward":
-            return flow.sent_back(found)
-        self.ready[number, work.item] = found
-        return flow.made(found)
+            after = part.handed_on(self.stages[number].entering(work.phase), work.phase, work.item, after)
+        return () if work.phase == "update" else part.phase(work.phase, work.item, after, final=final)
 
     def sends(self, stage: int, work: Work, reader: int, reading: Work) -> bool | None:  # noqa: ARG002
         number = self.number(reader, reading)
@@ -233,68 +204,37 @@ class _Staged(PipelineLowering):
 
     def send(self, stage: int, work: Work, reader: int, reading: Work, after: After) -> After:
         number = self.number(reader, reading)
-        entering, lowering = self.stages[number].entering(work.phase), self.flows[number].lowering
-        layer = 0 if work.phase == "forward" else len(self.flows[number].made_by) - 1
-        link = f"link {stage + 1}-{reader + 1}"
-        item, lowering.item = lowering.item, work.item
-        found = lowering.enter(entering, layer, work.phase, (*lowering.start, *after), link)
-        lowering.item = item
-        return found
+        entering, own = self.stages[number].entering(work.phase), self.stages[number]
+        node, link = 0 if work.phase == "forward" else own.layers - 1, f"link {stage + 1}-{reader + 1}"
+        return self.parts[number].entered(
+            entering, work.phase, link, (*self.found.start, *after), node, work.item
+        )
 
     def end(self, step: int) -> None:
         for exchange in self.exchanges:
             self._exchange(exchange, step)
-        first = next(iter(self.flows[0].lowering.start), -1) + 1
-        after = tuple(range(first, len(self.tasks)))
-        done = self.found.add(Task(f"step {step + 1}", STEPS, 0.0, after, "step"), (), -1, None, 0)
-        self.known = {}
-        for flow in self.flows:
-            flow.lowering.wait(done)
+        first = next(iter(self.found.start), -1) + 1
+        self.found.end(Task(f"step {step + 1}", STEPS, 0.0, tuple(range(first, len(self.tasks))), "step"))
 
     def _exchange(self, exchange: Exchange, step: int) -> None:
         """Add up the gradients of some stages, each of which then updates its own copy of the weight.
 
         Where mini-batches do not wait for each other, stages add up those of the mini-batches that they have then.
         """
-        each = [self.flows[number].summed.pop(layer, None) for number, layer in exchange.members]
+        each = [self.parts[number].summed.pop(layer, None) for number, layer in exchange.members]
         after = tuple(dict.fromkeys(task for own in each if own for lane in own[1] for task in lane))
         first, other = (number % self.count for number, _ in exchange.members[:2])
         for (number, layer), entering, own in zip(exchange.members, exchange.entering, each, strict=True):
-            if own is None:
-                continue
-            flow, stage = self.flows[number], number % self.count
-            flow.lowering.item, summed = own
-            if None not in each:
-                link = f"link {(other if stage == first else first) + 1}-{stage + 1}"
-                summed = [flow.lowering.enter(entering, layer, PHASE, after, link)] * len(summed)
-            flow.update_shared(layer, summed)
-            self._note(Origin(step, stage))
+            if own is not None:
+                part, stage, (item, summed) = self.parts[number], number % self.count, own
+                if None not in each:
+                    link = f"link {(other if stage == first else first) + 1}-{stage + 1}"
+                    summed = [part.entered(entering, PHASE, link, after, layer, item)] * len(summed)
+                part.update(layer, summed, item)
+                self._note(Origin(step, stage))
 
 
-class _Phase(NamedTuple):
-    """The tasks of a phase of a microbatch in a stage.
-
-    Attributes:
-        first: the first of them.
-        end: the first behind them.
-        found: for each layer the tasks to wait for afterwards.
-    """
-
-    first: int
-    end: int
-    found: Ready
-
-    def consecutive(self, tasks: Sequence[Task]) -> bool:
-        """Return whether each task waits for the one before it alone, and what follows for some of them."""
-        waits = all(tasks[index].after == (index - 1,) for index in range(self.first + 1, self.end))
-        return waits and all(after and min(after) >= self.first for own in self.found for after in own)
-
-    def shifted(self, shift: int) -> Ready:
-        """Return the tasks to wait for if all tasks come later by a number."""
-        return [[tuple([task + shift for task in after]) for after in own] for own in self.found]
-
-
-def _of_stage(chunks: Chunks, first: int, layers: int) -> Chunks:
+def _of_stage(chunks: Buckets, first: int, layers: int) -> Buckets:
     """Return the chunks of a stage, by the indices of its own layers."""
     return tuple(
         tuple(layer - first for layer in chunk) for chunk in chunks if first <= chunk[0] < first + layers

@@ -119,12 +119,12 @@ class StepRows:
         critical, step, starts = {*self.ran.timeline.critical_path}, self.ran.step, self.ran.timeline.starts
         return tuple(
             StepTask(
-                name=task.name,
+                name=self.ran.names[index],
                 kind=task.kind,
                 phase=task.kind if move is None else move.phase,
-                layer=self.ran.plan.layers[layer],
+                layer=self.ran.plan.layers[place.layer],
                 lanes=lanes,
-                item=None if self.ran.stages is None else item,
+                item=None if self.ran.stages is None else place.item,
                 resource=task.resource,
                 collective=None if move is None else move.collective,
                 level=None if move is None else move.level,
@@ -133,8 +133,8 @@ class StepRows:
                 seconds=task.seconds,
                 critical=index in critical,
             )
-            for index, (task, layer, move, lanes, item) in enumerate(
-                zip(step.tasks, step.layers, step.moves, step.lanes, step.items, strict=True)
+            for index, (task, place, move, lanes) in enumerate(
+                zip(step.tasks, step.places, step.moves, step.lanes, strict=True)
             )
         )
 

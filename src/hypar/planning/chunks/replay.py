@@ -9,11 +9,11 @@ from hypar.schedule.step import exchanging
 
 if TYPE_CHECKING:
     from hypar.plan.records import ChunksRecord
-    from hypar.schedule.chunked import Chunks
+    from hypar.schedule.record import Buckets
     from hypar.schedule.stages import StepWork
 
 
-def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Chunks | None:
+def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Buckets | None:
     """Return the chunks that a plan records, by the indices of their layers; None if it records no chunks.
 
     Args:

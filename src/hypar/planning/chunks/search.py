@@ -18,8 +18,8 @@ from hypar.schedule.step import exchanging
 
 if TYPE_CHECKING:
     from hypar.plan.records import Asked
-    from hypar.schedule.chunked import Chunks
     from hypar.schedule.chunks.exchanges import Sizes
+    from hypar.schedule.record import Buckets
     from hypar.schedule.stages import Ran, StepWork
     from hypar.schedule.step import Step
     from hypar.schedule.timeline import Timeline
@@ -90,7 +90,7 @@ class _Trials:
         self.take((1,) * len(layers))
         self.tried = {self.sizes}
 
-    def split(self, sizes: Sizes) -> Chunks:
+    def split(self, sizes: Sizes) -> Buckets:
         """Divide the layers into chunks of given sizes, none of which is of two stages."""
         return self.work.within_stages(
             tuple(self.layers[start:end] for start, end in pairwise(accumulate(sizes, initial=0)))
