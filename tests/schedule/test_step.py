@@ -267,3 +267,23 @@ def test_only_devices_that_work_take_energy() -> None:
     work = 3 * sum(nest.macs for nest in layers.values()) + sum(e.elements("weight") for e in layers.values())
     extra = 3 * layers["conv"].elements("weight")
     assert found["four"] / found["one"] == pytest.approx((work + extra) / work, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "counted", "timed"), [("", "free", False), ("", "counted", True), ("{op: batch_norm},", "free", True)]
+)  # fmt: skip
+def test_the_error_of_the_network_s_input_takes_time_where_a_machine_says_so_or_a_norm_needs_it(
+    ahead: str, counted: str, timed: bool
+) -> None:
+    layers = f"[{{op: input, channels: 8}}, {ahead} {{name: a, op: linear, out_features: 16}}, {{name: b, op: linear, out_features: 4}}]"
+    graph = build_graph(parse_yaml(f"source: two\nbatch: 8\nlayers: {layers}", Path("net.yaml")), "net")
+    machine = load_machine("h100-8x", {"input_error": counted})
+    setting = Setting(machine=machine, array=(2,), element_bytes=4)
+    (work,) = lower(
+        graph.contracted,
+        [parse_space("batch").choices(layer, 2)[:1] for layer in graph.contracted.layers],
+        setting,
+    ).work
+    seconds = [time.seconds["backward"] for time in work.times if time is not None]
+    assert [own > 0 for own in seconds] == [timed, True]
+    assert all(time.seconds["gradient"] > 0 for time in work.times if time is not None)

@@ -261,7 +261,8 @@ def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier])
     energy, assumed = values[0]["device"]["energy"] or {}, values[0]["assumptions"]
     for absent in [key for key in ("link", "static") if key in energy and energy[key] is None]:
         del energy[absent]
-    for later, default in (("sums", "free"), ("exchange", "serial"), ("unweighted", "free")):
+    defaults = {"sums": "free", "exchange": "serial", "unweighted": "free", "input_error": "counted"}
+    for later, default in defaults.items():
         if assumed[later]["value"] == default:
             del assumed[later]
     for network in values[0]["interconnect"] or ():
