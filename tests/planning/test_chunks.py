@@ -15,8 +15,8 @@ from hypar import Plan, check_plan, diff_plans, load_machine, plan_model, score_
 from hypar.errors import OptionError
 from hypar.planning.replay import run_plan
 from hypar.planning.searches.greedy import Greedy
-from hypar.schedule.step import exchanging, lower_lanes
-from hypar.schedule.timeline import run
+from hypar.schedule.stages import StepWork
+from hypar.schedule.step import exchanging
 from tests.effort import crossed, late
 from tests.planning.parts import scored, staged
 from tests.prose import unbroken
@@ -117,12 +117,12 @@ def test_the_best_is_near_the_best_of_all_groupings(model: str, name: str) -> No
     for strategy in ("dp", "hypar"):
         plan = planned(model, name, strategy=strategy, chunks="best")
         lane = lane_of(plan, graph_of(model), machine_of(name))
-        layers = exchanging(lower_lanes([lane]))
+        layers = exchanging(StepWork.of([lane]).run().step)
 
         def seconds(sizes: Sizes, lane: Lane = lane, layers: tuple[int, ...] = layers) -> float:
             left = iter(layers)
             chunks = tuple(tuple(next(left) for _ in range(size)) for size in sizes)
-            return run(lower_lanes([lane], chunks=chunks).tasks).makespan
+            return StepWork.of([lane]).run(chunks).timeline.makespan
 
         least = min(map(seconds, groupings(len(layers)) if layers else [()]))
         assert least * (1 - 1e-12) <= scored(plan).time_s <= least * 1.001

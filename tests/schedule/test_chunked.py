@@ -11,7 +11,7 @@ from hypar import load_model, plan_model
 from hypar.machine.setting import Setting
 from hypar.planning.counting import score_convention
 from hypar.schedule.lanes import Lane
-from hypar.schedule.step import lower_lanes
+from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
 from tests.network.test_gradients import network
 from tests.schedule.test_step import wired
@@ -45,10 +45,8 @@ def three() -> LayerGraph:
 def lowered(chunks: Buckets | None, **changes: str) -> Step:
     """Three layers in data parallelism over two devices."""
     graph, machine = three(), wired(**{"topology": "ring", "devices": 2, "latency": "7 us", **changes})
-    return lower_lanes(
-        [lane_of(plan_model(graph, levels=1, strategy="dp", convention="paper"), graph, machine)],
-        chunks=chunks,
-    )
+    lane = lane_of(plan_model(graph, levels=1, strategy="dp", convention="paper"), graph, machine)
+    return StepWork.of([lane]).run(chunks).step
 
 
 def test_a_chunk_is_one_transfer_behind_its_last_gradient_and_updates_wait_for_it() -> None:

@@ -19,7 +19,7 @@ from hypar.schedule.chunks.best import best_sizes
 from hypar.schedule.chunks.exchanges import EXCHANGES
 from hypar.schedule.chunks.sizes import rule_sizes
 from hypar.schedule.lanes import Lane
-from hypar.schedule.step import lower_lanes
+from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
 from hypar.sharding.placement import cut
 from tests.network.test_gradients import network
@@ -80,7 +80,7 @@ def lowered(times: StepTimes, sizes: Sizes, exchange: str) -> Step:
     setting = Setting(machine=machine, array=(2,), element_bytes=graph.element_bytes)
     lane = Lane(graph.contracted, [(cut("batch", 2),)] * len(times.layers), setting)
     left = iter(reversed(range(len(times.layers))))
-    return lower_lanes([lane], chunks=tuple(tuple(islice(left, size)) for size in sizes))
+    return StepWork.of([lane]).run(tuple(tuple(islice(left, size)) for size in sizes)).step
 
 
 # The rule and its kin

@@ -23,7 +23,8 @@ from hypar.machine.setting import Setting
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lanes import Lane
 from hypar.schedule.pipeline_orders import SCHEDULES
-from hypar.schedule.step import exchanging, lower_lanes
+from hypar.schedule.stages import StepWork
+from hypar.schedule.step import exchanging
 from hypar.schedule.timeline import run
 from hypar.sharding.placement import cut
 from tests.effort import examples
@@ -143,11 +144,11 @@ def test_a_step_is_never_slower_on_a_faster_machine(seed: int) -> None:
         )
         for each in (parts, parts.twice(pick.choice(TWICE)))
     ]
-    slow = lower_lanes(lanes[:1])
+    slow = StepWork.of(lanes[:1]).run().step
     chunks = drawn_chunks(exchanging(slow), pick) if pick.random() < 0.5 else None
     if chunks is not None:
-        slow = lower_lanes(lanes[:1], chunks=chunks)
-    before, after = run(slow.tasks), run(lower_lanes(lanes[1:], chunks=chunks).tasks)
+        slow = StepWork.of(lanes[:1]).run(chunks).step
+    before, after = run(slow.tasks), StepWork.of(lanes[1:]).run(chunks).timeline
     assert after.makespan <= before.makespan * ROUNDING
     assert all(early <= late * ROUNDING for early, late in zip(after.starts, before.starts, strict=True))
 

@@ -208,9 +208,9 @@ def test_every_step_runs_in_order(drawn: Drawn, graph: LayerGraph, shares: str, 
         if step.moves[i] is None
     ]
     assert len(computed) == len(set(computed))
-    for lane, work in enumerate(step.work):
+    for lane, device in enumerate(done.lanes):
         kinds = [kind for kept, _, kind in computed if kept == (lane,)]
-        assert len(kinds) == 4 * sum(time is not None for time in work.times)
+        assert len(kinds) == 4 * sum(time is not None for time in device.work.times)
 
 
 def test_a_group_is_idle_while_none_of_its_tasks_runs() -> None:

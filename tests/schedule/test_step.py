@@ -15,13 +15,18 @@ from hypar import LayerGraph, Machine, Plan, load_machine, load_model, plan_mode
 from hypar.files.yaml_file import parse_yaml
 from hypar.machine.setting import Setting
 from hypar.network.graph import build_graph
-from hypar.schedule.step import Step, lower
+from hypar.schedule.lanes import Lane
+from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
 from hypar.sharding.space import parse_space
 from tests.effort import examples
 
 if TYPE_CHECKING:
-    from hypar.network.nodes import PlanNode
+    from collections.abc import Sequence
+
+    from hypar.network.nodes import PlanGraph, PlanNode
+    from hypar.schedule.step import Step
+    from hypar.sharding.placement import Options
 
 MODELS = ("sfc", "lenet-c", "alexnet", "resnet18", "alexnet-2012")
 graph_of = cache(load_model)
@@ -46,6 +51,11 @@ def plans(draw: st.DrawFn) -> Plan:
         drawn = draw(st.sampled_from(dims if not layer.join else ["batch", "height"]))
         pins.append(f"{layer.name}@H{draw(st.integers(1, len(array)))}={drawn}")
     return plan_model(graph, array=array, space="all", pins=pins, search="greedy", convention="paper")
+
+
+def lower(graph: PlanGraph, choices: Sequence[Options], setting: Setting) -> Step:
+    """A step on identical devices."""
+    return StepWork.of([Lane(graph, choices, setting)]).run().step
 
 
 def lowered(plan: Plan, **changes: str) -> Step:
@@ -275,15 +285,13 @@ def test_only_devices_that_work_take_energy() -> None:
 def test_the_error_of_the_network_s_input_takes_time_where_a_machine_says_so_or_a_norm_needs_it(
     ahead: str, counted: str, timed: bool
 ) -> None:
-    layers = f"[{{op: input, channels: 8}}, {ahead} {{name: a, op: linear, out_features: 16}}, {{name: b, op: linear, out_features: 4}}]"
-    graph = build_graph(parse_yaml(f"source: two\nbatch: 8\nlayers: {layers}", Path("net.yaml")), "net")
+    text = f"[{{op: input, channels: 8}}, {ahead} {{name: a, op: linear, out_features: 16}}, {{name: b, op: linear, out_features: 4}}]"
+    graph = build_graph(parse_yaml(f"source: two\nbatch: 8\nlayers: {text}", Path("net.yaml")), "net")
     machine = load_machine("h100-8x", {"input_error": counted})
     setting = Setting(machine=machine, array=(2,), element_bytes=4)
-    (work,) = lower(
-        graph.contracted,
-        [parse_space("batch").choices(layer, 2)[:1] for layer in graph.contracted.layers],
-        setting,
-    ).work
+    nodes = graph.contracted.layers
+    chosen = [parse_space("batch").choices(node, 2)[:1] for node in nodes]
+    work = Lane(graph.contracted, chosen, setting).work
     seconds = [time.seconds["backward"] for time in work.times if time is not None]
     assert [own > 0 for own in seconds] == [timed, True]
     assert all(time.seconds["gradient"] > 0 for time in work.times if time is not None)

@@ -12,8 +12,6 @@ from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.refinement import refine
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
-from hypar.schedule.step import lower_lanes
-from hypar.schedule.timeline import run
 from hypar.sharding.space import parse_pin
 
 if TYPE_CHECKING:
@@ -75,7 +73,7 @@ def _refined(
     """Return a node with choices exchanged against the engine, its shares held."""
 
     def seconds(chosen: Sequence[Options]) -> float:
-        return run(lower_lanes(*node.taking(iter(chosen)).lanes()).tasks).makespan
+        return StepWork.of(*node.taking(iter(chosen)).lanes()).run().timeline.makespan
 
     found = refine([*planner.slots(node)], seconds, progress)
     above = planner.state_above(graph.nodes(planner.request.graph))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import degrees, working
@@ -17,7 +18,7 @@ from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.conventions import MOVED, PAPER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
@@ -203,6 +204,12 @@ class Lane(_Devices):
         if machine.measured is None:
             return time
         return measured_time(machine.measured, layer.name, chosen, time)
+
+    @property
+    def computing(self) -> Iterator[tuple[int, LayerTime | None, int]]:
+        """Each layer by its index in the network, with its time and the number of devices that work, of all parts of its stage."""
+        for part in self.place.parts or (self,):
+            yield from zip(count(part.place.first), part.work.times, part.work.working, strict=False)
 
     @cached_property
     def updates(self) -> tuple[float, ...]:

@@ -6,8 +6,8 @@ moves is said by the convention, the choices and the machine. So the record of a
 ops wait for each other by their buffers alone.
 
 The order of issue depends on no duration. Forward, a node gets its tensors, computes, then adds up the partial sums that
-its cuts left; backward it adds up and sends the error of its input before it computes the gradient of its weight, as the
-rest of the backward phase waits for the error.
+its cuts left; backward is the same in reverse, and it adds up and sends the error of its input, first to the node that computes
+next, before it computes the gradient of its weight, as the rest of the backward phase waits for the error.
 """
 
 from __future__ import annotations

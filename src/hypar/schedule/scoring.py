@@ -12,8 +12,7 @@ from hypar.schedule.costed import COMPUTE
 from hypar.schedule.energy import energy_of
 from hypar.schedule.lanes import Lane
 from hypar.schedule.memory import memory_of
-from hypar.schedule.step import Step, lower_lanes
-from hypar.schedule.timeline import Timeline, run
+from hypar.schedule.stages import StepWork
 from hypar.schedule.totals import received_at
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.units import exact_number
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanGraph
+    from hypar.schedule.step import Step
+    from hypar.schedule.timeline import Timeline
     from hypar.sharding.placement import Options
 
 
@@ -59,8 +60,8 @@ def totals_of(score: Score | None) -> Totals:
 def totals(graph: PlanGraph, choices: Sequence[Options], setting: Setting) -> Totals:
     """Return the four totals of a score without its items, which is faster for many plans."""
     lane = Lane(graph, choices, setting)
-    step = lower_lanes([lane])
-    time_s = run(step.tasks).makespan
+    step, timeline = StepWork.of([lane]).run()
+    time_s = timeline.makespan
     energy = energy_of(lane, step, 0, time_s)
     return Totals(
         time_s=time_s,

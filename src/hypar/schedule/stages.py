@@ -7,31 +7,29 @@ also its devices, just before they need it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from hypar.schedule.costed import PartCosts
 from hypar.schedule.entering import Entering
-from hypar.schedule.lanes import LaneWork, whole_lane
+from hypar.schedule.lanes import whole_lane
 from hypar.schedule.moves import PHASE
-from hypar.schedule.pipeline import STEPS, Origin, PipelineLowering, full_tasks
-from hypar.schedule.step import lower_lanes, step_of
+from hypar.schedule.pipeline import Origin, Pipeline, full_tasks
+from hypar.schedule.step import step_of
 from hypar.schedule.tasks import PartTasks, TaskList
-from hypar.schedule.timeline import Task, run
+from hypar.schedule.timeline import run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.machine.machine import LayerTime
     from hypar.network.nodes import PlanNode
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.moves import Moves
-    from hypar.schedule.pipeline_orders import Schedule, Work
+    from hypar.schedule.pipeline_orders import Schedule
     from hypar.schedule.record import Buckets
     from hypar.schedule.step import Step
-    from hypar.schedule.tasks import After
     from hypar.schedule.timeline import Timeline
 
 
@@ -49,10 +47,6 @@ class StageWork(NamedTuple):
     crossings: tuple[Crossing, ...] = ()
     received: Entering = Entering(0.0, ())
     returned: Entering = Entering(0.0, ())
-
-    def entering(self, phase: str) -> Entering:
-        """Return what other stages send for a phase."""
-        return self.received if phase == "forward" else self.returned
 
     @property
     def layers(self) -> int:
@@ -155,13 +149,16 @@ class StepWork:
         """
         if self.order is None:
             (only,) = self.stages
-            step = lower_lanes(only.lanes, only.crossings, chunks)
-            return Ran(step, run(step.tasks))
-        lowering = _Stages(self, chunks)
-        lowering.issue(*self.order)
-        timeline, kept = full_tasks(lowering.origins, run(lowering.found.tasks))
-        step = step_of(lowering.found, _padded(self), kept)
-        return Ran(replace(step, tasks=timeline.tasks), timeline)
+            found = TaskList((not lane.setting.machine.overlap for lane in only.lanes), alone=True)
+            part = PartTasks(found, PartCosts(only.lanes, only.crossings), chunks)
+            for phase in ("forward", "backward"):
+                part.phase(phase, 0)
+            timeline = run(found.tasks)
+            return Ran(step_of(found, timeline.tasks), timeline)
+        pipeline = _Stages(self, chunks)
+        pipeline.issue(*self.order)
+        timeline, kept = full_tasks(pipeline.origins, run(pipeline.found.tasks))
+        return Ran(step_of(pipeline.found, timeline.tasks, kept), timeline)
 
     def within_stages(self, chunks: Buckets) -> Buckets:
         """Divide chunks at the ends of stages."""
@@ -171,50 +168,27 @@ class StepWork:
         )
 
 
-class _Stages(PipelineLowering):
+class _Stages(Pipeline):
     """The lowering of stages of several layers."""
 
     def __init__(self, whole: StepWork, buckets: Buckets | None) -> None:
-        super().__init__(whole.count)
-        stages = whole.stages[: self.count]
-        lanes = [*accumulate((len(stage.lanes) for stage in stages), initial=0)]
-        self.found = TaskList(not lane.setting.machine.overlap for stage in stages for lane in stage.lanes)
-        self.tasks = self.found.tasks
-        self.stages, self.exchanges = whole.stages, whole.exchanges
+        count = whole.count
+        lanes = [*accumulate((len(stage.lanes) for stage in whole.stages[:count]), initial=0)]
+        found = TaskList(not lane.setting.machine.overlap for lane in whole.lanes)
+        super().__init__(found, [], count)
+        self.exchanges = whole.exchanges
         self.parts: list[PartTasks] = []
         for number, (stage, first) in enumerate(zip(whole.stages, whole.firsts, strict=False)):
-            costs = PartCosts(stage.lanes, stage.crossings, lanes[number % self.count])
+            costs = PartCosts(stage.lanes, stage.crossings, lanes[number % count])
             own = None if buckets is None else _of_stage(buckets, first, stage.layers)
             members = (member for exchange in whole.exchanges for member in exchange.members)
             shared = {layer for part, layer in members if part == number}
-            self.parts.append(PartTasks(self.found, costs, own, layer=first, staged=True, shared=shared))
+            entering = {"forward": stage.received, "backward": stage.returned}
+            self.parts.append(PartTasks(found, costs, own, layer=first, entering=entering, shared=shared))
 
-    def work(self, stage: int, work: Work, after: After, *, final: bool) -> After:
-        number = self.number(stage, work)
-        part = self.parts[number]
-        if after:
-            after = part.handed_on(self.stages[number].entering(work.phase), work.phase, work.item, after)
-        return () if work.phase == "update" else part.phase(work.phase, work.item, after, final=final)
-
-    def sends(self, stage: int, work: Work, reader: int, reading: Work) -> bool | None:  # noqa: ARG002
-        number = self.number(reader, reading)
-        if not self.stages[number].entering(work.phase).from_stages:
-            return None
-        return all(lane.setting.machine.overlap for lane in self.stages[number].lanes)
-
-    def send(self, stage: int, work: Work, reader: int, reading: Work, after: After) -> After:
-        number = self.number(reader, reading)
-        entering, own = self.stages[number].entering(work.phase), self.stages[number]
-        node, link = 0 if work.phase == "forward" else own.layers - 1, f"link {stage + 1}-{reader + 1}"
-        return self.parts[number].entered(
-            entering, work.phase, link, (*self.found.start, *after), node, work.item
-        )
-
-    def end(self, step: int) -> None:
+    def _flush(self, step: int) -> None:
         for exchange in self.exchanges:
             self._exchange(exchange, step)
-        first = next(iter(self.found.start), -1) + 1
-        self.found.end(Task(f"step {step + 1}", STEPS, 0.0, tuple(range(first, len(self.tasks))), "step"))
 
     def _exchange(self, exchange: Exchange, step: int) -> None:
         """Add up the gradients of some stages, each of which then updates its own copy of the weight.
@@ -239,17 +213,3 @@ def _of_stage(chunks: Buckets, first: int, layers: int) -> Buckets:
     return tuple(
         tuple(layer - first for layer in chunk) for chunk in chunks if first <= chunk[0] < first + layers
     )
-
-
-def _padded(whole: StepWork) -> list[LaneWork]:
-    """Return the work of all lanes, each over the layers of all stages."""
-    found = []
-    ends = [*pairwise(whole.firsts)]
-    for stage in range(whole.count):
-        for lanes in zip(*(part.lanes for part in whole.stages[stage :: whole.count]), strict=True):
-            times: list[LayerTime | None] = [None] * whole.firsts[-1]
-            working = [0] * whole.firsts[-1]
-            for lane, (first, end) in zip(lanes, ends[stage :: whole.count], strict=True):
-                times[first:end], working[first:end] = lane.work.times, lane.work.working
-            found.append(LaneWork(times=tuple(times), working=tuple(working)))
-    return found

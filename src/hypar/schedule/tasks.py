@@ -13,11 +13,12 @@ from hypar.schedule.record import ERROR, INPUT, backward_of, bucketed, issued, r
 from hypar.schedule.timeline import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from hypar.schedule.costed import Costed, PartCosts, Piece, Rounds
     from hypar.schedule.entering import Entering
     from hypar.schedule.moves import Move
+    from hypar.schedule.pipeline_orders import Work
     from hypar.schedule.record import Buckets, Op
 
 After = tuple[int, ...]
@@ -68,16 +69,18 @@ class TaskList:
         self.places: list[Place] = []
         self.start: After = ()
         self._lines: list[str | int] = []
-        self._last: list[int | None] = [-1 if own else None for own in serial]
-        self._serial = any(last is not None for last in self._last)
-        self._chain = alone and self._serial and len(self._last) == 1
+        self._serial = [*serial]
+        self._last: list[After] = [()] * len(self._serial)
+        self._chain, self._some = alone and self._serial == [True], any(self._serial)
 
     def add(self, piece: Piece, after: After, place: Place) -> int:
         """Add a task behind some others, and behind all before it on a group without overlap; return its index."""
         groups, _, resource, seconds, kind, move = piece
         index = len(self.tasks)
         line: str | int = resource
-        if self._serial:
+        if self._chain:
+            after = (index - 1,) if index else ()
+        elif self._some:
             line, after = self._in_turn(groups, resource, after, index)
         self.tasks.append(_new(Task, ("", resource, seconds, after, kind)))
         self.moves.append(move)
@@ -90,16 +93,18 @@ class TaskList:
         self, groups: tuple[int, ...], resource: str, after: After, index: int
     ) -> tuple[str | int, After]:
         """Return the line of a task, and what it waits for: the last tasks of its groups without overlap, and those of others."""
-        last = self._last
-        own = [group for group in groups if last[group] is not None]
-        before = tuple(dict.fromkeys([at for group in own if (at := last[group]) is not None and at >= 0]))
+        last, serial = self._last, self._serial
+        own = [group for group in groups if serial[group]]
+        if not own:
+            return resource, after
+        before = last[own[0]]
+        if len(own) > 1:
+            before = tuple(dict.fromkeys([task for group in own for task in last[group]]))
         for group in own:
-            last[group] = index
-        if self._chain or not own:
-            after = before if own else after
-        elif after != before:
-            after = (*before, *[one for one in after if one not in before and not self._precedes(one, own)])
-        return (own[0] if len(groups) == len(own) == 1 else resource), after
+            last[group] = (index,)
+        if after and after != before:
+            before += tuple([one for one in after if one not in before and not self._precedes(one, own)])
+        return (resource if len(groups) > 1 else own[0]), before
 
     def _precedes(self, task: int, groups: Collection[int]) -> bool:
         """Return whether a task precedes the next one of some groups without overlap anyway, as it is on one of them."""
@@ -108,7 +113,7 @@ class TaskList:
     def latest(self, each: Sequence[After]) -> After:
         """Return the tasks to wait for instead of several: of each line the last one."""
         first = each[0]
-        if len(first) < 2 and all(own == first for own in each):
+        if len(first) < 2 and each.count(first) == len(each):
             return first
         lines, found = self._lines, dict[str | int, int]()
         for own in each:
@@ -148,7 +153,7 @@ class TaskList:
         self.places.append(Place(-1, -1, 0))
         self._lines.append(task.resource)
         self.start = (index,)
-        self._last[:] = [None if last is None else index for last in self._last]
+        self._last = [self.start] * len(self._last)
 
 
 class PartTasks:
@@ -165,7 +170,7 @@ class PartTasks:
         buckets: Buckets | None = None,
         *,
         layer: int = 0,
-        staged: bool = False,
+        entering: Mapping[str, Entering] | None = None,
         shared: Collection[int] = (),
     ) -> None:
         """Start without microbatches.
@@ -175,7 +180,7 @@ class PartTasks:
             costs: the pieces of its ops.
             buckets: the nodes that add up their gradients together; None if each adds up its own.
             layer: the number of its first layer over all stages.
-            staged: whether there are several stages.
+            entering: what other stages send for each phase; None without stages.
             shared: the nodes whose weight other stages have as well.
         """
         self.found, self.costs, self.layer = found, costs, layer
@@ -184,7 +189,8 @@ class PartTasks:
         self.overlaps = [lane.setting.machine.overlap for lane in costs.lanes]
         if buckets is None and any(lane.setting.machine.independent for lane in costs.lanes):
             buckets = tuple((node,) for node in reversed(range(len(self.graph.layers))))
-        self.buckets, self.staged, self.shared = buckets, staged, shared
+        self.buckets, self.entering, self.shared = buckets, entering or {}, shared
+        self.staged = entering is not None
         self.summed: dict[int, tuple[int, Waits]] = {}
         self._orders: dict[tuple[str, bool], list[Costed]] = {}
         self._same = [*range(self.record.buffers)]
@@ -232,16 +238,22 @@ class PartTasks:
         done = self._begun(phase, item, [after] * len(self.overlaps))
         start = self.found.start if phase == "backward" else ()
         late: list[tuple[Rounds, Waits, Place]] = []
-        for op, rounds in self._order(phase, final=final):
-            place = self._place(op.node, item, op.bucket)
-            if op.kind == "update":
-                late += self._updated(op.node, rounds, done[op.reads[0]], place)
+        read: tuple[tuple[int, ...], Waits] = (), []
+        for (kind, _, node, reads, writes, _, bucket), rounds in self._order(phase, final=final):
+            if kind == "update":
+                late += self._updated(node, rounds, done[reads[0]], item)
                 continue
-            inside = self._chain and rounds and op.reads[0] > ERROR
-            waits: Waits = [()] if inside else self._waits(op.reads, done, start)
+            if self._chain and rounds and reads[0] > ERROR:
+                waits: Waits = [()]
+            elif len(reads) == 1:
+                waits = done[reads[0]]
+            else:
+                # A node's error and its gradient read the same.
+                read = read if read[0] == reads else (reads, self._joined(reads, done, start))
+                waits = read[1]
             if rounds:
-                waits = self.found.issue(rounds, waits, place, self.costs.first)
-            for write in op.writes:
+                waits = self.found.issue(rounds, waits, self._place(node, item, bucket), self.costs.first)
+            for write in writes:
                 done[write] = waits
         for one, own, place in late:
             self.found.issue(one, own, place, self.costs.first)
@@ -258,23 +270,22 @@ class PartTasks:
             done[INPUT] = [(*self.found.start, *own) for own in after]
         return done
 
-    def _waits(self, reads: tuple[int, ...], done: Sequence[Waits], start: After) -> Waits:
-        """Return the tasks that made all buffers that an op reads, on each group, behind the end of the step before."""
-        if len(reads) == 1:
-            return done[reads[0]]
+    def _joined(self, reads: tuple[int, ...], done: Sequence[Waits], start: After) -> Waits:
+        """Return the tasks that made several buffers, on each group, behind the end of the step before."""
         waits = [self.found.latest(own) for own in zip(*[done[read] for read in reads], strict=True)]
         return [(*start, *own) for own in waits] if start else waits
 
     def _updated(
-        self, node: int, rounds: Rounds, after: Waits, place: Place
+        self, node: int, rounds: Rounds, after: Waits, item: int
     ) -> list[tuple[Rounds, Waits, Place]]:
         """Update a weight on each group; return what is updated behind the phase, as it waits for a transfer meanwhile.
 
         A weight that a layer of another stage uses as well waits until that stage has its sum too.
         """
         if node in self.shared:
-            self.summed[node] = place.item, after
+            self.summed[node] = item, after
             return []
+        place = self._place(node, item)
         late: list[tuple[Rounds, Waits, Place]] = []
         for one in rounds:
             group = one[0].groups[0] - self.costs.first
@@ -286,7 +297,7 @@ class PartTasks:
 
     def _place(self, node: int, item: int, bucket: tuple[int, ...] = ()) -> Place:
         layer = self.layer + node
-        return Place(layer, self.layer + bucket[0] if bucket else layer, item)
+        return _new(Place, (layer, self.layer + bucket[0] if bucket else layer, item))
 
     def update(self, node: int, after: Waits, item: int) -> None:
         """Update a weight that a layer of another stage uses as well."""
@@ -309,9 +320,25 @@ class PartTasks:
         piece = self.costs.entered(entering, phase, link)
         return (self.found.add(piece, after, self._place(node, item)),)
 
-    def handed_on(self, entering: Entering, phase: str, item: int, after: After) -> After:
+    def _handed_on(self, work: Work, after: After) -> After:
         """Hand on what came from other stages; return the tasks to wait for."""
         waits = [after] * len(self.overlaps)
-        for node, rounds in self.costs.handed_on(entering, phase):
-            waits = self.found.issue(rounds, waits, self._place(node, item), self.costs.first)
+        for node, rounds in self.costs.handed_on(self.entering[work.phase], work.phase):
+            waits = self.found.issue(rounds, waits, self._place(node, work.item), self.costs.first)
         return self.found.latest(waits)
+
+    def issue(self, work: Work, after: After, *, final: bool) -> After:
+        """Do a stage's work; arguments and result as of a ``Part`` of a pipeline. Updates follow the last backward phase."""
+        if work.phase == "update":
+            return ()
+        after = self._handed_on(work, after) if after else ()
+        return self.phase(work.phase, work.item, after, final=final)
+
+    def at_once(self, phase: str) -> bool | None:
+        """Return whether it receives what is sent for a phase beside its work, or just before it; None if nothing is sent."""
+        return all(self.overlaps) if self.entering[phase].from_stages else None
+
+    def receive(self, work: Work, link: str, after: After) -> After:
+        """Receive what other stages send for some work; return the task to wait for."""
+        node = 0 if work.phase == "forward" else len(self.graph.layers) - 1
+        return self.entered(self.entering[work.phase], work.phase, link, after, node, work.item)

@@ -161,7 +161,7 @@ class StepRows:
                 yield place, spent, task.seconds * (task.critical or (staged and place == task.layer))
                 yield place, "num_bytes", task.num_bytes or 0.0
         for number, lane in enumerate(self.ran.lanes) if self.ran.score.energy is not None else ():
-            yield from ((names[layer], "joules", own) for layer, _, own in energy_items(lane, step, number))
+            yield from ((names[layer], "joules", own) for layer, _, own in energy_items(lane))
             for moved in moved_items(lane, step, number):
                 for place in _places(names[moved.layer], moved.move.level):
                     yield place, "joules", moved_energy(lane, moved)
@@ -176,12 +176,11 @@ class StepRows:
                 for lane in task.lanes:
                     sent[lane, task.layer, task.phase].append({**own, "bytes": task.num_bytes})
         found = []
-        for lane, work in enumerate(self.ran.step.work):
-            machine, group = (
-                self.ran.lanes[lane].setting.machine,
-                {"group": groups[lane].group} if groups else {},
-            )
-            for (layer, time), phase in product(zip(self.ran.plan.layers, work.times, strict=True), PHASES):
+        for lane, devices in enumerate(self.ran.lanes):
+            machine, group = devices.setting.machine, {"group": groups[lane].group} if groups else {}
+            times = {number: time for number, time, _ in devices.computing}
+            for (number, layer), phase in product(enumerate(self.ran.plan.layers), PHASES):
+                time = times.get(number)
                 own = {} if time is None else phase_of(phase, time, machine)
                 moved = sent[lane, layer, phase]
                 sums = {"communication_s": sum(each["time_s"] for each in moved), "transfers": moved}
