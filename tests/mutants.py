@@ -173,7 +173,7 @@ MUTANTS = [
     Mutant("a dominated choice leaves as it was numbered", "solve/elimination/dominance.py", "kept = tuple(old[keep] for old, keep in zip(found.kept, left, strict=True))", "kept = tuple(left)"),
     Mutant("a separator of a root has two branches", "solve/elimination/separators.py", "if branches > 1 else found", "if branches > 2 else found"),
     Mutant("a device keeps where its samples lie", "program/layout.py", "ordered = _in_place(piece, held, given) if held else piece", "ordered = piece"),
-    Mutant("chunks have as many synchronisations as there are", "schedule/chunks/exchanges.py", "for number, ends in enumerate(_ends(sizes), 1)]", "for number, ends in enumerate(_ends(sizes), 0)]"),
+    Mutant("chunks have as many synchronisations as there are", "schedule/buckets.py", "len(sizes) - at if self.serial else at + 1", "len(sizes) - at if self.serial else at"),
     # planning, of stages, chunks and uneven splits
     Mutant("equal spans have equal layers", "planning/stages/spans.py", "[start] >= end - start", "[start] >= 1"),
     Mutant("no step is shorter than its bound", "planning/stages/lower_bounds.py", "np.maximum(self.seconds + ahead[:-1, None], turns", "np.maximum(self.seconds * 1.5 + ahead[:-1, None], turns"),

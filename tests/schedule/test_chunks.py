@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 from hypar.machine.measured import measured_devices, with_times
 from hypar.machine.setting import Setting
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.schedule.chunks.best import best_sizes
-from hypar.schedule.chunks.exchanges import EXCHANGES
-from hypar.schedule.chunks.sizes import rule_sizes
+from hypar.schedule.buckets import EXCHANGES, best_sizes, rule_sizes
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar import LayerGraph, Machine
-    from hypar.schedule.chunks.exchanges import Sizes
+    from hypar.schedule.buckets import Sizes
     from hypar.schedule.step import Step
 
 WHOLE = st.integers(0, 6).map(float)

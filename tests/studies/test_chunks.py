@@ -13,8 +13,7 @@ from hypar.machine.measured import measured_devices, read_overlap_table, whole_a
 from hypar.network.graph import gradients_of
 from hypar.planning.replay import run_plan
 from hypar.registry import data_names
-from hypar.schedule.chunks.best import best_sizes
-from hypar.schedule.chunks.exchanges import EXCHANGES
+from hypar.schedule.buckets import EXCHANGES, best_sizes
 from hypar.studies.step import StepRows
 from tests.effort import crossed
 from tests.kit import run

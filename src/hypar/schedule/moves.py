@@ -64,21 +64,6 @@ class Moves(tuple[Move, ...]):  # noqa: SLOT001 (the phases are kept with it)
         names = dict.fromkeys([move.phase for move in self])
         return {name: Moves([move for move in self if move.phase == name]) for name in names}
 
-    @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """The phase, the collective and the level of each, as the names of tasks say."""
-        return tuple([f"{move.phase} {move.collective} H{move.level + 1}" for move in self])
-
-    def below(self, depth: int) -> Moves:
-        """Return the same transfers below a number of uneven splits, which are levels as well."""
-        if depth not in self._below:
-            self._below[depth] = Moves([move._replace(level=depth + move.level) for move in self])
-        return self._below[depth]
-
-    @cached_property
-    def _below(self) -> dict[int, Moves]:
-        return {0: self}
-
 
 NO_MOVES = Moves()
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.plan.records import ChunksRecord
 from hypar.planning.chunks.candidates import candidates, neighbours
-from hypar.schedule.chunks.sizes import rule_sizes
+from hypar.schedule.buckets import rule_sizes
 from hypar.schedule.memory import holds
 from hypar.schedule.step import exchanging
 
 if TYPE_CHECKING:
     from hypar.plan.records import Asked
-    from hypar.schedule.chunks.exchanges import Sizes
+    from hypar.schedule.buckets import Sizes
     from hypar.schedule.record import Buckets
     from hypar.schedule.stages import Ran, StepWork
     from hypar.schedule.step import Step
