@@ -95,7 +95,7 @@ class BruteForce:
         array = (2,) * self.levels
         setting = Setting(machine=self.machine, array=array, element_bytes=self.graph.element_bytes)
         part = whole.with_batch(self.graph.batch // self.microbatches).contracted
-        step = StepWork.of([Lane(part, choices, setting)]).run().step
+        step = StepWork.of([Lane(part, choices, setting)]).run()
         seconds = math.fsum(
             task.seconds
             if task.kind == "update" or (move is not None and move.phase == "gradient")

@@ -117,7 +117,7 @@ def test_the_best_is_near_the_best_of_all_groupings(model: str, name: str) -> No
     for strategy in ("dp", "hypar"):
         plan = planned(model, name, strategy=strategy, chunks="best")
         lane = lane_of(plan, graph_of(model), machine_of(name))
-        layers = exchanging(StepWork.of([lane]).run().step)
+        layers = exchanging(StepWork.of([lane]).run())
 
         def seconds(sizes: Sizes, lane: Lane = lane, layers: tuple[int, ...] = layers) -> float:
             left = iter(layers)

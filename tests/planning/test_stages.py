@@ -25,7 +25,6 @@ from hypar.registry import data_file
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
-from hypar.schedule.timeline import run as run_tasks
 from hypar.solve.partition import partition
 from hypar.studies.remarks import remarks
 from hypar.studies.verify import verify_plan
@@ -343,8 +342,8 @@ def test_stages_without_cuts_take_the_energy_of_one_device_and_of_sending() -> N
     nodes = graph.contracted
     setting = Setting(machine=HMC, array=(), element_bytes=4)
     lanes = [Lane(nodes, [()] * len(nodes.layers), setting)]
-    step = StepWork.of(lanes).run().step
-    alone = summarise(lanes, step, run_tasks(step.tasks), HMC)
+    step = StepWork.of(lanes).run()
+    alone = summarise(lanes, step, HMC)
     whole, parts = (planned(graph, stages=4, levels=0, microbatches=count).score for count in (1, 4))
     assert whole is not None
     assert parts is not None

@@ -46,7 +46,7 @@ def lowered(chunks: Buckets | None, **changes: str) -> Step:
     """Three layers in data parallelism over two devices."""
     graph, machine = three(), wired(**{"topology": "ring", "devices": 2, "latency": "7 us", **changes})
     lane = lane_of(plan_model(graph, levels=1, strategy="dp", convention="paper"), graph, machine)
-    return StepWork.of([lane]).run(chunks).step
+    return StepWork.of([lane]).run(chunks)
 
 
 def test_a_chunk_is_one_transfer_behind_its_last_gradient_and_updates_wait_for_it() -> None:

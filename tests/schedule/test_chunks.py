@@ -78,7 +78,7 @@ def lowered(times: StepTimes, sizes: Sizes, exchange: str) -> Step:
     setting = Setting(machine=machine, array=(2,), element_bytes=graph.element_bytes)
     lane = Lane(graph.contracted, [(cut("batch", 2),)] * len(times.layers), setting)
     left = iter(reversed(range(len(times.layers))))
-    return StepWork.of([lane]).run(tuple(tuple(islice(left, size)) for size in sizes)).step
+    return StepWork.of([lane]).run(tuple(tuple(islice(left, size)) for size in sizes))
 
 
 # The rule and its kin

@@ -50,7 +50,7 @@ def test_no_device_of_a_group_holds_more(
     nodes = graph.nodes(plan.graph)
     branch = branch_of(plan, machine, nodes, graph.element_bytes, "adam", convention)
     lanes, crossings = branch.lanes()
-    transfers = StepWork.of(lanes, crossings).run().step
+    transfers = StepWork.of(lanes, crossings).run()
     each = zip(lanes, branch.leaves(), branch.sharing(), strict=True)
     for number, (lane, leaf, sharing) in enumerate(each):
         held = math.fsum(memory_of(lane, transfers, number).values())

@@ -55,7 +55,7 @@ def plans(draw: st.DrawFn) -> Plan:
 
 def lower(graph: PlanGraph, choices: Sequence[Options], setting: Setting) -> Step:
     """A step on identical devices."""
-    return StepWork.of([Lane(graph, choices, setting)]).run().step
+    return StepWork.of([Lane(graph, choices, setting)]).run()
 
 
 def lowered(plan: Plan, **changes: str) -> Step:

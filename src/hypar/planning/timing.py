@@ -47,7 +47,7 @@ def timed(request: Resolved, graph: LayerGraph, progress: Callable[[int, int], N
     work = StepWork.of(*node.lanes())
     ran = run_chunked(work, request.chunks) if refined or taken.ran is None else taken.ran
     assert request.machine is not None  # noqa: S101 (the request is for a machine)
-    score = summarise(work.lanes, ran.step, ran.timeline, request.machine)
+    score = summarise(work.lanes, ran.step, request.machine)
     plain = planner.decided(node, claim)
     return replace(plain, baselines=taken.record, refined=refined, chunks=ran.chunks, score=score)
 

@@ -71,23 +71,20 @@ class GroupCosts:
         links = lane.setting.machine.links(lane.setting.array) if lane.setting.array else ()
         self.links = [f"{tag}{link.resource}" for link in links]
         self.devices = f"{tag}{COMPUTE}"
-        self.table = self._updates() | self._computations() | self._transfers()
+        self.table = self._computations() | self._transfers()
 
     def _computations(self) -> dict[tuple[str, str], list[Rounds]]:
-        times = self.lane.work.times
-        known: dict[int, tuple[Rounds, ...]] = {id(None): ((),) * len(PHASES)}
-        for time in times:
-            if id(time) not in known and time is not None:
-                known[id(time)] = tuple([self._computed(time.seconds[phase], phase) for phase in PHASES])
+        times, kinds = self.lane.work.times, (*PHASES, "update")
+        known: dict[int, tuple[Rounds, ...]] = {id(None): ((),) * len(kinds)}
+        for time, update_s in zip(times, self.lane.updates, strict=True):
+            if time is not None and id(time) not in known:
+                seconds = {**time.seconds, "update": update_s}
+                known[id(time)] = tuple([self._computed(seconds[kind], kind) for kind in kinds])
         each = [known[id(time)] for time in times]
-        return {("compute", phase): [own[at] for own in each] for at, phase in enumerate(PHASES)}
-
-    def _updates(self) -> dict[tuple[str, str], list[Rounds]]:
-        known: dict[int, Rounds] = {id(None): ()}
-        for time, seconds in zip(self.lane.work.times, self.lane.updates, strict=True):
-            if id(time) not in known:
-                known[id(time)] = self._computed(seconds, "update")
-        return {("update", "update"): [known[id(time)] for time in self.lane.work.times]}
+        return {
+            ("update" if kind == "update" else "compute", kind): [own[at] for own in each]
+            for at, kind in enumerate(kinds)
+        }
 
     def _computed(self, seconds: float, kind: str) -> Rounds:
         return ((Piece(self.own, self.own, self.devices, seconds, kind),),)
@@ -105,21 +102,11 @@ class GroupCosts:
     def sent(self, moves: Sequence[Move], tail: str = "") -> Rounds:
         """Return the pieces of transfers inside the group, one after another; links of their own have another name."""
         own, links, depth = self.own, self.links, self.lane.depth
-        return tuple(
-            [
-                (
-                    Piece(
-                        own,
-                        own,
-                        links[move.level] + tail,
-                        move.seconds,
-                        COMMUNICATION,
-                        move._replace(level=depth + move.level) if depth else move,
-                    ),
-                )
-                for move in moves
-            ]
-        )
+        found = []
+        for move in moves:
+            deeper = move._replace(level=depth + move.level) if depth else move
+            found.append((Piece(own, own, links[move.level] + tail, move.seconds, COMMUNICATION, deeper),))
+        return tuple(found)
 
     def of(self, op: Op) -> Rounds:
         """Return the pieces of an op."""

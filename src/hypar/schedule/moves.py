@@ -29,6 +29,11 @@ BETWEEN_STAGES = -1
 """In place of a level: the transfers between stages."""
 
 
+def level_name(level: int) -> str:
+    """Return the name of a level, as ``H1``; of ``BETWEEN_STAGES`` it is ``stages``."""
+    return "stages" if level == BETWEEN_STAGES else f"H{level + 1}"
+
+
 class Move(NamedTuple):
     """A transfer at one level.
 

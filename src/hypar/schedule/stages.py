@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from hypar.schedule.pipeline_orders import Schedule
     from hypar.schedule.record import Buckets
     from hypar.schedule.step import Step
-    from hypar.schedule.timeline import Timeline
 
 
 class StageWork(NamedTuple):
@@ -84,18 +83,6 @@ class Order(NamedTuple):
     minibatches: int
 
 
-class Ran(NamedTuple):
-    """A step that was run.
-
-    Attributes:
-        step: its tasks.
-        timeline: when each task ran.
-    """
-
-    step: Step
-    timeline: Timeline
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StepWork:
     """All devices with their work in a training step.
@@ -138,7 +125,7 @@ class StepWork:
         """The index of each stage's first layer, and the number of layers."""
         return tuple(accumulate((stage.layers for stage in self.stages), initial=0))
 
-    def run(self, chunks: Buckets | None = None) -> Ran:
+    def run(self, chunks: Buckets | None = None) -> Step:
         """Lower the step to tasks and run them.
 
         Args:
@@ -153,12 +140,11 @@ class StepWork:
             part = PartTasks(found, PartCosts(only.lanes, only.crossings), chunks)
             for phase in ("forward", "backward"):
                 part.phase(phase, 0)
-            timeline = run(found.tasks)
-            return Ran(step_of(found, timeline.tasks), timeline)
+            return step_of(found, run(found.tasks))
         pipeline = _Stages(self, chunks)
         pipeline.issue(*self.order)
         timeline, kept = full_tasks(pipeline.origins, run(pipeline.found.tasks))
-        return Ran(step_of(pipeline.found, timeline.tasks, kept), timeline)
+        return step_of(pipeline.found, timeline, kept)
 
     def within_stages(self, chunks: Buckets) -> Buckets:
         """Divide chunks at the ends of stages."""

@@ -5,42 +5,58 @@ Identical devices do the same at the same time, so one of them and its links sta
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from hypar.schedule.costed import COMMUNICATION, OUTWARD
-from hypar.schedule.moves import BETWEEN_STAGES, PHASE
+from hypar.schedule.moves import BETWEEN_STAGES, PHASE, level_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.schedule.moves import Move
     from hypar.schedule.tasks import Place, TaskList
-    from hypar.schedule.timeline import Task
+    from hypar.schedule.timeline import Task, Timeline
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A training step, lowered.
+    """A training step that was run.
 
     Attributes:
-        tasks: in an order in which they can run.
+        timeline: when each task ran.
         moves: for each task its transfer; None for computation.
         lanes: for each task the lanes that it occupies.
         places: for each task the layer and the microbatch that it is for.
     """
 
-    tasks: tuple[Task, ...]
+    timeline: Timeline
     moves: tuple[Move | None, ...]
     lanes: tuple[tuple[int, ...], ...]
     places: tuple[Place, ...]
 
     @property
+    def tasks(self) -> tuple[Task, ...]:
+        """The tasks, in an order in which they can run."""
+        return self.timeline.tasks
+
+    @property
     def layers(self) -> tuple[int, ...]:
         """For each task the layer that it belongs to."""
         return tuple([place.layer for place in self.places])
+
+    def received(self, levels: int, *, stages: bool = False) -> dict[str, float]:
+        """Sum the bytes that all devices receive at each level, and between stages if there are any."""
+        found: dict[int, list[float]] = {
+            level: [] for level in range(BETWEEN_STAGES if stages else 0, levels)
+        }
+        for move in self.moves:
+            if move is not None:
+                found[move.level].append(move.total_bytes)
+        return {level_name(level): math.fsum(amounts) for level, amounts in found.items()}
 
     def names(self, lanes: Sequence[str], layers: Sequence[str], *, staged: bool = False) -> tuple[str, ...]:
         """Return the name of each task in a trace, as ``conv1 gradient all_reduce H1``.
@@ -73,19 +89,19 @@ def _what(task: Task, move: Move | None) -> str:
     return f"{move.phase} {move.collective} H{move.level + 1}"
 
 
-def step_of(found: TaskList, tasks: tuple[Task, ...], kept: Sequence[int] | None = None) -> Step:
-    """Return the step of a list of tasks, or of some of them.
+def step_of(found: TaskList, timeline: Timeline, kept: Sequence[int] | None = None) -> Step:
+    """Return the step of a list of tasks that was run, or of some of them.
 
     Args:
         found: the list.
-        tasks: the tasks of the step.
+        timeline: when the tasks of the step ran.
         kept: their indices in the list; None for all.
     """
 
     def of(every: Sequence[T]) -> tuple[T, ...]:
         return tuple(every) if kept is None else tuple([every[task] for task in kept])
 
-    return Step(tasks=tasks, moves=of(found.moves), lanes=of(found.groups), places=of(found.places))
+    return Step(timeline=timeline, moves=of(found.moves), lanes=of(found.groups), places=of(found.places))
 
 
 def exchanging(step: Step) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Bucket
     layers = {layer.name: number for number, layer in enumerate(work.layers)}
     found = tuple(tuple(layers[name] for name in chunk) for chunk in record.layers)
     planned = {number for chunk in found for number in chunk}
-    needed = {*exchanging(work.run().step)}
+    needed = {*exchanging(work.run())}
     for name, number in layers.items():
         if (number in planned) != (number in needed):
             words = ("exchanges no gradients", "exchanges gradients and is in no chunk")[number in needed]

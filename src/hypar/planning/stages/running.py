@@ -57,9 +57,7 @@ class Staging:
     def score(self) -> Score:
         """The score of a step."""
         lanes = self.work.lanes
-        return summarise(
-            lanes, self.ran.step, self.ran.timeline, self.request.machine or lanes[0].setting.machine
-        )
+        return summarise(lanes, self.ran.step, self.request.machine or lanes[0].setting.machine)
 
     @property
     def bottleneck_s(self) -> float:
@@ -151,7 +149,7 @@ def run_stages(
         work=work,
         in_flight=tuple(kept),
         staleness=tuple(staleness(own, microbatches) for own in own_works),
-        ran=run_chunked(work, request.chunks) if chunks is None else Chunked(*work.run(chunks), stored),
+        ran=run_chunked(work, request.chunks) if chunks is None else Chunked(work.run(chunks), stored),
     )
 
 

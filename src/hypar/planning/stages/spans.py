@@ -243,7 +243,7 @@ class CutSpans:
             lane.at(lane.name, StagePlace(outside=own))
             for lane, own in zip(lanes, node.reading(outside), strict=True)
         )
-        step = StepWork.of(placed, crossings).run().step
+        step = StepWork.of(placed, crossings).run()
         # Groups work beside each other, so that only the engine knows how long a phase takes.
         beside = len(placed) > 1 or self.setting.machine.overlap
         phases = phases_beside(step) if beside else phases_in_turn(step)

@@ -47,7 +47,7 @@ def _fits(branch: Branch, above: WholeShares | None) -> bool:
     run, crossings = branch.lanes()
     if above is not None:
         run = [lane._replace(shares=own.shares) for lane, own in zip(run, sharing, strict=True)]
-    return holds(run, StepWork.of(run, crossings).run().step)
+    return holds(run, StepWork.of(run, crossings).run())
 
 
 def _largest(moved: PlanGraph) -> float:
