@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.ops.nest import PHASES
-from hypar.schedule.moves import BETWEEN_STAGES, PHASE, Move, Moves
+from hypar.schedule.moves import BETWEEN_STAGES, PHASE, Move, Moves, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -154,39 +154,38 @@ class PartCosts:
             return (tuple([piece for one in rounds for piece in one]),) if rounds else ()
         if op.kind == "move":
             return (
-                *self._across(self.crossings, [own.between[op.edge] for own in self.crossings], op),
+                *self._across(self.crossings, [(own.between[op.edge],) for own in self.crossings], op),
                 *rounds,
             )
         if op.kind == "sum":
-            inner = self.crossings[::-1]
-            return (*rounds, *self._across(inner, [_summed(own, op) for own in inner], op))
+            inner, nodes = self.crossings[::-1], op.bucket or (op.node,)
+            return (
+                *rounds,
+                *self._across(inner, [[own.inside[node] for node in nodes] for own in inner], op),
+            )
         return rounds
 
     def _across(
-        self, crossings: Iterable[Crossing], amounts: Iterable[Sequence[Amount]], op: Op
+        self, crossings: Iterable[Crossing], amounts: Iterable[Sequence[Sequence[Amount]]], op: Op
     ) -> Iterator[Round]:
-        """Yield the pieces of an op at some uneven splits."""
-        for crossing, own in zip(crossings, amounts, strict=True):
-            yield from self.crossed(crossing, own, op.phase)
+        """Yield the pieces of an op at some uneven splits; those of a bucket together for each collective."""
+        for crossing, nodes in zip(crossings, amounts, strict=True):
+            own = [amount for node in nodes for amount in node if amount.phase == op.phase]
+            kinds = dict.fromkeys(amount.collective for amount in own)
+            together = [[one for one in own if one.collective == kind] for kind in kinds]
+            for each in together if op.bucket else ([one] for one in own):
+                yield self.crossed(crossing, each)
 
-    def crossed(self, crossing: Crossing, amounts: Iterable[Amount], phase: str) -> Rounds:
-        """Return the pieces of a phase at an uneven split: each group waits for all."""
+    def crossed(self, crossing: Crossing, amounts: Sequence[Amount]) -> Round:
+        """Return the pieces of amounts that the groups of an uneven split receive together: each waits for all."""
         groups = [tuple([self.first + lane for lane in to.lanes]) for to in crossing.receivers]
         waits = tuple([number for own in groups for number in own])
         found = []
-        for amount in amounts:
-            if amount.phase == phase:
-                each = [
-                    (own, to, crossing.move(amount, at))
-                    for at, (own, to) in enumerate(zip(groups, crossing.receivers, strict=True))
-                ]
-                found.append(
-                    tuple(
-                        Piece(own, waits, to.name + OUTWARD, move.seconds, COMMUNICATION, move)
-                        for own, to, move in each
-                        if move is not None
-                    )
-                )
+        for at, (own, to) in enumerate(zip(groups, crossing.receivers, strict=True)):
+            moves = [move for amount in amounts if (move := crossing.move(amount, at)) is not None]
+            if moves:
+                move = merged(moves, to)
+                found.append(Piece(own, waits, to.name + OUTWARD, move.seconds, COMMUNICATION, move))
         return tuple(found)
 
     def entered(self, entering: Entering, phase: str, link: str) -> Piece:
@@ -203,36 +202,6 @@ class PartCosts:
         found: list[tuple[int, Rounds]] = []
         for arrival in entering.arrivals:
             inside = self.each[arrival.lane].sent(arrival.moves.phases.get(phase, ()))
-            crossed = [self.crossed(self.crossings[at], (one,), phase) for at, one, _ in arrival.crossed]
-            found.append((arrival.layer, (*inside, *(one for own in crossed for one in own))))
+            crossed = [self.crossed(self.crossings[at], [one]) for at, one, _ in arrival.crossed]
+            found.append((arrival.layer, (*inside, *crossed)))
         return found
-
-
-def _summed(crossing: Crossing, op: Op) -> Sequence[Amount]:
-    """Return what a node adds up at an uneven split; of a bucket one amount for each collective."""
-    if not op.bucket:
-        return crossing.inside[op.node]
-    alike: dict[str, list[Amount]] = {}
-    for amount in (amount for node in op.bucket for amount in crossing.inside[node]):
-        if amount.phase == PHASE:
-            alike.setdefault(amount.collective, []).append(amount)
-    return [
-        same[0]._replace(
-            elements=tuple(map(sum, zip(*(each.elements for each in same), strict=True))),
-            fuller=_fuller(same),
-        )
-        for same in alike.values()
-    ]
-
-
-def _fuller(amounts: Sequence[Amount]) -> tuple[tuple[float, ...], ...]:
-    """Return how many times the average of its group the fullest device of each lane receives of all amounts together."""
-    lanes = next((own.fuller for own in amounts if own.fuller), ())
-    return tuple(
-        tuple(
-            sum(own.elements[group] * (own.fuller[group][lane] if own.fuller else 1.0) for own in amounts)
-            / (sum(own.elements[group] for own in amounts) or 1.0)
-            for lane in range(len(factors))
-        )
-        for group, factors in enumerate(lanes)
-    )

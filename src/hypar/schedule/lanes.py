@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import degrees, working
 from hypar.network.nodes import PlanGraph
 from hypar.schedule.measured import measured_moves, measured_time
-from hypar.schedule.moves import PHASE, Move, Moves, elements_on, in_whole_elements, moves_of
+from hypar.schedule.moves import PHASE, Move, Moves, elements_on, in_whole_elements, merged, moves_of
 from hypar.schedule.pipeline_orders import Moment
 from hypar.sharding.amounts.counted import received_between
 from hypar.sharding.amounts.transfers import network_of
@@ -273,23 +274,10 @@ class Lane(_Devices):
         alike: dict[tuple[int, str], list[Move]] = {}
         for move in (move for layer in chunk for move in self.inner[layer].phases.get(PHASE, ())):
             alike.setdefault((-move.level, move.collective), []).append(move)
-        merged = [self._merged(alike[kind]) for kind in sorted(alike)]
+        links = self.setting.machine.links(self.setting.array)
+        found = [merged(own, links[own[0].level]) for _, own in sorted(alike.items(), key=itemgetter(0))]
         names = [self.graph.layers[layer].name for layer in chunk]
-        return Moves(measured_moves(self.setting.machine.measured, names, merged))
-
-    def _merged(self, moves: Sequence[Move]) -> Move:
-        """Merge transfers of one level and collective."""
-        if len(moves) == 1:
-            return moves[0]
-        setting, move = self.setting, moves[0]
-        subgroup_bytes = math.fsum(each.subgroup_bytes for each in moves)
-        link = setting.machine.links(setting.array)[move.level]
-        return move._replace(
-            seconds=link.seconds(move.collective, subgroup_bytes),
-            subgroup_bytes=subgroup_bytes,
-            device_bytes=math.fsum(each.device_bytes for each in moves),
-            total_bytes=math.fsum(each.total_bytes for each in moves),
-        )
+        return Moves(measured_moves(self.setting.machine.measured, names, found))
 
     def latencies(self, moves: Sequence[Move]) -> list[float]:
         """Return the seconds of each transfer of a chunk that do not depend on its bytes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hypar.machine.machine import unevenness
 from hypar.machine.setting import Setting, degrees
@@ -71,6 +71,36 @@ class Moves(tuple[Move, ...]):  # noqa: SLOT001 (the phases are kept with it)
 
 
 NO_MOVES = Moves()
+
+
+class Link(Protocol):
+    """A link that brings bytes: of a machine's level, or of a device group from the others."""
+
+    def seconds(self, collective: str, num_bytes: Any, /) -> Any:
+        """Return the time until bytes have been received by a collective."""
+
+
+def merged(moves: Sequence[Move], link: Link) -> Move:
+    """Return several transfers of one level and collective as one over a link, so that latency is paid once."""
+    first, *others = moves
+    if not others:
+        return first
+    each, total_bytes = (
+        math.fsum(amounts)
+        for amounts in zip(*[(move.subgroup_bytes, move.total_bytes) for move in moves], strict=True)
+    )
+    weights = [(move.total_bytes / total_bytes, move.fuller) for move in moves]
+    lanes = range(max(len(move.fuller) for move in moves))
+    return first._replace(
+        seconds=link.seconds(first.collective, each),
+        subgroup_bytes=each,
+        device_bytes=math.fsum(move.device_bytes for move in moves),
+        total_bytes=total_bytes,
+        fuller=tuple(
+            [math.fsum(part * (more[lane] if more else 1.0) for part, more in weights) for lane in lanes]
+        ),
+    )
+
 
 EVEN: Mapping[str, float] = {}
 """How much more the fullest device receives of a tensor than all do on average: of none, if they are taken to share evenly."""

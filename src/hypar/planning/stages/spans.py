@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.span import LayerBounds
-    from hypar.schedule.entering import Link
+    from hypar.schedule.moves import Link
     from hypar.sharding.amounts.transfers import Network
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
