@@ -210,7 +210,7 @@ def test_every_step_runs_in_order(drawn: Drawn, graph: LayerGraph, shares: str, 
     assert len(computed) == len(set(computed))
     for lane, device in enumerate(done.lanes):
         kinds = [kind for kept, _, kind in computed if kept == (lane,)]
-        assert len(kinds) == 4 * sum(time is not None for time in device.work.times)
+        assert len(kinds) == 4 * sum(time is not None for time in device.times)
 
 
 def test_a_group_is_idle_while_none_of_its_tasks_runs() -> None:

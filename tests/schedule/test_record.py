@@ -125,7 +125,7 @@ def test_a_record_has_room_for_a_second_forward_op(model: str, overlap: str) -> 
     lane = lane_of(model, overlap)
     plain, again = step(lane, PartTasks), step(lane, Recomputing)
     assert plain == StepWork.of([lane]).run().timeline
-    forward = math.fsum(time.seconds["forward"] for time in lane.work.times if time is not None)
+    forward = math.fsum(time.seconds["forward"] for time in lane.times if time is not None)
     assert again.by_kind["forward"] == pytest.approx(2 * plain.by_kind["forward"])
     assert again.busy["devices"] == pytest.approx(plain.busy["devices"] + forward)
     if overlap == "none":

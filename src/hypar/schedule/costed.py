@@ -74,7 +74,7 @@ class GroupCosts:
         self.table = self._computations() | self._transfers()
 
     def _computations(self) -> dict[tuple[str, str], list[Rounds]]:
-        times, kinds = self.lane.work.times, (*PHASES, "update")
+        times, kinds = self.lane.times, (*PHASES, "update")
         known: dict[int, tuple[Rounds, ...]] = {id(None): ((),) * len(kinds)}
         for time, update_s in zip(times, self.lane.updates, strict=True):
             if time is not None and id(time) not in known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from operator import itemgetter
@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanNode, Tensor
     from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.placement import Options
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneWork:
-    """The computation of the devices of a lane.
-
-    Attributes:
-        times: for each layer its time on a device; None without a weight, or if the layer is empty.
-        working: for each layer the number of devices that work.
-    """
-
-    times: tuple[LayerTime | None, ...]
-    working: tuple[int, ...]
 
 
 ALONE = (Moment(0, (0,)), Moment(1, (0,)))
@@ -183,19 +170,18 @@ class Lane(_Devices):
         return self._replace(setting=replace(setting, convention=MOVED), entered=entered)
 
     @cached_property
-    def work(self) -> LaneWork:
-        """The computation of its devices."""
-        named, array = self.setting.machine.measured is not None, self.setting.array
-        known: dict[object, tuple[LayerTime | None, int]] = {}
+    def times(self) -> tuple[LayerTime | None, ...]:
+        """For each layer its time on a device; None without a weight, or if the layer is empty."""
+        named = self.setting.machine.measured is not None
+        known: dict[object, LayerTime | None] = {}
         found = []
         for layer, chosen in zip(self.graph.layers, self.choices, strict=True):
             # Measured times are those of one layer, not of all layers that are equal to it.
             key = (layer.nest, chosen, layer.name if named else "")
             if key not in known:
-                known[key] = self._time(layer, chosen), working(chosen, array)
+                known[key] = self._time(layer, chosen)
             found.append(known[key])
-        times, devices = tuple(zip(*found, strict=True)) or ((), ())
-        return LaneWork(times=times, working=devices)
+        return tuple(found)
 
     def _time(self, layer: PlanNode, chosen: Options) -> LayerTime | None:
         machine = self.setting.machine
@@ -210,13 +196,14 @@ class Lane(_Devices):
     def computing(self) -> Iterator[tuple[int, LayerTime | None, int]]:
         """Each layer by its index in the network, with its time and the number of devices that work, of all parts of its stage."""
         for part in self.place.parts or (self,):
-            yield from zip(count(part.place.first), part.work.times, part.work.working, strict=False)
+            devices = (working(chosen, part.setting.array) for chosen in part.choices)
+            yield from zip(count(part.place.first), part.times, devices, strict=False)
 
     @cached_property
     def updates(self) -> tuple[float, ...]:
         """For each layer the seconds of its update; 0 without a time."""
-        found = {id(time): self.setting.update_seconds(time) for time in self.work.times if time is not None}
-        return tuple([found.get(id(time), 0.0) for time in self.work.times])
+        found = {id(time): self.setting.update_seconds(time) for time in self.times if time is not None}
+        return tuple([found.get(id(time), 0.0) for time in self.times])
 
     @cached_property
     def own_weights(self) -> tuple[float, ...]:
