@@ -219,7 +219,8 @@ class PartTasks:
         """Leave out the ops that take no time and only pass on one buffer: what they write is there when that is."""
         same, found = self._same, []
         for op, rounds in ops:
-            passes = len(op.reads) == 1 and not rounds
+            shared = op.kind == "update" and op.node in self.shared
+            passes = len(op.reads) == 1 and not rounds and not shared
             if not passes:
                 found.append((op._replace(reads=tuple([same[read] for read in op.reads])), rounds))
             for write in op.writes:
