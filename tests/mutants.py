@@ -167,12 +167,13 @@ MUTANTS = [
     Mutant("parts of a layer are layers though the whole is read", "importers/rules.py", """ or not view.trace.uses(whole) <= {"part", "slice"}""", ""),
     # what tests of parts held
     Mutant("devices count half of a causal attention", "ops/nest.py", "return self.fraction * sum(math.prod", "return sum(math.prod"),
-    Mutant("a microbatch waits for the one before it", "schedule/tasks.py", "waits = [after, *zip(range(index, index + end - first - 1))]", "waits = [(), *zip(range(index, index + end - first - 1))]"),
+    Mutant("a device without overlap does one thing at a time", "schedule/tasks.py", "last[group] = (index,)", "last[group] = last[group]"),
+    Mutant("of the tasks of a line the last one is waited for", "schedule/tasks.py", "if found.get(line, -1) < task:", "if line not in found:"),
     Mutant("devices of a tree are told apart by all their coordinates", "program/layout.py", "tuple(group[own[group] == part] for part", "tuple(np.flatnonzero(own == part) for part"),
     Mutant("a dominated choice leaves as it was numbered", "solve/elimination/dominance.py", "kept = tuple(old[keep] for old, keep in zip(found.kept, left, strict=True))", "kept = tuple(left)"),
     Mutant("a separator of a root has two branches", "solve/elimination/separators.py", "if branches > 1 else found", "if branches > 2 else found"),
     Mutant("a device keeps where its samples lie", "program/layout.py", "ordered = _in_place(piece, held, given) if held else piece", "ordered = piece"),
-    Mutant("chunks have as many synchronisations as there are", "schedule/chunks/exchanges.py", "for number, ends in enumerate(_ends(sizes), 1)]", "for number, ends in enumerate(_ends(sizes), 0)]"),
+    Mutant("chunks have as many synchronisations as there are", "schedule/buckets.py", "len(sizes) - at if self.serial else at + 1", "len(sizes) - at if self.serial else at"),
     # planning, of stages, chunks and uneven splits
     Mutant("equal spans have equal layers", "planning/stages/spans.py", "[start] >= end - start", "[start] >= 1"),
     Mutant("no step is shorter than its bound", "planning/stages/lower_bounds.py", "np.maximum(self.seconds + ahead[:-1, None], turns", "np.maximum(self.seconds * 1.5 + ahead[:-1, None], turns"),

@@ -12,7 +12,8 @@ from hypar import LayerGraph, Machine, plan_model
 from hypar.machine.setting import Setting
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.replay import stored_stages
-from hypar.schedule.step import lower
+from hypar.schedule.lanes import Lane
+from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class BruteForce:
         array = (2,) * self.levels
         setting = Setting(machine=self.machine, array=array, element_bytes=self.graph.element_bytes)
         part = whole.with_batch(self.graph.batch // self.microbatches).contracted
-        step = lower(part, choices, setting)
+        step = StepWork.of([Lane(part, choices, setting)]).run()
         seconds = math.fsum(
             task.seconds
             if task.kind == "update" or (move is not None and move.phase == "gradient")

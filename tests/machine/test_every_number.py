@@ -204,7 +204,7 @@ def chosen(name: str, batch: int, array: tuple[int, ...]) -> tuple[Options, ...]
 
 def at_rest(lane: Lane) -> float:
     """Return the joules at rest of a device's computation."""
-    times = [time for time in lane.work.times if time is not None]
+    times = [time for time in lane.times if time is not None]
     each = (phase_energy(lane.setting.machine, time, phase) for time in times for phase in PHASES)
     return math.fsum(own["static"] for own in each)
 

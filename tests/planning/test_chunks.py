@@ -15,8 +15,8 @@ from hypar import Plan, check_plan, diff_plans, load_machine, plan_model, score_
 from hypar.errors import OptionError
 from hypar.planning.replay import run_plan
 from hypar.planning.searches.greedy import Greedy
-from hypar.schedule.step import exchanging, lower_lanes
-from hypar.schedule.timeline import run
+from hypar.schedule.stages import StepWork
+from hypar.schedule.step import exchanging
 from tests.effort import crossed, late
 from tests.planning.parts import scored, staged
 from tests.prose import unbroken
@@ -25,7 +25,7 @@ from tests.schedule.test_step import wired
 
 if TYPE_CHECKING:
     from hypar import Machine
-    from hypar.schedule.chunks.exchanges import Sizes
+    from hypar.schedule.buckets import Sizes
     from hypar.schedule.lanes import Lane
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -64,18 +64,18 @@ def chunks_of(plan: Plan) -> list[list[str]]:
 
 def test_levels_are_summed_from_the_innermost_outward_chunk_by_chunk() -> None:
     plan = planned("lenet-c", "p100-4x4", strategy="dp", chunks="one")
-    names = [task.name for task in run_plan(plan, hardware=machine_of("p100-4x4")).timeline.tasks]
+    names = run_plan(plan, hardware=machine_of("p100-4x4")).names
     assert [name for name in names if "all_reduce" in name] == [
         "fc2 to conv1 gradient all_reduce H2", "fc2 to conv1 gradient all_reduce H1",
     ]  # fmt: skip
-    assert names[-4:] == [f"{layer} update" for layer in ("fc2", "fc1", "conv2", "conv1")]
+    assert [*names[-4:]] == [f"{layer} update" for layer in ("fc2", "fc1", "conv2", "conv1")]
 
 
 def test_layers_that_exchange_nothing_are_in_no_chunk() -> None:
     plan = planned("alexnet", "hmc", pins=["fc*=mp", "conv*=dp"], chunks="one")
     assert chunks_of(plan) == [["conv5", "conv4", "conv3", "conv2", "conv1"]]
-    step = run_plan(plan, hardware=machine_of("hmc")).step
-    names = [task.name for task in step.tasks]
+    ran = run_plan(plan, hardware=machine_of("hmc"))
+    step, names = ran.step, ran.names
     update = step.tasks[names.index("fc1 update")]
     assert update.after == (names.index("fc1 gradient"),)
     nothing = planned("alexnet", "hmc", strategy="mp", chunks="best")
@@ -117,12 +117,12 @@ def test_the_best_is_near_the_best_of_all_groupings(model: str, name: str) -> No
     for strategy in ("dp", "hypar"):
         plan = planned(model, name, strategy=strategy, chunks="best")
         lane = lane_of(plan, graph_of(model), machine_of(name))
-        layers = exchanging(lower_lanes([lane]))
+        layers = exchanging(StepWork.of([lane]).run())
 
         def seconds(sizes: Sizes, lane: Lane = lane, layers: tuple[int, ...] = layers) -> float:
             left = iter(layers)
             chunks = tuple(tuple(next(left) for _ in range(size)) for size in sizes)
-            return run(lower_lanes([lane], chunks=chunks).tasks).makespan
+            return StepWork.of([lane]).run(chunks).timeline.makespan
 
         least = min(map(seconds, groupings(len(layers)) if layers else [()]))
         assert least * (1 - 1e-12) <= scored(plan).time_s <= least * 1.001
@@ -209,7 +209,7 @@ def test_different_groups_exchange_together_over_their_splits(uneven: dict[str |
     assert all(len(amounts) == 1 for amounts in sums["one"].values())
     totals = [{place: math.fsum(amounts) for place, amounts in found.items()} for found in sums.values()]
     assert totals[1] == pytest.approx(totals[0], rel=1e-12)
-    names = [task.name for task in steps["one"].timeline.tasks]
+    names = steps["one"].names
     assert "tpu-v2: conv5_2 to conv1 gradient all_reduce H1" in names
     assert "tpu-v3: conv5_2 to conv1 gradient all_reduce H2" in names
     times = {chunks: scored(plan).time_s for chunks, plan in uneven.items()}
@@ -237,7 +237,7 @@ def written(plan: Plan, **changes: Any) -> Path:
 
 
 def test_a_score_on_another_machine_has_the_plan_s_chunks(stored: Plan) -> None:
-    names = [task.name for task in run_plan(stored, hardware=load_machine("tpu-v2")).timeline.tasks]
+    names = run_plan(stored, hardware=load_machine("tpu-v2")).names
     assert "conv2 to conv1 gradient all_reduce H1" in names
     assert chunks_of(stored) == [["fc2"], ["fc1"], ["conv2", "conv1"]]
 

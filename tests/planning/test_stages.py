@@ -24,8 +24,7 @@ from hypar.planning.stages.spans import CutSpans
 from hypar.registry import data_file
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
-from hypar.schedule.step import lower_lanes
-from hypar.schedule.timeline import run as run_tasks
+from hypar.schedule.stages import StepWork
 from hypar.sharding.placement import degrees
 from hypar.solve.partition import partition
 from hypar.studies.remarks import remarks
@@ -344,8 +343,8 @@ def test_stages_without_cuts_take_the_energy_of_one_device_and_of_sending() -> N
     nodes = graph.contracted
     setting = Setting(machine=HMC, array=(), element_bytes=4)
     lanes = [Lane(nodes, [()] * len(nodes.layers), setting)]
-    step = lower_lanes(lanes)
-    alone = summarise(lanes, step, run_tasks(step.tasks), HMC)
+    step = StepWork.of(lanes).run()
+    alone = summarise(lanes, step, HMC)
     whole, parts = (planned(graph, stages=4, levels=0, microbatches=count).score for count in (1, 4))
     assert whole is not None
     assert parts is not None

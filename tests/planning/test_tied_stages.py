@@ -121,7 +121,7 @@ def test_both_stages_update_behind_the_exchange() -> None:
     ran = run_plan(plan, model=graph)
     line = dict(
         zip(
-            (task.name for task in ran.timeline.tasks),
+            ran.names,
             zip(ran.timeline.starts, ran.timeline.ends, strict=True),
             strict=True,
         )

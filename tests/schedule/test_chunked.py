@@ -11,14 +11,14 @@ from hypar import load_model, plan_model
 from hypar.machine.setting import Setting
 from hypar.planning.counting import score_convention
 from hypar.schedule.lanes import Lane
-from hypar.schedule.step import lower_lanes
+from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
 from tests.network.test_gradients import network
 from tests.schedule.test_step import wired
 
 if TYPE_CHECKING:
     from hypar import LayerGraph, Machine, Plan
-    from hypar.schedule.chunked import Chunks
+    from hypar.schedule.record import Buckets
     from hypar.schedule.step import Step
 
 graph_of = cache(load_model)
@@ -42,24 +42,22 @@ def three() -> LayerGraph:
     )  # fmt: skip
 
 
-def lowered(chunks: Chunks | None, **changes: str) -> Step:
+def lowered(chunks: Buckets | None, **changes: str) -> Step:
     """Three layers in data parallelism over two devices."""
     graph, machine = three(), wired(**{"topology": "ring", "devices": 2, "latency": "7 us", **changes})
-    return lower_lanes(
-        [lane_of(plan_model(graph, levels=1, strategy="dp", convention="paper"), graph, machine)],
-        chunks=chunks,
-    )
+    lane = lane_of(plan_model(graph, levels=1, strategy="dp", convention="paper"), graph, machine)
+    return StepWork.of([lane]).run(chunks)
 
 
 def test_a_chunk_is_one_transfer_behind_its_last_gradient_and_updates_wait_for_it() -> None:
     step = lowered(((2, 1), (0,)), overlap="full")
-    names = [task.name for task in step.tasks]
+    names = [*step.names([""], "abc")]
     assert names[3:] == [
         "c backward", "c gradient", "b backward", "b gradient", "c to b gradient all_reduce H1",
         "a backward", "a gradient", "a gradient all_reduce H1", "c update", "b update", "a update",
     ]  # fmt: skip
     sent = names.index("c to b gradient all_reduce H1")
-    assert step.tasks[sent].after == (names.index("c gradient"), names.index("b gradient"))
+    assert step.tasks[sent].after == (names.index("b gradient"),)
     assert [step.tasks[names.index(f"{layer} update")].after for layer in "cb"] == [(sent,)] * 2
     assert (step.layers[sent], step.tasks[sent].kind) == (1, "communication")
     timeline = run(step.tasks)

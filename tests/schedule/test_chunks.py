@@ -16,11 +16,9 @@ from hypothesis import strategies as st
 from hypar.machine.measured import measured_devices, with_times
 from hypar.machine.setting import Setting
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.schedule.chunks.best import best_sizes
-from hypar.schedule.chunks.exchanges import EXCHANGES
-from hypar.schedule.chunks.sizes import rule_sizes
+from hypar.schedule.buckets import EXCHANGES, best_sizes, rule_sizes
 from hypar.schedule.lanes import Lane
-from hypar.schedule.step import lower_lanes
+from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
 from hypar.sharding.placement import cut
 from tests.network.test_gradients import network
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar import LayerGraph, Machine
-    from hypar.schedule.chunks.exchanges import Sizes
+    from hypar.schedule.buckets import Sizes
     from hypar.schedule.step import Step
 
 WHOLE = st.integers(0, 6).map(float)
@@ -81,7 +79,7 @@ def lowered(times: StepTimes, sizes: Sizes, exchange: str) -> Step:
     setting = Setting(machine=machine, array=(2,), element_bytes=graph.element_bytes)
     lane = Lane(graph.contracted, [(cut("batch", 2),)] * len(times.layers), setting)
     left = iter(reversed(range(len(times.layers))))
-    return lower_lanes([lane], chunks=tuple(tuple(islice(left, size)) for size in sizes))
+    return StepWork.of([lane]).run(tuple(tuple(islice(left, size)) for size in sizes))
 
 
 # The rule and its kin

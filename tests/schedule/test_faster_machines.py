@@ -23,7 +23,8 @@ from hypar.machine.setting import Setting
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lanes import Lane
 from hypar.schedule.pipeline_orders import SCHEDULES
-from hypar.schedule.step import exchanging, lower_lanes
+from hypar.schedule.stages import StepWork
+from hypar.schedule.step import exchanging
 from hypar.schedule.timeline import run
 from hypar.sharding.placement import cut
 from tests.effort import examples
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar import LayerGraph, Machine
-    from hypar.schedule.chunked import Chunks
+    from hypar.schedule.record import Buckets
     from hypar.sharding.placement import Options
 
 EXAMPLES = int(os.environ.get("HYPAR_FASTER", examples(1000, 70)))
@@ -117,8 +118,8 @@ def drawn_choices(graph: LayerGraph, array: tuple[int, ...], pick: random.Random
     return found
 
 
-def drawn_chunks(layers: tuple[int, ...], pick: random.Random) -> Chunks:
-    """Chunks of one to four layers."""
+def drawn_chunks(layers: tuple[int, ...], pick: random.Random) -> Buckets:
+    """Buckets of one to four layers."""
     found, left = [], layers
     while left:
         size = pick.randint(1, 4)
@@ -142,11 +143,11 @@ def test_a_step_is_never_slower_on_a_faster_machine(seed: int) -> None:
         )
         for each in (parts, parts.twice(pick.choice(TWICE)))
     ]
-    slow = lower_lanes(lanes[:1])
+    slow = StepWork.of(lanes[:1]).run()
     chunks = drawn_chunks(exchanging(slow), pick) if pick.random() < 0.5 else None
     if chunks is not None:
-        slow = lower_lanes(lanes[:1], chunks=chunks)
-    before, after = run(slow.tasks), run(lower_lanes(lanes[1:], chunks=chunks).tasks)
+        slow = StepWork.of(lanes[:1]).run(chunks)
+    before, after = run(slow.tasks), StepWork.of(lanes[1:]).run(chunks).timeline
     assert after.makespan <= before.makespan * ROUNDING
     assert all(early <= late * ROUNDING for early, late in zip(after.starts, before.starts, strict=True))
 

@@ -12,7 +12,7 @@ from hypar import load_machine, plan_model
 from hypar.errors import InputError
 from hypar.planning.uneven.replay import branch_of
 from hypar.schedule.memory import held_at_most, held_besides, memory_of
-from hypar.schedule.step import transfers_of
+from hypar.schedule.stages import StepWork
 from tests.effort import examples
 from tests.heterogeneous import machines, networks, write_machine
 
@@ -50,7 +50,7 @@ def test_no_device_of_a_group_holds_more(
     nodes = graph.nodes(plan.graph)
     branch = branch_of(plan, machine, nodes, graph.element_bytes, "adam", convention)
     lanes, crossings = branch.lanes()
-    transfers = transfers_of(lanes, crossings)
+    transfers = StepWork.of(lanes, crossings).run()
     each = zip(lanes, branch.leaves(), branch.sharing(), strict=True)
     for number, (lane, leaf, sharing) in enumerate(each):
         held = math.fsum(memory_of(lane, transfers, number).values())

@@ -7,7 +7,7 @@ from itertools import chain
 import pytest
 
 from hypar.errors import OptionError
-from hypar.schedule.pipeline import Pace, Send, full_step, lower, ran
+from hypar.schedule.pipeline import Pace, paced
 from hypar.schedule.pipeline_orders import (
     Work,
     checked_microbatches,
@@ -17,6 +17,7 @@ from hypar.schedule.pipeline_orders import (
     staleness,
 )
 from hypar.schedule.timeline import run
+from tests.schedule.test_pipeline_orders import full_step, ran
 
 SHAPES = [(2, 2, 4), (4, 2, 8), (4, 4, 4), (3, 5, 6), (8, 3, 16)]
 """Numbers of stages, of parts and of microbatches."""
@@ -43,8 +44,8 @@ def test_the_bubble_is_smaller_by_the_number_of_parts(
 ) -> None:
     """(p - 1) / (v m) of the time in which equal stages compute; section 2.2."""
     paces = [Pace(forward / parts, backward / parts)] * (stages * parts)
-    lowered = lower(schedule_of("interleaved", parts), paces, microbatches, 2)
-    timeline = run(lowered.tasks)
+    lowered = paced(schedule_of("interleaved", parts), paces, microbatches, 2)
+    timeline = run(lowered.found.tasks)
     computing = microbatches * (forward + backward)
     bubble = (stages - 1) / (parts * microbatches)
     assert full_step(lowered, timeline).makespan == pytest.approx((1 + bubble) * computing, rel=1e-12)
@@ -69,14 +70,13 @@ def test_the_first_stage_keeps_more_by_the_published_factor(
     assert fullest == most[0]
 
 
-@pytest.mark.parametrize("resource", ["link", "stage 1"])
-def test_a_result_goes_from_the_last_stage_to_the_first(resource: str) -> None:
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_result_goes_from_the_last_stage_to_the_first(overlap: bool) -> None:
     """Two parts of two stages send three times each way."""
-    send = Send(1.0, resource)
-    paces = [Pace(ahead=send), Pace(ahead=send, back=send), Pace(ahead=send, back=send), Pace(back=send)]
-    lowered = lower(schedule_of("interleaved", 2), paces, 2, 1)
-    timeline = run(lowered.tasks)
-    assert sum(task.name.startswith("send") for task in timeline.tasks) == 2 * 2 * 3
+    paces = [Pace(received=1.0, returned=1.0, overlap=overlap)] * 4
+    lowered = paced(schedule_of("interleaved", 2), paces, 2, 1)
+    timeline = run(lowered.found.tasks)
+    assert sum(task.kind == "communication" for task in timeline.tasks) == 2 * 2 * 3
     orders = [works(2, 2, 2, stage) for stage in range(2)]
     assert ran(lowered, timeline) == orders
 

@@ -8,10 +8,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.plan.stages import stage_name
-from hypar.schedule.pipeline import STEPS, Lowered, Pace, Send, full_step, lower, ran, step_ends
+from hypar.schedule.pipeline import STEPS, Pace, Pipeline, full_tasks, paced
 from hypar.schedule.pipeline_orders import SCHEDULES, Work, in_flight, staleness
 from hypar.schedule.timeline import Timeline, run
+
+
+def ran(pipeline: Pipeline, timeline: Timeline) -> list[list[Work]]:
+    """The work of each stage, in the order in which it was done."""
+    found: dict[int, list[Work]] = {}
+    for index in sorted(range(len(timeline.tasks)), key=timeline.starts.__getitem__):
+        _, stage, work = pipeline.origins[index]
+        if work is not None:
+            found.setdefault(stage, []).append(work)
+    return [found[stage] for stage in sorted(found)]
+
+
+def step_ends(timeline: Timeline) -> list[float]:
+    """The time at which each step ended."""
+    return [end for end, task in zip(timeline.ends, timeline.tasks, strict=True) if task.resource == STEPS]
+
+
+def full_step(pipeline: Pipeline, timeline: Timeline) -> Timeline:
+    """The first step in which every stage has its full work."""
+    return full_tasks(pipeline.origins, timeline)[0]
+
 
 SECONDS = st.integers(0, 5).map(float)
 FLUSHING = sorted(name for name, schedule in SCHEDULES.items() if schedule.flushes)
@@ -19,13 +39,13 @@ FLUSHING = sorted(name for name, schedule in SCHEDULES.items() if schedule.flush
 
 def simulated(
     name: str, stages: int, microbatches: int, minibatches: int, update: float = 0.0
-) -> tuple[Lowered, Timeline]:
+) -> tuple[Pipeline, Timeline]:
     """Every forward and backward a second long."""
-    lowered = lower(SCHEDULES[name], [Pace(update=update)] * stages, microbatches, minibatches)
-    return lowered, run(lowered.tasks)
+    lowered = paced(SCHEDULES[name], [Pace(update=update)] * stages, microbatches, minibatches)
+    return lowered, run(lowered.found.tasks)
 
 
-def steps_of(lowered: Lowered, timeline: Timeline, phase: str) -> dict[tuple[int, int], int]:
+def steps_of(lowered: Pipeline, timeline: Timeline, phase: str) -> dict[tuple[int, int], int]:
     """In which step, by when steps ended, each stage did a phase for each item."""
     ends = step_ends(timeline)
     return {
@@ -83,23 +103,22 @@ def test_schedules_that_flush(name: str, stages: int, microbatches: int) -> None
     assert [in_flight(works) for works in done] == kept
 
 
-def busy_with(kept: str, stage: int, other: int) -> str:
-    """What a transfer from one stage to another keeps busy."""
-    return f"link {stage}-{other}" if kept == "link" else stage_name(stage if kept == "sender" else other)
-
-
 @st.composite
 def pipelines(draw: st.DrawFn) -> tuple[str, list[Pace], int, int]:
-    """A schedule with stages of any speed, which send themselves, over links, or keep those busy that receive."""
+    """A schedule with stages of any speed, to which others send over links, or which are busy while they receive."""
     name = draw(st.sampled_from(sorted(SCHEDULES)))
-    stages, kept = draw(st.integers(1, 5)), draw(st.sampled_from(["sender", "link", "receiver"]))
-    paces = []
-    for stage in range(stages):
-        sends = [
-            Send(draw(SECONDS), busy_with(kept, stage, other)) if 0 <= other < stages else None
-            for other in (stage + 1, stage - 1)
-        ]
-        paces.append(Pace(draw(SECONDS), draw(SECONDS), draw(SECONDS), sends[0], sends[1]))
+    stages = draw(st.integers(1, 5))
+    pace = st.builds(
+        Pace,
+        SECONDS,
+        SECONDS,
+        SECONDS,
+        SECONDS,
+        SECONDS,
+        overlap=st.just(draw(st.booleans())),
+        behind=st.just(0.0),
+    )
+    paces = draw(st.lists(pace, min_size=stages, max_size=stages))
     microbatches = draw(st.integers(1, 4)) if SCHEDULES[name].flushes else 1
     return name, paces, microbatches, draw(st.integers(1, 6))
 
@@ -107,34 +126,33 @@ def pipelines(draw: st.DrawFn) -> tuple[str, list[Pace], int, int]:
 @given(asked=pipelines())
 def test_any_pipeline_keeps_its_order_and_its_data(asked: tuple[str, list[Pace], int, int]) -> None:
     name, paces, microbatches, minibatches = asked
-    lowered = lower(SCHEDULES[name], paces, microbatches, minibatches)
-    timeline = run(lowered.tasks)
+    lowered = paced(SCHEDULES[name], paces, microbatches, minibatches)
+    timeline = run(lowered.found.tasks)
     done = ran(lowered, timeline)
-    spans: dict[tuple[int, Work], tuple[float, float]] = {}
-    sent: dict[tuple[int, str], float] = {}
-    for task, (_, stage, work), start, end in zip(
-        lowered.tasks, lowered.origins, timeline.starts, timeline.ends, strict=True
-    ):
-        if work is not None:
-            spans[stage, work] = (start, end)
-        elif task.resource != STEPS:
-            sent[stage, task.name.removeprefix("send ")] = end
+    spans = {
+        (stage, work): (start, end)
+        for (_, stage, work), start, end in zip(lowered.origins, timeline.starts, timeline.ends, strict=True)
+        if work is not None
+    }
     for stage, works in enumerate(done):
         order = SCHEDULES[name].steps(stage, len(paces), microbatches, minibatches)
         assert works == [work for step in order for work in step]
         for work in works:
             neighbour = stage + {"forward": -1, "backward": 1, "update": len(paces)}[work.phase]
             if 0 <= neighbour < len(paces):
-                assert sent[neighbour, f"{work.phase} {work.item + 1}"] <= spans[stage, work][0]
+                sent = lowered.made[neighbour, work]
+                assert max(timeline.ends[task] for task in sent) <= spans[stage, work][0]
+                received = paces[stage].received if work.phase == "forward" else paces[stage].returned
+                assert spans[neighbour, work][1] + received <= spans[stage, work][0]
 
 
 @given(asked=pipelines())
 def test_what_is_in_flight_and_stale_does_not_hang_on_times(asked: tuple[str, list[Pace], int, int]) -> None:
     name, paces, microbatches, minibatches = asked
     slow, fast = (
-        lower(SCHEDULES[name], own, microbatches, minibatches) for own in (paces, [Pace()] * len(paces))
+        paced(SCHEDULES[name], own, microbatches, minibatches) for own in (paces, [Pace()] * len(paces))
     )
-    for one, other in zip(ran(slow, run(slow.tasks)), ran(fast, run(fast.tasks)), strict=True):
+    for one, other in zip(ran(slow, run(slow.found.tasks)), ran(fast, run(fast.found.tasks)), strict=True):
         assert (in_flight(one), staleness(one, microbatches)) == (
             in_flight(other),
             staleness(other, microbatches),
@@ -145,8 +163,8 @@ def test_what_is_in_flight_and_stale_does_not_hang_on_times(asked: tuple[str, li
 def test_a_full_step_is_its_critical_path(asked: tuple[str, list[Pace], int, int]) -> None:
     name, paces, microbatches, _ = asked
     order = SCHEDULES[name]
-    lowered = lower(order, paces, microbatches, order.minibatches(len(paces)))
-    timeline = run(lowered.tasks)
+    lowered = paced(order, paces, microbatches, order.minibatches(len(paces)))
+    timeline = run(lowered.found.tasks)
     step = full_step(lowered, timeline)
     path = step.critical_path
     assert sum(step.tasks[index].seconds for index in path) == step.makespan
@@ -158,14 +176,11 @@ def test_a_full_step_is_its_critical_path(asked: tuple[str, list[Pace], int, int
 
 
 def test_a_full_step_is_as_long_as_its_slowest_stage() -> None:
-    """Stage 2 sends its errors itself; stage 1 sends over a link beside its backward."""
-    paces = [
-        Pace(2, 4, 1, ahead=Send(5, "link 1-2")),
-        Pace(1, 3, 1, back=Send(6, stage_name(1))),
-    ]
+    """Stage 1 receives its errors itself; stage 2 receives over a link beside its backward."""
+    paces = [Pace(2, 4, 1, returned=6), Pace(1, 3, 1, received=5, overlap=True)]
     schedule = SCHEDULES["layer-block"]
-    lowered = lower(schedule, paces, 1, schedule.minibatches(2))
-    step = full_step(lowered, run(lowered.tasks))
-    # Stage 1: 2 + max(5, 4 + 1); stage 2: 1 + 3 + 6 + 1.
-    assert step.makespan == 11
-    assert step.busy == {"stage 1": 7, "stage 2": 11, "link 1-2": 5}
+    lowered = paced(schedule, paces, 1, schedule.minibatches(2))
+    step = full_step(lowered, run(lowered.found.tasks))
+    # Stage 1: 2 + 6 + 4 + 1; stage 2: max(5, 1 + 3 + 1).
+    assert step.makespan == 13
+    assert step.busy == {"stage 1": 7, "stage 2": 5, "link 1-2": 5, "link 2-1": 6}

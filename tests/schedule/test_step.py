@@ -15,13 +15,18 @@ from hypar import LayerGraph, Machine, Plan, load_machine, load_model, plan_mode
 from hypar.files.yaml_file import parse_yaml
 from hypar.machine.setting import Setting
 from hypar.network.graph import build_graph
-from hypar.schedule.step import Step, lower
+from hypar.schedule.lanes import Lane
+from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
 from hypar.sharding.space import parse_space
 from tests.effort import examples
 
 if TYPE_CHECKING:
-    from hypar.network.nodes import PlanNode
+    from collections.abc import Sequence
+
+    from hypar.network.nodes import PlanGraph, PlanNode
+    from hypar.schedule.step import Step
+    from hypar.sharding.placement import Options
 
 MODELS = ("sfc", "lenet-c", "alexnet", "resnet18", "alexnet-2012")
 graph_of = cache(load_model)
@@ -48,6 +53,11 @@ def plans(draw: st.DrawFn) -> Plan:
     return plan_model(graph, array=array, space="all", pins=pins, search="greedy", convention="paper")
 
 
+def lower(graph: PlanGraph, choices: Sequence[Options], setting: Setting) -> Step:
+    """A step on identical devices."""
+    return StepWork.of([Lane(graph, choices, setting)]).run()
+
+
 def lowered(plan: Plan, **changes: str) -> Step:
     machine = wired(**{"topology": "ring", "devices": plan.num_devices, **changes})
     graph = graph_of(plan.model.name)
@@ -68,7 +78,7 @@ def test_overlap_is_never_slower_and_never_beats_a_resource(plan: Plan) -> None:
 def test_a_step_goes_forward_then_backward_and_updates_last() -> None:
     plan = plan_model("sfc", levels=1, strategy="dp", convention="paper")
     step = lowered(plan, overlap="full")
-    names = [task.name for task in step.tasks]
+    names = [*step.names([""], plan.layers)]
     assert names[:5] == ["fc1 forward", "fc2 forward", "fc3 forward", "fc4 forward", "fc4 backward"]
     assert names[5:8] == ["fc4 gradient", "fc4 gradient all_reduce H1", "fc3 backward"]
     assert names[-4:] == ["fc4 update", "fc3 update", "fc2 update", "fc1 update"]
@@ -267,3 +277,21 @@ def test_only_devices_that_work_take_energy() -> None:
     work = 3 * sum(nest.macs for nest in layers.values()) + sum(e.elements("weight") for e in layers.values())
     extra = 3 * layers["conv"].elements("weight")
     assert found["four"] / found["one"] == pytest.approx((work + extra) / work, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "counted", "timed"), [("", "free", False), ("", "counted", True), ("{op: batch_norm},", "free", True)]
+)  # fmt: skip
+def test_the_error_of_the_network_s_input_takes_time_where_a_machine_says_so_or_a_norm_needs_it(
+    ahead: str, counted: str, timed: bool
+) -> None:
+    text = f"[{{op: input, channels: 8}}, {ahead} {{name: a, op: linear, out_features: 16}}, {{name: b, op: linear, out_features: 4}}]"
+    graph = build_graph(parse_yaml(f"source: two\nbatch: 8\nlayers: {text}", Path("net.yaml")), "net")
+    machine = load_machine("h100-8x", {"input_error": counted})
+    setting = Setting(machine=machine, array=(2,), element_bytes=4)
+    nodes = graph.contracted.layers
+    chosen = [parse_space("batch").choices(node, 2)[:1] for node in nodes]
+    times = Lane(graph.contracted, chosen, setting).times
+    seconds = [time.seconds["backward"] for time in times if time is not None]
+    assert [own > 0 for own in seconds] == [timed, True]
+    assert all(time.seconds["gradient"] > 0 for time in times if time is not None)

@@ -13,8 +13,7 @@ from hypar.machine.measured import measured_devices, read_step_times, whole_arra
 from hypar.network.graph import gradients_of
 from hypar.planning.replay import run_plan
 from hypar.registry import data_names
-from hypar.schedule.chunks.best import best_sizes
-from hypar.schedule.chunks.exchanges import EXCHANGES
+from hypar.schedule.buckets import EXCHANGES, best_sizes
 from hypar.studies.step import StepRows
 from tests.effort import crossed
 from tests.kit import run
@@ -87,7 +86,7 @@ def test_a_heterogeneous_machine_exchanges_chunks_across_its_groups() -> None:
     changed: Any = load_machine("tpu-v2-v3", {"overlap": "full", "collectives": ["ring"]})
     best, one = (ran("vgg11", hardware=changed, chunks=chunks) for chunks in ("best", "one"))
     assert best.timeline.makespan < one.timeline.makespan
-    names = [task.name for task in one.timeline.tasks]
+    names = one.names
     assert "tpu-v2: conv5_2 to conv1 gradient all_reduce H1" not in names
     assert "tpu-v3: fc3 to conv1 gradient all_reduce H1" in names
     best.plan.write("plan.json")
@@ -225,7 +224,8 @@ def test_independent_exchanges_are_an_assumption_of_a_machine(chunks: str | int 
     ran = run_plan(plan, hardware=machine)
     sent = [task for task, move in zip(ran.step.tasks, ran.step.moves, strict=True) if move]
     assert len({task.resource for task in sent}) == len(sent) == (5 if chunks == 2 else 8)
-    stalls = [task for task in ran.step.tasks if task.name.endswith("synchronisation")]
+    named = zip(ran.step.tasks, ran.names, strict=True)
+    stalls = [task for task, name in named if name.endswith("synchronisation")]
     assert len(stalls) == len(sent)
     assert {task.resource for task in stalls} == {"devices"}
     serial = plan_model(

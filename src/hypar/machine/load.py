@@ -39,6 +39,7 @@ LATER: dict[str, Any] = {
     "sums": "free",
     "exchange": "serial",
     "unweighted": "free",
+    "input_error": "counted",
     "reduction": "at_leaves",
     "zeros": "kept",
     "link": None,

@@ -132,6 +132,7 @@ class Assumptions(Description):
         exchange: whether chunks of gradients share the links one after another, or each has links of its own while its
             latency stalls the devices, as CGDP counts.
         unweighted: whether ops without a weight take the time and the energy of their words in memory.
+        input_error: whether the error of the network's input, which no run computes, takes time and energy.
     """
 
     units_per_device: Sourced[Count] = Sourced(value=1, source="one unit a device")
@@ -150,6 +151,9 @@ class Assumptions(Description):
     )
     unweighted: Sourced[Literal["free", "counted"]] = Sourced(
         value="free", source="as in HyPar and AccPar: ops without a weight take nothing"
+    )
+    input_error: Sourced[Literal["free", "counted"]] = Sourced(
+        value="free", source="no run computes the error of the network's input"
     )
 
 

@@ -153,6 +153,8 @@ def _timed(devices: Devices, nest: Nest, degrees: Degrees, element_bytes: int) -
         phase: devices.compute.work(shape, phase, units) if nest.macs else _copying(nest, shape, phase)
         for phase in PHASES
     }
+    if not nest.sends and assumed.input_error.value == "free":
+        work["backward"] = _nothing(work["backward"])
     # Accesses are counted for an even share; those of the fullest device grow in proportion to its words.
     fullest = {tensor: nest.elements(tensor) * fullest_share(nest, degrees, tensor) for tensor in nest.names}
     uneven = sum(fullest.values()) / sum(shape.words.values())
@@ -204,6 +206,12 @@ def _copying(nest: Nest, shape: LocalShape, phase: str) -> Work:
     words = memory_words(shape) if copies else 0.0
     accesses = {"registers": 0.0, "array": 0.0, "buffer": words, "memory": words}
     return Work(seconds=0.0, accesses=accesses, mapping={})
+
+
+def _nothing(work: Work) -> Work:
+    """Return the work of an error that nobody computes."""
+    accesses = {place: count * 0.0 for place, count in work.accesses.items()}
+    return Work(seconds=work.seconds * 0.0, accesses=accesses, mapping={}, skipped=1.0)
 
 
 def _slower(one: Any, other: Any) -> Any:

@@ -358,18 +358,19 @@ def _nodes(cut: Sequence[Layer], layers: Sequence[Layer], batch: int, fused: _Fu
     shared: dict[object, Nest] = {}
     equal: dict[object, Nest] = {}
     found, together, features = [], _together(layers, names, batch), _features(cut, batch)
+    trained = _trained(layers, batch)
     for layer in cut:
         nest, ops, undivided = (
             layer.nest(batch),
             tuple(fused.behind[layer.name]),
             together.get(layer.name, frozenset()),
         )
-        behind = _traffic(ops)
-        key = (nest, undivided, behind)
+        behind, sends = _traffic(ops), not trained.isdisjoint(layer.inputs)
+        key = (nest, undivided, behind, sends)
         if key not in shared:
             whole = nest.whole | {dim for dim, atom in nest.names["output"].items() if atom in undivided}
-            own = replace(nest, behind=behind, whole=whole)
-            counts = (own.products, own.fraction, whole, behind, own.input_elements)
+            own = replace(nest, behind=behind, whole=whole, sends=sends)
+            counts = (own.products, own.fraction, whole, behind, sends, own.input_elements)
             mappings = (own.sizes, own.windows, own.input_sizes, own.zeros)
             content = (own.unsized, *counts, *[tuple(each.items()) for each in mappings])
             shared[key] = equal.setdefault(content, own)
@@ -386,6 +387,15 @@ def _nodes(cut: Sequence[Layer], layers: Sequence[Layer], batch: int, fused: _Fu
             )
         )
     return tuple(found)
+
+
+def _trained(layers: Sequence[Layer], batch: int) -> set[str]:
+    """Return the layers that are trained, or behind one that is: the others give no error."""
+    found: set[str] = set()
+    for layer in layers:
+        if layer.nest(batch).trained or not found.isdisjoint(layer.inputs):
+            found.add(layer.name)
+    return found
 
 
 def _together(layers: Sequence[Layer], cut: set[str], batch: int) -> dict[str, frozenset[str]]:

@@ -168,6 +168,7 @@ class Nest:
         view: whether its output is its input in another shape, without memory of its own.
         zeros: fraction of zeros in ``input`` and ``output``, where the network gives it.
         behind: what the ops behind the layer read and write, an element of its output.
+        sends: whether there is an error of its input: nobody computes that of the network's input.
         input_sizes: sizes of the input along the windows of an image.
         input_elements: elements of the input.
     """
@@ -189,6 +190,7 @@ class Nest:
     view: bool = False
     zeros: Mapping[str, float] = field(default_factory=dict)
     behind: tuple[Traffic, ...] = ()
+    sends: bool = True
     input_sizes: Mapping[str, Any] = field(default_factory=dict)
     input_elements: Any = 0
 

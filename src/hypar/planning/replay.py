@@ -37,11 +37,9 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.plan.records import Score
     from hypar.plan.stages import StagesRecord
-    from hypar.planning.chunks.search import Chunked
     from hypar.planning.records import Decided
     from hypar.planning.uneven.tree import Branching
     from hypar.schedule.lanes import Lane
-    from hypar.schedule.stages import Ran
     from hypar.schedule.step import Step
     from hypar.schedule.timeline import Timeline
     from hypar.sharding.amounts.above import State
@@ -56,8 +54,7 @@ class ScoredStep:
         plan: the plan whose choices it follows.
         graph: the network.
         machine: the machine that ran it.
-        step: its tasks.
-        timeline: when each task ran.
+        step: its tasks, and when each ran.
         lanes: the groups of identical devices that run it; with stages, the devices of each stage for a microbatch.
         stages: the plan's stages, as run on this machine.
     """
@@ -66,14 +63,24 @@ class ScoredStep:
     graph: LayerGraph
     machine: Machine
     step: Step
-    timeline: Timeline
     lanes: tuple[Lane, ...] = field(compare=False)
     stages: StagesRecord | None = None
+
+    @property
+    def timeline(self) -> Timeline:
+        """When each task ran."""
+        return self.step.timeline
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The name of each task."""
+        lanes = [lane.name for lane in self.lanes]
+        return self.step.names(lanes, self.plan.layers, staged=self.stages is not None)
 
     @cached_property
     def score(self) -> Score:
         """The totals over these tasks, computed when they are first asked for."""
-        score = summarise(self.lanes, self.step, self.timeline, self.machine)
+        score = summarise(self.lanes, self.step, self.machine)
         remember(score, Origin(plan=self.plan, network=self.graph, machine=self.machine))
         return score
 
@@ -139,13 +146,12 @@ def run_plan(
     )
     choices, counted = choices_of(plan, graph, file), _counted(plan, convention, file)
     request = replace(Resolved.of(plan, machine), optimizer=own, counted=counted)
-    work, ran, stages = run_again(plan, request, graph, choices, f"{file}: chunks.layers")
+    work, step, stages = run_again(plan, request, graph, choices, f"{file}: chunks.layers")
     return ScoredStep(
         plan=plan,
         graph=graph,
         machine=machine,
-        step=ran.step,
-        timeline=ran.timeline,
+        step=step,
         lanes=work.lanes,
         stages=stages,
     )
@@ -190,12 +196,12 @@ def costed_tree(
 
 def run_again(
     plan: Plan, request: Resolved, graph: LayerGraph, choices: Sequence[Options], place: str
-) -> tuple[StepWork, Ran | Chunked, StagesRecord | None]:
+) -> tuple[StepWork, Step, StagesRecord | None]:
     """Run a stored plan again: return its devices with their work, the step, and its stages if it has any."""
     if plan.stages is not None and plan.staged:
         by = PAPER if request.counted == DIRECT else request.counted
         staging = stored_stages(plan, plan.stages, graph, choices, replace(request, counted=by))
-        return staging.work, staging.ran, stages_of(staging, request)
+        return staging.work, staging.ran.step, stages_of(staging, request)
     assert request.machine is not None  # noqa: S101 (a plan is run on a machine)
     node = branch_of(
         plan,

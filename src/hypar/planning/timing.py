@@ -12,8 +12,6 @@ from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.refinement import refine
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
-from hypar.schedule.step import lower_lanes
-from hypar.schedule.timeline import run
 from hypar.sharding.space import parse_pin
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ def timed(request: Resolved, graph: LayerGraph, progress: Callable[[int, int], N
     work = StepWork.of(*node.lanes())
     ran = run_chunked(work, request.chunks) if refined or taken.ran is None else taken.ran
     assert request.machine is not None  # noqa: S101 (the request is for a machine)
-    score = summarise(work.lanes, ran.step, ran.timeline, request.machine)
+    score = summarise(work.lanes, ran.step, request.machine)
     plain = planner.decided(node, claim)
     return replace(plain, baselines=taken.record, refined=refined, chunks=ran.chunks, score=score)
 
@@ -75,7 +73,7 @@ def _refined(
     """Return a node with choices exchanged against the engine, its shares held."""
 
     def seconds(chosen: Sequence[Options]) -> float:
-        return run(lower_lanes(*node.taking(iter(chosen)).lanes()).tasks).makespan
+        return StepWork.of(*node.taking(iter(chosen)).lanes()).run().timeline.makespan
 
     found = refine([*planner.slots(node)], seconds, progress)
     above = planner.state_above(graph.nodes(planner.request.graph))

@@ -64,11 +64,11 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     return stream.getvalue()
 
 
-def timeline_csv(timeline: Timeline) -> str:
+def timeline_csv(timeline: Timeline, names: Sequence[str]) -> str:
     """Return one line for each task: name, kind, resource, start and end in seconds."""
     rows = [
-        {"task": task.name, "kind": task.kind, "resource": task.resource, "start_s": start, "end_s": end}
-        for task, start, end in zip(timeline.tasks, timeline.starts, timeline.ends, strict=True)
+        {"task": name, "kind": task.kind, "resource": task.resource, "start_s": start, "end_s": end}
+        for name, task, start, end in zip(names, timeline.tasks, timeline.starts, timeline.ends, strict=True)
     ]
     return csv_text(rows)
 

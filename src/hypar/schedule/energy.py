@@ -56,7 +56,7 @@ def energy_of(lane: Lane, step: Step, number: int, step_s: float) -> dict[str, f
     if costs is None:
         return None
     found = dict.fromkeys(("arithmetic", *access_energies(machine)), 0.0)
-    for _, place, joules in energy_items(lane, step, number):
+    for _, place, joules in energy_items(lane):
         found[place] += joules
     moved = [*moved_items(lane, step, number)]
     received = [num_bytes for _, _, num_bytes in moved]
@@ -72,9 +72,9 @@ def energy_of(lane: Lane, step: Step, number: int, step_s: float) -> dict[str, f
     return found
 
 
-def energy_items(lane: Lane, step: Step, number: int) -> Iterator[tuple[int, str, float]]:
-    """Yield each layer's joules of arithmetic and of accesses, place by place; arguments as in ``energy_of``."""
-    setting, work, microbatches = lane.setting, step.work[number], lane.place.microbatches
+def energy_items(lane: Lane) -> Iterator[tuple[int, str, float]]:
+    """Yield each layer's joules of arithmetic and of accesses, place by place."""
+    setting, microbatches = lane.setting, lane.place.microbatches
     costs, each = setting.machine.content.device.energy, access_energies(setting.machine)
     if costs is None:
         return
@@ -82,7 +82,7 @@ def energy_items(lane: Lane, step: Step, number: int) -> Iterator[tuple[int, str
     words = setting.element_bytes / setting.machine.content.device.word.value
     update_accesses, memory = setting.update_accesses, costs.memory.value
     known: dict[object, list[tuple[str, float]]] = {}
-    for layer, (time, devices) in enumerate(zip(work.times, work.working, strict=True)):
+    for layer, time, devices in lane.computing:
         if time is None:
             continue
         key = (id(time), devices)

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.schedule.moves import NO_MOVES
 
 if TYPE_CHECKING:
-    from hypar.schedule.moves import Move, Moves
+    from hypar.schedule.moves import Link, Move, Moves
     from hypar.sharding.amounts.above import Amount
-
-
-class Link(Protocol):
-    """A link that carries tensors between stages: of a machine's level, or of a device group to the others."""
-
-    def seconds(self, collective: str, num_bytes: Any, /) -> Any:
-        """Return the time until bytes have been received by a collective."""
 
 
 class Links(NamedTuple):

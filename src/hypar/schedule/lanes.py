@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
+from itertools import count
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.nodes import PlanGraph
 from hypar.schedule.measured import measured_moves
-from hypar.schedule.moves import PHASE, Move, Moves, elements_on, in_whole_elements, moves_of
+from hypar.schedule.moves import PHASE, Move, Moves, elements_on, in_whole_elements, merged, moves_of
 from hypar.schedule.pipeline_orders import Moment
 from hypar.sharding.amounts.counted import received_between
 from hypar.sharding.amounts.transfers import network_of
@@ -17,26 +19,13 @@ from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import degrees, working
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.machine.setting import Setting
     from hypar.machine.work import LayerTime
     from hypar.network.nodes import PlanNode, Tensor
     from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.placement import Options
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneWork:
-    """The computation of the devices of a lane.
-
-    Attributes:
-        times: for each layer its time on a device; None without a weight, or if the layer is empty.
-        working: for each layer the number of devices that work.
-    """
-
-    times: tuple[LayerTime | None, ...]
-    working: tuple[int, ...]
 
 
 ALONE = (Moment(0, (0,)), Moment(1, (0,)))
@@ -181,19 +170,18 @@ class Lane(_Devices):
         return self._replace(setting=replace(setting, convention=MOVED), entered=entered)
 
     @cached_property
-    def work(self) -> LaneWork:
-        """The computation of its devices."""
-        named, array = self.setting.machine.measured is not None, self.setting.array
-        known: dict[object, tuple[LayerTime | None, int]] = {}
+    def times(self) -> tuple[LayerTime | None, ...]:
+        """For each layer its time on a device; None without a weight, or if the layer is empty."""
+        named = self.setting.machine.measured is not None
+        known: dict[object, LayerTime | None] = {}
         found = []
         for layer, chosen in zip(self.graph.layers, self.choices, strict=True):
             # Measured times are those of one layer, not of all layers that are equal to it.
             key = (layer.nest, chosen, layer.name if named else "")
             if key not in known:
-                known[key] = self._time(layer, chosen), working(chosen, array)
+                known[key] = self._time(layer, chosen)
             found.append(known[key])
-        times, devices = tuple(zip(*found, strict=True)) or ((), ())
-        return LaneWork(times=times, working=devices)
+        return tuple(found)
 
     def _time(self, layer: PlanNode, chosen: Options) -> LayerTime | None:
         machine = self.setting.machine
@@ -202,11 +190,18 @@ class Lane(_Devices):
         own = degrees(chosen, layer.nest.counted)
         return machine.layer_time(layer.nest, own, self.setting.element_bytes, layer.name)
 
+    @property
+    def computing(self) -> Iterator[tuple[int, LayerTime | None, int]]:
+        """Each layer by its index in the network, with its time and the number of devices that work, of all parts of its stage."""
+        for part in self.place.parts or (self,):
+            devices = (working(chosen, part.setting.array) for chosen in part.choices)
+            yield from zip(count(part.place.first), part.times, devices, strict=False)
+
     @cached_property
     def updates(self) -> tuple[float, ...]:
         """For each layer the seconds of its update; 0 without a time."""
-        found = {id(time): self.setting.update_seconds(time) for time in self.work.times if time is not None}
-        return tuple([found.get(id(time), 0.0) for time in self.work.times])
+        found = {id(time): self.setting.update_seconds(time) for time in self.times if time is not None}
+        return tuple([found.get(id(time), 0.0) for time in self.times])
 
     @cached_property
     def own_weights(self) -> tuple[float, ...]:
@@ -264,23 +259,10 @@ class Lane(_Devices):
         alike: dict[tuple[int, str], list[Move]] = {}
         for move in (move for layer in chunk for move in self.inner[layer].phases.get(PHASE, ())):
             alike.setdefault((-move.level, move.collective), []).append(move)
-        merged = [self._merged(alike[kind]) for kind in sorted(alike)]
+        links = self.setting.machine.links(self.setting.array)
+        found = [merged(own, links[own[0].level]) for _, own in sorted(alike.items(), key=itemgetter(0))]
         names = [self.graph.layers[layer].name for layer in chunk]
-        return Moves(measured_moves(self.setting.machine.measured, names, merged))
-
-    def _merged(self, moves: Sequence[Move]) -> Move:
-        """Merge transfers of one level and collective."""
-        if len(moves) == 1:
-            return moves[0]
-        setting, move = self.setting, moves[0]
-        subgroup_bytes = math.fsum(each.subgroup_bytes for each in moves)
-        link = setting.machine.links(setting.array)[move.level]
-        return move._replace(
-            seconds=link.seconds(move.collective, subgroup_bytes),
-            subgroup_bytes=subgroup_bytes,
-            device_bytes=math.fsum(each.device_bytes for each in moves),
-            total_bytes=math.fsum(each.total_bytes for each in moves),
-        )
+        return Moves(measured_moves(self.setting.machine.measured, names, found))
 
     def latencies(self, moves: Sequence[Move]) -> list[float]:
         """Return the seconds of each transfer of a chunk that do not depend on its bytes."""

@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from hypar.schedule.lanes import Lane, Share
     from hypar.schedule.lifetimes import Course
     from hypar.schedule.moves import Move
-    from hypar.schedule.step import Step, Transfers
+    from hypar.schedule.step import Step
     from hypar.sharding.placement import Options
 
 BROUGHT = 4
 """The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
 
 
-def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, float]:
+def memory_of(lane: Lane, step: Step, number: int) -> dict[str, float]:
     """Return the bytes on each device of a lane at the fullest moment of a step, with room for the largest transfer.
 
     Args:
         lane: the devices and their work for a microbatch.
-        step: the lowered step, or its transfers.
+        step: the lowered step.
         number: index of the lane in the step.
     """
     parts = lane.place.parts or (lane,)
@@ -255,7 +255,7 @@ def _largest_shard(nest: Nest, chosen: Options, tensor: str) -> float:
     return float(elements * fullest_share(nest, degrees(chosen, nest.counted), tensor))
 
 
-def holds(lanes: Sequence[Lane], step: Step | Transfers) -> bool:
+def holds(lanes: Sequence[Lane], step: Step) -> bool:
     """Return whether the step fits the memory of every lane's devices."""
     held = (math.fsum(memory_of(lane, step, number).values()) for number, lane in enumerate(lanes))
     return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hypar.machine.work import unevenness
 from hypar.sharding.amounts.above import outermost
@@ -28,6 +28,11 @@ PHASE = "gradient"
 
 BETWEEN_STAGES = -1
 """In place of a level: the transfers between stages."""
+
+
+def level_name(level: int) -> str:
+    """Return the name of a level, as ``H1``; of ``BETWEEN_STAGES`` it is ``stages``."""
+    return "stages" if level == BETWEEN_STAGES else f"H{level + 1}"
 
 
 class Move(NamedTuple):
@@ -65,23 +70,38 @@ class Moves(tuple[Move, ...]):  # noqa: SLOT001 (the phases are kept with it)
         names = dict.fromkeys([move.phase for move in self])
         return {name: Moves([move for move in self if move.phase == name]) for name in names}
 
-    @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """The phase, the collective and the level of each, as the names of tasks say."""
-        return tuple([f"{move.phase} {move.collective} H{move.level + 1}" for move in self])
-
-    def below(self, depth: int) -> Moves:
-        """Return the same transfers below a number of uneven splits, which are levels as well."""
-        if depth not in self._below:
-            self._below[depth] = Moves([move._replace(level=depth + move.level) for move in self])
-        return self._below[depth]
-
-    @cached_property
-    def _below(self) -> dict[int, Moves]:
-        return {0: self}
-
 
 NO_MOVES = Moves()
+
+
+class Link(Protocol):
+    """A link that brings bytes: of a machine's level, or of a device group from the others."""
+
+    def seconds(self, collective: str, num_bytes: Any, /) -> Any:
+        """Return the time until bytes have been received by a collective."""
+
+
+def merged(moves: Sequence[Move], link: Link) -> Move:
+    """Return several transfers of one level and collective as one over a link, so that latency is paid once."""
+    first, *others = moves
+    if not others:
+        return first
+    each, total_bytes = (
+        math.fsum(amounts)
+        for amounts in zip(*[(move.subgroup_bytes, move.total_bytes) for move in moves], strict=True)
+    )
+    weights = [(move.total_bytes / total_bytes, move.fuller) for move in moves]
+    lanes = range(max(len(move.fuller) for move in moves))
+    return first._replace(
+        seconds=link.seconds(first.collective, each),
+        subgroup_bytes=each,
+        device_bytes=math.fsum(move.device_bytes for move in moves),
+        total_bytes=total_bytes,
+        fuller=tuple(
+            [math.fsum(part * (more[lane] if more else 1.0) for part, more in weights) for lane in lanes]
+        ),
+    )
+
 
 EVEN: Mapping[str, float] = {}
 """How much more the fullest device receives of a tensor than all do on average: of none, if they are taken to share evenly."""

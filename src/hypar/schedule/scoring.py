@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
+from hypar.schedule.costed import COMPUTE
 from hypar.schedule.energy import energy_of
 from hypar.schedule.lanes import Lane
 from hypar.schedule.memory import memory_of
-from hypar.schedule.step import Step, lower_lanes
-from hypar.schedule.tasks import COMPUTE
-from hypar.schedule.timeline import Timeline, run
-from hypar.schedule.totals import received_at
+from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.units import exact_number
 
@@ -23,6 +21,8 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanGraph
+    from hypar.schedule.step import Step
+    from hypar.schedule.timeline import Timeline
     from hypar.sharding.placement import Options
 
 
@@ -58,30 +58,30 @@ def totals_of(score: Score | None) -> Totals:
 def totals(graph: PlanGraph, choices: Sequence[Options], setting: Setting) -> Totals:
     """Return the four totals of a score without its items, which is faster for many plans."""
     lane = Lane(graph, choices, setting)
-    step = lower_lanes([lane])
-    time_s = run(step.tasks).makespan
+    step = StepWork.of([lane]).run()
+    time_s = step.timeline.makespan
     energy = energy_of(lane, step, 0, time_s)
     return Totals(
         time_s=time_s,
         energy_j=None if energy is None else math.fsum(energy.values()),
-        communication_bytes=exact_number(math.fsum(received_at(step, len(setting.array)).values())),
+        communication_bytes=exact_number(math.fsum(step.received(len(setting.array)).values())),
         memory_bytes=exact_number(math.fsum(memory_of(lane, step, 0).values())),
     )
 
 
-def summarise(lanes: Sequence[Lane], step: Step, timeline: Timeline, machine: Machine) -> Score:
+def summarise(lanes: Sequence[Lane], step: Step, machine: Machine) -> Score:
     """Return the score of a step that was run.
 
     Args:
         lanes: the groups of identical devices that ran it.
-        step: the lowered step.
-        timeline: start and end of its tasks.
+        step: the step.
         machine: the machine of all lanes.
     """
-    setting, spent = lanes[0].setting, timeline.by_kind
+    setting, timeline = lanes[0].setting, step.timeline
+    spent = timeline.by_kind
     levels = max(lane.depth + len(lane.setting.array) for lane in lanes)
     staged = lanes[0].place.stages > 0
-    communication = received_at(step, levels, stages=staged)
+    communication = step.received(levels, stages=staged)
     received = math.fsum(communication.values())
     memories = [memory_of(lane, step, number) for number, lane in enumerate(lanes)]
     held = [math.fsum(memory.values()) for memory in memories]
@@ -115,12 +115,13 @@ def summarise(lanes: Sequence[Lane], step: Step, timeline: Timeline, machine: Ma
         energy=energy,
         communication={level: exact_number(amount) for level, amount in communication.items()},
         memory={item: exact_number(amount) for item, amount in memories[fullest].items()},
-        groups=_groups(lanes, step, timeline, held) if staged or machine.groups else None,
+        groups=_groups(lanes, step, held) if staged or machine.groups else None,
     )
 
 
-def _groups(lanes: Sequence[Lane], step: Step, timeline: Timeline, held: Sequence[float]) -> list[GroupScore]:
+def _groups(lanes: Sequence[Lane], step: Step, held: Sequence[float]) -> list[GroupScore]:
     """Return the step's score on each group of identical devices."""
+    timeline = step.timeline
     spans: list[list[tuple[float, float, bool]]] = [[] for _ in lanes]
     for start, end, move, kept in zip(timeline.starts, timeline.ends, step.moves, step.lanes, strict=True):
         for number in kept:

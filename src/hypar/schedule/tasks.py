@@ -1,315 +1,345 @@
-"""The tasks of a step, one by one: computation of a lane, transfers inside a lane, transfers between lanes."""
+"""Tasks of a step: the pieces of its ops in the order of issue, each behind the tasks that made what its op reads.
+
+On a machine without overlap the tasks of a group run one after another; with overlap a task waits for its data and its
+resource alone. Of the tasks that made the buffers of an op only the last of each line counts, as a line runs its tasks in
+order: a resource, or a group without overlap. So no task waits for more tasks than there are lines.
+"""
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.schedule.moves import BETWEEN_STAGES, PHASE, Move
+from hypar.schedule.record import ERROR, INPUT, backward_of, bucketed, issued, record_of
 from hypar.schedule.timeline import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from hypar.schedule.costed import Costed, PartCosts, Piece, Rounds
     from hypar.schedule.entering import Entering
-    from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.moves import Moves
-    from hypar.sharding.amounts.above import Amount
-
-COMPUTE = "devices"
-"""The resource that computes: the devices of a lane, which all do the same."""
-
-COMMUNICATION = "communication"
-"""The kind of transfers."""
+    from hypar.schedule.moves import Move
+    from hypar.schedule.pipeline_orders import Work
+    from hypar.schedule.record import Buckets, Op
 
 After = tuple[int, ...]
 """Indices of the tasks to wait for."""
 
+Waits = list[After]
+"""The tasks to wait for on each group of a part."""
 
 _new = tuple.__new__
 """The constructor of a named tuple without its binding of arguments, which takes longer than the rest."""
 
 
+class Place(NamedTuple):
+    """What a task is for.
+
+    Attributes:
+        layer: the layer that it belongs to, of all stages; of a bucket the last one; -1 for none.
+        first: the first layer of the bucket; otherwise the same.
+        item: the microbatch, from 0.
+    """
+
+    layer: int
+    first: int
+    item: int
+
+
 class TaskList:
-    """The tasks of all lanes of a step so far.
+    """The tasks of all stages of a step so far.
 
     Attributes:
         tasks: in an order in which they can run.
-        layers: for each task the layer that it belongs to; -1 for none.
         moves: for each task its transfer; None for computation.
-        lanes: for each task the lanes that it occupies.
-        items: for each task the microbatch that it works on.
+        groups: for each task the device groups that it occupies.
+        places: for each task what it is for.
+        start: the tasks for which all others wait.
     """
 
-    def __init__(self) -> None:
-        """Start without tasks."""
-        self.tasks: list[Task] = []
-        self.layers: list[int] = []
-        self.moves: list[Move | None] = []
-        self.lanes: list[tuple[int, ...]] = []
-        self.items: list[int] = []
-
-    def add(self, task: Task, lanes: tuple[int, ...], layer: int, move: Move | None, item: int) -> int:
-        """Add a task and return its index."""
-        self.tasks.append(task)
-        self.layers.append(layer)
-        self.moves.append(move)
-        self.lanes.append(lanes)
-        self.items.append(item)
-        return len(self.tasks) - 1
-
-    def copy(self, first: int, end: int, after: After, item: int) -> None:
-        """Add tasks again for another microbatch, each behind the one before it.
+    def __init__(self, serial: Iterable[bool], *, alone: bool = False) -> None:
+        """Start without tasks.
 
         Args:
-            first: the first of the tasks.
-            end: the first behind them.
-            after: the tasks for which the first one waits.
-            item: the microbatch.
+            serial: for each device group whether it does one thing at a time.
+            alone: whether there is one part of one stage.
         """
-        index, old, new = len(self.tasks), f" #{self.items[first] + 1}", f" #{item + 1}"
-        waits = [after, *zip(range(index, index + end - first - 1))]
-        self.tasks += [
-            _new(Task, (name.removesuffix(old) + new, resource, seconds, before, kind))
-            for (name, resource, seconds, _, kind), before in zip(self.tasks[first:end], waits, strict=True)
-        ]
-        self.layers += self.layers[first:end]
-        self.moves += self.moves[first:end]
-        self.lanes += self.lanes[first:end]
-        self.items += [item] * (end - first)
+        self.tasks: list[Task] = []
+        self.moves: list[Move | None] = []
+        self.groups: list[tuple[int, ...]] = []
+        self.places: list[Place] = []
+        self.start: After = ()
+        self._lines: list[str | int] = []
+        self._serial = [*serial]
+        self._last: list[After] = [()] * len(self._serial)
+        self._chain, self._some = alone and self._serial == [True], any(self._serial)
+
+    def add(self, piece: Piece, after: After, place: Place) -> int:
+        """Add a task behind some others, and behind all before it on a group without overlap; return its index."""
+        groups, _, resource, seconds, kind, move = piece
+        index = len(self.tasks)
+        line: str | int = resource
+        if self._chain:
+            after = (index - 1,) if index else ()
+        elif self._some:
+            line, after = self._in_turn(groups, resource, after, index)
+        self.tasks.append(_new(Task, ("", resource, seconds, after, kind)))
+        self.moves.append(move)
+        self.groups.append(groups)
+        self.places.append(place)
+        self._lines.append(line)
+        return index
+
+    def _in_turn(
+        self, groups: tuple[int, ...], resource: str, after: After, index: int
+    ) -> tuple[str | int, After]:
+        """Return the line of a task, and what it waits for: the last tasks of its groups without overlap, and those of others."""
+        last, serial = self._last, self._serial
+        own = [group for group in groups if serial[group]]
+        if not own:
+            return resource, after
+        before = last[own[0]]
+        if len(own) > 1:
+            before = tuple(dict.fromkeys([task for group in own for task in last[group]]))
+        for group in own:
+            last[group] = (index,)
+        if after and after != before:
+            before += tuple([one for one in after if one not in before and not self._precedes(one, own)])
+        return (resource if len(groups) > 1 else own[0]), before
+
+    def _precedes(self, task: int, groups: Collection[int]) -> bool:
+        """Return whether a task precedes the next one of some groups without overlap anyway, as it is on one of them."""
+        return any(group in groups for group in self.groups[task])
+
+    def latest(self, each: Sequence[After]) -> After:
+        """Return the tasks to wait for instead of several: of each line the last one."""
+        first = each[0]
+        if len(first) < 2 and each.count(first) == len(each):
+            return first
+        lines, found = self._lines, dict[str | int, int]()
+        for own in each:
+            for task in own:
+                line = lines[task]
+                if found.get(line, -1) < task:
+                    found[line] = task
+        return tuple(found.values())
+
+    def issue(self, rounds: Rounds, after: Waits, place: Place, first: int) -> Waits:
+        """Add the pieces of an op; return the tasks to wait for afterwards.
+
+        Args:
+            rounds: the pieces.
+            after: the tasks to wait for on each group of the part.
+            place: what they are for.
+            first: the number of the part's first group.
+        """
+        for pieces in rounds:
+            there, after = after, [*after]
+            for piece in pieces:
+                waits = piece.waits
+                data = there[waits[0] - first]
+                if len(waits) > 1:
+                    data = self.latest([there[group - first] for group in waits])
+                done = (self.add(piece, data, place),)
+                for group in piece.groups:
+                    after[group - first] = done
+        return after
+
+    def end(self, task: Task) -> None:
+        """Add a task that takes no time, for which all that follow wait."""
+        index = len(self.tasks)
+        self.tasks.append(task)
+        self.moves.append(None)
+        self.groups.append(())
+        self.places.append(Place(-1, -1, 0))
+        self._lines.append(task.resource)
+        self.start = (index,)
+        self._last = [self.start] * len(self._last)
 
 
-class Lowering:
-    """The lowering of the lanes of a step without stages, or of one stage.
+class PartTasks:
+    """A part of a stage: its ops in the order of issue, and for each microbatch the tasks that made each buffer.
 
     Attributes:
-        found: the tasks so far, also those of other stages.
-        item: the microbatch that is lowered; None without stages.
-        start: the tasks for which all others wait.
+        summed: for each layer whose gradient several stages add up the microbatch, and the tasks to wait for on each group.
     """
 
     def __init__(
         self,
-        lanes: Sequence[Lane],
-        found: TaskList | None = None,
-        first: tuple[int, int] = (0, 0),
-        before: Lowering | None = None,
+        found: TaskList,
+        costs: PartCosts,
+        buckets: Buckets | None = None,
+        *,
+        layer: int = 0,
+        entering: Mapping[str, Entering] | None = None,
+        shared: Collection[int] = (),
     ) -> None:
-        """Start without tasks.
+        """Start without microbatches.
 
         Args:
-            lanes: the lanes.
-            found: the tasks of all stages; None without stages.
-            first: the number of the first lane among those of all stages, and of the first layer.
-            before: the lowering of another part of the same stage, with which it shares the devices.
+            found: the tasks of all stages.
+            costs: the pieces of its ops.
+            buckets: the nodes that add up their gradients together; None if each adds up its own.
+            layer: the number of its first layer over all stages.
+            entering: what other stages send for each phase; None without stages.
+            shared: the nodes whose weight other stages have as well.
         """
-        self.found = TaskList() if found is None else found
-        self.item: int | None = None if found is None else 0
-        self.start: After = ()
-        self._first = first
-        self._depths = [lane.depth for lane in lanes]
-        self._resources = [_resources(lane) for lane in lanes]
-        self._arrays = [lane.setting.array for lane in lanes]
-        tags = [f"{lane.name}: " if lane.name else "" for lane in lanes]
-        self._tag = tags[0]
-        self._names = [[f"{tag}{layer.name} " for layer in lanes[0].graph.layers] for tag in (*tags, "")]
-        self._own = [(lane,) for lane in range(len(lanes))]
-        self._placed: dict[tuple[int, ...], tuple[int, ...]] = {}
-        self._last: list[int | None] = [None if lane.setting.machine.overlap else -1 for lane in lanes]
-        if before is not None:
-            self._last = before._last
-        self._serial = any(last is not None for last in self._last)
-        alone = len(lanes) == 1 and found is None
-        self._before: After | None = () if self._serial and alone else None
+        self.found, self.costs, self.layer = found, costs, layer
+        self.graph = costs.lanes[0].graph
+        self.record = record_of(self.graph)
+        self.overlaps = [lane.setting.machine.overlap for lane in costs.lanes]
+        if buckets is None and any(lane.setting.machine.independent for lane in costs.lanes):
+            buckets = tuple((node,) for node in reversed(range(len(self.graph.layers))))
+        self.buckets, self.entering, self.shared = buckets, entering or {}, shared
+        self.staged = entering is not None
+        self.summed: dict[int, tuple[int, Waits]] = {}
+        self._orders: dict[tuple[str, bool], list[Costed]] = {}
+        self._same = [*range(self.record.buffers)]
+        self._done: dict[int, list[Waits]] = {}
+        # Each task of one group without overlap is behind the one before it, whatever it reads inside.
+        self._chain = self.overlaps == [False]
 
-    def _add(
-        self,
-        of: tuple[int, ...],
-        layer: int,
-        name: str,
-        resource: str,
-        seconds: float,
-        after: After,
-        kind: str,
-        move: Move | None = None,
-    ) -> After:
-        """Add a task and return it as the one to wait for afterwards."""
-        index, item = len(self.found.tasks), 0
-        done = (index,)
-        if self._before is not None:
-            after, self._before = self._before, done
-        elif self._serial:
-            after = self._behind(of, after, index)
-        if self.item is not None:
-            name, item = f"{name} #{self.item + 1}", self.item
-            of, layer = self._in_step(of), self._first[1] + layer
-        self.found.add(_new(Task, (name, resource, seconds, after, kind)), of, layer, move, item)
+    def _ops(self, phase: str, *, final: bool) -> Iterable[Op]:
+        if phase == "forward":
+            return self.record.forward
+        # Where nothing overlaps, the stage before would wait for the sums of gradients.
+        deferred = self.staged and not all(self.overlaps)
+        if self.buckets is None:
+            return backward_of(self.graph, eager=any(self.overlaps), deferred=deferred, final=final)
+        ops = bucketed(self.record.backward, self.buckets)
+        return issued(ops, eager=any(self.overlaps), deferred=deferred, final=final)
+
+    def _order(self, phase: str, *, final: bool) -> list[Costed]:
+        """Return the ops of a phase with their pieces; without those that only pass a buffer on, if they are issued often."""
+        if (phase, final) not in self._orders:
+            ops = self.costs.costed(self._ops(phase, final=final))
+            self._orders[phase, final] = self._short(ops) if self.staged else ops
+        return self._orders[phase, final]
+
+    def _short(self, ops: Iterable[Costed]) -> list[Costed]:
+        """Leave out the ops that take no time and only pass on one buffer: what they write is there when that is."""
+        same, found = self._same, []
+        for op, rounds in ops:
+            shared = op.kind == "update" and op.node in self.shared
+            passes = len(op.reads) == 1 and not rounds and not shared
+            if not passes:
+                found.append((op._replace(reads=tuple([same[read] for read in op.reads])), rounds))
+            for write in op.writes:
+                same[write] = same[op.reads[0]] if passes else write
+        return found
+
+    def phase(self, phase: str, item: int, after: After = (), *, final: bool = True) -> After:
+        """Issue a phase of a microbatch; return the tasks that make its result.
+
+        Args:
+            phase: ``forward`` or ``backward``.
+            item: the microbatch.
+            after: the tasks that bring what other stages made.
+            final: whether gradients are summed and weights are updated.
+        """
+        done = self._begun(phase, item, [after] * len(self.overlaps))
+        start = self.found.start if phase == "backward" else ()
+        late: list[tuple[Rounds, Waits, Place]] = []
+        read: tuple[tuple[int, ...], Waits] = (), []
+        for (kind, _, node, reads, writes, _, bucket), rounds in self._order(phase, final=final):
+            if kind == "update":
+                late += self._updated(node, rounds, done[reads[0]], item)
+                continue
+            if self._chain and rounds and reads[0] > ERROR:
+                waits: Waits = [()]
+            elif len(reads) == 1:
+                waits = done[reads[0]]
+            else:
+                # A node's error and its gradient read the same.
+                read = read if read[0] == reads else (reads, self._joined(reads, done, start))
+                waits = read[1]
+            if rounds:
+                waits = self.found.issue(rounds, waits, self._place(node, item, bucket), self.costs.first)
+            for write in writes:
+                done[write] = waits
+        for one, own, place in late:
+            self.found.issue(one, own, place, self.costs.first)
+        results = self.record.made if phase == "forward" else self.record.sent
+        return self.found.latest([own for buffer in results for own in done[self._same[buffer]]])
+
+    def _begun(self, phase: str, item: int, after: Waits) -> list[Waits]:
+        """Return the tasks that made each buffer of a microbatch before a phase."""
+        if phase == "backward":
+            done = self._done.pop(item)
+            done[ERROR] = after
+        else:
+            done = self._done[item] = [[]] * self.record.buffers
+            done[INPUT] = [(*self.found.start, *own) for own in after]
         return done
 
-    def _in_step(self, of: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the indices of lanes among those of all stages."""
-        if of not in self._placed:
-            self._placed[of] = tuple(self._first[0] + lane for lane in of)
-        return self._placed[of]
+    def _joined(self, reads: tuple[int, ...], done: Sequence[Waits], start: After) -> Waits:
+        """Return the tasks that made several buffers, on each group, behind the end of the step before."""
+        waits = [self.found.latest(own) for own in zip(*[done[read] for read in reads], strict=True)]
+        return [(*start, *own) for own in waits] if start else waits
 
-    def _behind(self, of: tuple[int, ...], after: After, index: int) -> After:
-        """Return the tasks to wait for on lanes without overlap: the last ones there, and those of other lanes."""
-        last = self._last[of[0]]
-        if after == (last,) and len(of) == 1:
-            self._last[of[0]] = index
-            return after
-        before = dict.fromkeys(last for lane in of if (last := self._last[lane]) is not None and last >= 0)
-        for lane in of:
-            self._last[lane] = None if self._last[lane] is None else index
-        return (*before, *(task for task in after if task not in before and not self._kept(of, task)))
+    def _updated(
+        self, node: int, rounds: Rounds, after: Waits, item: int
+    ) -> list[tuple[Rounds, Waits, Place]]:
+        """Update a weight on each group; return what is updated behind the phase, as it waits for a transfer meanwhile.
 
-    def _kept(self, of: tuple[int, ...], task: int) -> bool:
-        """Return whether a task precedes another anyway, as they share a lane without overlap."""
-        own, first = self._in_step(of), self._first[0]
-        return any(lane in own and self._last[lane - first] is not None for lane in self.found.lanes[task])
-
-    @property
-    def in_turn(self) -> bool:
-        """Whether there is one lane, without overlap."""
-        return self._serial and len(self._own) == 1
-
-    def copied(self, first: int, end: int, after: After) -> None:
-        """Add the tasks of one lane without overlap for this microbatch as they are for another.
-
-        Args:
-            first: the first of the tasks, each of which waits for the one before it.
-            end: the first behind them.
-            after: the tasks to wait for.
+        A weight that a layer of another stage uses as well waits until that stage has its sum too.
         """
-        assert self.item is not None  # noqa: S101 (a step without stages has no microbatches)
-        index = len(self.found.tasks)
-        self.found.copy(first, end, self._behind(self._own[0], after, index), self.item)
-        self._last[0] = index + end - first - 1
+        if node in self.shared:
+            self.summed[node] = item, after
+            return []
+        place = self._place(node, item)
+        late: list[tuple[Rounds, Waits, Place]] = []
+        for one in rounds:
+            group = one[0].groups[0] - self.costs.first
+            if self.overlaps[group] and any(self.found.moves[task] is not None for task in after[group]):
+                late.append(((one,), after, place))
+            else:
+                self.found.issue((one,), after, place, self.costs.first)
+        return late
 
-    def wait(self, task: int) -> None:
-        """Let all tasks that follow wait for a task."""
-        self.start = (task,)
-        self._last[:] = [None if last is None else task for last in self._last]
+    def _place(self, node: int, item: int, bucket: tuple[int, ...] = ()) -> Place:
+        layer = self.layer + node
+        return _new(Place, (layer, self.layer + bucket[0] if bucket else layer, item))
 
-    def compute(self, lane: int, layer: int, what: str, seconds: float, after: After) -> After:
-        """Add a task of a lane's devices; return the tasks to wait for afterwards."""
-        name = self._names[lane][layer] + what
-        return self._add(self._own[lane], layer, name, self._resources[lane][-1], seconds, after, what)
+    def update(self, node: int, after: Waits, item: int) -> None:
+        """Update a weight that a layer of another stage uses as well."""
+        (op,) = (op for op in self.record.backward if op.kind == "update" and op.node == node)
+        ((_, rounds),) = self.costs.costed([op])
+        for one in rounds:
+            self.found.issue((one,), after, self._place(node, item), self.costs.first)
 
-    def stall(self, lane: int, layer: int, seconds: float, after: After, first: int) -> After:
-        """Stall a lane's devices for a chunk of layers; return the tasks to wait for afterwards."""
-        name = f"{self._span(lane, first, layer)}synchronisation"
-        resource = self._resources[lane][-1]
-        return self._add(self._own[lane], layer, name, resource, seconds, after, COMMUNICATION)
-
-    def send(
-        self,
-        lane: int,
-        layer: int,
-        moves: Moves,
-        after: After,
-        first: int | None = None,
-        *,
-        apart: bool = False,
-    ) -> After:
-        """Add transfers inside a lane, in sequence; return the tasks to wait for afterwards.
+    def entered(self, entering: Entering, phase: str, link: str, after: After, node: int, item: int) -> After:
+        """Receive what other stages send for a phase; return the task to wait for.
 
         Args:
-            lane: index of the lane.
-            layer: the layer that they belong to; of several layers, the last.
-            moves: the transfers, of one phase.
-            after: the tasks to wait for.
-            first: the first of several layers.
-            apart: whether the transfers have links of their own.
-        """
-        of = self._names[lane][layer] if first is None else self._span(lane, first, layer)
-        own, resources, depth = self._own[lane], self._resources[lane], self._depths[lane]
-        if apart:
-            resources = tuple([f"{one} of {self._names[-1][layer].rstrip()}" for one in resources])
-        moves = moves.below(depth)
-        for move, label in zip(moves, moves.labels, strict=True):
-            resource = resources[move.level - depth]
-            after = self._add(own, layer, of + label, resource, move.seconds, after, COMMUNICATION, move)
-        return after
-
-    def cross(
-        self,
-        crossing: Crossing,
-        layer: int,
-        amounts: Sequence[Amount],
-        phase: str,
-        after: list[After],
-        first: int | None = None,
-    ) -> list[After]:
-        """Add the transfers of a phase at an uneven split: each group waits for all; arguments as in ``send``."""
-        for amount in amounts:
-            if amount.phase == phase:
-                holders = (lane for group in crossing.receivers for lane in group.lanes)
-                data = tuple(dict.fromkeys(task for lane in holders for task in after[lane]))
-                after = list(after)
-                for group, receiver in enumerate(crossing.receivers):
-                    move = crossing.move(amount, group)
-                    if move is not None:
-                        of = self._names[-1][layer] if first is None else self._span(-1, first, layer)
-                        name = f"{receiver.name}: {of}{phase} {move.collective} H{move.level + 1}"
-                        links = f"{receiver.name} outward links"
-                        done = self._add(
-                            receiver.lanes, layer, name, links, move.seconds, data, COMMUNICATION, move
-                        )
-                        for lane in receiver.lanes:
-                            after[lane] = done
-        return after
-
-    def enter(self, entering: Entering, layer: int, phase: str, after: After, link: str) -> After:
-        """Add what the lanes of a stage receive from other stages; return the tasks to wait for afterwards.
-
-        Args:
-            entering: what they receive.
-            layer: the layer that stands for all that read or make it.
+            entering: what they send.
             phase: the phase.
-            after: the tasks that make it.
             link: the link that carries it.
+            after: the tasks that made it.
+            node: the node that stands for all that read or make it.
+            item: the microbatch.
         """
-        of, devices = tuple(range(len(self._own))), sum(map(math.prod, self._arrays))
-        received = entering.num_bytes
-        move = Move(
-            phase,
-            BETWEEN_STAGES,
-            entering.link_s,
-            received,
-            devices,
-            received / devices,
-            entering.from_stages,
-            "all_reduce" if phase == PHASE else "send",
-        )
-        name = f"{self._tag}{phase} from other stages"
-        return self._add(of, layer, name, link, move.seconds, after, COMMUNICATION, move)
+        piece = self.costs.entered(entering, phase, link)
+        return (self.found.add(piece, after, self._place(node, item)),)
 
-    def hand_on(
-        self, entering: Entering, phase: str, after: After, crossings: Sequence[Crossing] = ()
-    ) -> After:
-        """Add the transfers that hand on what came from other stages; return the tasks to wait for.
+    def _handed_on(self, work: Work, after: After) -> After:
+        """Hand on what came from other stages; return the tasks to wait for."""
+        waits = [after] * len(self.overlaps)
+        for node, rounds in self.costs.handed_on(self.entering[work.phase], work.phase):
+            waits = self.found.issue(rounds, waits, self._place(node, work.item), self.costs.first)
+        return self.found.latest(waits)
 
-        Args:
-            entering: what came.
-            phase: the phase.
-            after: the tasks that brought it.
-            crossings: the uneven splits of the stage.
-        """
-        each = [after] * len(self._own)
-        for arrival in entering.arrivals:
-            moves = arrival.moves.phases.get(phase)
-            if moves:
-                each[arrival.lane] = self.send(arrival.lane, arrival.layer, moves, each[arrival.lane])
-            for number, amount, _ in arrival.crossed:
-                each = self.cross(crossings[number], arrival.layer, (amount,), phase, each)
-        return each[0] if len(each) == 1 else tuple(dict.fromkeys(task for own in each for task in own))
+    def issue(self, work: Work, after: After, *, final: bool) -> After:
+        """Do a stage's work; arguments and result as of a ``Part`` of a pipeline. Updates follow the last backward phase."""
+        if work.phase == "update":
+            return ()
+        after = self._handed_on(work, after) if after else ()
+        return self.phase(work.phase, work.item, after, final=final)
 
-    def _span(self, lane: int, first: int, last: int) -> str:
-        return self._names[lane][first] + (f"to {self._names[-1][last]}" if first != last else "")
+    def at_once(self, phase: str) -> bool | None:
+        """Return whether it receives what is sent for a phase beside its work, or just before it; None if nothing is sent."""
+        return all(self.overlaps) if self.entering[phase].from_stages else None
 
-
-def _resources(lane: Lane) -> tuple[str, ...]:
-    tag = f"{lane.name} " if lane.name else ""
-    links = lane.setting.machine.links(lane.setting.array) if lane.setting.array else ()
-    return (*(f"{tag}{link.resource}" for link in links), f"{tag}{COMPUTE}")
+    def receive(self, work: Work, link: str, after: After) -> After:
+        """Receive what other stages send for some work; return the task to wait for."""
+        node = 0 if work.phase == "forward" else len(self.graph.layers) - 1
+        return self.entered(self.entering[work.phase], work.phase, link, after, node, work.item)

@@ -334,7 +334,7 @@ def _with(plan: Plan, places: Mapping[Place, Nodes], chosen: Mapping[Place, Choi
 
 def _scored(point: Plan, request: Resolved, graph: LayerGraph, machine: Machine) -> Score:
     choices = choices_of(point, graph, Path("plan"))
-    work, ran, _ = run_again(point, request, graph, choices, "chunks")
+    work, step, _ = run_again(point, request, graph, choices, "chunks")
     if request.chunks is not None and not point.staged:
-        ran = run_chunked(work, request.chunks)
-    return summarise(work.lanes, ran.step, ran.timeline, machine)
+        step = run_chunked(work, request.chunks).step
+    return summarise(work.lanes, step, machine)

@@ -118,12 +118,12 @@ class StepRows:
         critical, step, starts = {*self.ran.timeline.critical_path}, self.ran.step, self.ran.timeline.starts
         return tuple(
             StepTask(
-                name=task.name,
+                name=self.ran.names[index],
                 kind=task.kind,
                 phase=task.kind if move is None else move.phase,
-                layer=self.ran.plan.layers[layer],
+                layer=self.ran.plan.layers[place.layer],
                 lanes=lanes,
-                item=None if self.ran.stages is None else item,
+                item=None if self.ran.stages is None else place.item,
                 resource=task.resource,
                 collective=None if move is None else move.collective,
                 level=None if move is None else move.level,
@@ -132,8 +132,8 @@ class StepRows:
                 seconds=task.seconds,
                 critical=index in critical,
             )
-            for index, (task, layer, move, lanes, item) in enumerate(
-                zip(step.tasks, step.layers, step.moves, step.lanes, step.items, strict=True)
+            for index, (task, place, move, lanes) in enumerate(
+                zip(step.tasks, step.places, step.moves, step.lanes, strict=True)
             )
         )
 
@@ -160,7 +160,7 @@ class StepRows:
                 yield place, spent, task.seconds * (task.critical or (staged and place == task.layer))
                 yield place, "num_bytes", task.num_bytes or 0.0
         for number, lane in enumerate(self.ran.lanes) if self.ran.score.energy is not None else ():
-            yield from ((names[layer], "joules", own) for layer, _, own in energy_items(lane, step, number))
+            yield from ((names[layer], "joules", own) for layer, _, own in energy_items(lane))
             for moved in moved_items(lane, step, number):
                 for place in _places(names[moved.layer], moved.move.level):
                     yield place, "joules", moved_energy(lane, moved)
@@ -175,12 +175,11 @@ class StepRows:
                 for lane in task.lanes:
                     sent[lane, task.layer, task.phase].append({**own, "bytes": task.num_bytes})
         found = []
-        for lane, work in enumerate(self.ran.step.work):
-            machine, group = (
-                self.ran.lanes[lane].setting.machine,
-                {"group": groups[lane].group} if groups else {},
-            )
-            for (layer, time), phase in product(zip(self.ran.plan.layers, work.times, strict=True), PHASES):
+        for lane, devices in enumerate(self.ran.lanes):
+            machine, group = devices.setting.machine, {"group": groups[lane].group} if groups else {}
+            times = {number: time for number, time, _ in devices.computing}
+            for (number, layer), phase in product(enumerate(self.ran.plan.layers), PHASES):
+                time = times.get(number)
                 own = {} if time is None else phase_of(phase, time, machine)
                 moved = sent[lane, layer, phase]
                 sums = {"communication_s": sum(each["time_s"] for each in moved), "transfers": moved}

@@ -21,8 +21,7 @@ from hypar.planning.counting import cost_convention
 from hypar.planning.replay import recosted, run_again, run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, scored_on, times_of
-from hypar.schedule.moves import BETWEEN_STAGES, moves_of
-from hypar.schedule.totals import level_name
+from hypar.schedule.moves import BETWEEN_STAGES, level_name, moves_of
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.studies.check import near
 from hypar.studies.pieces import lowered, microbatches_of, opened
@@ -272,8 +271,8 @@ def _planned(
         request = replace(Resolved.of(plan, machine), counted=by)
         # Another convention may count gradients that are in no chunk, and chunks change no amount.
         whole = plan.model_copy(update={"chunks": None})
-        _, ran, _ = run_again(whole, request, graph, choices, str(origin_of(plan).file))
-        return [move for move in ran.step.moves if move is not None]
+        _, step, _ = run_again(whole, request, graph, choices, str(origin_of(plan).file))
+        return [move for move in step.moves if move is not None]
     setting = Setting(
         machine=cast("Machine", _Free()),
         array=tuple(plan.array),

@@ -80,7 +80,7 @@ def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:
         return None
     if isinstance(chunks, str) and chunks in CHUNKS:
         return cast("Manner", chunks)
-    from hypar.schedule.chunks.sizes import checked_size  # noqa: PLC0415 (only where chunks are asked for)
+    from hypar.schedule.buckets import checked_size  # noqa: PLC0415 (only where chunks are asked for)
 
     weighted = sum(layer.weighted for layer in graph.contracted.layers)
     return checked_size(chunks, weighted, CHUNKS)

@@ -7,15 +7,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.schedule.chunks.best import best_sizes
-from hypar.schedule.chunks.exchanges import EXCHANGES
-from hypar.schedule.chunks.sizes import rule_sizes
+from hypar.schedule.buckets import EXCHANGES, best_sizes, rule_sizes
 from hypar.schedule.moves import PHASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.schedule.chunks.exchanges import Sizes
+    from hypar.schedule.buckets import Sizes
     from hypar.schedule.lanes import Lane
     from hypar.schedule.step import Step
 

@@ -9,11 +9,11 @@ from hypar.schedule.step import exchanging
 
 if TYPE_CHECKING:
     from hypar.plan.records import ChunksRecord
-    from hypar.schedule.chunked import Chunks
+    from hypar.schedule.record import Buckets
     from hypar.schedule.stages import StepWork
 
 
-def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Chunks | None:
+def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Buckets | None:
     """Return the chunks that a plan records, by the indices of their layers; None if it records no chunks.
 
     Args:
@@ -29,7 +29,7 @@ def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Chunks
     layers = {layer.name: number for number, layer in enumerate(work.layers)}
     found = tuple(tuple(layers[name] for name in chunk) for chunk in record.layers)
     planned = {number for chunk in found for number in chunk}
-    needed = {*exchanging(work.run().step)}
+    needed = {*exchanging(work.run())}
     for name, number in layers.items():
         if (number in planned) != (number in needed):
             words = ("exchanges no gradients", "exchanges gradients and is in no chunk")[number in needed]

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.plan.records import ChunksRecord
 from hypar.planning.chunks.candidates import candidates, neighbours
-from hypar.schedule.chunks.sizes import rule_sizes
+from hypar.schedule.buckets import rule_sizes
 from hypar.schedule.memory import holds
 from hypar.schedule.step import exchanging
 
 if TYPE_CHECKING:
     from hypar.plan.records import Asked
-    from hypar.schedule.chunked import Chunks
-    from hypar.schedule.chunks.exchanges import Sizes
-    from hypar.schedule.stages import Ran, StepWork
+    from hypar.schedule.buckets import Sizes
+    from hypar.schedule.record import Buckets
+    from hypar.schedule.stages import StepWork
     from hypar.schedule.step import Step
     from hypar.schedule.timeline import Timeline
 
@@ -35,14 +35,17 @@ class Chunked(NamedTuple):
     """A step that was run, with its chunks.
 
     Attributes:
-        step: its tasks.
-        timeline: when each task ran.
+        step: its tasks, and when each ran.
         chunks: the record of its chunks; None if none were requested.
     """
 
     step: Step
-    timeline: Timeline
     chunks: ChunksRecord | None = None
+
+    @property
+    def timeline(self) -> Timeline:
+        """When each task ran."""
+        return self.step.timeline
 
 
 def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
@@ -57,8 +60,8 @@ def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
     """
     plain = work.run()
     if asked is None:
-        return Chunked(*plain)
-    trials = _Trials(work, exchanging(plain.step))
+        return Chunked(plain)
+    trials = _Trials(work, exchanging(plain))
     count, alone_s = len(trials.layers), trials.best.timeline.makespan
     if asked == "best":
         trials.search()
@@ -70,7 +73,7 @@ def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
         layers=[[names[layer] for layer in chunk] for chunk in trials.split(trials.sizes)],
         alone_s=alone_s,
     )
-    return Chunked(*trials.best, chunks=record)
+    return Chunked(trials.best, record)
 
 
 def computing_s(step: Step) -> float:
@@ -90,7 +93,7 @@ class _Trials:
         self.take((1,) * len(layers))
         self.tried = {self.sizes}
 
-    def split(self, sizes: Sizes) -> Chunks:
+    def split(self, sizes: Sizes) -> Buckets:
         """Divide the layers into chunks of given sizes, none of which is of two stages."""
         return self.work.within_stages(
             tuple(self.layers[start:end] for start, end in pairwise(accumulate(sizes, initial=0)))
@@ -99,13 +102,13 @@ class _Trials:
     def take(self, sizes: Sizes) -> None:
         """Take chunks without comparing them."""
         self.sizes: Sizes = sizes
-        self.best: Ran = self.work.run(self.split(sizes))
+        self.best: Step = self.work.run(self.split(sizes))
 
     def search(self) -> None:
         """Take the fastest candidate, then improve it by local search."""
         lanes = self.work.lanes
-        held, least_s = holds(lanes, self.best.step), computing_s(self.best.step)
-        for sizes in candidates(lanes, self.best.step, self.layers) if self.layers else ():
+        held, least_s = holds(lanes, self.best), computing_s(self.best)
+        for sizes in candidates(lanes, self.best, self.layers) if self.layers else ():
             if self._seconds > least_s:
                 self._gains(sizes, held=held)
         most = len(self.tried) + MOST_TRIES
@@ -126,7 +129,7 @@ class _Trials:
             return False
         self.tried.add(sizes)
         ran = self.work.run(self.split(sizes))
-        if ran.timeline.makespan >= self._seconds or (held and not holds(self.work.lanes, ran.step)):
+        if ran.timeline.makespan >= self._seconds or (held and not holds(self.work.lanes, ran)):
             return False
         self.sizes, self.best = sizes, ran
         return True

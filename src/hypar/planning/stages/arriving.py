@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
     from hypar.planning.stages.span import Cuts, Outer, Site
     from hypar.planning.uneven.tree import Branch
-    from hypar.schedule.entering import Link
+    from hypar.schedule.moves import Link
     from hypar.sharding.amounts.transfers import Between, Network, Part
 
 

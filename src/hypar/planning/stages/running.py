@@ -15,7 +15,7 @@ from hypar.planning.stages.tied import exchanges_of
 from hypar.planning.stages.within import within_stage
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.moves import PHASE
-from hypar.schedule.pipeline import Pace, Send, full_step, lower
+from hypar.schedule.pipeline import Pace, full_tasks, paced
 from hypar.schedule.pipeline_orders import in_flight, moments, schedule_of, staleness
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import Order, StageWork, StepWork
@@ -57,9 +57,7 @@ class Staging:
     def score(self) -> Score:
         """The score of a step."""
         lanes = self.work.lanes
-        return summarise(
-            lanes, self.ran.step, self.ran.timeline, self.request.machine or lanes[0].setting.machine
-        )
+        return summarise(lanes, self.ran.step, self.request.machine or lanes[0].setting.machine)
 
     @property
     def bottleneck_s(self) -> float:
@@ -151,7 +149,7 @@ def run_stages(
         work=work,
         in_flight=tuple(kept),
         staleness=tuple(staleness(own, microbatches) for own in own_works),
-        ran=run_chunked(work, request.chunks) if chunks is None else Chunked(*work.run(chunks), stored),
+        ran=run_chunked(work, request.chunks) if chunks is None else Chunked(work.run(chunks), stored),
     )
 
 
@@ -175,10 +173,11 @@ def estimated_s(request: Resolved, microbatches: int, stages: Sequence[CutSpan])
     """
     order = schedule_of(request.schedule, request.parts)
     count = len(stages) // order.parts
-    paces = [_pace(stages, part, count) for part in range(len(stages))]
-    lowered = lower(order, paces, microbatches, _minibatches(order, count))
+    paces = [_pace(span) for span in stages]
+    lowered = paced(order, paces, microbatches, _minibatches(order, count))
     behind = (max(own.link_s for own in one.entering) for one in exchanges_of(stages, count))
-    return full_step(lowered, run(lowered.tasks)).makespan + sum(behind)
+    timeline, _ = full_tasks(lowered.origins, run(lowered.found.tasks))
+    return timeline.makespan + sum(behind)
 
 
 def _minibatches(order: Schedule, stages: int) -> int:
@@ -186,22 +185,8 @@ def _minibatches(order: Schedule, stages: int) -> int:
     return 1 if order.flushes else order.minibatches(stages)
 
 
-def _pace(stages: Sequence[CutSpan], part: int, count: int) -> Pace:
-    """Return the times of a part of a stage for a microbatch; its sends occupy the receiver, or a link if transfers overlap.
-
-    Args:
-        stages: the parts of the stages in the network's order.
-        part: the number of the part among them.
-        count: the number of stages.
-    """
-    cuts = stages[part].cuts
-
-    def send(other: int, seconds: float) -> Send | None:
-        overlap = stages[other].cuts.overlap
-        resource = f"link {part % count + 1}-{other % count + 1}" if overlap else stage_name(other % count)
-        return Send(seconds, resource) if seconds else None
-
-    ahead = send(part + 1, stages[part + 1].received.seconds) if part + 1 < len(stages) else None
-    back = send(part - 1, stages[part - 1].returned.seconds) if part else None
-    forward, backward, once, behind = cuts.phases
-    return Pace(forward, backward, once, ahead, back, behind)
+def _pace(span: CutSpan) -> Pace:
+    """Return the times of a part of a stage; what it receives occupies its devices, or a link if transfers overlap."""
+    forward, backward, once, behind = span.cuts.phases
+    arriving = span.received.seconds, span.returned.seconds
+    return Pace(forward, backward, once, *arriving, behind, span.cuts.overlap)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.ops.nest import PHASES
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import Receiver
 from hypar.schedule.timeline import run
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from hypar.schedule.entering import Entering
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.moves import Move
-    from hypar.schedule.step import Step, Transfers
+    from hypar.schedule.step import Step
     from hypar.schedule.timeline import Task
 
 
@@ -220,21 +219,15 @@ class Phases(NamedTuple):
     behind: float
 
 
-def phases_in_turn(lane: Lane, transfers: Transfers) -> Phases:
-    """Return the phases of a microbatch on a lane without overlap: all that it does, one after another."""
-    spent: dict[str, list[float]] = {phase: [] for phase in PHASES}
-    for move in transfers.moves:
-        spent[move.phase].append(move.seconds)
-    times = [{} if time is None else time.seconds for time in lane.work.times]
-    once = math.fsum((*spent["gradient"], *lane.updates))
-    forward = (*spent["forward"], *(own.get("forward", 0.0) for own in times))
-    backward = (own.get(phase, 0.0) for own in times for phase in ("backward", "gradient"))
-    return Phases(
-        forward=math.fsum(forward),
-        backward=math.fsum((*spent["backward"], *backward)),
-        once=once,
-        behind=times[0].get("gradient", 0.0),
-    )
+def phases_in_turn(step: Step) -> Phases:
+    """Return the phases of a microbatch's step on a lane without overlap: all that it does, one after another."""
+    spent: dict[str, list[float]] = {phase: [] for phase in ("forward", "backward", "once")}
+    for task, move in zip(step.tasks, step.moves, strict=True):
+        spent[_phase(task, move)].append(task.seconds)
+    first = zip(step.tasks, step.places, strict=True)
+    behind = sum(task.seconds for task, place in first if task.kind == "gradient" and place.layer == 0)
+    forward, backward, once = map(math.fsum, spent.values())
+    return Phases(forward, backward, once, behind)
 
 
 def phases_beside(step: Step) -> Phases:

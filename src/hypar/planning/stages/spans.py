@@ -33,7 +33,7 @@ from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
-from hypar.schedule.step import lower_lanes, transfers_of
+from hypar.schedule.stages import StepWork
 from hypar.sharding.amounts.transfers import network_of, sends_back
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.space import parse_pin
@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.span import LayerBounds
-    from hypar.schedule.entering import Link
-    from hypar.schedule.step import Step, Transfers
+    from hypar.schedule.moves import Link
     from hypar.sharding.amounts.transfers import Network
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
@@ -244,14 +243,10 @@ class CutSpans:
             lane.at(lane.name, StagePlace(outside=own))
             for lane, own in zip(lanes, node.reading(outside), strict=True)
         )
-        step: Step | Transfers
+        step = StepWork.of(placed, crossings).run()
         # Groups work beside each other, so that only the engine knows how long a phase takes.
-        if len(placed) > 1 or self.setting.machine.overlap:
-            step = lower_lanes(placed, crossings)
-            phases = phases_beside(step)
-        else:
-            step = transfers_of(placed)
-            phases = phases_in_turn(placed[0], step)
+        beside = len(placed) > 1 or self.setting.machine.overlap
+        phases = phases_beside(step) if beside else phases_in_turn(step)
 
         @cache
         def memory() -> tuple[dict[str, float], ...]:

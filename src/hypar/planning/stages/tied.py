@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanNode, Tensor
     from hypar.planning.stages.span import CutSpan
-    from hypar.schedule.entering import Link
+    from hypar.schedule.moves import Link
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.placement import Options
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.planning.stages.span import CutSpan
-    from hypar.schedule.entering import Link
-    from hypar.schedule.moves import Moves
+    from hypar.schedule.moves import Link, Moves
 
 
 def within_stage(parts: Sequence[CutSpan], count: int) -> list[CutSpan]:

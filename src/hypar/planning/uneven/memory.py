@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypar.planning.uneven.tree import shares_above
 from hypar.schedule.memory import held_at_most, held_besides, holds
-from hypar.schedule.step import transfers_of
+from hypar.schedule.stages import StepWork
 
 if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
@@ -47,7 +47,7 @@ def _fits(branch: Branch, above: WholeShares | None) -> bool:
     run, crossings = branch.lanes()
     if above is not None:
         run = [lane._replace(shares=own.shares) for lane, own in zip(run, sharing, strict=True)]
-    return holds(run, transfers_of(run, crossings))
+    return holds(run, StepWork.of(run, crossings).run())
 
 
 def _largest(moved: PlanGraph) -> float:

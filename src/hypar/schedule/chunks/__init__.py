@@ -1,1 +1,0 @@
-"""Closed forms of the exchange of gradients in chunks of layers."""

@@ -1,0 +1,203 @@
+"""The record of a microbatch: the ops of a part of a stage with the buffers that each reads and writes.
+
+An op is of a node of the plan graph, a layer with the ops fused behind it, or of an edge, a tensor between two nodes. Every
+edge has a transfer forward and one backward, every node a sum in each phase, whether something moves there or not: what
+moves is said by the convention, the choices and the machine. So the record of a graph follows from the graph alone, and
+ops wait for each other by their buffers alone.
+
+The order of issue depends on no duration. Forward, a node gets its tensors, computes, then adds up the partial sums that
+its cuts left; backward is the same in reverse, and it adds up and sends the error of its input, first to the node that computes
+next, before it computes the gradient of its weight, as the rest of the backward phase waits for the error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.network.nodes import kept_with_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hypar.network.nodes import PlanGraph
+
+Buckets = tuple[tuple[int, ...], ...]
+"""The indices of the nodes of each bucket of gradients, in the order of the backward phase."""
+
+
+class Op(NamedTuple):
+    """An op of all devices of a part of a stage.
+
+    Attributes:
+        kind: ``compute``; ``sum`` of the terms that the devices of a node have; ``move`` of a tensor between two nodes; ``update``.
+        phase: ``forward``, ``backward``, ``gradient`` or ``update``.
+        node: the node; of a move the one that receives.
+        reads: the buffers that it waits for.
+        writes: the buffers that are there when it is done.
+        edge: the edge of a move; -1 for the others.
+        bucket: the nodes whose gradients it adds up together; empty for its own alone.
+    """
+
+    kind: str
+    phase: str
+    node: int
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    edge: int = -1
+    bucket: tuple[int, ...] = ()
+
+    @property
+    def once(self) -> bool:
+        """Whether it runs once in a mini-batch."""
+        return self.kind == "update" or (self.kind == "sum" and self.phase == "gradient")
+
+
+INPUT, ERROR = 0, 1
+"""The buffers that come from other stages, or from outside."""
+
+FIRST, EACH = 2, 7
+"""The first buffer of the first node, and the number of buffers of each."""
+
+TERMS, OUTPUT, ERROR_TERMS, SENT, GRADIENT_TERMS, GRADIENT, WEIGHT = range(FIRST, FIRST + EACH)
+"""The buffers of the first node; those of each other node follow, then those of both ways of each edge."""
+
+
+class Record(NamedTuple):
+    """The ops of a part of a stage for a microbatch.
+
+    Attributes:
+        forward: the ops of the forward phase, in order.
+        backward: those of the backward phase, each gradient summed and each weight updated at once.
+        made: the buffers of its results that no node inside reads.
+        sent: the buffers of errors that no node inside reads.
+        buffers: the number of buffers.
+    """
+
+    forward: tuple[Op, ...]
+    backward: tuple[Op, ...]
+    made: tuple[int, ...]
+    sent: tuple[int, ...]
+    buffers: int
+
+
+@kept_with_graph
+def record_of(graph: PlanGraph) -> Record:
+    """Return the record of the nodes of a graph, which are in topological order."""
+    nodes = range(len(graph.layers))
+    into: list[list[int]] = [[] for _ in nodes]
+    out_of: list[list[int]] = [[] for _ in nodes]
+    for edge, tensor in enumerate(graph.tensors):
+        into[tensor.consumer].append(edge)
+        out_of[tensor.producer].append(edge)
+    ways = FIRST + EACH * len(nodes)
+    makers = [tensor.producer for tensor in graph.tensors]
+    forward = [op for node in nodes for op in _forward(node, into[node], makers, ways)]
+    backward = [
+        op for node in reversed(nodes) for op in _backward(node, into[node], out_of[node], makers, ways)
+    ]
+    return Record(
+        forward=tuple(forward),
+        backward=tuple(backward),
+        made=tuple([EACH * node + OUTPUT for node in nodes if not out_of[node]]),
+        sent=tuple([EACH * node + SENT for node in nodes if not into[node]]),
+        buffers=ways + 2 * len(graph.tensors),
+    )
+
+
+def _forward(node: int, into: Sequence[int], makers: Sequence[int], ways: int) -> list[Op]:
+    """Return the forward ops of a node: its tensors arrive, it computes, its partial sums are added up.
+
+    Args:
+        node: the node.
+        into: the edges to it.
+        makers: the node at the begin of each edge.
+        ways: the first buffer of edges.
+    """
+    at = EACH * node
+    moves = [
+        Op("move", "forward", node, (EACH * makers[edge] + OUTPUT,), (ways + 2 * edge,), edge)
+        for edge in into
+    ]
+    reads = tuple([ways + 2 * edge for edge in into]) or (INPUT,)
+    return [
+        *moves,
+        Op("compute", "forward", node, reads, (at + TERMS,)),
+        Op("sum", "forward", node, (at + TERMS,), (at + OUTPUT,)),
+    ]
+
+
+def _backward(
+    node: int, into: Sequence[int], out_of: Sequence[int], makers: Sequence[int], ways: int
+) -> list[Op]:
+    """Return the backward ops of a node: the error of its input, the gradient of its weight; arguments as in ``_forward``."""
+    at = EACH * node
+    reads = (*(tuple([ways + 2 * edge + 1 for edge in out_of]) or (ERROR,)), at + OUTPUT)
+    moves = [
+        Op("move", "backward", makers[edge], (at + SENT,), (ways + 2 * edge + 1,), edge)
+        for edge in sorted(into, key=lambda edge: -makers[edge])
+    ]
+    return [
+        Op("compute", "backward", node, reads, (at + ERROR_TERMS,)),
+        Op("sum", "backward", node, (at + ERROR_TERMS,), (at + SENT,)),
+        *moves,
+        Op("compute", "gradient", node, reads, (at + GRADIENT_TERMS,)),
+        Op("sum", "gradient", node, (at + GRADIENT_TERMS,), (at + GRADIENT,)),
+        Op("update", "update", node, (at + GRADIENT,), (at + WEIGHT,)),
+    ]
+
+
+def bucketed(ops: Iterable[Op], buckets: Buckets) -> list[Op]:
+    """Return the ops of a backward phase with the gradients of each bucket summed together, behind the last of its nodes.
+
+    Nodes outside all buckets sum nothing.
+    """
+    ops = [*ops]
+    updates = {op.node: op for op in ops if op.kind == "update"}
+    bucket_of = {node: bucket for bucket in buckets for node in bucket}
+    found = []
+    for op in ops:
+        bucket = bucket_of.get(op.node)
+        if not op.once:
+            found.append(op)
+        elif bucket is None and op.kind == "update":
+            found.append(op._replace(reads=(EACH * op.node + GRADIENT_TERMS,)))
+        elif bucket is not None and op.kind == "sum" and op.node == bucket[-1]:
+            reads, writes = (
+                tuple([EACH * node + role for node in bucket]) for role in (GRADIENT_TERMS, GRADIENT)
+            )
+            found.append(op._replace(reads=reads, writes=writes, bucket=bucket))
+            found += [updates[node] for node in bucket]
+    return found
+
+
+def issued(ops: Iterable[Op], *, eager: bool, deferred: bool, final: bool) -> list[Op]:
+    """Return the ops of a backward phase in the order of issue.
+
+    Args:
+        ops: the ops as in a record.
+        eager: whether an error is sent as soon as it is there, and not just before it is read: some devices compute meanwhile.
+        deferred: whether gradients are summed and weights updated behind the whole phase.
+        final: whether they are at all, in this microbatch.
+    """
+    often, once = [op for op in ops if not op.once], [op for op in ops if op.once]
+    if final:
+        often = [*often, *once] if deferred else [*ops]
+    if eager:
+        return often
+    waiting: dict[int, list[Op]] = {}
+    for op in often:
+        if op.kind == "move":
+            waiting.setdefault(op.node, []).append(op)
+    found: list[Op] = []
+    for op in often:
+        if op.kind == "compute" and op.phase == "backward":
+            found += sorted(waiting.get(op.node, ()), key=lambda move: move.edge)
+        if op.kind != "move":
+            found.append(op)
+    return found
+
+
+@kept_with_graph
+def backward_of(graph: PlanGraph, *, eager: bool, deferred: bool, final: bool) -> tuple[Op, ...]:
+    """Return the ops of the backward phase of a graph in the order of issue, each node summing its own gradient."""
+    return tuple(issued(record_of(graph).backward, eager=eager, deferred=deferred, final=final))
