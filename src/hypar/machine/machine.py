@@ -85,6 +85,8 @@ class DeviceGroup:
 class Machine(Result):
     """Identical devices, or groups of different ones, each a machine again.
 
+    What only identical devices have, such as ``tiers`` and ``layer_time``, is that of ``Devices``; of groups it is refused.
+
     Attributes:
         name: the file's name without its ending, or the group's.
         source: the publication.
