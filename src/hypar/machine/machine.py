@@ -15,9 +15,6 @@ from hypar.sharding.tree import WHOLE_ARRAY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from hypar.machine.compute_models.base import ComputeModel
     from hypar.machine.links import Tier
     from hypar.machine.schema import HardwareFile
@@ -114,9 +111,7 @@ class Machine(Result):
     memory_seconds: ClassVar[_OfDevices[Callable[[float], float]]] = _OfDevices()
     times: ClassVar[_OfDevices[Callable[[Nest], bool]]] = _OfDevices()
     layer_time: ClassVar[_OfDevices[Callable[..., LayerTime]]] = _OfDevices()
-    layer_times: ClassVar[_OfDevices[Callable[[Nest, NDArray[np.int64], int], list[LayerTime]]]] = (
-        _OfDevices()
-    )
+    timed: ClassVar[_OfDevices[Callable[..., LayerTime]]] = _OfDevices()
 
     @property
     def num_devices(self) -> int:
