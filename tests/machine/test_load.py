@@ -16,7 +16,7 @@ from hypar.cli.main import main
 from hypar.errors import HardwareError, InputError
 from hypar.machine.changes import CHANGEABLE
 from hypar.machine.load import load_machine
-from hypar.machine.machine import Machine
+from hypar.machine.machine import DeviceGroup, Machine
 from hypar.registry import data_file, data_folder, data_names
 from tests.effort import late
 
@@ -235,6 +235,18 @@ def test_the_links_between_groups_are_changed() -> None:
         HardwareError, match=r"^change outward\.latency=3: found 3; allowed: a number with a unit"
     ):
         load_machine("tpu-v2-v3", {"outward.latency": 3})
+
+
+def test_groups_side_by_side_are_as_fast_as_all_of_them() -> None:
+    machine = load_machine("tpu-v2-v3")
+    both = DeviceGroup(name="both", machine=machine, num_devices=0, bytes_per_s=1e9, latency_s=0.0)
+    each = [group.num_devices * group.machine.flop_per_s for group in machine.groups]
+    assert len(each) > 1
+    assert both.flop_per_s == sum(each) == sum(group.flop_per_s for group in machine.groups)
+    with pytest.raises(
+        HardwareError, match="'tpu-v2-v3': tiers asked of 2 groups; allowed: a machine of identical devices"
+    ):
+        _ = machine.tiers
 
 
 def test_an_energy_left_out_does_not_change_the_hash_that_stored_plans_have() -> None:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
+
 from hypar.errors import OptionError
-from hypar.machine.rates import Rates, computation, group_seconds, time_rates
+from hypar.machine.rates import Rates, group_seconds, time_rates
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import PAPER
@@ -141,7 +143,8 @@ class Time(Cost):
         if not setting.machine.times(layer.nest):
             return None
         left = sizes.divided(layer.nest, options, level.ways)
-        return computation(setting, layer.nest, left).reshape(-1, len(options))
+        degrees = np.rint(1 / np.stack([left.of(dim) for dim in layer.nest.counted], axis=1)).astype(np.int64)
+        return setting.layer_seconds(layer.nest, degrees).reshape(-1, len(options))
 
     def setting(self, level: Level) -> Setting:
         """Return the machine at a level, with the settings of the step.

@@ -82,6 +82,11 @@ Schedule = tuple[Step, ...]
 Named = tuple[str, Schedule]
 
 
+def once(amount: float, sent: Messages, rounds: int = 1) -> Step:
+    """Return the step of one part."""
+    return Step(((amount, sent),), rounds)
+
+
 def reversed_in_time(schedule: Schedule) -> Schedule:
     """Return the schedule of an all-gather, which sends the messages of a reduce-scatter back in reverse order."""
     return tuple(
@@ -102,8 +107,8 @@ def both(scatter: Schedule) -> Schedule:
 def exchanges(ways: int) -> dict[str, Schedule]:
     """Return the schedules of the collectives that have one way only: all at once, and to the next subgroup."""
     return {
-        "all_to_all": (Step(((1 / (ways - 1), among_all(ways)),)),),
-        "neighbours": (Step(((1.0, around(np.arange(ways)[None])),)),),
+        "all_to_all": (once(1 / (ways - 1), among_all(ways)),),
+        "neighbours": (once(1.0, around(np.arange(ways)[None])),),
     }
 
 
@@ -115,31 +120,32 @@ def reductions(grid: Numbers, hops: Distances, allowed: Collection[str]) -> dict
         hops: links between subgroups.
         allowed: some of ``ALGORITHMS``.
     """
-    ways = grid.size
-    everyone = among_all(ways)
-    direct: Named = ("direct", (Step(((1 / (ways - 1), everyone),)),))
-    twice: Named = ("direct", (direct[1][0]._replace(rounds=2),))
+    ways, everyone = grid.size, among_all(grid.size)
     at_once = "direct" in allowed or ways == PAIR
-    whole: Named = ("direct whole", (Step(((whole_terms(ways), everyone),)),))
+    direct: Named = "direct", (once(1 / (ways - 1), everyone),)
+    whole: list[Named] = [
+        ("direct whole", (once(whole_terms(ways), everyone),)),
+        ("direct", (once(1 / (ways - 1), everyone, 2),)),
+    ]
     scatters = [*_scatters(grid, hops, allowed)]
-    once = [direct] * at_once + [*_rings(grid, allowed, ways - 1)]
+    alike = [direct] * at_once + [*_rings(grid, allowed, ways - 1)]
     found = {
         "all_reduce": [
-            *[whole, twice] * at_once,
+            *whole * at_once,
             *_rings(grid, allowed, 2 * (ways - 1)),
             *_of_whole_terms(ways, allowed),
             *((name, both(schedule)) for name, schedule in scatters),
         ]
-        or [whole, twice],
-        "reduce_scatter": [*once, *scatters],
-        "all_gather": [*once, *((name, reversed_in_time(schedule)) for name, schedule in scatters)],
+        or whole,
+        "reduce_scatter": [*alike, *scatters],
+        "all_gather": [*alike, *((name, reversed_in_time(schedule)) for name, schedule in scatters)],
     }
     return {kind: own or [direct] for kind, own in found.items()}
 
 
 def in_network(ways: int) -> Named:
     """Return an all-reduce whose sums are made by the nodes of the network, and sent back to all subgroups."""
-    return "in_tree", (Step(((whole_terms(ways), among_all(ways)),), summed=True),)
+    return "in_tree", (once(whole_terms(ways), among_all(ways))._replace(summed=True),)
 
 
 def _rings(grid: Numbers, allowed: Collection[str], rounds: int) -> Iterator[Named]:
@@ -150,26 +156,21 @@ def _rings(grid: Numbers, allowed: Collection[str], rounds: int) -> Iterator[Nam
     for name, order in orders:
         ring = around(order[None])
         if name or "ring" in allowed:
-            yield name or "ring", (Step(((1.0, ring),), rounds),)
+            yield name or "ring", (once(1.0, ring, rounds),)
         if grid.size > PAIR and "two_rings" in allowed:
             yield f"{name} two_rings".strip(), (Step(_both_ways(ring), rounds),)
 
 
 def _of_whole_terms(ways: int, allowed: Collection[str]) -> Iterator[Named]:
     """Yield the schedules of an all-reduce whose messages are whole terms: by a binomial tree, by recursive doubling."""
+    powers, whole = _powers(ways), whole_terms(ways)
     if ways > PAIR and "tree" in allowed:
         # Pairs, then pairs of pairs add up their terms; then the sums go back.
-        each = [np.arange(distance, ways, 2 * distance) for distance in _powers(ways)]
-        up = [
-            Step(((whole_terms(ways), _listed(own, own - distance)),))
-            for own, distance in zip(each, _powers(ways), strict=True)
-        ]
-        yield "tree", (*up, *reversed_in_time(tuple(up)))
+        each = [(np.arange(distance, ways, 2 * distance), distance) for distance in powers]
+        up = tuple(once(whole, _listed(own, own - distance)) for own, distance in each)
+        yield "tree", (*up, *reversed_in_time(up))
     if ways > PAIR and "halving" in allowed and not ways & (ways - 1):
-        yield (
-            "doubling",
-            tuple(Step(((whole_terms(ways), _across(ways, distance)),)) for distance in _powers(ways)),
-        )
+        yield "doubling", tuple(once(whole, _across(ways, distance)) for distance in powers)
 
 
 def _scatters(grid: Numbers, hops: Distances, allowed: Collection[str]) -> Iterator[Named]:
@@ -196,21 +197,18 @@ def _scatters(grid: Numbers, hops: Distances, allowed: Collection[str]) -> Itera
 
 def _halvings(ways: int) -> Iterator[Schedule]:
     """Yield reduce-scatters in the fewest steps: recursive halving, nearest or farthest first, or Bruck's for other numbers."""
-    powers = _powers(ways)
+    powers, part = _powers(ways), 1 / (ways - 1)
     if ways & (ways - 1):
         # His all-gather backwards in time.
         one = np.arange(ways)
-        yield tuple(
-            Step(
-                ((min(distance, ways - distance) / (ways - 1), _listed(one, (one + distance) % ways)),),
-            )
-            for distance in powers[::-1]
-        )
+        each = [
+            (min(distance, ways - distance), _listed(one, (one + distance) % ways)) for distance in powers
+        ]
+        yield tuple(once(part * count, sent) for count, sent in reversed(each))
         return
     for distances in (powers, powers[::-1]):
         yield tuple(
-            Step(((ways / (ways - 1) / 2 ** (turn + 1), _across(ways, distance)),))
-            for turn, distance in enumerate(distances)
+            once(part * ways / 2**turn, _across(ways, distance)) for turn, distance in enumerate(distances, 1)
         )
 
 

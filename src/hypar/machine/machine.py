@@ -15,9 +15,6 @@ from hypar.sharding.tree import WHOLE_ARRAY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from hypar.machine.compute_models.base import ComputeModel
     from hypar.machine.links import Tier
     from hypar.machine.schema import HardwareFile
@@ -85,6 +82,8 @@ class DeviceGroup:
 class Machine(Result):
     """Identical devices, or groups of different ones, each a machine again.
 
+    What only identical devices have, such as ``tiers`` and ``layer_time``, is that of ``Devices``; of groups it is refused.
+
     Attributes:
         name: the file's name without its ending, or the group's.
         source: the publication.
@@ -112,9 +111,7 @@ class Machine(Result):
     memory_seconds: ClassVar[_OfDevices[Callable[[float], float]]] = _OfDevices()
     times: ClassVar[_OfDevices[Callable[[Nest], bool]]] = _OfDevices()
     layer_time: ClassVar[_OfDevices[Callable[..., LayerTime]]] = _OfDevices()
-    layer_times: ClassVar[_OfDevices[Callable[[Nest, NDArray[np.int64], int], list[LayerTime]]]] = (
-        _OfDevices()
-    )
+    timed: ClassVar[_OfDevices[Callable[..., LayerTime]]] = _OfDevices()
 
     @property
     def num_devices(self) -> int:

@@ -15,12 +15,8 @@ from hypar.sharding.collectives import COLLECTIVES
 from hypar.sharding.levels import divided_einsum
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from hypar.machine.setting import Setting
     from hypar.ops.nest import Nest
-    from hypar.sharding.levels import LocalSizes
-    from hypar.solve.edge import Costs
 
 
 class Rate(NamedTuple):
@@ -88,21 +84,6 @@ def time_rates(setting: Setting, level: int, *, shared: bool = True) -> Rates:
     return Rates(found, together=True)
 
 
-def computation(setting: Setting, nest: Nest, left: LocalSizes) -> Costs:
-    """Return the seconds of a layer's phases and update on one device, ``[tuples]``.
-
-    Args:
-        setting: the machine and the settings of a step.
-        nest: the whole layer.
-        left: the fraction of the layer that all levels leave on a device.
-    """
-    shards = np.rint(1 / np.stack([left.of(dim) for dim in nest.counted], axis=1)).astype(np.int64)
-    if setting.machine.compute.takes_arrays:
-        return _seconds(setting, nest, shards)
-    distinct, which = np.unique(shards, axis=0, return_inverse=True)
-    return _seconds(setting, nest, distinct)[which.reshape(-1)]
-
-
 @lru_cache(maxsize=16384)
 def group_seconds(setting: Setting, nest: Nest, dim: str | None, share: float, devices: int) -> float:
     """Return the seconds of a layer's phases and update on each of some devices that share a part of it.
@@ -117,12 +98,4 @@ def group_seconds(setting: Setting, nest: Nest, dim: str | None, share: float, d
     own = nest if dim is None else divided_einsum(nest, dim, share, integral=False)
     further = "batch" if dim is None else dim
     counts = [devices if name == further else 1 for name in own.counted]
-    return float(_seconds(setting, own, np.array([counts], dtype=np.int64))[0])
-
-
-def _seconds(setting: Setting, nest: Nest, shards: NDArray[np.int64]) -> Costs:
-    """Return the seconds for each row of shard counts, ``[shards, dims]``."""
-    times = setting.machine.layer_times(nest, shards, setting.element_bytes)
-    seconds = [sum(time.seconds.values()) + setting.update_seconds(time) for time in times]
-    found = np.concatenate([np.atleast_1d(each) for each in seconds])
-    return np.broadcast_to(found, len(shards))
+    return float(setting.layer_seconds(own, np.array([counts], dtype=np.int64))[0])

@@ -29,7 +29,7 @@ MOST_NETWORKS = 4
 """Most networks of a machine, one inside the other."""
 
 MOST_HELD = 2**14
-"""Most devices of a machine; the messages of rings and trees between them are routed one by one."""
+"""Most devices of a machine."""
 
 
 def _named(value: Any) -> Any:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hypar.network.training import OPTIMIZERS
 from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hypar.machine.machine import Machine
     from hypar.machine.work import LayerTime
+    from hypar.ops.nest import Nest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,3 +53,20 @@ class Setting:
     def update_seconds(self, time: LayerTime) -> float:
         """Return the time of an update: that of its memory accesses on the fullest device."""
         return self.machine.memory_seconds(self.update_accesses * time.fullest["weight"] * self.element_bytes)
+
+    def layer_seconds(self, nest: Nest, degrees: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the seconds of a layer's phases and update on one device, for each row of degrees ``[rows, dims]``.
+
+        A compute model that takes arrays is called once, another one for each distinct row.
+        """
+
+        def whole(time: LayerTime) -> Any:
+            return sum(time.seconds.values()) + self.update_seconds(time)
+
+        if self.machine.compute.takes_arrays:
+            columns = tuple(own if own.max() > 1 else 1 for own in degrees.T)
+            time = self.machine.timed(nest, columns, self.element_bytes)
+            return np.broadcast_to(np.asarray(whole(time), np.float64), len(degrees))
+        rows, which = np.unique(degrees, axis=0, return_inverse=True)
+        times = [self.machine.layer_time(nest, tuple(row), self.element_bytes) for row in rows.tolist()]
+        return np.array([whole(time) for time in times])[which.reshape(-1)]

@@ -17,8 +17,6 @@ from hypar.ops.nest import PHASES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from hypar.machine.compute_models.base import ComputeModel
     from hypar.machine.links import Tier
     from hypar.machine.schema import HardwareFile
@@ -123,15 +121,9 @@ class Devices:
         cut = [dim for dim, degree in zip(nest.counted, degrees, strict=True) if degree > 1]
         return replace(time, seconds=self.measured.phases(layer, cut))
 
-    def layer_times(self, nest: Nest, degrees: NDArray[np.int64], element_bytes: int) -> list[LayerTime]:
-        """Return ``layer_time`` for several rows ``[shards, dims]``: one of arrays, or one per row.
-
-        A compute model that takes arrays is called once.
-        """
-        if self.compute.takes_arrays:
-            columns = tuple(own if own.max() > 1 else 1 for own in degrees.T)
-            return [_timed(self, nest, columns, element_bytes)]
-        return [self.layer_time(nest, tuple(row), element_bytes) for row in degrees.tolist()]
+    def timed(self, nest: Nest, degrees: Degrees, element_bytes: int) -> LayerTime:
+        """Return ``layer_time`` anew, for numbers or arrays of degrees if the compute model takes arrays."""
+        return _timed(self, nest, degrees, element_bytes)
 
     @property
     def counts_unweighted(self) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, PrivateAttr
 
@@ -34,14 +34,7 @@ if TYPE_CHECKING:
 
 
 class Placed(NamedTuple):
-    """A loops of loops with its mapping, on one of several units.
-
-    Attributes:
-        loops: the loops of one unit.
-        blocking: their mapping.
-        planes: sets on all units together.
-        units: units that share them.
-    """
+    """Loops of one of several units with their mapping, and the sets that all units have together."""
 
     loops: PhaseLoops
     blocking: Blocking
@@ -56,13 +49,7 @@ class Placed(NamedTuple):
     @property
     def results(self) -> int:
         """Elements of F_out that all units make."""
-        loops = self.loops
-        return self.planes // loops.channels * loops.height * loops.width
-
-    @property
-    def active(self) -> int:
-        """Processing elements of a unit that are active in a full piece."""
-        return min(self.blocking.layout.active, self.loops.kernel * self.loops.height * self.planes)
+        return self.planes // self.loops.channels * self.loops.height * self.loops.width
 
     @property
     def array_words(self) -> float:
@@ -71,30 +58,27 @@ class Placed(NamedTuple):
         return self.units * float(array_words(loops, own.interleaved, own.tile[0]))
 
 
+def _open(value: Any, why: str) -> Any:
+    """Return the default of a field, with the reason that the file gives none."""
+    return Sourced(value=value, source=f"not given: {why}")
+
+
 class BlockedRowStationary(ElementArray):
     """Array of processing elements with a buffer, each element with registers for a few rows."""
 
     buffered: ClassVar[bool] = True
 
-    bank_words: Sourced[Count] = Sourced(value=1, source="not given: a tile takes the words that it has")
-    weight_buffer_words: Sourced[Annotated[int, Field(ge=0, le=2**40)]] = Sourced(
-        value=0, source="not given: W shares the buffer"
-    )
+    bank_words: Sourced[Count] = _open(1, "a tile takes the words that it has")
+    weight_buffer_words: Sourced[Annotated[int, Field(ge=0, le=2**40)]] = _open(0, "W shares the buffer")
     buffer_words_per_cycle: Sourced[Annotated[float, AsNumber, Field(gt=0, le=1e12)]] | None = None
-    resident: Sourced[Literal["any", "result"]] = Sourced(
-        value="any", source="not given: any tensor may stay in the buffer"
+    resident: Sourced[Literal["any", "result"]] = _open("any", "any tensor may stay in the buffer")
+    fewest: Sourced[Literal["cycles", "words", "product"]] = _open("cycles", "time before traffic")
+    sets: Sourced[Literal["any", "line"]] = _open("any", "sets stand below and beside one another")
+    pass_rows: Sourced[Literal["any", "bank"]] = _open(
+        "any", "a pass reads as many rows of F_in as the buffer holds"
     )
-    fewest: Sourced[Literal["cycles", "words", "product"]] = Sourced(
-        value="cycles", source="not given: time before traffic"
-    )
-    sets: Sourced[Literal["any", "line"]] = Sourced(
-        value="any", source="not given: sets stand below and beside one another"
-    )
-    pass_rows: Sourced[Literal["any", "bank"]] = Sourced(
-        value="any", source="not given: a pass reads as many rows of F_in as the buffer holds"
-    )
-    zeros: Sourced[Literal["kept", "saved"]] = Sourced(
-        value="kept", source="not given: zeros are stored and multiplied like other numbers"
+    zeros: Sourced[Literal["kept", "saved"]] = _open(
+        "kept", "zeros are stored and multiplied like other numbers"
     )
     _buffer_words: int | None = PrivateAttr(default=None)
     _costs: tuple[float, float] = PrivateAttr(default=(1.0, 0.0))
@@ -133,14 +117,9 @@ class BlockedRowStationary(ElementArray):
             self._costs,
         )
 
-    @property
-    def saves_zeros(self) -> bool:
-        """Whether zeros are packed in memory and not multiplied."""
-        return self.zeros.value == "saved"
-
     def _packed(self, shape: LocalShape) -> tuple[float, float]:
         """Return the words in memory for an element of F_in and for one of F_out; 1 where zeros are not known."""
-        if not (self.saves_zeros and shape.zeros):
+        if not (self.zeros.value == "saved" and shape.zeros):
             return 1.0, 1.0
         return _coded(shape, "input", "in_channels"), _coded(shape, "output", "out_channels")
 
@@ -156,15 +135,14 @@ class BlockedRowStationary(ElementArray):
         """Return cycles and accesses of the best mapping; the last round of sets may be incomplete."""
         own, phase = shape.as_convolution(phase)
         found = self._best(_nests(own, phase, self._packed(own)), units)
-        cycles = sum(part.counts[0] for part in found)
+        first, cycles = found[0], sum(part.counts[0] for part in found)
         even = own.macs / own.padded_macs
         words = even * math.fsum(part.units * part.blocking.buffer for part in found)
         # Elements of the result that no tap meets are zeros, and written all the same.
         met = math.inf if phase == "gradient" else even * sum(part.results for part in found)
-        left = max(0.0, own.words[PHASES[phase]] - met) * found[0].loops.packed[1]
-        skipped = (
-            own.zeros.get("output" if phase == "backward" else "input", 0.0) if self.saves_zeros else 0.0
-        )
+        left = max(0.0, own.words[PHASES[phase]] - met) * first.loops.packed[1]
+        read = "output" if phase == "backward" else "input"
+        skipped = own.zeros.get(read, 0.0) if self.zeros.value == "saved" else 0.0
         rate = None if self.buffer_words_per_cycle is None else units * self.buffer_words_per_cycle.value
         return Work(
             seconds=cycles / self.frequency.value,
@@ -177,10 +155,12 @@ class BlockedRowStationary(ElementArray):
             },
             skipped=skipped,
             mapping={
-                "active": found[0].active,
+                "active": min(
+                    first.blocking.layout.active, first.loops.kernel * first.loops.height * first.planes
+                ),
                 "cycles": cycles,
                 "utilisation": own.padded_macs / (cycles * units * self.rows.value * self.columns.value),
-                **_named(found[0].blocking),
+                **_named(first.blocking),
             },
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import numpy as np
@@ -28,8 +29,12 @@ Node = tuple[str, int] | int
 """A device by its number, or another node as a pair."""
 
 
+BLOCK = 256
+"""Nodes from which shortest paths are counted at the same time."""
+
+
 class Wired(Topology):
-    """Topology whose pairs of linked nodes are listed."""
+    """Topology whose pairs of linked nodes are listed; every node has a link."""
 
     takes_sets: ClassVar[bool] = False
 
@@ -84,14 +89,17 @@ def _graph(pairs: tuple[tuple[tuple[Node, Node], float], ...], devices: int) -> 
     number = {node: at for at, node in enumerate((*range(devices), *others))}
     one_way = [(number[one], number[other]) for (one, other), _ in pairs]
     links = [*one_way, *((other, one) for one, other in one_way)]
-    beside = np.zeros((len(number), len(number)))
-    beside[tuple(np.array(links, np.int64).reshape(-1, 2).T)] = 1
-    paths = border = np.eye(len(number))
-    distance: Numbers = np.where(border > 0, 0, -1)
-    while border.any():
-        border = (border @ beside) * (distance < 0)
-        distance[border > 0] = distance.max() + 1
-        paths = paths + border
+    starts, ends = np.array(sorted(links, key=itemgetter(1)), np.int64).reshape(-1, 2).T
+    first = np.searchsorted(ends, range(len(number)))
+    paths = np.eye(len(number))
+    distance: Numbers = np.where(paths > 0, 0, -1)
+    for rows in np.array_split(range(len(number)), -(-len(number) // BLOCK)):
+        border, steps = paths[rows], 0
+        while border.any():
+            steps += 1
+            border = np.add.reduceat(border[:, starts], first, axis=1) * (distance[rows] < 0)
+            distance[rows] = np.where(border > 0, steps, distance[rows])
+            paths[rows] += border
     return _Graph(links, np.array([width for _, width in pairs]), distance, paths)
 
 
