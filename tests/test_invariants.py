@@ -143,22 +143,22 @@ def memory_is_the_runs(case: Case) -> int:
     """A device holds what the score says: at most a tenth more, at least a third of it."""
     held = held_by(case.plan, case.graph)
     for memory in held:
-        assert memory.found <= 1.1 * memory.said, memory
-        assert memory.said <= 3 * memory.found, memory
+        assert memory.held <= 1.1 * memory.said, memory
+        assert memory.said <= 3 * memory.held, memory
     return len(held)
 
 
 def memory_is_the_runs_to_the_byte(case: Case) -> int:
     """Of layers that are cut evenly each device holds what the score says."""
     held = held_by(case.plan, case.graph)
-    assert [memory.found for memory in held] == pytest.approx([memory.said for memory in held])
+    assert [memory.held for memory in held] == pytest.approx([memory.said for memory in held])
     return len(held)
 
 
 def memory_is_closely_the_runs(case: Case) -> int:
     """Of transformers that are cut evenly each device holds what the score says, within two hundredths."""
     held = held_by(case.plan, case.graph)
-    assert all(memory.found <= memory.said <= 1.02 * memory.found for memory in held), held
+    assert all(memory.held <= memory.said <= 1.02 * memory.held for memory in held), held
     return len(held)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 from hypar.activity import tell
 from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError
-from hypar.execution.lifetimes import most_elements
+from hypar.execution.simulator import most_elements
 from hypar.execution.verify import counted, verify_program
 from hypar.machine.setting import Setting
 from hypar.ops.nest import PHASES
