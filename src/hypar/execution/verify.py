@@ -63,7 +63,8 @@ class Verification:
             to the largest value; infinite where an element is missing.
         zero: the trained tensors whose gradient on one device is zero everywhere, so that it proves nothing.
         elements: the elements that each device had of every array of a microbatch, by the array's name.
-        arrived: the elements that each device received for each transfer, by its number among the steps, ``[levels, devices]``.
+        arrived: the elements that each device received for each transfer of a microbatch, by its number among the steps,
+            ``[levels, devices]``.
     """
 
     transfers: tuple[Checked, ...]
@@ -127,7 +128,10 @@ def verify_program(
             name for name in expected[0].gradients if not any(step.gradients[name].any() for step in expected)
         ),
         elements=devices.elements,
-        arrived=devices.arrived,
+        arrived={
+            number: own // (1 if exchanges_gradients(devices.program.steps[number]) else microbatches)
+            for number, own in devices.arrived.items()
+        },
     )
 
 
