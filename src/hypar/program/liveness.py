@@ -1,150 +1,200 @@
 """The bytes that devices hold at once: the liveness of the buffers of one list of ops.
 
 A buffer lives from the op that writes it to the last one that reads it. Buffers that share memory are one, as large as the
-largest of them that lives, or is to come; what is saved of them for later ops lives on. A step in stages is the list of a
-stage's ops, which belong to pieces of work, repeated for each microbatch in the order of the work.
+largest of them that lives, or is to come; what is saved of them for later ops lives on. Ops belong to pieces of work, between
+which devices work on other microbatches. Errors of one tensor are added up as they arrive, as training frameworks do.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+Bytes = float | NDArray[np.float64]
+"""Bytes on a device, or on each one of some, ``[devices]``."""
 
-Bytes = NDArray[np.float64]
-"""Bytes on each device, ``[devices]``."""
-
-Flags = NDArray[np.bool_]
-"""Whether something holds on each device, ``[devices]``."""
-
-Piece = tuple[bool, int]
-"""A piece of the work on a microbatch: whether it is backward, and the part, negative there, so that pieces sort in their order."""
-
-Work = tuple[Piece, int]
-"""A piece of work, and the microbatch."""
-
-ALONE: tuple[Work, ...] = (((False, 0), 0), ((True, 0), 0))
-"""The work of a step without stages."""
+Kept = Callable[[Sequence[int]], Bytes]
+"""Returns the bytes of what is saved of some buffers of one memory, each element once."""
 
 
-class Op(NamedTuple):
-    """An op.
+class Piece(NamedTuple):
+    """A piece of the work on a microbatch.
 
     Attributes:
-        piece: the piece of work that it belongs to.
-        reads: the buffers that it reads.
-        writes: the buffers that it writes.
-        saved: the buffers of which it reads what was saved for it.
+        most: the most bytes at any moment of it.
+        behind: the bytes that stay until the next piece.
     """
 
-    piece: Piece
-    reads: tuple[str, ...]
-    writes: tuple[str, ...] = ()
-    saved: tuple[str, ...] = ()
+    most: Bytes
+    behind: Bytes
 
 
-class _Change(NamedTuple):
-    """A change of the bytes that are held: when an op begins, or when it has ended."""
+def held_at(pieces: Sequence[Piece], moments: Iterable[tuple[int, Sequence[int]]]) -> Bytes:
+    """Return the most bytes that are held at once.
 
-    op: int
-    ended: bool
-    num_bytes: Bytes
+    Args:
+        pieces: the pieces of the work on a microbatch.
+        moments: the number of a piece, and the numbers of other microbatches that wait behind each piece but the last.
+    """
+    found: Bytes = 0.0
+    for at, waiting in moments:
+        held = pieces[at].most
+        for count, piece in zip(waiting, pieces, strict=False):
+            held = held + count * piece.behind
+        found = larger(found, held)
+    return found
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+def larger(one: Bytes, other: Bytes) -> Bytes:
+    """Return the larger number, on each device if they differ."""
+    if isinstance(one, float) and isinstance(other, float):
+        return max(one, other)
+    return np.maximum(one, other)
+
+
 class Ledger:
-    """A list of ops with buffers.
+    """Buffers with the ops between which they live, written down op by op.
 
     Attributes:
-        ops: the ops in the order of the work on a microbatch.
+        op: the number of the op that is being written down.
         sizes: the bytes of each buffer.
-        shares: for a buffer the one whose memory it has, and on which devices.
-        kept: returns the bytes of what is saved of some buffers of one memory, each element once.
+        made: the op that writes it.
+        last: the last op that reads it.
+        later: the last op that reads what was saved of it; -1 for none.
+        owners: the buffer whose memory it has; -1 for a memory of its own.
+        passed: whether it is an error that several tensors have, so that nothing is added to it.
+        outside: whether it is in the buffer of a transfer until its reader adds it to another.
     """
 
-    ops: Sequence[Op]
-    sizes: Mapping[str, Bytes]
-    shares: Mapping[str, tuple[str, Flags]]
-    kept: Callable[[Sequence[str]], Bytes]
+    def __init__(self) -> None:
+        """Start without ops."""
+        self.op = -1
+        self.ends: list[int] = []
+        self.sizes: list[Bytes] = []
+        self.made: list[int] = []
+        self.last: list[int] = []
+        self.later: list[int] = []
+        self.owners: list[int] = []
+        self.passed: list[bool] = []
+        self.outside: list[bool] = []
 
-    def peak(self, works: Sequence[Work], devices: NDArray[np.int64]) -> Bytes:
-        """Return the most bytes that some devices hold at once over the work of their stage, ``[devices]``."""
-        positions, found = self._positions(works), np.zeros(len(devices))
-        shared = np.array([flags[devices] for _, flags in self.shares.values()]).reshape(-1, len(devices))
-        for flags in np.unique(shared, axis=1).T:
-            alike = (shared == flags[:, None]).all(axis=0)
-            owners = {
-                name: own for (name, (own, _)), here in zip(self.shares.items(), flags, strict=True) if here
-            }
-            bytes_at = np.zeros((positions.size + 1, alike.sum()))
-            for change in self._changes(owners, devices[alike]):
-                bytes_at[positions[:, change.op] + change.ended] += change.num_bytes
-            found[alike] = np.cumsum(bytes_at, axis=0).max(axis=0)
+    def next(self, *reads: int, saved: Iterable[int] = ()) -> None:
+        """Begin an op that reads some buffers, and what was saved of others."""
+        self.op += 1
+        for buffer in reads:
+            self.last[buffer] = self.op
+        for buffer in saved:
+            self.later[buffer] = self.op
+
+    def end(self) -> None:
+        """End a piece of work."""
+        self.ends.append(self.op + 1)
+
+    def write(self, size: Bytes, owner: int = -1, *, passed: bool = False, outside: bool = False) -> int:
+        """Write a buffer, in a memory of its own or in that of another one, and return it."""
+        self.sizes.append(size)
+        self.made.append(self.op)
+        self.last.append(self.op)
+        self.later.append(-1)
+        self.owners.append(owner)
+        self.passed.append(passed or (owner >= 0 and self.passed[owner]))
+        self.outside.append(outside)
+        return len(self.sizes) - 1
+
+    def receive(self, size: Bytes) -> int:
+        """Write an error that another stage sends, behind what makes room for it."""
+        self.next()
+        self.next()
+        return self.write(size, outside=True)
+
+    def add(self, arrived: Iterable[int], size: Bytes) -> int:
+        """Return the sum of errors of one tensor, which is formed as they arrive.
+
+        An error is added in its place to those before; from another stage in the buffer, so that both are not held at once. Nothing
+        is added to an error that is passed on, as others may have the same memory.
+        """
+        before, *others = sorted(arrived, key=lambda buffer: (self.made[buffer], buffer))
+        for buffer in others:
+            at = self.made[buffer]
+            self.last[before] = max(self.last[before], at - self.outside[buffer])
+            self.last[buffer] = max(self.last[buffer], at)
+            owner = next((own for own in (buffer, before) if not self.passed[own]), -1)
+            before = self.write(size, owner)
+            self.made[before] = self.last[before] = at
+        self.next(before)
+        return self.write(size if others else self.sizes[before], before)
+
+    def course(self, kept: Kept) -> tuple[list[Bytes], list[Bytes]]:
+        """Return the bytes that are held during each op, and behind it."""
+        begun: list[Bytes] = [0.0] * (self.op + 1)
+        ended: list[Bytes] = [0.0] * (self.op + 1)
+        for buffers in self._memories():
+            changes, until = self._sizes_of(buffers, kept)
+            before: Bytes = 0.0
+            for op, size in changes:
+                more = size - before
+                if isinstance(more, float):
+                    if more > 0:
+                        begun[op] += more
+                    else:
+                        ended[op - 1] += more
+                else:
+                    begun[op] = begun[op] + np.maximum(more, 0.0)
+                    ended[op - 1] = ended[op - 1] + np.minimum(more, 0.0)
+                before = size
+            ended[until] = ended[until] - before
+        now: Bytes = 0.0
+        during, behind = [], []
+        for more, less in zip(begun, ended, strict=True):
+            during.append(now + more)
+            now = during[-1] + less
+            behind.append(now)
+        return during, behind
+
+    def pieces(self, kept: Kept) -> list[Piece]:
+        """Return the pieces of work."""
+        return self.pieces_of(*self.course(kept))
+
+    def pieces_of(self, during: Sequence[Bytes], behind: Sequence[Bytes]) -> list[Piece]:
+        """Return the pieces of work, from the bytes during each op and behind it."""
+        found = []
+        for start, end in pairwise([0, *self.ends]):
+            most: Bytes = 0.0
+            for held in during[start:end]:
+                most = larger(most, held)
+            found.append(Piece(most, behind[end - 1] if end else 0.0))
         return found
 
-    def _positions(self, works: Sequence[Work]) -> NDArray[np.int64]:
-        """Return when each microbatch meets each op, ``[microbatches, ops]``."""
-        pieces = groupby(range(len(self.ops)), lambda number: self.ops[number].piece)
-        spans = {piece: [*numbers] for piece, numbers in pieces}
-        rows = {item: row for row, item in enumerate(dict.fromkeys(item for _, item in works))}
-        found, start = np.zeros((len(rows), len(self.ops)), np.int64), 0
-        for piece, item in works:
-            own = spans.get(piece, [])
-            found[rows[item], own] = range(start, start + len(own))
-            start += len(own)
-        return found
+    def _memories(self) -> Iterable[list[int]]:
+        """Return the buffers of each memory."""
+        found: dict[int, list[int]] = {}
+        for buffer in range(len(self.owners)):
+            root = buffer
+            while self.owners[root] >= 0:
+                root = self.owners[root]
+            found.setdefault(root, []).append(buffer)
+        return found.values()
 
-    @cached_property
-    def _lives(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-        """The first and the last op of each buffer, and the last that reads what was saved of it."""
-        first, last, later = dict[str, int](), dict[str, int](), dict[str, int]()
-        for number, op in enumerate(self.ops):
-            for name in (*op.reads, *op.writes):
-                first.setdefault(name, number)
-                last[name] = number
-            later |= dict.fromkeys(op.saved, number)
-        return first, last, later
-
-    def _changes(self, owners: Mapping[str, str], devices: NDArray[np.int64]) -> Iterator[_Change]:
-        """Yield the changes of the bytes on some devices on which buffers share memory alike."""
-        first, last, later = self._lives
-        memories: dict[str, list[str]] = {}
-        for name in first:
-            memories.setdefault(root_of(owners, name), []).append(name)
-        for names in memories.values():
-            sizes, until = [*self._sizes(names)], max(last[name] for name in names)
-            saved = [name for name in names if later.get(name, 0) > until]
-            if saved:
-                sizes.append((until + 1, self.kept(saved)))
-                until = max(later[name] for name in saved)
-            before = np.zeros(len(devices))
-            for op, num_bytes in sizes:
-                more = num_bytes[devices] - before
-                before = num_bytes[devices]
-                yield _Change(op, False, np.maximum(more, 0.0))
-                if (more < 0).any():
-                    yield _Change(op - 1, True, np.minimum(more, 0.0))
-            yield _Change(until, True, -before)
-
-    def _sizes(self, names: Sequence[str]) -> Iterator[tuple[int, Bytes]]:
-        """Yield the bytes of buffers of one memory from each op on: of the largest that is there, or else is to come."""
-        first, last, _ = self._lives
-        ends = sorted({first[name] for name in names} | {last[name] + 1 for name in names})
+    def _sizes_of(self, buffers: Sequence[int], kept: Kept) -> tuple[list[tuple[int, Bytes]], int]:
+        """Return the bytes of a memory from each of some ops on, and its last op."""
+        own = buffers[0]
+        if len(buffers) == 1 and self.later[own] <= self.last[own]:
+            return [(self.made[own], self.sizes[own])], self.last[own]
+        found: list[tuple[int, Bytes]] = []
+        ends = sorted({self.made[own] for own in buffers} | {self.last[own] + 1 for own in buffers})
         for start, after in pairwise(ends):
-            there = [name for name in names if first[name] <= start <= last[name]]
-            there = there or [name for name in names if first[name] >= after]
-            yield start, np.max([self.sizes[name] for name in there], axis=0)
-
-
-def root_of(owners: Mapping[str, str], name: str) -> str:
-    """Return the buffer whose memory a buffer has."""
-    while name in owners:
-        name = owners[name]
-    return name
+            there = [own for own in buffers if self.made[own] <= start <= self.last[own]]
+            size: Bytes = 0.0
+            for own in there or [own for own in buffers if self.made[own] >= after]:
+                size = larger(size, self.sizes[own])
+            found.append((start, size))
+        until = ends[-1] - 1
+        saved = [own for own in buffers if self.later[own] > until]
+        if saved:
+            found.append((until + 1, kept(saved)))
+            until = max(self.later[own] for own in saved)
+        return found, until

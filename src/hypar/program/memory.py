@@ -15,32 +15,48 @@ frameworks obey; each stands where it is applied:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hypar.ops.run import Run
 from hypar.program.holding import cells
-from hypar.program.liveness import ALONE, Ledger, Op, root_of
+from hypar.program.liveness import Ledger, held_at
 from hypar.program.steps import Add, Compute, Copy, Update, exchanges_gradients
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Mapping
 
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
     from hypar.ops.nest import Nest
-    from hypar.program.holding import Holding
     from hypar.program.layout import Numbers, Places
-    from hypar.program.liveness import Bytes, Flags, Piece, Work
+    from hypar.program.liveness import Piece
     from hypar.program.steps import Program, Step
+
+Bytes = NDArray[np.float64]
+"""Bytes on each device, ``[devices]``."""
 
 Place = tuple[int, int]
 """A stage, and one of its parts."""
+
+Moment = tuple[int, Sequence[int]]
+"""The number of a piece of the work on a microbatch, and the numbers of other microbatches that wait behind each piece but the last."""
+
+ALONE: tuple[Moment, ...] = ((0, (0,)), (1, (0,)))
+"""The moments of a step without stages."""
+
+_Piece = tuple[bool, int]
+"""A piece of work: whether it is backward, and the part, negative there, so that pieces sort in their order."""
+
+Flags = NDArray[np.bool_]
+"""Whether something holds on each device, ``[devices]``."""
 
 UNCOUNTED = frozenset({"bias", "statistics"})
 """The tensors that have no memory of their own in a plan."""
@@ -57,7 +73,7 @@ class Training:
         chunks: the layers that exchange their gradients together, by name.
         places: the stage of each layer and its part of it; the first ones for a layer that is not named.
         stages: the stage of each device; nothing for a plan without stages.
-        works: the work of each stage in order.
+        moments: for each stage when it holds most: the number of a piece of work, and of the microbatches that wait behind each.
     """
 
     program: Program
@@ -66,7 +82,7 @@ class Training:
     chunks: Sequence[frozenset[str]] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
     stages: Sequence[int] = ()
-    works: Sequence[Sequence[Work]] = (ALONE,)
+    moments: Sequence[Sequence[Moment]] = (ALONE,)
 
     @cached_property
     def place_of(self) -> Mapping[str, Place]:
@@ -93,9 +109,9 @@ class Training:
         """
         devices = self.program.places.devices
         tensors, stages = np.zeros(devices), np.array(self.stages or (0,) * devices)
-        for stage, works in enumerate(self.works):
+        for stage in range(len(self.moments)):
             own = np.flatnonzero(stages == stage)
-            tensors[own] = _Record(self, stage, elements).ledger().peak(works, own)
+            tensors[own] = _Record(self, stage, elements).peak(own)
         return {
             "weights": self._weights,
             "gradients": self._weights,
@@ -116,142 +132,165 @@ class Training:
 
 
 class _Record:
-    """The ops of a stage, as they are written down step by step."""
+    """The ops of a stage, written down step by step for devices that have what they need of the same transfers."""
 
     def __init__(self, training: Training, stage: int, elements: Mapping[str, Numbers]) -> None:
         program = training.program
-        self.training, self.stage = training, stage
+        self.training, self.stage, self.parts = training, stage, len(training.moments[stage][0][1]) // 2 + 1
         self.layers = {layer.name: layer for layer in program.graph.layers}
         self.nests = {name: layer.nest(program.graph.batch) for name, layer in self.layers.items()}
         self.read = {name for layer in program.graph.layers for name in layer.inputs}
         self.trained = {step.layer for step in program.steps if _is(step, "backward")}
-        self.elements = {**elements, **_of_samples(program)}
-        self.saved = _read(program, "backward")
-        self.ops: list[Op] = []
-        self.sizes: dict[str, Bytes] = {}
-        self.shares: dict[str, tuple[str, Flags]] = {}
-        self.written: dict[str, int] = {}
-        self.added: dict[int, list[Op]] = {}
-        self.shown: dict[str, str] = {}
-        self.outside: set[str] = set()
-        self.passed: set[str] = set()
+        self.elements, self.saved = {**elements, **_of_samples(program)}, _read(program, "backward")
+        self.steps = _steps_of(training, stage)
+        self.inside = {
+            id(step): self._inside(step) for _, step in self.steps if not isinstance(step, Compute)
+        }
 
-    def ledger(self) -> Ledger:
-        """Write the ops down, with the additions of errors where they arrive."""
-        gradients: list[Op] = []
-        for piece, step in _steps_of(self.training, self.stage):
-            backward = isinstance(step, Compute) and step.kind in {"error", "loss", "backward"}
-            if gradients and (backward or gradients[0].piece != piece):
-                # The gradient may be computed while the error of the input is sent, so its operands stay until then.
-                self.ops.append(gradients.pop())
-            op = self._op(piece, step)
-            self.ops.append(op)
-            self.written |= dict.fromkeys(op.writes, len(self.ops) - 1)
-            if isinstance(step, Compute) and step.kind == "backward" and self.layers[step.layer].weighted:
-                gradients.append(op._replace(writes=()))
-        self.ops += gradients
-        ops = [each for number, op in enumerate(self.ops) for each in self._with_added(number, op)]
-        for name in {name for op in ops for name in (*op.reads, *op.writes)} - {*self.sizes}:
-            shown = self.elements[root_of(self.shown, name)]
-            self.sizes[name] = self.training.element_bytes * shown.astype(np.float64)
-        return Ledger(ops=ops, sizes=self.sizes, shares=self.shares, kept=self._kept)
-
-    def _with_added(self, number: int, op: Op) -> Iterator[Op]:
-        """Yield an op, and the additions of what it brings behind it; what is added in the buffer is no longer held when it comes."""
-        added = self.added.get(number, [])
-        yield from (own for own in added if not own.writes)
-        yield op
-        yield from (own for own in added if own.writes)
-
-    def _share(self, name: str, other: str, where: Flags | None = None) -> None:
-        """Note that an array has the memory of another one, on some devices or on all."""
-        where = np.ones(self.training.program.places.devices, bool) if where is None else where
-        self.shares[name] = other, where
-        if other in self.passed and where.any():
-            self.passed.add(name)
-
-    def _op(self, piece: Piece, step: Copy | Add | Compute) -> Op:
-        if not isinstance(step, Compute):
-            return self._transfer(piece, step)
-        if step.kind == "backward":
-            return self._backward(piece, step)
-        if step.kind == "error":
-            return self._error(piece, step)
-        layer, nest = self.layers[step.layer], self.nests[step.layer]
-        reads = tuple(name for role, name in step.reads.items() if role not in nest.sums)
-        (made,) = step.writes.values()
-        if step.kind == "finish" or (step.kind == "forward" and nest.view):
-            self._share(made, reads[0])
-        kept = _kept_by(step, layer, nest, self.training) if step.kind == "forward" else 0.0
-        if not np.any(kept) or layer.name not in self.trained:
-            return Op(piece, reads, (made,))
-        self.sizes[f"kept {layer.name}"] = np.asarray(kept)
-        return Op(piece, reads, (made, f"kept {layer.name}"))
-
-    def _transfer(self, piece: Piece, step: Copy | Add) -> Op:
-        """Return a transfer; of one to another stage, that it leaves."""
-        source, target = step.source, step.target
-        if self.training.place(step)[0] != self.stage:
-            return Op(piece, (source,))
-        where = _inside(step.need, step.have)
+    def _inside(self, step: Copy | Add) -> Flags:
+        """Return whether each device has all that it needs of a transfer; sums that take the place of terms are there."""
+        pairs = zip(step.need.members, step.have.members, strict=True)
+        lacks = np.any([(own & ~theirs).any(axis=1) for own, theirs in pairs], axis=0)
+        found = ~lacks & (step.need.elements > 0)
         if isinstance(step, Add):
-            where = where | (self.elements[target] >= self.elements[source])
-        elif _crosses(step):
-            self.outside.add(target)
-        self._share(target, source, where)
-        return Op(piece, (source,), (target,))
+            found |= self.elements[step.target] >= self.elements[step.source]
+        return np.asarray(found)
 
-    def _backward(self, piece: Piece, step: Compute) -> Op:
-        """Return the backward phase of an op; the error of a sum's term is that of the sum, and of a part a slice of it."""
-        layer, nest, error = self.layers[step.layer], self.nests[step.layer], step.reads["error"]
-        reads, made = [error], tuple(name for role, name in step.writes.items() if role.startswith("input "))
-        if nest.saved.output or layer.name not in self.read:
+    def peak(self, devices: NDArray[np.intp]) -> Bytes:
+        """Return the most bytes of activations and errors at once on each of the stage's devices."""
+        inside, found = (
+            np.reshape([own[devices] for own in self.inside.values()], (-1, len(devices))),
+            np.zeros(len(devices)),
+        )
+        for flags in np.unique(inside, axis=1).T:
+            alike = (inside == flags[:, None]).all(axis=0)
+            run = _Run(self, devices[alike], dict(zip(self.inside, flags, strict=True)))
+            found[alike] = held_at(run.pieces(), self.training.moments[self.stage])
+        return found
+
+
+class _Run:
+    """The ledger of some devices under way."""
+
+    def __init__(self, record: _Record, devices: NDArray[np.intp], inside: Mapping[int, bool]) -> None:
+        self.record, self.devices, self.inside = record, devices, inside
+        self.ledger = Ledger()
+        self.buffers: dict[str, int] = {}
+        self.gradient: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+
+    def pieces(self) -> list[Piece]:
+        """Write the ops down, and return the pieces of work."""
+        parts = range(self.record.parts)
+        steps = {piece: [*own] for piece, own in groupby(self.record.steps, itemgetter(0))}
+        for piece in [*((False, part) for part in parts), *((True, -part) for part in reversed(parts))]:
+            for _, step in steps.get(piece, []):
+                if isinstance(step, Compute):
+                    self._compute(step)
+                else:
+                    self._transfer(step)
+            self._compute_gradient()
+            self.ledger.end()
+        return self.ledger.pieces(self._kept)
+
+    def _next(self, *reads: str, saved: Sequence[str] = ()) -> None:
+        """Begin an op; samples are there when they are read first."""
+        new = [name for name in reads if name not in self.buffers]
+        known = [self.buffers[name] for name in reads if name in self.buffers]
+        self.ledger.next(*known, saved=[self.buffers[name] for name in saved])
+        for name in new:
+            self._write(name)
+
+    def _write(self, name: str, owner: str = "", **how: bool) -> None:
+        size = self.record.training.element_bytes * self.record.elements[name][self.devices].astype(
+            np.float64
+        )
+        self.buffers[name] = self.ledger.write(size, self.buffers[owner] if owner else -1, **how)
+
+    def _transfer(self, step: Copy | Add) -> None:
+        """Write a transfer; of one to another stage, that it leaves."""
+        if self.record.training.place(step)[0] != self.record.stage:
+            self._next(step.source)
+        elif _crosses(step) and step.item.phase == "backward":
+            size = self.record.training.element_bytes * self.record.elements[step.target][self.devices]
+            self.buffers[step.target] = self.ledger.receive(size.astype(np.float64))
+        else:
+            self._next(step.source)
+            self._write(step.target, step.source if self.inside[id(step)] else "")
+
+    def _compute(self, step: Compute) -> None:
+        if step.kind in {"error", "loss", "backward"}:
+            self._compute_gradient()
+        if step.kind == "error":
+            self._add(step)
+        elif step.kind == "backward":
+            self._backward(step)
+        else:
+            self._forward(step)
+
+    def _compute_gradient(self) -> None:
+        """Compute a gradient: it may be while the error of the input is sent, so its operands stay until then."""
+        if self.gradient is not None:
+            reads, saved = self.gradient
+            self._next(*reads, saved=saved)
+        self.gradient = None
+
+    def _forward(self, step: Compute) -> None:
+        """Write a forward phase, a bias or the loss; a bias is added in place, and a view has the memory of what it shows."""
+        record, layer = self.record, self.record.layers[step.layer]
+        nest = record.nests[step.layer]
+        reads = [name for role, name in step.reads.items() if role not in nest.sums]
+        self._next(*reads)
+        (made,) = step.writes.values()
+        self._write(made, reads[0] if step.kind == "finish" or (step.kind == "forward" and nest.view) else "")
+        if step.kind == "forward" and layer.name in record.trained:
+            kept = _kept_by(step, layer, nest, record.training)[self.devices]
+            if kept.any():
+                self.buffers[f"kept {layer.name}"] = self.ledger.write(kept)
+
+    def _add(self, step: Compute) -> None:
+        """Add up the errors of a tensor that several layers read."""
+        (error,) = step.writes.values()
+        size = self.record.training.element_bytes * self.record.elements[error][self.devices].astype(
+            np.float64
+        )
+        self.buffers[error] = self.ledger.add([self.buffers[name] for name in step.reads.values()], size)
+
+    def _backward(self, step: Compute) -> None:
+        """Write a backward phase; the error of a sum's term is that of the sum, and of a part a slice, as large as the whole."""
+        layer, nest, error = (
+            self.record.layers[step.layer],
+            self.record.nests[step.layer],
+            step.reads["error"],
+        )
+        reads, join = [error], layer.op.node == "join"
+        if nest.saved.output or layer.name not in self.record.read:
             # The network's outputs stay until their errors come back: the training loop has a name for them.
             reads.append(f"F {layer.name}")
-        if f"kept {layer.name}" in self.sizes:
-            reads.append(f"kept {layer.name}")
-        if nest.view or layer.op.node == "join":
-            for name in made:
-                self._share(name, error)
-            self.shown |= dict.fromkeys(made, error)
-            self.passed |= {*made} if layer.op.node == "join" else set()
-        inputs = [name for role, name in step.reads.items() if role.startswith("input ")]
-        return Op(piece, tuple(reads), made, tuple(inputs) if nest.saved.input else ())
+        inputs = tuple(name for role, name in step.reads.items() if role.startswith("input "))
+        saved = inputs if nest.saved.input else ()
+        kept = f"kept {layer.name}"
+        self._next(*reads, *([kept] if kept in self.buffers else []), saved=saved)
+        own = self.buffers[error]
+        for role, name in step.writes.items():
+            if role.startswith("input ") and (nest.view or join):
+                self.buffers[name] = self.ledger.write(self.ledger.sizes[own], own, passed=join)
+            elif role.startswith("input "):
+                self._write(name)
+        if layer.weighted:
+            self.gradient = tuple(reads), saved
 
-    def _error(self, piece: Piece, step: Compute) -> Op:
-        """Return the error of a tensor that several read, which is added up as it arrives: from another stage in the buffer.
-
-        Nothing is added to an error that a join has passed on, as its other inputs may have the same memory.
-        """
-        (error,) = step.writes.values()
-        before, *others = sorted(step.reads.values(), key=self.written.__getitem__)
-        if not others:
-            self.shown[error] = before
-        for name in others:
-            at, total = self.written[name], f"{error} with {name}"
-            here, added = self.ops[at].piece, self.added.setdefault(self.written[name], [])
-            if name in self.outside:
-                added.append(Op(here, (before,)))
-            added.append(Op(here, (name,) if name in self.outside else (before, name), (total,)))
-            self.elements[total] = self.elements[error]
-            unshared = next((each for each in (name, before) if each not in self.passed), None)
-            if unshared is not None:
-                self._share(total, unshared)
-            before = total
-        self._share(error, before)
-        return Op(piece, (before,), (error,))
-
-    def _kept(self, names: Sequence[str]) -> Bytes:
-        """Return the bytes that a device keeps of a tensor for several readers; of views with other dims those of the largest."""
+    def _kept(self, buffers: Sequence[int]) -> Bytes:
+        """Return the bytes that are kept of a tensor for several readers; of views with other dims those of the largest."""
+        names = {buffer: name for name, buffer in self.buffers.items()}
         found: dict[tuple[int, ...], NDArray[np.bool_]] = {}
-        for name in names:
-            mask = self.saved[name]
+        for buffer in buffers:
+            mask = self.record.saved[names[buffer]][self.devices]
             found[mask.shape] = found.get(mask.shape, False) | mask
         elements = np.max([_counted(mask) for mask in found.values()], axis=0)
-        return np.asarray(self.training.element_bytes * elements, np.float64)
+        return np.asarray(self.record.training.element_bytes * elements, np.float64)
 
 
-def _steps_of(training: Training, stage: int) -> list[tuple[Piece, Copy | Add | Compute]]:
+def _steps_of(training: Training, stage: int) -> list[tuple[_Piece, Copy | Add | Compute]]:
     """Return the steps of a stage in the order of its work, each with its piece of it.
 
     A piece begins with what comes from other parts of the stage; then arrives what other stages send. What another stage reads
@@ -259,8 +298,8 @@ def _steps_of(training: Training, stage: int) -> list[tuple[Piece, Copy | Add | 
     """
     steps = [*enumerate(training.program.steps)]
     turn = next(number for number, step in steps if _is(step, "loss") or _is(step, "error"))
-    found: list[tuple[int, Piece, Copy | Add | Compute]] = []
-    begin: dict[Piece, int] = {}
+    found: list[tuple[int, _Piece, Copy | Add | Compute]] = []
+    begin: dict[_Piece, int] = {}
     for number, step in steps:
         if isinstance(step, Update) or _uncounted(step):
             continue
@@ -272,7 +311,7 @@ def _steps_of(training: Training, stage: int) -> list[tuple[Piece, Copy | Add | 
         elif found and number < turn and not isinstance(step, Compute) and _maker(training, step) == stage:
             found.append((number, found[-1][1], step))
 
-    def order(own: tuple[int, Piece, Copy | Add | Compute]) -> tuple[Piece, int, int, int]:
+    def order(own: tuple[int, _Piece, Copy | Add | Compute]) -> tuple[_Piece, int, int, int]:
         number, piece, step = own
         if isinstance(step, Compute) or number >= begin.get(piece, 0):
             return piece, number, 2, number
@@ -301,12 +340,6 @@ def _kept_by(step: Compute, layer: Layer, nest: Nest, training: Training) -> Byt
     if keeps.statistics:
         num_bytes = num_bytes + size * keeps.statistics * _share(step, "channels") / shape["channels"]
     return num_bytes
-
-
-def _inside(need: Holding, have: Holding) -> NDArray[np.bool_]:
-    """Return whether each device has all that it needs."""
-    each = [~(own & ~theirs).any(axis=1) for own, theirs in zip(need.members, have.members, strict=True)]
-    return np.asarray(np.all(each, axis=0) & (need.elements > 0))
 
 
 def _share(step: Compute, *dims: str) -> Bytes:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.network.training import OPTIMIZERS
-from hypar.program.liveness import ALONE
-from hypar.program.memory import Training
-from hypar.schedule.pipeline_orders import schedule_of
+from hypar.program.memory import ALONE, Training
+from hypar.schedule.pipeline_orders import moments, schedule_of
 from hypar.sharding.tree import Device, Level, Stages
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from hypar.plan.records import Score
     from hypar.plan.stages import StagesRecord
     from hypar.program.layout import Numbers
-    from hypar.program.liveness import Work
     from hypar.program.steps import Program
+    from hypar.schedule.pipeline_orders import Moment
     from hypar.sharding.tree import Node
 
 ROUNDING = 1e-9
@@ -65,7 +64,7 @@ def held_by(
         chunks=[frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else (),
         places={} if stages is None else _layers(stages),
         stages=[stage for stage, _ in places],
-        works=[ALONE] if stages is None else [_works(stages, own) for own in range(len(stages.stages))],
+        moments=[ALONE] if stages is None else [_moments(stages, own) for own in range(len(stages.stages))],
     )
     found = np.sum([*training.held(elements, arrived).values()], axis=0)
     if score.groups is None:
@@ -101,12 +100,8 @@ def _layers(stages: StagesRecord) -> dict[str, tuple[int, int]]:
     }
 
 
-def _works(stages: StagesRecord, stage: int) -> list[Work]:
-    """Return the work of a stage for a mini-batch, but for updates."""
+def _moments(stages: StagesRecord, stage: int) -> tuple[Moment, ...]:
+    """Return when a stage holds most over a mini-batch."""
     order = schedule_of(stages.schedule, stages.parts)
-    works = chain.from_iterable(order.steps(stage, len(stages.stages), stages.microbatches, 1))
-    return [
-        ((work.phase == "backward", -work.part if work.phase == "backward" else work.part), work.item)
-        for work in works
-        if work.phase != "update"
-    ]
+    works = order.steps(stage, len(stages.stages), stages.microbatches, 1)
+    return moments(chain.from_iterable(works), stages.parts or 1)
