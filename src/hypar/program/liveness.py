@@ -49,6 +49,13 @@ def held_at(pieces: Sequence[Piece], moments: Iterable[tuple[int, Sequence[int]]
     return found
 
 
+def largest(amounts: Sequence[Bytes]) -> Bytes:
+    """Return the largest of some numbers, on each device if they differ; 0 of none."""
+    if all(isinstance(amount, float) for amount in amounts):
+        return max(amounts, default=0.0)
+    return np.asarray(np.max(np.broadcast_arrays(*amounts), axis=0))
+
+
 def larger(one: Bytes, other: Bytes) -> Bytes:
     """Return the larger number, on each device if they differ."""
     if isinstance(one, float) and isinstance(other, float):
@@ -64,23 +71,24 @@ class Ledger:
         sizes: the bytes of each buffer.
         made: the op that writes it.
         last: the last op that reads it.
-        later: the last op that reads what was saved of it; -1 for none.
-        owners: the buffer whose memory it has; -1 for a memory of its own.
-        passed: whether it is an error that several tensors have, so that nothing is added to it.
-        outside: whether it is in the buffer of a transfer until its reader adds it to another.
+        owners: the buffer whose memory it has; its own number for a memory of its own.
+        later: for a buffer of which something is saved the last op that reads that.
+        passed: the errors that several tensors have, so that nothing is added to them.
+        outside: the errors that lie in the buffer of a transfer until they are added to others.
+        ends: the number of ops at the end of each piece of work.
     """
 
     def __init__(self) -> None:
         """Start without ops."""
         self.op = -1
-        self.ends: list[int] = []
         self.sizes: list[Bytes] = []
         self.made: list[int] = []
         self.last: list[int] = []
-        self.later: list[int] = []
         self.owners: list[int] = []
-        self.passed: list[bool] = []
-        self.outside: list[bool] = []
+        self.later: dict[int, int] = {}
+        self.passed: set[int] = set()
+        self.outside: set[int] = set()
+        self.ends: list[int] = []
 
     def next(self, *reads: int, saved: Iterable[int] = ()) -> None:
         """Begin an op that reads some buffers, and what was saved of others."""
@@ -94,22 +102,30 @@ class Ledger:
         """End a piece of work."""
         self.ends.append(self.op + 1)
 
-    def write(self, size: Bytes, owner: int = -1, *, passed: bool = False, outside: bool = False) -> int:
+    def write(self, size: Bytes, owner: int = -1) -> int:
         """Write a buffer, in a memory of its own or in that of another one, and return it."""
+        buffer = len(self.sizes)
         self.sizes.append(size)
         self.made.append(self.op)
         self.last.append(self.op)
-        self.later.append(-1)
-        self.owners.append(owner)
-        self.passed.append(passed or (owner >= 0 and self.passed[owner]))
-        self.outside.append(outside)
-        return len(self.sizes) - 1
+        self.owners.append(buffer if owner < 0 else self.owners[owner])
+        if owner in self.passed:
+            self.passed.add(buffer)
+        return buffer
+
+    def pass_on(self, error: int) -> int:
+        """Write an error that is a slice of another one, or that error itself: as large as the whole, whose memory it has."""
+        buffer = self.write(self.sizes[error], error)
+        self.passed.add(buffer)
+        return buffer
 
     def receive(self, size: Bytes) -> int:
         """Write an error that another stage sends, behind what makes room for it."""
         self.next()
         self.next()
-        return self.write(size, outside=True)
+        buffer = self.write(size)
+        self.outside.add(buffer)
+        return buffer
 
     def add(self, arrived: Iterable[int], size: Bytes) -> int:
         """Return the sum of errors of one tensor, which is formed as they arrive.
@@ -120,81 +136,59 @@ class Ledger:
         before, *others = sorted(arrived, key=lambda buffer: (self.made[buffer], buffer))
         for buffer in others:
             at = self.made[buffer]
-            self.last[before] = max(self.last[before], at - self.outside[buffer])
+            self.last[before] = max(self.last[before], at - (buffer in self.outside))
             self.last[buffer] = max(self.last[buffer], at)
-            owner = next((own for own in (buffer, before) if not self.passed[own]), -1)
-            before = self.write(size, owner)
+            before = self.write(size, next((own for own in (buffer, before) if own not in self.passed), -1))
             self.made[before] = self.last[before] = at
         self.next(before)
-        return self.write(size if others else self.sizes[before], before)
+        return before
 
     def course(self, kept: Kept) -> tuple[list[Bytes], list[Bytes]]:
         """Return the bytes that are held during each op, and behind it."""
         begun: list[Bytes] = [0.0] * (self.op + 1)
         ended: list[Bytes] = [0.0] * (self.op + 1)
-        for buffers in self._memories():
-            changes, until = self._sizes_of(buffers, kept)
-            before: Bytes = 0.0
+        memories: dict[int, list[int]] = {}
+        for buffer, owner in enumerate(self.owners):
+            memories.setdefault(owner, []).append(buffer)
+        for buffers in memories.values():
+            (op, before), *changes = self._sizes_of(buffers)
+            begun[op] = begun[op] + before
+            until = max([self.last[buffer] for buffer in buffers])
+            saved = [buffer for buffer in buffers if self.later.get(buffer, -1) > until]
+            if saved:
+                changes.append((until + 1, kept(saved)))
+                until = max([self.later[buffer] for buffer in saved])
             for op, size in changes:
-                more = size - before
-                if isinstance(more, float):
-                    if more > 0:
-                        begun[op] += more
-                    else:
-                        ended[op - 1] += more
-                else:
-                    begun[op] = begun[op] + np.maximum(more, 0.0)
-                    ended[op - 1] = ended[op - 1] + np.minimum(more, 0.0)
+                more = larger(size - before, 0.0)
+                begun[op] = begun[op] + more
+                ended[op - 1] = ended[op - 1] + (size - before - more)
                 before = size
             ended[until] = ended[until] - before
         now: Bytes = 0.0
         during, behind = [], []
         for more, less in zip(begun, ended, strict=True):
-            during.append(now + more)
-            now = during[-1] + less
+            now = now + more
+            during.append(now)
+            now = now + less
             behind.append(now)
         return during, behind
 
-    def pieces(self, kept: Kept) -> list[Piece]:
-        """Return the pieces of work."""
-        return self.pieces_of(*self.course(kept))
-
-    def pieces_of(self, during: Sequence[Bytes], behind: Sequence[Bytes]) -> list[Piece]:
+    def pieces(self, during: Sequence[Bytes], behind: Sequence[Bytes]) -> tuple[Piece, ...]:
         """Return the pieces of work, from the bytes during each op and behind it."""
-        found = []
-        for start, end in pairwise([0, *self.ends]):
-            most: Bytes = 0.0
-            for held in during[start:end]:
-                most = larger(most, held)
-            found.append(Piece(most, behind[end - 1] if end else 0.0))
-        return found
+        pairs = pairwise([0, *self.ends])
+        return tuple(
+            Piece(largest(during[start:end]), behind[end - 1] if end else 0.0) for start, end in pairs
+        )
 
-    def _memories(self) -> Iterable[list[int]]:
-        """Return the buffers of each memory."""
-        found: dict[int, list[int]] = {}
-        for buffer in range(len(self.owners)):
-            root = buffer
-            while self.owners[root] >= 0:
-                root = self.owners[root]
-            found.setdefault(root, []).append(buffer)
-        return found.values()
-
-    def _sizes_of(self, buffers: Sequence[int], kept: Kept) -> tuple[list[tuple[int, Bytes]], int]:
-        """Return the bytes of a memory from each of some ops on, and its last op."""
-        own = buffers[0]
-        if len(buffers) == 1 and self.later[own] <= self.last[own]:
-            return [(self.made[own], self.sizes[own])], self.last[own]
+    def _sizes_of(self, buffers: Sequence[int]) -> list[tuple[int, Bytes]]:
+        """Return the bytes of a memory from each of some ops on: of the largest buffer that is there, or else is to come."""
+        made, first = self.made, self.sizes[buffers[0]]
+        if len(buffers) == 1 or all(self.sizes[own] is first for own in buffers):
+            return [(min([made[own] for own in buffers]), first)]
         found: list[tuple[int, Bytes]] = []
-        ends = sorted({self.made[own] for own in buffers} | {self.last[own] + 1 for own in buffers})
+        ends = sorted({made[own] for own in buffers} | {self.last[own] + 1 for own in buffers})
         for start, after in pairwise(ends):
-            there = [own for own in buffers if self.made[own] <= start <= self.last[own]]
-            size: Bytes = 0.0
-            for own in there or [own for own in buffers if self.made[own] >= after]:
-                size = larger(size, self.sizes[own])
-            found.append((start, size))
-        until = ends[-1] - 1
-        saved = [own for own in buffers if self.later[own] > until]
-        if saved:
-            found.append((until + 1, kept(saved)))
-            until = max(self.later[own] for own in saved)
-        return found, until
+            there = [own for own in buffers if made[own] <= start <= self.last[own]]
+            there = there or [own for own in buffers if made[own] >= after]
+            found.append((start, largest([self.sizes[own] for own in there])))
+        return found

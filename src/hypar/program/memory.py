@@ -178,7 +178,7 @@ class _Run:
         self.buffers: dict[str, int] = {}
         self.gradient: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> tuple[Piece, ...]:
         """Write the ops down, and return the pieces of work."""
         parts = range(self.record.parts)
         steps = {piece: [*own] for piece, own in groupby(self.record.steps, itemgetter(0))}
@@ -190,7 +190,7 @@ class _Run:
                     self._transfer(step)
             self._compute_gradient()
             self.ledger.end()
-        return self.ledger.pieces(self._kept)
+        return self.ledger.pieces(*self.ledger.course(self._kept))
 
     def _next(self, *reads: str, saved: Sequence[str] = ()) -> None:
         """Begin an op; samples are there when they are read first."""
@@ -200,11 +200,11 @@ class _Run:
         for name in new:
             self._write(name)
 
-    def _write(self, name: str, owner: str = "", **how: bool) -> None:
+    def _write(self, name: str, owner: str = "") -> None:
         size = self.record.training.element_bytes * self.record.elements[name][self.devices].astype(
             np.float64
         )
-        self.buffers[name] = self.ledger.write(size, self.buffers[owner] if owner else -1, **how)
+        self.buffers[name] = self.ledger.write(size, self.buffers[owner] if owner else -1)
 
     def _transfer(self, step: Copy | Add) -> None:
         """Write a transfer; of one to another stage, that it leaves."""
@@ -271,10 +271,12 @@ class _Run:
         kept = f"kept {layer.name}"
         self._next(*reads, *([kept] if kept in self.buffers else []), saved=saved)
         own = self.buffers[error]
-        for role, name in step.writes.items():
-            if role.startswith("input ") and (nest.view or join):
-                self.buffers[name] = self.ledger.write(self.ledger.sizes[own], own, passed=join)
-            elif role.startswith("input "):
+        for name in [name for role, name in step.writes.items() if role.startswith("input ")]:
+            if join:
+                self.buffers[name] = self.ledger.pass_on(own)
+            elif nest.view:
+                self.buffers[name] = self.ledger.write(self.ledger.sizes[own], own)
+            else:
                 self._write(name)
         if layer.weighted:
             self.gradient = tuple(reads), saved

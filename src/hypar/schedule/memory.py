@@ -14,8 +14,9 @@ from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
+from hypar.program.liveness import larger
 from hypar.schedule.lanes import SUMS
-from hypar.schedule.lifetimes import Span, courses_of
+from hypar.schedule.lifetimes import Span, course_of
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
 from hypar.sharding.conventions import FUSED
 from hypar.sharding.placement import IDLE, shards_of
@@ -72,7 +73,7 @@ def _held(lane: Lane, brought: float) -> dict[str, float]:
     setting = lane.setting
     course, elements = _fullest(lane)
     weights = setting.element_bytes * elements
-    waiting, most = course.held(lane.place.moments)
+    waiting, most = map(float, course.held(lane.place.moments))
     return {
         "weights": weights,
         "gradients": weights,
@@ -85,15 +86,10 @@ def _held(lane: Lane, brought: float) -> dict[str, float]:
 
 def _fullest(lane: Lane) -> tuple[Course, float]:
     """Return the activations and errors on the fullest device of a lane, and the elements of its weights."""
-    weights, courses = _weights(lane.place.parts or (lane,)), _courses_on(lane)
-    found = []
-    for devices, course in courses:
-        own = weights if isinstance(weights, float) else float(weights[[*devices] or slice(None)].max())
-        found.append((course, own))
-    if len(found) == 1:
-        return found[0]
+    weights, course = _weights(lane.place.parts or (lane,)), _course(lane)
     each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
-    return max(found, key=lambda own: each * own[1] + max(own[0].held(lane.place.moments)))
+    device = int(np.argmax(each * weights + larger(*course.held(lane.place.moments))))
+    return course.on(device), weights if isinstance(weights, float) else float(weights[device])
 
 
 def _weights(parts: Sequence[Lane]) -> float | NDArray[np.float64]:
@@ -150,15 +146,15 @@ def course_on(lane: Lane) -> Course:
     return _fullest(lane)[0]
 
 
-def _courses_on(lane: Lane) -> list[tuple[tuple[int, ...], Course]]:
-    """Return the activations and errors on the devices of a lane that hold alike."""
+def _course(lane: Lane) -> Course:
+    """Return the activations and errors on each device of a lane."""
     graph, ends = (lane.graph, ()) if lane.shares is None else lane.shares
     setting, outside, idle = lane.setting, lane.place.outside, _idle(lane.graph)
     parts: tuple[Span, ...] = ()
     if lane.place.parts:
         graph, outside, ends, parts = _in_parts(lane.place.parts)
     fused, size = setting.convention == FUSED, setting.element_bytes
-    return courses_of(
+    return course_of(
         graph,
         lane.choices,
         size,
