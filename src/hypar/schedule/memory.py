@@ -15,11 +15,11 @@ from hypar.machine.setting import degrees
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.program.liveness import larger
+from hypar.schedule.divisions import Division, placed
 from hypar.schedule.lanes import SUMS
 from hypar.schedule.lifetimes import Span, course_of
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
 from hypar.sharding.conventions import FUSED
-from hypar.sharding.placement import IDLE, shards_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,11 +28,14 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import Tensor
     from hypar.ops.nest import Nest
+    from hypar.program.liveness import Bytes
     from hypar.schedule.lanes import Lane, Share
     from hypar.schedule.lifetimes import Course
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step, Transfers
     from hypar.sharding.placement import Options
+
+_WEIGHT = (Division("weight", frozenset(), 1.0),)
 
 BROUGHT = 4
 """The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
@@ -109,36 +112,11 @@ def _weights(parts: Sequence[Lane]) -> float | NDArray[np.float64]:
 
 
 @lru_cache(maxsize=16384)
-def _weight_on(nest: Nest, chosen: Options, array: tuple[int, ...]) -> float | NDArray[np.float64]:
-    """Return the elements of a weight on each device, ``[devices]``; a number where all have as many, or shares are real."""
-    counts = degrees(chosen, nest.counted)
-    pieces = [(dim, count) for dim, count in zip(nest.counted, counts, strict=True) if dim in nest.weight]
-    sizes = [nest.sizes[dim] for dim, _ in pieces]
-    even = not any(size % count for size, (_, count) in zip(sizes, pieces, strict=True))
-    grid = not all(choice.devices(ways) == ways for choice, ways in zip(chosen, array, strict=True))
-    if (even and not grid) or any(isinstance(size, float) for size in sizes):
-        return float(nest.elements("weight") * fullest_share(nest, counts, "weight"))
-    places = np.unravel_index(np.arange(math.prod(array)), array)
-    at_work, found = np.ones(math.prod(array)), np.full(math.prod(array), float(nest.elements("weight")))
-    for choice, ways, place in zip(chosen, array, places, strict=True):
-        at_work *= shards_of(choice, ways)[IDLE][place] == 0
-    for (dim, count), size in zip(pieces, sizes, strict=True):
-        if count > 1 and size:
-            found *= _shard(chosen, array, dim, size, places) / size
-    return np.asarray(found * at_work)
-
-
-def _shard(
-    chosen: Options, array: tuple[int, ...], dim: str, size: int, places: Sequence[NDArray[np.int64]]
-) -> NDArray[np.int64]:
-    """Return the elements of a dim on each device, whose places at all levels are given."""
-    start, end = np.zeros_like(places[0]), np.full_like(places[0], size)
-    for choice, ways, place in zip(chosen, array, places, strict=True):
-        degree = choice.degree(dim)
-        if degree > 1:
-            shard, rest = shards_of(choice, ways)[dim][place], end - start
-            start, end = start + rest * shard // degree, start + rest * (shard + 1) // degree
-    return end - start
+def _weight_on(nest: Nest, chosen: Options, array: tuple[int, ...]) -> Bytes:
+    """Return the elements of a weight on the fullest device, or on each one where their shards may differ, ``[devices]``."""
+    (share,) = placed(nest, _WEIGHT, chosen, (), array).shares
+    found = nest.elements("weight") * share
+    return float(found) if isinstance(share, float) else np.round(found)
 
 
 def course_on(lane: Lane) -> Course:
