@@ -114,7 +114,7 @@ class _Node(NamedTuple):
         inputs: for each tensor that it reads the index of its division; one at least.
         outputs: likewise for the tensor of each op of its trail.
         sums: likewise for the sums that go straight to the only reader, of each op; nothing without these.
-        channels: likewise for numbers for each channel; nothing if no op keeps any.
+        channels: the index of that of numbers for each channel, if an op keeps any.
         ahead: the index of the division of the network's input.
     """
 
@@ -127,7 +127,7 @@ class _Node(NamedTuple):
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     sums: tuple[int, ...]
-    channels: tuple[int, ...]
+    channels: int
     ahead: int
 
 
@@ -178,7 +178,7 @@ def _node(
         or (at("input", _WHOLE, 1.0, ()),) * max(1, len(reads)),
         outputs=tuple(at("output", op.contracted, scale, joined) for op in trail),
         sums=tuple(at("sums", op.contracted, scale, joined) for op in trail) if sums else (),
-        channels=tuple(at("output", _BUT_CHANNELS, 1.0, joined) for _ in trail) if statistics else (),
+        channels=at("sums" if sums else "output", _BUT_CHANNELS, 1.0, joined) if statistics else 0,
         ahead=at("input", _WHOLE, node.nest.input_elements / node.ahead[-1].elements, ())
         if node.ahead
         else 0,
@@ -313,7 +313,7 @@ class _Step:
             self.ledger.next(*([*inputs, *wholes] if op.source is None else [own[op.source]]))
             at = node.sums[number] if node.sums and number else node.outputs[number]
             own.append(self._write(self._size(op, places, at), places.shards[at]))
-            more = self._more(op, places, at, node.channels[number] if node.channels else 0)
+            more = self._more(op, places, at, node.channels)
             if more is not None:
                 kept[number] = self.ledger.write(more)
             if node.sums and not number:
