@@ -482,13 +482,12 @@ class _Step:
                 self._return(node, at, own)
 
     def _return(self, node: _Node, at: int, error: int) -> None:
-        """Bring an error to the shards of those that have made the tensor."""
+        """Bring an error to the shards of those that have made the tensor; a device that has its shard copies nothing."""
         tensor, shards = node.reads[at], self.ran[node.layer].places.shards[node.inputs[at]]
         made = self.made[tensor.producer, tensor.number]
-        if made.shards != shards:
+        if made.shards != shards and not within(made.shards, shards, later=True):
             self.ledger.next(error)
-            inside = within(made.shards, shards, later=True)
-            error = self.ledger.write(made.size, error if inside else -1)
+            error = self.ledger.write(made.size)
         self.errors.setdefault((tensor.producer, tensor.number), []).append(error)
 
 
