@@ -482,13 +482,19 @@ class _Step:
                 self._return(node, at, own)
 
     def _return(self, node: _Node, at: int, error: int) -> None:
-        """Bring an error to the shards of those that have made the tensor; a device that has its shard copies nothing."""
+        """Bring an error to the shards of those that have made the tensor; nothing moves where all have theirs, idle devices included."""
         tensor, shards = node.reads[at], self.ran[node.layer].places.shards[node.inputs[at]]
         made = self.made[tensor.producer, tensor.number]
-        if made.shards != shards and not within(made.shards, shards, later=True):
+        inside, size = within(made.shards, shards, later=True), self.ledger.sizes[error]
+        if made.shards != shards and (not inside or _lacks(size, made.size)):
             self.ledger.next(error)
-            error = self.ledger.write(made.size)
+            error = self.ledger.write(made.size, error if inside else -1)
         self.errors.setdefault((tensor.producer, tensor.number), []).append(error)
+
+
+def _lacks(size: Bytes, made: Bytes) -> bool:
+    """Return whether a device that has some of a tensor has nothing of another one."""
+    return not isinstance(size, float) and bool(np.any((size == 0.0) & np.not_equal(made, 0.0)))
 
 
 def course_of(
