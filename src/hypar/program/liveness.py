@@ -127,13 +127,13 @@ class Ledger:
         self.outside.add(buffer)
         return buffer
 
-    def add(self, arrived: Iterable[int], size: Bytes) -> int:
+    def add(self, arrived: Sequence[int], size: Bytes) -> int:
         """Return the sum of errors of one tensor, which is formed as they arrive.
 
         An error is added in its place to those before; from another stage in the buffer, so that both are not held at once. Nothing
         is added to an error that is passed on, as others may have the same memory.
         """
-        before, *others = sorted(arrived, key=lambda buffer: (self.made[buffer], buffer))
+        before, *others = sorted(arrived, key=lambda own: (self.made[own], own)) if arrived[1:] else arrived
         for buffer in others:
             at = self.made[buffer]
             self.last[before] = max(self.last[before], at - (buffer in self.outside))
@@ -147,23 +147,20 @@ class Ledger:
         """Return the bytes that are held during each op, and behind it."""
         begun: list[Bytes] = [0.0] * (self.op + 1)
         ended: list[Bytes] = [0.0] * (self.op + 1)
-        memories: dict[int, list[int]] = {}
+        shared: dict[int, list[int]] = {}
         for buffer, owner in enumerate(self.owners):
-            memories.setdefault(owner, []).append(buffer)
-        for buffers in memories.values():
-            (op, before), *changes = self._sizes_of(buffers)
-            begun[op] = begun[op] + before
-            until = max([self.last[buffer] for buffer in buffers])
-            saved = [buffer for buffer in buffers if self.later.get(buffer, -1) > until]
-            if saved:
-                changes.append((until + 1, kept(saved)))
-                until = max([self.later[buffer] for buffer in saved])
-            for op, size in changes:
-                more = larger(size - before, 0.0)
-                begun[op] = begun[op] + more
-                ended[op - 1] = ended[op - 1] + (size - before - more)
-                before = size
-            ended[until] = ended[until] - before
+            if owner != buffer:
+                shared.setdefault(owner, [owner]).append(buffer)
+        for buffer, (size, made, last, owner) in enumerate(
+            zip(self.sizes, self.made, self.last, self.owners, strict=True)
+        ):
+            if owner != buffer:
+                continue
+            if buffer in shared or self.later.get(buffer, -1) > last:
+                self._change(begun, ended, shared.get(buffer, [buffer]), kept)
+            else:
+                begun[made] = begun[made] + size
+                ended[last] = ended[last] - size
         now: Bytes = 0.0
         during, behind = [], []
         for more, less in zip(begun, ended, strict=True):
@@ -172,6 +169,23 @@ class Ledger:
             now = now + less
             behind.append(now)
         return during, behind
+
+    def _change(self, begun: list[Bytes], ended: list[Bytes], buffers: Sequence[int], kept: Kept) -> None:
+        """Add the changes of the bytes of a memory when ops begin and when they have ended."""
+        (op, before), *changes = self._sizes_of(buffers)
+        begun[op] = begun[op] + before
+        until = max([self.last[buffer] for buffer in buffers])
+        saved = [buffer for buffer in buffers if self.later.get(buffer, -1) > until]
+        if saved:
+            changes.append((until + 1, kept(saved)))
+            until = max([self.later[buffer] for buffer in saved])
+        for op, size in changes:
+            if size is not before:
+                more = larger(size - before, 0.0)
+                begun[op] = begun[op] + more
+                ended[op - 1] = ended[op - 1] + (size - before - more)
+                before = size
+        ended[until] = ended[until] - before
 
     def pieces(self, during: Sequence[Bytes], behind: Sequence[Bytes]) -> tuple[Piece, ...]:
         """Return the pieces of work, from the bytes during each op and behind it."""

@@ -427,9 +427,9 @@ class _Step:
     def _backward(self, node: _Node) -> None:
         """Write the backward phase of a node, from its last op to its own."""
         run = self.ran[node.layer]
-        arrived = {
-            number: self.errors.pop((node.layer, number), []) for number in range(len(node.node.trail))
-        }
+        arrived: list[list[int]] = [[] for _ in run.own]
+        for number in node.leaving:
+            arrived[number] = self.errors.pop((node.layer, number), [])
         for number, op in reversed([*enumerate(node.node.trail)]):
             own, lost = run.own[number], not arrived[number]
             if lost:
