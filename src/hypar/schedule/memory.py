@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -252,81 +252,3 @@ def held_besides(lane: Lane, largest: float) -> tuple[float, float]:
     brought = BROUGHT * largest * lane.setting.element_bytes
     most = {**parts, "buffers": max(parts["buffers"], brought)}
     return math.fsum(parts.values()), math.fsum(most.values())
-
-
-def held_at_most(lane: Lane, whole: PlanGraph, largest: float) -> float:
-    """Return a bound of the bytes that a device of a lane holds: its shards of all tensors at once, each rounded up.
-
-    Of each tensor there are an activation and two errors at most, one that is being added to the other.
-
-    Args:
-        lane: the lane.
-        whole: the layers above the uneven splits, whose shares of whole elements need not be known.
-        largest: the elements of the largest tensor that is moved.
-    """
-    setting, sums = lane.setting, _sums(whole)
-    ends = zip(whole.layers, lane.graph.layers, lane.choices, strict=True)
-    found = [_most(layer.nest, own.nest, chosen, lane.depth) for layer, own, chosen in ends]
-    shares = np.array(found).reshape(-1, 3)
-    if setting.convention == FUSED:  # sums are divided as their reader divides
-        shares[:, 1] = 1.0
-    weights, tensors = (2 + OPTIMIZERS[setting.optimizer]) * sums.layers[:, 0], 3 * sums.layers[:, 1:]
-    elements = weights @ shares[:, 0] + (tensors * shares[:, 1:]).sum() + sums.others + BROUGHT * largest
-    return float(setting.element_bytes * elements + sums.more_bytes)
-
-
-class _Sums(NamedTuple):
-    """Sums of what a device holds if it has all of every tensor.
-
-    Attributes:
-        layers: for each layer the elements of its weight, of the tensors divided as its output, and as its input, ``[layers, 3]``.
-        others: the elements of all others.
-        more_bytes: further bytes.
-    """
-
-    layers: NDArray[np.float64]
-    others: float
-    more_bytes: float
-
-
-@kept_with_graph
-def _sums(graph: PlanGraph) -> _Sums:
-    """Return the sums of all tensors of a graph."""
-    found, others, more_bytes = np.zeros((len(graph.layers), 3)), 0.0, 0.0
-    for row, layer in zip(found, graph.layers, strict=True):
-        row[:] = layer.nest.elements("weight"), 0.0, layer.nest.input_elements
-        row[1] = sum(op.elements for op in layer.trail if not op.contracted)
-        ops = (*layer.ahead, *layer.trail)
-        others += 3 * (sum(op.elements for op in ops) - row[1])
-        others += sum(op.saved.elements + op.saved.statistics for op in ops)
-        more_bytes += sum(op.saved.mask_bytes for op in ops)
-    for tensor in graph.tensors:
-        if tensor.operand != "input":
-            others += 3 * tensor.elements
-        else:
-            found[tensor.consumer, 2] += tensor.elements
-    return _Sums(found, others, more_bytes)
-
-
-@lru_cache(maxsize=16384)
-def _most(whole: Nest, own: Nest, chosen: Options, splits: int) -> tuple[float, float, float]:
-    """Return the largest fractions that a device may have of a layer's weight, output and input.
-
-    Each split of a dim in whole elements leaves less than one more than its share, and so do all levels together.
-
-    Args:
-        whole: the dims of the layer above the uneven splits.
-        own: those that the splits leave, divided by real shares.
-        chosen: its choice at each level.
-        splits: the number of uneven splits.
-    """
-    shares = {"weight": 1.0, "output": 1.0, "input": 1.0}
-    for dim, count in zip(whole.counted, degrees(chosen, whole.counted), strict=True):
-        size, left = whole.sizes.get(dim, 0), own.sizes.get(dim, 0)
-        if size and (count > 1 or left != size):
-            part = min(1.0, ((left + splits) / count + 1) / size)
-            for tensor in shares:
-                # Windows also read rows beside the shard.
-                if dim in whole.names[tensor] and not (tensor == "input" and dim in whole.windows):
-                    shares[tensor] *= part
-    return shares["weight"], shares["output"], shares["input"]
