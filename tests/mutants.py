@@ -113,6 +113,9 @@ MUTANTS = [
     Mutant("what is within is not copied", "program/steps.py", "return self.need.within(self.have)", "return self.have.within(self.need)"),
     Mutant("a bias has a gradient", "program/lowering.py", "trained = flow.nest(layer).trained if", 'trained = ["weight"] if'),
     Mutant("idle devices hold no part", "program/layout.py", "return np.where(self.working, number, -1)", "return number"),
+    Mutant("what is saved lives until it is read", "program/liveness.py", "until = max([self.later[buffer] for buffer in saved])", "until = max([self.last[buffer] for buffer in saved])"),
+    Mutant("an error is added in its place", "program/liveness.py", "if own not in self.passed", "if own in self.passed"),
+    Mutant("what is sent is added in the buffer", "program/liveness.py", "at - (buffer in self.outside)", "at"),
     # schedule
     Mutant("1f1b starts with a microbatch for each stage behind", "schedule/pipeline_orders.py", "first = min(stages - stage - 1, microbatches)", "first = min(stages - stage, microbatches)"),
     Mutant("gpipe takes errors in reverse", "schedule/pipeline_orders.py", "for item in reversed(items)]", "for item in items]"),
@@ -122,7 +125,7 @@ MUTANTS = [
     Mutant("optimizers hold numbers of each weight", "schedule/memory.py", '"optimizer": weights * OPTIMIZERS[setting.optimizer]', '"optimizer": weights * 0'),
     Mutant("errors are held beside activations", "schedule/memory.py", '"errors": max(0.0, most - waiting)', '"errors": 0.0'),
     Mutant("a buffer holds the largest transfer", "schedule/memory.py", '"buffers": max(brought, course.entering)', '"buffers": min(brought, course.entering)'),
-    Mutant("the fullest device has the largest shard", "schedule/memory.py", "start + rest * (shard + 1) // degree", "start + rest * shard // degree + rest // degree"),
+    Mutant("memory is that of the fullest device", "schedule/memory.py", "device = int(np.argmax(", "device = int(np.argmin("),
     Mutant("a stage sends a tensor once to each replica", "planning/stages/arriving.py", "arrival.num_bytes / arrival.replicas", "arrival.num_bytes"),
     Mutant("a stage counts what its readers need", "planning/stages/arriving.py", 'copies(tree, layer - span[0], name) if span[0] <= layer < span[1] else 1.0', "1.0"),
     Mutant("time with nothing to do is idle", "schedule/scoring.py", "total.append(max(0.0, end - max(start, until)))", "total.append(max(0.0, end - start))"),

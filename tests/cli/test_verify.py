@@ -117,6 +117,25 @@ def test_a_plan_that_moves_otherwise_than_counted_exits_1(monkeypatch: pytest.Mo
     assert "\nmoved otherwise than counted\n" in result.stdout
 
 
+def test_a_device_that_holds_more_than_the_score_says_exits_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A convolution of which a device has an element more than its piece."""
+    golden("lenet-c-scored").write(Path("scored.json"))
+    found = json.loads(run("verify", "scored.json", "--shrink", "--json").stdout)
+    (memory,) = found["memory"]
+    assert (found["ok"], memory["group"], memory["said_bytes"]) == (True, "all", memory["held_bytes"])
+
+    def fuller(*given: Any, **named: Any) -> Any:
+        found = verify_program(*given, **named)
+        return replace(found, elements={name: own + (own > 0) for name, own in found.elements.items()})
+
+    monkeypatch.setattr(module, "verify_program", fuller)
+    result = run("verify", "scored.json", "--shrink")
+    assert result.exit_code == 1
+    assert "moved what was counted; a device held more than is said" in unbroken(result.stdout)
+    more = json.loads(run("verify", "scored.json", "--shrink", "--json").stdout)
+    assert more["memory"][0]["held_bytes"] > more["memory"][0]["said_bytes"]
+
+
 def test_counting_runs_nothing_and_exits_0(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "verify_program", None)
     result = run("verify", LENET, "--count")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypar import load_model, plan_model
 from hypar.machine.load import load_machine
 from tests.effort import crossed, examples, late
-from tests.held import held_by
+from tests.held import held_by, within
 from tests.heterogeneous import (
     CONV,
     INPUT,
@@ -39,7 +39,7 @@ def test_a_device_holds_what_the_score_says(convention: str, strategy: str) -> N
     graph = load_model("lenet-c").with_batch(8)
     plan = plan_model(graph, levels=2, strategy=strategy, hardware="hmc", convention=convention)
     (memory,) = held_by(plan, graph)
-    assert memory.found == memory.said
+    assert memory.held == memory.said
 
 
 PARTS: dict[str, Any] = {"strategy": "mp", "stages": 2, "schedule": "interleaved", "parts": 2}
@@ -69,7 +69,7 @@ def test_networks_built_by_hand_are_held_as_the_score_says(
     graph = load_model({"source": "made up", **NETWORKS[network]}, name="net")
     found = held_by(plan_model(graph, hardware=machine, **asked), graph)
     assert found
-    assert all(memory.found == memory.said if exact else memory.within for memory in found)
+    assert all(memory.held == memory.said if exact else within(memory) for memory in found)
 
 
 def test_sums_of_a_grid_whose_shards_have_unequal_sizes() -> None:
@@ -77,7 +77,7 @@ def test_sums_of_a_grid_whose_shards_have_unequal_sizes() -> None:
     graph = load_model("tests/made/matrices.yaml")
     asked: dict[str, Any] = {"strategy": "optimal", "convention": "fused", "refine": True}
     (memory,) = held_by(plan_model(graph, hardware="p100-4x4", array=(16,), **asked), graph)
-    assert memory.within
+    assert within(memory)
 
 
 def test_uneven_splits_along_different_dims(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_uneven_splits_along_different_dims(tmp_path: Path) -> None:
     layers = INPUT.format(8, 8, 4) + CONV.format("conv", 16, "input") + "  - {name: flat, op: flatten}\n"
     graph = written(layers + LINEAR.format("fc", 8, "flat") + LINEAR.format("last", 24, "fc"), 64)
     plan = plan_model(graph, hardware=load_machine(file), strategy="optimal", convention="moved")
-    assert all(memory.within for memory in held_by(plan, graph))
+    assert all(within(memory) for memory in held_by(plan, graph))
 
 
 @settings(max_examples=examples(200, 5))
@@ -110,4 +110,4 @@ def test_joins_are_held_as_the_score_says(
     plan = plan_model(graph, hardware=load_machine("tpu-v2"), **asked)
     found = held_by(plan, graph)
     assert found
-    assert all(memory.within for memory in found)
+    assert all(within(memory) for memory in found)

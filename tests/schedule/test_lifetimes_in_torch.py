@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hypar.network.graph import load_model
-from hypar.schedule.lifetimes import courses_of
+from hypar.schedule.lifetimes import course_of
 from tests.effort import late
 from tests.ops.in_torch import Ops, shapes
 
@@ -161,7 +161,7 @@ def in_torch() -> InTorch:
 
 def course(graph: LayerGraph) -> Course:
     nodes = graph.contracted
-    return courses_of(nodes, [()] * len(nodes.layers), 4)[0][1]
+    return course_of(nodes, [()] * len(nodes.layers), 4)
 
 
 def written(folder: Path, text: str) -> LayerGraph:

@@ -13,7 +13,7 @@ from hypar.execution.verify import verify_program
 from hypar.program.lowering import lower
 from hypar.sharding.placement import cut
 from tests.amounts import amounts
-from tests.held import held_by
+from tests.held import held_by, within
 from tests.program.arrays import array_layout, array_places
 from tests.transformers import gpt
 
@@ -139,4 +139,4 @@ def test_a_device_holds_what_either_layer_needs(ends: tuple[str, str], share: fl
     assert plan.score.memory["weights"] == 4 * (others + share * 32 * 64)
     assert verify_plan(plan, model=graph).ok
     (memory,) = held_by(plan, graph)
-    assert memory.within
+    assert within(memory)

@@ -304,10 +304,10 @@ STUDIES = {
         SAVE._replace(help="Write the times to a file."), AS_JSON,
     ]),
     "verify": Study(
-        """Run a step of a stored PLAN on simulated devices; exit 1 if its numbers, bytes or results are wrong, 3 on an error.
+        """Run a step of a stored PLAN on simulated devices; exit 1 if its numbers, bytes, memory or results are wrong, 3 on an error.
 
-        The numbers must be those of one device, every level must move the bytes that are counted there, and the plan's
-        cost and score must be those of its choices.
+        The numbers must be those of one device, every level must move the bytes that are counted there, no device may hold more than
+        the score says, and the plan's cost and score must be those of its choices.
         """,
         PLAN, "studies.verify:verify_plan", "verifying {plan}", "verification", "verification_data", options=lambda: [
         MODEL_FILE,

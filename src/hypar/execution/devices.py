@@ -18,6 +18,7 @@ class Devices:
     Attributes:
         program: the program that they run.
         arrived: for each transfer, by its number among the steps, the elements received so far, ``[levels, devices]``.
+        elements: the elements that each device had of every array of a microbatch when it was written, ``[devices]``.
         values: each array by its name, ``[devices, *shape]``.
         held: the elements that each device should have of an array, where it does not have all or none.
         parameters: each device's own elements of the trained tensors, by layer and name, ``[devices, *shape]``.
@@ -26,6 +27,7 @@ class Devices:
 
     program: Program
     arrived: dict[int, Numbers]
+    elements: dict[str, Numbers] = field(default_factory=dict)
     values: dict[str, Array] = field(default_factory=dict)
     held: dict[str, Mask] = field(default_factory=dict)
     parameters: dict[str, dict[str, Array]] = field(default_factory=dict)

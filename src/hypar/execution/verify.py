@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.execution.lifetimes import exchanges_gradients
 from hypar.execution.reference import Start, start, step_from, updated
 from hypar.execution.simulator import run
-from hypar.program.steps import Update
+from hypar.program.steps import Update, exchanges_gradients
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from hypar.execution.devices import Devices
     from hypar.execution.reference import Step
@@ -63,6 +62,9 @@ class Verification:
         errors: for each trained tensor the largest error of its gradient and of its updated values on any device, relative
             to the largest value; infinite where an element is missing.
         zero: the trained tensors whose gradient on one device is zero everywhere, so that it proves nothing.
+        elements: the elements that each device had of every array of a microbatch, by the array's name.
+        arrived: the elements that each device received for each transfer of a microbatch, by its number among the steps,
+            ``[levels, devices]``.
     """
 
     transfers: tuple[Checked, ...]
@@ -70,6 +72,8 @@ class Verification:
     expected_loss: float
     errors: dict[str, float]
     zero: tuple[str, ...] = ()
+    elements: Mapping[str, Numbers] = field(default_factory=dict)
+    arrived: Mapping[int, Numbers] = field(default_factory=dict)
 
     @property
     def worst(self) -> float:
@@ -123,6 +127,11 @@ def verify_program(
         zero=tuple(
             name for name in expected[0].gradients if not any(step.gradients[name].any() for step in expected)
         ),
+        elements=devices.elements,
+        arrived={
+            number: own // (1 if exchanges_gradients(devices.program.steps[number]) else microbatches)
+            for number, own in devices.arrived.items()
+        },
     )
 
 

@@ -144,9 +144,16 @@ def run_plan(
         "optimizer",
         ("sgd" if plan.score is None else plan.score.optimizer) if optimizer is None else optimizer,
     )
-    choices, counted = choices_of(plan, graph, file), _counted(plan, convention, file)
-    request = replace(Resolved.of(plan, machine), optimizer=own, counted=counted)
-    work, step, stages = run_again(plan, request, graph, choices, f"{file}: chunks.layers")
+    request = replace(Resolved.of(plan, machine), optimizer=own, counted=_counted(plan, convention, file))
+    return run_step(plan, request, graph, machine, choices_of(plan, graph, file))
+
+
+def run_step(
+    plan: Plan, request: Resolved, graph: LayerGraph, machine: Machine, choices: Sequence[Options]
+) -> ScoredStep:
+    """Return the step of a plan of a network on a machine, as a request says."""
+    place = f"{origin_of(plan).file}: chunks.layers"
+    work, step, stages = run_again(plan, request, graph, choices, place)
     return ScoredStep(
         plan=plan,
         graph=graph,

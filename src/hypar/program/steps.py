@@ -133,6 +133,25 @@ class Update:
 Step = Copy | Add | Compute | Update
 
 
+def exchanges_gradients(step: Step) -> bool:
+    """Return whether a step runs once, behind all microbatches."""
+    return isinstance(step, Add) and step.item.phase == "gradient"
+
+
+def reads(step: Step) -> tuple[str, ...]:
+    """Return the arrays that a step reads."""
+    if isinstance(step, Update):
+        return (step.gradient,)
+    return tuple(step.reads.values()) if isinstance(step, Compute) else (step.source,)
+
+
+def writes(step: Step) -> tuple[str, ...]:
+    """Return the arrays that a step writes."""
+    if isinstance(step, Update):
+        return ()
+    return tuple(step.writes.values()) if isinstance(step, Compute) else (step.target,)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Program:
     """A training step on the devices of a plan.

@@ -17,7 +17,6 @@ from hypar.sharding.placement import IDLE, degrees, partial_results, shards_of, 
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.schedule.lanes import Share
-    from hypar.schedule.tape import Division
     from hypar.sharding.placement import Options
 
 Amount = float | NDArray[np.float64]
@@ -25,6 +24,22 @@ Amount = float | NDArray[np.float64]
 
 Shares = Sequence["Share"]
 """The shares of a layer at the uneven splits above."""
+
+
+class Division(NamedTuple):
+    """A division of a layer's input or output over devices.
+
+    Attributes:
+        tensor: ``input`` or ``output``, or ``sums``, the output as its only reader divides it.
+        whole: dims that are not divided, as ops before have contracted them.
+        scale: a factor of the share of a device.
+        channels: of a concatenation the channels of each tensor, which devices divide one by one; nothing for another layer.
+    """
+
+    tensor: str
+    whole: frozenset[str]
+    scale: float
+    channels: tuple[int, ...] = ()
 
 
 class Onward(NamedTuple):

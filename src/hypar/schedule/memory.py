@@ -6,18 +6,20 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.machine.work import fullest_share
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
+from hypar.program.liveness import larger
+from hypar.schedule.divisions import Division, placed
 from hypar.schedule.lanes import SUMS
-from hypar.schedule.lifetimes import Span, courses_of
+from hypar.schedule.lifetimes import Span, course_of
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
 from hypar.sharding.conventions import FUSED
-from hypar.sharding.placement import IDLE, degrees, shards_of
+from hypar.sharding.placement import degrees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,11 +28,14 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import Tensor
     from hypar.ops.nest import Nest
+    from hypar.program.liveness import Bytes
     from hypar.schedule.lanes import Lane, Share
     from hypar.schedule.lifetimes import Course
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step
     from hypar.sharding.placement import Options
+
+_WEIGHT = (Division("weight", frozenset(), 1.0),)
 
 BROUGHT = 4
 """The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
@@ -71,7 +76,7 @@ def _held(lane: Lane, brought: float) -> dict[str, float]:
     setting = lane.setting
     course, elements = _fullest(lane)
     weights = setting.element_bytes * elements
-    waiting, most = course.held(lane.place.moments)
+    waiting, most = map(float, course.held(lane.place.moments))
     return {
         "weights": weights,
         "gradients": weights,
@@ -84,15 +89,10 @@ def _held(lane: Lane, brought: float) -> dict[str, float]:
 
 def _fullest(lane: Lane) -> tuple[Course, float]:
     """Return the activations and errors on the fullest device of a lane, and the elements of its weights."""
-    weights, courses = _weights(lane.place.parts or (lane,)), _courses_on(lane)
-    found = []
-    for devices, course in courses:
-        own = weights if isinstance(weights, float) else float(weights[[*devices] or slice(None)].max())
-        found.append((course, own))
-    if len(found) == 1:
-        return found[0]
+    weights, course = _weights(lane.place.parts or (lane,)), _course(lane)
     each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
-    return max(found, key=lambda own: each * own[1] + max(own[0].held(lane.place.moments)))
+    device = int(np.argmax(each * weights + larger(*course.held(lane.place.moments))))
+    return course.on(device), weights if isinstance(weights, float) else float(weights[device])
 
 
 def _weights(parts: Sequence[Lane]) -> float | NDArray[np.float64]:
@@ -112,36 +112,11 @@ def _weights(parts: Sequence[Lane]) -> float | NDArray[np.float64]:
 
 
 @lru_cache(maxsize=16384)
-def _weight_on(nest: Nest, chosen: Options, array: tuple[int, ...]) -> float | NDArray[np.float64]:
-    """Return the elements of a weight on each device, ``[devices]``; a number where all have as many, or shares are real."""
-    counts = degrees(chosen, nest.counted)
-    pieces = [(dim, count) for dim, count in zip(nest.counted, counts, strict=True) if dim in nest.weight]
-    sizes = [nest.sizes[dim] for dim, _ in pieces]
-    even = not any(size % count for size, (_, count) in zip(sizes, pieces, strict=True))
-    grid = not all(choice.devices(ways) == ways for choice, ways in zip(chosen, array, strict=True))
-    if (even and not grid) or any(isinstance(size, float) for size in sizes):
-        return float(nest.elements("weight") * fullest_share(nest, counts, "weight"))
-    places = np.unravel_index(np.arange(math.prod(array)), array)
-    at_work, found = np.ones(math.prod(array)), np.full(math.prod(array), float(nest.elements("weight")))
-    for choice, ways, place in zip(chosen, array, places, strict=True):
-        at_work *= shards_of(choice, ways)[IDLE][place] == 0
-    for (dim, count), size in zip(pieces, sizes, strict=True):
-        if count > 1 and size:
-            found *= _shard(chosen, array, dim, size, places) / size
-    return np.asarray(found * at_work)
-
-
-def _shard(
-    chosen: Options, array: tuple[int, ...], dim: str, size: int, places: Sequence[NDArray[np.int64]]
-) -> NDArray[np.int64]:
-    """Return the elements of a dim on each device, whose places at all levels are given."""
-    start, end = np.zeros_like(places[0]), np.full_like(places[0], size)
-    for choice, ways, place in zip(chosen, array, places, strict=True):
-        degree = choice.degree(dim)
-        if degree > 1:
-            shard, rest = shards_of(choice, ways)[dim][place], end - start
-            start, end = start + rest * shard // degree, start + rest * (shard + 1) // degree
-    return end - start
+def _weight_on(nest: Nest, chosen: Options, array: tuple[int, ...]) -> Bytes:
+    """Return the elements of a weight on the fullest device, or on each one where their shards may differ, ``[devices]``."""
+    (share,) = placed(nest, _WEIGHT, chosen, (), array).shares
+    found = nest.elements("weight") * share
+    return float(found) if isinstance(share, float) else np.round(found)
 
 
 def course_on(lane: Lane) -> Course:
@@ -149,15 +124,15 @@ def course_on(lane: Lane) -> Course:
     return _fullest(lane)[0]
 
 
-def _courses_on(lane: Lane) -> list[tuple[tuple[int, ...], Course]]:
-    """Return the activations and errors on the devices of a lane that hold alike."""
+def _course(lane: Lane) -> Course:
+    """Return the activations and errors on each device of a lane."""
     graph, ends = (lane.graph, ()) if lane.shares is None else lane.shares
     setting, outside, idle = lane.setting, lane.place.outside, _idle(lane.graph)
     parts: tuple[Span, ...] = ()
     if lane.place.parts:
         graph, outside, ends, parts = _in_parts(lane.place.parts)
     fused, size = setting.convention == FUSED, setting.element_bytes
-    return courses_of(
+    return course_of(
         graph,
         lane.choices,
         size,
@@ -277,81 +252,3 @@ def held_besides(lane: Lane, largest: float) -> tuple[float, float]:
     brought = BROUGHT * largest * lane.setting.element_bytes
     most = {**parts, "buffers": max(parts["buffers"], brought)}
     return math.fsum(parts.values()), math.fsum(most.values())
-
-
-def held_at_most(lane: Lane, whole: PlanGraph, largest: float) -> float:
-    """Return a bound of the bytes that a device of a lane holds: its shards of all tensors at once, each rounded up.
-
-    Of each tensor there are an activation and two errors at most, one that is being added to the other.
-
-    Args:
-        lane: the lane.
-        whole: the layers above the uneven splits, whose shares of whole elements need not be known.
-        largest: the elements of the largest tensor that is moved.
-    """
-    setting, sums = lane.setting, _sums(whole)
-    ends = zip(whole.layers, lane.graph.layers, lane.choices, strict=True)
-    found = [_most(layer.nest, own.nest, chosen, lane.depth) for layer, own, chosen in ends]
-    shares = np.array(found).reshape(-1, 3)
-    if setting.convention == FUSED:  # sums are divided as their reader divides
-        shares[:, 1] = 1.0
-    weights, tensors = (2 + OPTIMIZERS[setting.optimizer]) * sums.layers[:, 0], 3 * sums.layers[:, 1:]
-    elements = weights @ shares[:, 0] + (tensors * shares[:, 1:]).sum() + sums.others + BROUGHT * largest
-    return float(setting.element_bytes * elements + sums.more_bytes)
-
-
-class _Sums(NamedTuple):
-    """Sums of what a device holds if it has all of every tensor.
-
-    Attributes:
-        layers: for each layer the elements of its weight, of the tensors divided as its output, and as its input, ``[layers, 3]``.
-        others: the elements of all others.
-        more_bytes: further bytes.
-    """
-
-    layers: NDArray[np.float64]
-    others: float
-    more_bytes: float
-
-
-@kept_with_graph
-def _sums(graph: PlanGraph) -> _Sums:
-    """Return the sums of all tensors of a graph."""
-    found, others, more_bytes = np.zeros((len(graph.layers), 3)), 0.0, 0.0
-    for row, layer in zip(found, graph.layers, strict=True):
-        row[:] = layer.nest.elements("weight"), 0.0, layer.nest.input_elements
-        row[1] = sum(op.elements for op in layer.trail if not op.contracted)
-        ops = (*layer.ahead, *layer.trail)
-        others += 3 * (sum(op.elements for op in ops) - row[1])
-        others += sum(op.saved.elements + op.saved.statistics for op in ops)
-        more_bytes += sum(op.saved.mask_bytes for op in ops)
-    for tensor in graph.tensors:
-        if tensor.operand != "input":
-            others += 3 * tensor.elements
-        else:
-            found[tensor.consumer, 2] += tensor.elements
-    return _Sums(found, others, more_bytes)
-
-
-@lru_cache(maxsize=16384)
-def _most(whole: Nest, own: Nest, chosen: Options, splits: int) -> tuple[float, float, float]:
-    """Return the largest fractions that a device may have of a layer's weight, output and input.
-
-    Each split of a dim in whole elements leaves less than one more than its share, and so do all levels together.
-
-    Args:
-        whole: the dims of the layer above the uneven splits.
-        own: those that the splits leave, divided by real shares.
-        chosen: its choice at each level.
-        splits: the number of uneven splits.
-    """
-    shares = {"weight": 1.0, "output": 1.0, "input": 1.0}
-    for dim, count in zip(whole.counted, degrees(chosen, whole.counted), strict=True):
-        size, left = whole.sizes.get(dim, 0), own.sizes.get(dim, 0)
-        if size and (count > 1 or left != size):
-            part = min(1.0, ((left + splits) / count + 1) / size)
-            for tensor in shares:
-                # Windows also read rows beside the shard.
-                if dim in whole.names[tensor] and not (tensor == "input" and dim in whole.windows):
-                    shares[tensor] *= part
-    return shares["weight"], shares["output"], shares["input"]

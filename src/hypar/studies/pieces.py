@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError, PlanError, suggestion
-from hypar.execution.lifetimes import MOST_ENTRIES, entries_of
 from hypar.machine.compute_models.base import LocalShape
 from hypar.machine.work import as_matrices
 from hypar.ops.nest import PHASES
@@ -31,6 +30,9 @@ if TYPE_CHECKING:
     from hypar.program.holding import Piece
     from hypar.program.steps import Program
     from hypar.sharding.placement import Options
+
+MOST_ENTRIES = 2**30
+"""Entries at most of the tables that say which device holds what."""
 
 
 class Problem(NamedTuple):
@@ -83,7 +85,9 @@ def microbatches_of(plan: Plan) -> int:
 
 def lowered(plan: Plan, graph: LayerGraph, convention: str = MOVED, hint: str = "") -> Program:
     """Lower a plan to the program of a microbatch; raises ``PlanError`` with a hint where it would be too large."""
-    if (entries := entries_of(graph, plan.num_devices)) > MOST_ENTRIES:
+    # The tables say which device holds which index of each dim, of activations and errors of each layer.
+    rows = [graph.batch + sum(layer.shape.values()) for layer in graph.layers]
+    if (entries := plan.num_devices * 3 * sum(rows)) > MOST_ENTRIES:
         found = f"to count a step of {graph.name!r} on {plan.num_devices:,} devices takes {entries:,} entries"
         raise PlanError(str(origin_of(plan).file), found, f"at most {MOST_ENTRIES:,}", hint)
     return lower(graph.with_batch(graph.batch // microbatches_of(plan)), *layouts_of(plan), convention)

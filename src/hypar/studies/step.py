@@ -12,6 +12,7 @@ from hypar.machine.numbers import phase_of
 from hypar.network.graph import gradients_of
 from hypar.ops.nest import PHASES
 from hypar.planning.replay import run_plan
+from hypar.program.liveness import largest
 from hypar.schedule.energy import energy_items, moved_energy, moved_items
 from hypar.schedule.memory import course_on, memory_of
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE
@@ -192,7 +193,7 @@ class StepRows:
         found = []
         for number, (group, lane) in enumerate(zip(self.groups, self.ran.lanes, strict=True)):
             course, held = course_on(lane), memory_of(lane, self.ran.step, number)
-            both = zip(course.forward, course.backward, strict=True)
+            both = zip(*(map(largest, phase) for phase in (course.forward, course.backward)), strict=True)
             phases = {} if self.ran.stages else dict(zip(self.ran.plan.layers, both, strict=True))
             found.append(DeviceMemory(group, held, phases))
         return tuple(found)

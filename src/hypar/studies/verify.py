@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 from hypar.activity import tell
 from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError
-from hypar.execution.lifetimes import most_elements
+from hypar.execution.simulator import most_elements
 from hypar.execution.verify import counted, verify_program
 from hypar.machine.setting import Setting
 from hypar.ops.nest import PHASES
 from hypar.plan.diff import changes_between
 from hypar.plan.records import origin_of
 from hypar.plan.stages import FLUSHES
-from hypar.planning.counting import cost_convention
-from hypar.planning.replay import recosted, run_again, run_plan
+from hypar.planning.counting import cost_convention, score_convention
+from hypar.planning.replay import recosted, run_again, run_plan, run_step
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, scored_on, times_of
 from hypar.schedule.moves import BETWEEN_STAGES, level_name, moves_of
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.studies.check import near
+from hypar.studies.memory import held_by
 from hypar.studies.pieces import lowered, microbatches_of, opened
 from hypar.studies.shrink import changes_of, shrunk
 
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.diff import Change
     from hypar.plan.plan import Plan
+    from hypar.plan.records import Score
     from hypar.program.steps import Item, Program
     from hypar.schedule.moves import Move
     from hypar.sharding.placement import Options
+    from hypar.studies.memory import Held
 
 MOST_ELEMENTS = 2**28
 """Elements that all simulated devices hold at once, at most: 2 GiB."""
@@ -97,6 +100,7 @@ class Verified(Result):
         transfers: every transfer at each level that it crosses.
         changes: the results that the plan states, its cost, stages and score, that are other ones when counted again.
         numbers: the numbers, held against one device; None if the program was only counted.
+        memory: what the fullest device of each group, or of each stage, held; nothing without a run, or without a machine.
         notes: what differs between the plan and what was run.
     """
 
@@ -112,6 +116,7 @@ class Verified(Result):
     transfers: tuple[Transfer, ...]
     changes: tuple[Change, ...]
     numbers: Verification | None
+    memory: tuple[Held, ...]
     notes: tuple[str, ...]
 
     @property
@@ -120,9 +125,17 @@ class Verified(Result):
         return tuple(each for each in self.transfers if each.moved not in {None, each.counted})
 
     @property
+    def fuller(self) -> tuple[Held, ...]:
+        """The groups or stages with a device that held more than their score says; of uneven splits a score says it roughly."""
+        return () if self.plan.uneven else tuple(each for each in self.memory if each.more)
+
+    @property
     def ok(self) -> bool:
-        """Whether nothing speaks against the plan: numbers agree, levels moved what was counted, and results are as stated."""
-        return not (self.mismatches or self.changes) and (
+        """Whether nothing speaks against the plan.
+
+        Numbers agree, levels moved what was counted, no device held more than was said, and results are as stated.
+        """
+        return not (self.mismatches or self.changes or self.fuller) and (
             self.numbers is None or self.numbers.error_below is not None
         )
 
@@ -172,6 +185,10 @@ def verify_plan(
     tell(f"lowering {graph.name} by {plan.strategy} over {plan.num_devices} devices")
     program = lowered(plan, graph, run_by, LESS)
     numbers = None if count else _run(plan, program, shrink=shrink)
+    memory: list[Held] = []
+    if numbers is not None and machine is not None and plan.score is not None:
+        score = _scored(plan, graph, machine, choices, run_by)
+        memory = held_by(plan, score, program, numbers.elements, numbers.arrived)
     tell(f"comparing the counts of {graph.name}")
     changes = changes_between(plan, _again(plan, whole, machine))
     levels = _levels(plan, len(program.places.parts))
@@ -189,6 +206,7 @@ def verify_plan(
         transfers=tuple(transfers),
         changes=tuple(change for change in changes if not near(change, ROUNDING)),
         numbers=numbers,
+        memory=tuple(memory),
         notes=tuple(_notes(plan, whole, graph)),
     )
 
@@ -281,6 +299,16 @@ def _planned(
     )
     inner, outer = moves_of(setting, graph.nodes(plan.graph), choices)
     return [move for moves in (*inner, *outer) for move in moves]
+
+
+def _scored(plan: Plan, graph: LayerGraph, machine: Machine, choices: list[Options], run_by: str) -> Score:
+    """Return the score of the network that is run; chunks of one that is counted otherwise are unknown."""
+    own = score_convention(plan)
+    alike = runs_by(own) == run_by
+    request = replace(Resolved.of(plan, machine), counted=own if alike else run_by)
+    request = replace(request, optimizer=plan.score.optimizer if plan.score else request.optimizer)
+    whole = plan if alike else plan.model_copy(update={"chunks": None})
+    return run_step(whole, request, graph, machine, choices).score
 
 
 def _again(plan: Plan, graph: LayerGraph, machine: Machine | None) -> Plan:

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from hypar.planning.uneven.tree import shares_above
-from hypar.schedule.memory import held_at_most, held_besides, holds
+from hypar.schedule.memory import held_besides, holds
 from hypar.schedule.stages import StepWork
 
 if TYPE_CHECKING:
@@ -33,9 +33,6 @@ def _fits(branch: Branch, above: WholeShares | None) -> bool:
         above: what the uneven splits above leave them; None if there are none.
     """
     largest = _largest(branch.graph)
-    lanes = (leaf.lane for leaf in branch.leaves())
-    if all(lane.setting.machine.fits(held_at_most(lane, branch.graph, largest)) for lane in lanes):
-        return True
     most_fit, sharing = True, [*branch.sharing(above)]
     for lane in sharing:
         least, most = held_besides(lane, largest)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hypar.execution.verify import Verification
+    from hypar.studies.memory import Held
     from hypar.studies.verify import Received, Transfer, Verified
 
 _AMOUNTS = ("planned", "counted", "moved")
@@ -21,6 +22,10 @@ _BYTES = tuple(Column(key=f"{by}_bytes", head=by, unit="whole") for by in _AMOUN
 _RECEIVED = (Column(key="level"), Column(key="tensor"), *_BYTES)
 _HEADS = {"layer": "layer", "maker": "from", "phase": "phase", "tensor": "tensor", "level": "level"}
 _TRANSFERS = (*(Column(key=key, head=head) for key, head in _HEADS.items()), *_BYTES[1:])
+_MEMORY = (
+    Column(key="group"),
+    *(Column(key=f"{by}_bytes", head=by, unit="whole") for by in ("said", "held")),
+)
 _RESULTS = (Column(key="result"), *(Column(key=key, unit="whole") for key in ("stated", "counted")))
 
 
@@ -32,13 +37,17 @@ def document_of(found: Verified, *, full: bool = False) -> Document:
     changed = [{"result": name, "stated": stated, "counted": again} for name, stated, again in words]
     tables = (
         Table(_RECEIVED, [*map(_row, received)], _row(_total(found)) if len(order) > 1 else None),
+        Table(_MEMORY, [*map(_memory_row, found.memory)], title="memory of the fullest device"),
         Table(_TRANSFERS, [*map(_row, found.mismatches)], title="moved otherwise than counted"),
         Table(_RESULTS, changed, title="not as the plan states it"),
         Table(_TRANSFERS, [*map(_row, found.transfers)] if full else [], title="transfers"),
     )
+    wrong = ["a device held more than is said"] * bool(found.fuller) + ["results are not as stated"] * bool(
+        changed
+    )
     by = f"run by {found.convention}; planned: {found.plan.cost.name} counted by {found.planned_by}"
     return Document(
-        title=f"{found.plan.model.name}: {_answer(found)}{'; results are not as stated' * bool(changed)}",
+        title=f"{found.plan.model.name}: {'; '.join([_answer(found), *wrong])}",
         about=f"strategy {found.plan.strategy}, batch {found.batch:,}, {by}",
         parts=tuple(table for table in tables if table.rows),
         notes=tuple(_notes(found)),
@@ -63,6 +72,10 @@ def _row(each: Received | Transfer) -> dict[str, Any]:
     amounts = {by: fields.pop(by) for by in _AMOUNTS if by in fields}
     data = {f"{by}_bytes": None if own is None else exact_number(own) for by, own in amounts.items()}
     return {**item, **fields, **data}
+
+
+def _memory_row(each: Held) -> dict[str, Any]:
+    return {"group": each.group, "said_bytes": each.said, "held_bytes": exact_number(each.held)}
 
 
 def _total(found: Verified) -> Received:
@@ -102,6 +115,7 @@ def verification_data(found: Verified) -> dict[str, Any]:
         **{name: getattr(found, name) for name in ("batch", "devices", "convention", "planned_by")},
         "levels": [{key: own for key, own in _row(each).items() if key != "tensor"} for each in found.levels],
         **{name: [*map(_row, getattr(found, name))] for name in ("tensors", "mismatches")},
+        "memory": [*map(_memory_row, found.memory)],
         "changes": [change.to_data() for change in found.changes],
         "numbers": None if found.numbers is None else _numbers_data(found.numbers),
         "notes": list(found.notes),

@@ -1,0 +1,208 @@
+"""The bytes that devices hold at once: the liveness of the buffers of one list of ops.
+
+A buffer lives from the op that writes it to the last one that reads it. Buffers that share memory are one, as large as the
+largest of them that lives, or is to come; what is saved of them for later ops lives on. Ops belong to pieces of work, between
+which devices work on other microbatches. Errors of one tensor are added up as they arrive, as training frameworks do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = float | NDArray[np.float64]
+"""Bytes on a device, or on each one of some, ``[devices]``."""
+
+Kept = Callable[[Sequence[int]], Bytes]
+"""Returns the bytes of what is saved of some buffers of one memory, each element once."""
+
+
+class Piece(NamedTuple):
+    """A piece of the work on a microbatch.
+
+    Attributes:
+        most: the most bytes at any moment of it.
+        behind: the bytes that stay until the next piece.
+    """
+
+    most: Bytes
+    behind: Bytes
+
+
+def held_at(pieces: Sequence[Piece], moments: Iterable[tuple[int, Sequence[int]]]) -> Bytes:
+    """Return the most bytes that are held at once.
+
+    Args:
+        pieces: the pieces of the work on a microbatch.
+        moments: the number of a piece, and the numbers of other microbatches that wait behind each piece but the last.
+    """
+    found: Bytes = 0.0
+    for at, waiting in moments:
+        held = pieces[at].most
+        for count, piece in zip(waiting, pieces, strict=False):
+            held = held + count * piece.behind
+        found = larger(found, held)
+    return found
+
+
+def largest(amounts: Sequence[Bytes]) -> Bytes:
+    """Return the largest of some numbers, on each device if they differ; 0 of none."""
+    if all(isinstance(amount, float) for amount in amounts):
+        return max(amounts, default=0.0)
+    return np.asarray(np.max(np.broadcast_arrays(*amounts), axis=0))
+
+
+def larger(one: Bytes, other: Bytes) -> Bytes:
+    """Return the larger number, on each device if they differ."""
+    if isinstance(one, float) and isinstance(other, float):
+        return max(one, other)
+    return np.maximum(one, other)
+
+
+class Ledger:
+    """Buffers with the ops between which they live, written down op by op.
+
+    Attributes:
+        op: the number of the op that is being written down.
+        sizes: the bytes of each buffer.
+        made: the op that writes it.
+        last: the last op that reads it.
+        owners: the buffer whose memory it has; its own number for a memory of its own.
+        later: for a buffer of which something is saved the last op that reads that.
+        passed: the errors that several tensors have, so that nothing is added to them.
+        outside: the errors that lie in the buffer of a transfer until they are added to others.
+        ends: the number of ops at the end of each piece of work.
+    """
+
+    def __init__(self) -> None:
+        """Start without ops."""
+        self.op = -1
+        self.sizes: list[Bytes] = []
+        self.made: list[int] = []
+        self.last: list[int] = []
+        self.owners: list[int] = []
+        self.later: dict[int, int] = {}
+        self.passed: set[int] = set()
+        self.outside: set[int] = set()
+        self.ends: list[int] = []
+
+    def next(self, *reads: int, saved: Iterable[int] = ()) -> None:
+        """Begin an op that reads some buffers, and what was saved of others."""
+        self.op += 1
+        for buffer in reads:
+            self.last[buffer] = self.op
+        for buffer in saved:
+            self.later[buffer] = self.op
+
+    def end(self) -> None:
+        """End a piece of work."""
+        self.ends.append(self.op + 1)
+
+    def write(self, size: Bytes, owner: int = -1) -> int:
+        """Write a buffer, in a memory of its own or in that of another one, and return it."""
+        buffer = len(self.sizes)
+        self.sizes.append(size)
+        self.made.append(self.op)
+        self.last.append(self.op)
+        self.owners.append(buffer if owner < 0 else self.owners[owner])
+        if owner in self.passed:
+            self.passed.add(buffer)
+        return buffer
+
+    def pass_on(self, error: int) -> int:
+        """Write an error that is a slice of another one, or that error itself: as large as the whole, whose memory it has."""
+        buffer = self.write(self.sizes[error], error)
+        self.passed.add(buffer)
+        return buffer
+
+    def receive(self, size: Bytes) -> int:
+        """Write an error that another stage sends, behind what makes room for it."""
+        self.next()
+        self.next()
+        buffer = self.write(size)
+        self.outside.add(buffer)
+        return buffer
+
+    def add(self, arrived: Sequence[int], size: Bytes) -> int:
+        """Return the sum of errors of one tensor, which is formed as they arrive.
+
+        An error is added in its place to those before; from another stage in the buffer, so that both are not held at once. Nothing
+        is added to an error that is passed on, as others may have the same memory.
+        """
+        before, *others = sorted(arrived, key=lambda own: (self.made[own], own)) if arrived[1:] else arrived
+        for buffer in others:
+            at = self.made[buffer]
+            self.last[before] = max(self.last[before], at - (buffer in self.outside))
+            self.last[buffer] = max(self.last[buffer], at)
+            before = self.write(size, next((own for own in (buffer, before) if own not in self.passed), -1))
+            self.made[before] = self.last[before] = at
+        self.next(before)
+        return before
+
+    def course(self, kept: Kept) -> tuple[list[Bytes], list[Bytes]]:
+        """Return the bytes that are held during each op, and behind it."""
+        begun: list[Bytes] = [0.0] * (self.op + 1)
+        ended: list[Bytes] = [0.0] * (self.op + 1)
+        shared: dict[int, list[int]] = {}
+        for buffer, owner in enumerate(self.owners):
+            if owner != buffer:
+                shared.setdefault(owner, [owner]).append(buffer)
+        for buffer, (size, made, last, owner) in enumerate(
+            zip(self.sizes, self.made, self.last, self.owners, strict=True)
+        ):
+            if owner != buffer:
+                continue
+            if buffer in shared or self.later.get(buffer, -1) > last:
+                self._change(begun, ended, shared.get(buffer, [buffer]), kept)
+            else:
+                begun[made] = begun[made] + size
+                ended[last] = ended[last] - size
+        now: Bytes = 0.0
+        during, behind = [], []
+        for more, less in zip(begun, ended, strict=True):
+            now = now + more
+            during.append(now)
+            now = now + less
+            behind.append(now)
+        return during, behind
+
+    def _change(self, begun: list[Bytes], ended: list[Bytes], buffers: Sequence[int], kept: Kept) -> None:
+        """Add the changes of the bytes of a memory when ops begin and when they have ended."""
+        (op, before), *changes = self._sizes_of(buffers)
+        begun[op] = begun[op] + before
+        until = max([self.last[buffer] for buffer in buffers])
+        saved = [buffer for buffer in buffers if self.later.get(buffer, -1) > until]
+        if saved:
+            changes.append((until + 1, kept(saved)))
+            until = max([self.later[buffer] for buffer in saved])
+        for op, size in changes:
+            if size is not before:
+                more = larger(size - before, 0.0)
+                begun[op] = begun[op] + more
+                ended[op - 1] = ended[op - 1] + (size - before - more)
+                before = size
+        ended[until] = ended[until] - before
+
+    def pieces(self, during: Sequence[Bytes], behind: Sequence[Bytes]) -> tuple[Piece, ...]:
+        """Return the pieces of work, from the bytes during each op and behind it."""
+        pairs = pairwise([0, *self.ends])
+        return tuple(
+            Piece(largest(during[start:end]), behind[end - 1] if end else 0.0) for start, end in pairs
+        )
+
+    def _sizes_of(self, buffers: Sequence[int]) -> list[tuple[int, Bytes]]:
+        """Return the bytes of a memory from each of some ops on: of the largest buffer that is there, or else is to come."""
+        made, first = self.made, self.sizes[buffers[0]]
+        if len(buffers) == 1 or all(self.sizes[own] is first for own in buffers):
+            return [(min([made[own] for own in buffers]), first)]
+        found: list[tuple[int, Bytes]] = []
+        ends = sorted({made[own] for own in buffers} | {self.last[own] + 1 for own in buffers})
+        for start, after in pairwise(ends):
+            there = [own for own in buffers if made[own] <= start <= self.last[own]]
+            there = there or [own for own in buffers if made[own] >= after]
+            found.append((start, largest([self.sizes[own] for own in there])))
+        return found
