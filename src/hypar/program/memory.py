@@ -432,7 +432,7 @@ def _buffers(training: Training, arrived: Mapping[int, Numbers]) -> Bytes:
         key: object = number
         if exchanges_gradients(step):
             key = next((chunk for chunk in training.chunks if step.item.layer in chunk), number)
-        each = _copied(places, step) if isinstance(step, Copy) else _added(places, step, received)
+        each = _copied(places, step) if isinstance(step, Copy) else _added(training, step, received)
         for level, own in enumerate(each):
             at = (step.item.phase, training.place(step)) if _crosses(step) else (level, key)
             together[at] = together.get(at, 0) + own
@@ -462,18 +462,22 @@ def _copied(places: Places, step: Copy) -> NDArray[np.float64]:
     return found
 
 
-def _added(places: Places, step: Add, arrived: Numbers) -> NDArray[np.float64]:
+def _added(training: Training, step: Add, arrived: Numbers) -> NDArray[np.float64]:
     """Return the elements of sums and their terms that each device receives at each level.
 
-    Each part that has terms or needs sums gets the same, and shares it by the sums that its devices need.
+    Each part that has terms or needs sums gets the same, but for stages what comes to them; its devices share it by the sums that
+    they need.
     """
     found = np.zeros(arrived.shape)
+    stages = np.array(training.stages or (0,) * arrived.shape[1])
     for level, own in enumerate(arrived):
-        for members, inside in places.inside[level]:
+        for members, inside in training.program.places.inside[level]:
             sizes = [_size(step, part) for part in inside]
             parts = [(part, size) for part, size in zip(inside, sizes, strict=True) if size.any()]
             for part, size in parts:
-                found[level, part] = own[members].sum() / len(parts) * size / size.sum()
+                apart = len({*stages[members].tolist()}) > 1
+                total = own[part].sum() if apart else own[members].sum() / len(parts)
+                found[level, part] = total * size / size.sum()
     return found
 
 

@@ -18,6 +18,7 @@ from hypar.network.nodes import kept_with_graph
 from hypar.program.liveness import Ledger, Piece, held_at, larger, largest
 from hypar.schedule.divisions import Division, Onward, placed
 from hypar.schedule.shards import lacking, within
+from hypar.sharding.placement import partial_results
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -239,9 +240,11 @@ class _Step:
         above: Sequence[Shares],
         array: tuple[int, ...],
         parts: Sequence[Span],
+        *,
+        fused: bool,
     ) -> None:
         self.graph, self.nodes, self.choices, self.bytes = graph, nodes, choices, float(element_bytes)
-        self.above, self.array, self.parts = above, array, parts
+        self.above, self.array, self.parts, self.fused = above, array, parts, fused
         self.starts = [part.layer for part in parts[1:]]
         self.ledger = Ledger()
         self.made: dict[tuple[int, int], _Made] = {}
@@ -482,14 +485,25 @@ class _Step:
                 self._return(node, at, own)
 
     def _return(self, node: _Node, at: int, error: int) -> None:
-        """Bring an error to the shards of those that have made the tensor; nothing moves where all have theirs, idle devices included."""
+        """Bring an error to the shards of those that have made the tensor.
+
+        Nothing moves where all devices have theirs, idle ones included, and by ``fused`` no terms are left to be added up.
+        """
         tensor, shards = node.reads[at], self.ran[node.layer].places.shards[node.inputs[at]]
         made = self.made[tensor.producer, tensor.number]
         inside, size = within(made.shards, shards, later=True), self.ledger.sizes[error]
-        if made.shards != shards and (not inside or _lacks(size, made.size)):
+        if made.shards != shards and (not inside or self._sums(node, tensor) or _lacks(size, made.size)):
             self.ledger.next(error)
             error = self.ledger.write(made.size, error if inside else -1)
         self.errors.setdefault((tensor.producer, tensor.number), []).append(error)
+
+    def _sums(self, node: _Node, tensor: Tensor) -> bool:
+        """Return whether the errors that a node sends are terms, which are added up on their way."""
+        return self.fused and any(
+            tensor.operand in partial_results(node.node.nest, dim)
+            for choice in self.choices[node.layer]
+            for dim in choice.divided
+        )
 
 
 def _lacks(size: Bytes, made: Bytes) -> bool:
@@ -526,4 +540,4 @@ def course_of(
         fused: whether sums go straight to the devices that read them next.
     """
     nodes = _nodes(graph, tuple(outside), fused=fused)
-    return _Step(graph, nodes, choices, element_bytes, above, array, parts).course(idle)
+    return _Step(graph, nodes, choices, element_bytes, above, array, parts, fused=fused).course(idle)
