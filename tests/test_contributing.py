@@ -153,7 +153,7 @@ def test_the_toy_model_plans(name: str, tmp_path: Path) -> None:
 def test_the_toy_machine_scores_a_plan(name: str, tmp_path: Path) -> None:
     """On the toy topology with the toy compute model: a line of four devices of 64 lanes."""
     (tmp_path / name).write_text(MACHINES[name], encoding="utf-8")
-    machine = hypar.load_machine(tmp_path / name)
+    machine = hypar.load_machine(tmp_path / name, {"unweighted": "free"})
     outer, inner = machine.links((2, 2))
     # Two devices of a part send over the one link in the middle.
     assert outer.seconds_per_byte["all_reduce"] == pytest.approx(1e-9)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Options
 
 TIME = {
-    **dict.fromkeys(("peak", "rows", "columns", "frequency", "buffer_words_per_cycle", "bandwidth", "link_bandwidth"), -1),
+    **dict.fromkeys(("peak", "fp32_peak", "rows", "columns", "frequency", "buffer_words_per_cycle", "bandwidth", "link_bandwidth"), -1),
     **dict.fromkeys(("total_bandwidth", "units_per_device", "efficiency", "devices", "ports"), -1),
     **dict.fromkeys(("half_efficiency_flop", "latency"), +1),
 }  # fmt: skip
@@ -87,6 +87,9 @@ USED = {
 A change is one of all groups, of which the least has 180 of 420 TFLOP/s. An element with registers for 12 words of F_in, one of
 which arrives, and 20 of F_out multiplies no more than 11 x 20 words of W.
 """
+
+FORMATS = {"alexnet": 2}
+"""Bytes of a number of the networks that are not in fp32: each format has a peak of its own."""
 
 LARGE_BATCH = 2**20
 """A mini-batch of which computation takes most of the time, on however many devices."""
@@ -163,7 +166,7 @@ def scored(machine: Machine, name: str, batch: int) -> Outcome:
     """Score a network, on all devices of a machine."""
     if not machine.groups:
         array = tuple(primes(machine.num_devices))
-        nodes, setting = layers(name, batch), setting_of(machine, array)
+        nodes, setting = layers(name, batch), setting_of(machine, array, FORMATS.get(name, 4))
         choices = chosen(name, batch, array)
         found = totals(nodes, choices, setting)
         return Outcome(found.time_s, (found.energy_j or 0.0) + at_rest(Lane(nodes, choices, setting)))
@@ -188,8 +191,8 @@ def uneven(machine: Machine, name: str, batch: int) -> tuple[LayerGraph, Plan]:
 PLANS: dict[tuple[str, str, int], Plan] = {}
 
 
-def setting_of(machine: Machine, array: tuple[int, ...]) -> Setting:
-    return Setting(machine=machine, array=array, element_bytes=4)
+def setting_of(machine: Machine, array: tuple[int, ...], element_bytes: int = 4) -> Setting:
+    return Setting(machine=machine, array=array, element_bytes=element_bytes)
 
 
 @cache

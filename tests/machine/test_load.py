@@ -123,7 +123,7 @@ def another(value: Any, where: Where) -> Any:
     options = {"duplex": ("half", "full"), "bandwidth": ("link", "total"), "overlap": ("full", "none")}
     options |= {"resident": ("result", "any"), "fewest": ("cycles", "words", "product")}
     options |= {"sets": ("any", "line"), "pass_rows": ("any", "bank"), "sums": ("free", "counted")}
-    options |= {"zeros": ("kept", "saved"), "input_error": ("free", "counted")}
+    options |= {"zeros": ("kept", "saved"), "unweighted": ("free", "counted")}
     if where[-1] in options and value in options[str(where[-1])]:
         return next(option for option in options[str(where[-1])] if option != value)
     if isinstance(value, list):
@@ -177,7 +177,6 @@ CHANGES: list[dict[str, Any]] = [
     {"sums": "counted"},
     {"exchange": "independent"},
     {"unweighted": "counted"},
-    {"input_error": "free"},
 ]
 
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
 
-H100 = load_machine("h100-8x")
+H100 = load_machine("h100-8x", {"compute.fp32_peak": "989.4 TFLOP/s", "unweighted": "free"})
+"""Fast enough for its links to matter to small networks in fp32."""
 RESNET: dict[str, Any] = {"levels": 6, "cost": "time", "space": "all", "hardware": H100}
 
 
@@ -89,7 +90,7 @@ def test_the_fixed_strategy_is_the_plan_where_the_search_loses_to_it() -> None:
         "greedy: each level is optimal given the levels above it, over (all), one dim a level, devices may be idle, for "
         "least time, nothing overlapped, counted by moved"
     )
-    assert "2.63 ms, dp 2.56 ms" in plan.render()
+    assert "2.64 ms, dp 2.57 ms" in plan.render()
 
 
 def test_the_claim_of_the_search_goes_on_where_nothing_is_faster() -> None:
@@ -140,7 +141,12 @@ def test_what_devices_hold_goes_before_what_is_faster(
 ) -> None:
     """dp is the fastest and holds 9.20 MB, then the search's plan with 6.78 MB, then accpar with 5.57 MB."""
     file = tmp_path / "small.yaml"
-    file.write_text(data_file("hardware", "h100-8x").read_text().replace("80 GB", capacity))
+    text = (
+        data_file("hardware", "h100-8x").read_text().replace("80 GB", capacity).replace("494.7 T", "989.4 T")
+    )
+    file.write_text(
+        text.replace("assumptions:", "assumptions:\n  unweighted: {value: free, source: the test}")
+    )
     machine = load_machine(file)
     plan = plan_model("lenet-c", levels=3, cost="time", hardware=machine)
     assert plan.baselines is not None
@@ -191,7 +197,7 @@ class TestRemarks:
         ],
     )
     def test_the_faster_of_dp_and_owt_is_named(self, hardware: str, asked: dict[str, Any]) -> None:
-        model, machine = asked["model"], load_machine(hardware)
+        model, machine = asked["model"], H100 if hardware == H100.name else load_machine(hardware)
         plan = plan_model(**asked, hardware=machine)
         kept = {name: value for name, value in asked.items() if name != "strategy"}
         times = {name: seconds(plan_model(**kept, strategy=name, hardware=machine)) for name in FIXED}

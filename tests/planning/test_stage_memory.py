@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["in_torch"]
 
 VGG16 = load_model("vgg16")
-H100 = load_machine("h100-8x")
+H100 = load_machine("h100-8x", {"compute.fp32_peak": "989.4 TFLOP/s", "unweighted": "free"})
 FLOAT, INDEX = 4, 8
 SAMPLES, MICROBATCHES = 64, 4
 """The mini-batch of 256 in four microbatches."""

@@ -280,14 +280,14 @@ def test_only_devices_that_work_take_energy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ahead", "counted", "timed"), [("", "free", False), ("", "counted", True), ("{op: batch_norm},", "free", True)]
+    ("ahead", "unweighted", "timed"), [("", "counted", False), ("", "free", True), ("{op: batch_norm},", "counted", True)]
 )  # fmt: skip
 def test_the_error_of_the_network_s_input_takes_time_where_a_machine_says_so_or_a_norm_needs_it(
-    ahead: str, counted: str, timed: bool
+    ahead: str, unweighted: str, timed: bool
 ) -> None:
     text = f"[{{op: input, channels: 8}}, {ahead} {{name: a, op: linear, out_features: 16}}, {{name: b, op: linear, out_features: 4}}]"
     graph = build_graph(parse_yaml(f"source: two\nbatch: 8\nlayers: {text}", Path("net.yaml")), "net")
-    machine = load_machine("h100-8x", {"input_error": counted})
+    machine = load_machine("h100-8x", {"unweighted": unweighted})
     setting = Setting(machine=machine, array=(2,), element_bytes=4)
     nodes = graph.contracted.layers
     chosen = [parse_space("batch").choices(node, 2)[:1] for node in nodes]

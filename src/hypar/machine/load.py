@@ -39,11 +39,11 @@ LATER: dict[str, Any] = {
     "sums": "free",
     "exchange": "serial",
     "unweighted": "free",
-    "input_error": "counted",
     "reduction": "at_leaves",
     "zeros": "kept",
     "link": None,
     "static": None,
+    "fp32_peak": None,
     "ports": None,
     "collectives": ["direct", "ring"],
 }

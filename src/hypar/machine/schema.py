@@ -131,8 +131,8 @@ class Assumptions(Description):
         overlap: whether transfers on which nothing depends run beside computation.
         exchange: whether chunks of gradients share the links one after another, or each has links of its own while its
             latency stalls the devices, as CGDP counts.
-        unweighted: whether ops without a weight take the time and the energy of their words in memory.
-        input_error: whether the error of the network's input, which no run computes, takes time and energy.
+        unweighted: whether ops without a weight take the time and the energy of their words in memory, or the layers with a weight
+            alone take any, as papers count: each in three phases, the first one too, whose error no run computes.
     """
 
     units_per_device: Sourced[Count] = Sourced(value=1, source="one unit a device")
@@ -150,10 +150,7 @@ class Assumptions(Description):
         value="serial", source="transfers over the same links wait for each other"
     )
     unweighted: Sourced[Literal["free", "counted"]] = Sourced(
-        value="free", source="as in HyPar and AccPar: ops without a weight take nothing"
-    )
-    input_error: Sourced[Literal["free", "counted"]] = Sourced(
-        value="free", source="no run computes the error of the network's input"
+        value="counted", source="every op takes the time of its words in memory"
     )
 
 

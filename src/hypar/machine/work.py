@@ -138,14 +138,14 @@ def _layer_time(devices: Devices, nest: Nest, degrees: tuple[int, ...], element_
 
 def _timed(devices: Devices, nest: Nest, degrees: Degrees, element_bytes: int) -> LayerTime:
     """Compute the times of a layer's phases on one device, for numbers or arrays of degrees."""
-    shape = local_shape(nest, degrees)
+    shape, compute = local_shape(nest, degrees), devices.compute.of_format(element_bytes)
     assumed = devices.content.assumptions
     units = assumed.units_per_device.value
     work = {
-        phase: devices.compute.work(shape, phase, units) if nest.macs else _copying(nest, shape, phase)
+        phase: compute.work(shape, phase, units) if nest.macs else _copying(nest, shape, phase)
         for phase in PHASES
     }
-    if not nest.sends and assumed.input_error.value == "free":
+    if not nest.sends and assumed.unweighted.value == "counted":
         work["backward"] = _nothing(work["backward"])
     # Accesses are counted for an even share; those of the fullest device grow in proportion to its words.
     fullest = {tensor: nest.elements(tensor) * fullest_share(nest, degrees, tensor) for tensor in nest.names}
@@ -181,12 +181,14 @@ def _unweighted(
 
     Each op takes the longer of its words at the memory's bandwidth and its operations at the full speed of the device.
     """
-    seconds = moved = 0.0
+    assumed, seconds, moved = devices.content.assumptions, 0.0, 0.0
+    compute = devices.compute.of_format(element_bytes)
+    flop_per_s = compute.flop_per_s(assumed.units_per_device.value) * assumed.efficiency.value
     for own in nest.behind:
         share = nest.elements("output") * fullest_share(nest, degrees, "output", own.contracted)
         elements = own.forward if phase == "forward" else own.backward
         words = elements + own.mask_bytes / element_bytes
-        computing = own.flop / devices.flop_per_s if words else 0.0
+        computing = own.flop / flop_per_s if words else 0.0
         seconds = seconds + share * max(devices.memory_seconds(words * element_bytes), computing)
         moved = moved + share * words
     return seconds, moved

@@ -335,13 +335,15 @@ def traffic(nest: Nest) -> Traffic:
 def _traffic(ops: Sequence[FusedOp]) -> tuple[Traffic, ...]:
     """Return the traffic of a node besides its products and of the ops behind it, an element of its output.
 
-    A tensor that several ops read has as many errors, which are read and written as one sum.
+    A tensor that several ops read has as many errors, which are read and written as one sum. The loss reads the network's outputs, and
+    writes their errors.
     """
     found, whole = [], ops[0].elements
     for op in ops:
         own, before = op.traffic, frozenset() if op.source is None else ops[op.source].contracted
-        added = (op.readers + 1) * op.elements if op.readers > 1 else 0
-        amounts = own.forward, own.backward + added, own.mask_bytes, own.flop
+        loss = 0 if op.readers else op.elements
+        added = (op.readers + 1) * op.elements if op.readers > 1 else loss
+        amounts = own.forward + loss, own.backward + added, own.mask_bytes, own.flop
         if any(amounts):
             forward, backward, mask_bytes, flop = (amount / whole for amount in amounts)
             found.append(Traffic(forward, backward, mask_bytes, flop, before))

@@ -69,7 +69,11 @@ def _peak_share(ran: ScoredStep | None) -> str:
         return ""
     units = machine.content.assumptions.units_per_device.value
     flop = math.fsum(sum(layer.nest.flop.values()) for layer in ran.graph.contracted.layers)
-    done = ran.score.time_s * ran.plan.num_devices * machine.compute.flop_per_s(units)
+    done = (
+        ran.score.time_s
+        * ran.plan.num_devices
+        * machine.compute.of_format(ran.graph.element_bytes).flop_per_s(units)
+    )
     return f"; {100 * flop / done:.2g}% of the peak FLOP/s used"
 
 

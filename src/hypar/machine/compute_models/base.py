@@ -107,6 +107,10 @@ class ComputeModel(Description):
         """
         return self
 
+    def of_format(self, element_bytes: int) -> Self:  # noqa: ARG002
+        """Return the model for numbers of some bytes; the same if their format makes no difference."""
+        return self
+
     @abstractmethod
     def flop_per_s(self, units: int) -> float:
         """Return the floating-point operations per second of identical units at full efficiency."""

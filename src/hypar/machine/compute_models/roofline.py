@@ -7,21 +7,37 @@ adds memory time for every compute model.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field
 
 from hypar.files.quantities import AsNumber, FlopPerSecond, Sourced
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work, memory_words
 
+FP32_BYTES = 4
+"""Bytes of a number of the format fp32."""
+
 
 class Roofline(ComputeModel):
-    """Compute model with a peak and the work at which half of it is reached."""
+    """Compute model with a peak and the work at which half of it is reached.
+
+    Attributes:
+        peak: the peak for numbers of the device's word.
+        half_efficiency_flop: the operations of a phase that runs at half of it.
+        fp32_peak: the peak for numbers of four bytes and more; None where that is the same.
+    """
 
     takes_arrays: ClassVar[bool] = True
 
     peak: Sourced[FlopPerSecond]
     half_efficiency_flop: Sourced[Annotated[float, AsNumber, Field(ge=0, le=1e30)]]
+    fp32_peak: Sourced[FlopPerSecond] | None = None
+
+    def of_format(self, element_bytes: int) -> Self:
+        """Return the model with the peak for numbers of some bytes."""
+        if self.fp32_peak is None or element_bytes < FP32_BYTES:
+            return self
+        return self.model_copy(update={"peak": self.fp32_peak})
 
     def flop_per_s(self, units: int) -> float:
         """Return the peak."""
