@@ -113,9 +113,9 @@ MUTANTS = [
     Mutant("what is within is not copied", "program/steps.py", "return self.need.within(self.have)", "return self.have.within(self.need)"),
     Mutant("a bias has a gradient", "program/lowering.py", "trained = flow.nest(layer).trained if", 'trained = ["weight"] if'),
     Mutant("idle devices hold no part", "program/layout.py", "return np.where(self.working, number, -1)", "return number"),
-    Mutant("what is saved lives until it is read", "program/liveness.py", "until = max([self.later[buffer] for buffer in saved])", "until = max([self.last[buffer] for buffer in saved])"),
-    Mutant("an error is added in its place", "program/liveness.py", "if own not in self.passed", "if own in self.passed"),
-    Mutant("what is sent is added in the buffer", "program/liveness.py", "at - (buffer in self.outside)", "at"),
+    Mutant("what is saved lives until it is read", "schedule/liveness.py", "until = max([self.later[buffer] for buffer in saved])", "until = max([self.last[buffer] for buffer in saved])"),
+    Mutant("an error is added in its place", "schedule/liveness.py", "if own not in self.passed", "if own in self.passed"),
+    Mutant("what is sent is added in the buffer", "schedule/liveness.py", "at - (buffer in self.outside)", "at"),
     # schedule
     Mutant("1f1b starts with a microbatch for each stage behind", "schedule/pipeline_orders.py", "first = min(stages - stage - 1, microbatches)", "first = min(stages - stage, microbatches)"),
     Mutant("gpipe takes errors in reverse", "schedule/pipeline_orders.py", "for item in reversed(items)]", "for item in items]"),

@@ -9,8 +9,8 @@ import pytest
 from hypar.machine.load import load_machine
 from hypar.network.graph import load_model
 from hypar.planning.planner import plan_model
-from hypar.program.liveness import largest
 from hypar.schedule.lifetimes import course_of
+from hypar.schedule.liveness import largest
 
 if TYPE_CHECKING:
     from pathlib import Path

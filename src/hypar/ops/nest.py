@@ -124,8 +124,7 @@ class Traffic(NamedTuple):
     """The elements that an op reads from memory and writes to it besides the tensors of a product, and its operations.
 
     Attributes:
-        forward: elements that the forward phase reads and writes.
-        backward: elements that the backward phase reads and writes.
+        forward, backward: elements that the forward, and the backward phase reads and writes.
         mask_bytes: bytes of a mask or of indices that the forward phase writes and the backward phase reads.
         flop: operations of the forward phase; the backward phase takes as many if it moves anything.
         contracted: of an op behind a layer, the dims of the layer's output that ops before it have summed over.
@@ -150,8 +149,7 @@ class Nest:
     tensor, under the tensor's own name for it: the ``in_channels`` of the loops are the ``channels`` of F_in.
 
     Attributes:
-        sizes: size of each loop dim; height and width are those of the output. Whole numbers, except that an uneven split
-            into fractional shares may give its dim a real size.
+        sizes: size of each loop dim, of height and width that of the output; below shares of an uneven split a real number.
         operands: the tensors that it reads by name: ``input``, ``input 1`` and so on, ``weight`` and other trained ones.
         result: the axes of its output.
         reduce: what becomes of the dims that the output lacks.

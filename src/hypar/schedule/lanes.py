@@ -194,7 +194,7 @@ class Lane(_Devices):
     def computing(self) -> Iterator[tuple[int, LayerTime | None, int]]:
         """Each layer by its index in the network, with its time and the number of devices that work, of all parts of its stage."""
         for part in self.place.parts or (self,):
-            devices = (working(chosen, part.setting.array) for chosen in part.choices)
+            devices = (working(chosen, part.setting.array)[-1] for chosen in part.choices)
             yield from zip(count(part.place.first), part.times, devices, strict=False)
 
     @cached_property
@@ -216,7 +216,7 @@ class Lane(_Devices):
                 own, nest = self.choices[tie.consumer], self.graph.layers[tie.consumer].nest
                 parts, chosen = network.parts[at][1:], (self.choices[tie.producer], own)
                 lacked = received_between(network.between[at], parts, array, chosen)
-                held = working(own, array) * elements_on(nest, "weight", own)
+                held = working(own, array)[-1] * elements_on(nest, "weight", own)
                 found[tie.consumer] = math.fsum(one.elements for one in lacked) / held
         return tuple(found)
 

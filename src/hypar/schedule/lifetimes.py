@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.network.nodes import kept_with_graph
-from hypar.program.liveness import Ledger, Piece, held_at, larger, largest
 from hypar.schedule.divisions import Division, Onward, placed
+from hypar.schedule.liveness import Ledger, Piece, held_at, larger, largest
 from hypar.schedule.shards import lacking, within
 from hypar.sharding.placement import partial_results
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.network.nodes import FusedOp, PlanGraph, PlanNode, Tensor
-    from hypar.program.liveness import Bytes
     from hypar.schedule.divisions import Places, Shares
+    from hypar.schedule.liveness import Bytes
     from hypar.schedule.pipeline_orders import Moment
     from hypar.schedule.shards import Shards
     from hypar.sharding.placement import Options

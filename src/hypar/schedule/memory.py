@@ -13,10 +13,10 @@ import numpy as np
 from hypar.machine.work import fullest_share
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
-from hypar.program.liveness import larger
 from hypar.schedule.divisions import Division, placed
 from hypar.schedule.lanes import SUMS
 from hypar.schedule.lifetimes import Span, course_of
+from hypar.schedule.liveness import larger
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
 from hypar.sharding.conventions import FUSED
 from hypar.sharding.placement import degrees
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import Tensor
     from hypar.ops.nest import Nest
-    from hypar.program.liveness import Bytes
     from hypar.schedule.lanes import Lane, Share
     from hypar.schedule.lifetimes import Course
+    from hypar.schedule.liveness import Bytes
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step
     from hypar.sharding.placement import Options

@@ -97,10 +97,9 @@ def grid(degrees: Mapping[str, int]) -> Choice:
 
 
 def numbered(runs: Iterable[tuple[str, int]]) -> Choice:
-    """Return the choice of a layer whose devices are numbered in some order; one without an order if one run is left.
+    """Return the choice of a layer whose devices are numbered in some order, by the dims that digits divide, or ``COPIES``.
 
-    Args:
-        runs: the dims that the digits of a device's number divide, or ``COPIES``, outermost first, with their degrees.
+    It is one without an order if one run is left.
 
     Examples:
         >>> numbered([("batch", 2), ("batch", 2), ("height", 2)])
@@ -277,6 +276,7 @@ def degrees(chosen: Options, dims: tuple[str, ...] = CUTTABLE) -> tuple[int, ...
 
 
 @lru_cache(maxsize=16384)
-def working(chosen: Options, array: tuple[int, ...]) -> int:
-    """Return the number of devices of an array that work for a layer."""
-    return math.prod(choice.devices(ways) for choice, ways in zip(chosen, array, strict=False))
+def working(chosen: Options, array: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the number of groups that work for a layer above each level of an array, and that of devices."""
+    each = (choice.devices(ways) for choice, ways in zip(chosen, array, strict=False))
+    return tuple(accumulate(each, mul, initial=1))

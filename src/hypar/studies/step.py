@@ -12,8 +12,8 @@ from hypar.machine.numbers import phase_of
 from hypar.network.graph import gradients_of
 from hypar.ops.nest import PHASES
 from hypar.planning.replay import run_plan
-from hypar.program.liveness import largest
 from hypar.schedule.energy import energy_items, moved_energy, moved_items
+from hypar.schedule.liveness import largest
 from hypar.schedule.memory import course_on, memory_of
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE
 from hypar.sharding.tree import WHOLE_ARRAY

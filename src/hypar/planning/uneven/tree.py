@@ -376,7 +376,7 @@ def _fuller(lanes: Sequence[Lane], layer: int, tensor: str) -> tuple[float, ...]
         held = lane.graph if lane.shares is None else lane.shares.graph
         own, whole, chosen = lane.graph.layers[layer], held.layers[layer], lane.choices[layer]
         each = elements_on(own.nest, tensor, chosen)
-        counted.append(each * working(chosen, lane.setting.array))
+        counted.append(each * working(chosen, lane.setting.array)[-1])
         fullest.append(each * excess(own.nest, whole.nest, chosen)[tensor] if each else 0.0)
         devices += math.prod(lane.setting.array)
     average = math.fsum(counted) / devices

@@ -25,7 +25,7 @@ from hypar.sharding.amounts.transfers import RESIDUE, SHARED, Factors, mapped, p
 from hypar.sharding.amounts.windows import fraction_read
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes, levels_of
-from hypar.sharding.placement import WHOLE, layout, terms
+from hypar.sharding.placement import WHOLE, layout, terms, working
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +82,7 @@ def received_inside(
         chosen: its choices.
         above: what the splits above the outermost level leave of its input; None for all.
     """
-    found, receivers, sizes = [], _receivers(array, chosen), _left(nest, array, chosen)
+    found, receivers, sizes = [], working(chosen, array), _left(nest, array, chosen)
     above = above or input_of(nest)
     for level, choice, left in zip(levels_of(array, 1), chosen, sizes, strict=False):
         amounts = added((nest,), (choice,), (left,), level, (sums,), (above.cuts,))[0, :, 0, 0].tolist()
@@ -92,7 +92,7 @@ def received_inside(
         for amount, name, some in zip_longest(amounts, nest.names, summed):
             if amount:
                 tensor, kind = name or "input", "all_reduce" if some else "neighbours"
-                to = (receivers[level.index], receivers[-1])
+                to = (receivers[level.index + 1], receivers[-1])
                 found.append(Received(level.index, phase_of(tensor), tensor, kind, amount, *to, True))
     return tuple(reversed(found))
 
@@ -118,7 +118,7 @@ def received_between(
     """
     found: list[list[Received]] = [[] for _ in parts]
     above = above or Above()
-    receivers = tuple((1, *_receivers(array, own)) for own in chosen)
+    receivers = tuple(working(own, array) for own in chosen)
     left = _left(between.read, array, chosen[1]) if between.apart else ()
     for level in range(len(array) + 1):
         if level == outside:
@@ -147,13 +147,6 @@ def received_between(
                 own.append(Received(level, *part[:2], kind, elements, to, devices, part.inside))
         above = inner
     return tuple(one for own in found for one in own)
-
-
-@lru_cache(maxsize=16384)
-def _receivers(array: tuple[int, ...], chosen: Options) -> tuple[int, ...]:
-    """Return the number of groups of the next level that work, for each level."""
-    working = (own.devices(ways) for own, ways in zip(chosen, array, strict=True))
-    return tuple(accumulate(working, mul))
 
 
 @lru_cache(maxsize=16384)

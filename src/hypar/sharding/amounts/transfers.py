@@ -1,9 +1,8 @@
 """The transfers of a network, whatever the choices: the sums inside each layer, and those of each tensor between two.
 
-The elements of a transfer are products of factors. ``parts_of`` is the table of what each transfer counts; which of its rows run is
-decided by ``network_of`` for each convention. A factor is the fraction of a tensor that all devices of a group have together: an
-array of three axes, options of the producer, tuples of the consumer above the level, options of the consumer. An axis along
-which it does not vary has one entry.
+``parts_of`` is the table of what each transfer counts, in products of factors; ``network_of`` says which of its rows run by each
+convention. A factor is the fraction of a tensor that all devices of a group have together: an array over options of the producer,
+tuples of the consumer above the level, and options of the consumer. An axis along which it does not vary has one entry.
 """
 
 from __future__ import annotations
@@ -180,7 +179,6 @@ Products = Factors
 """The products over the levels above: of one tuple numbers, or ``[tuples of the producer, tuples of the consumer]``."""
 
 OUTERMOST = Products(*[1.0] * len(Factors._fields))  # type: ignore[arg-type]
-"""The products at the outermost level."""
 
 
 def received(part: Part, above: Products, factors: Factors, *, least: bool = False) -> Any:
@@ -318,9 +316,9 @@ class Network:
 def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Network:
     """Return the transfers of a network under a convention; equal dims and equal transfers share one object.
 
-    Under ``paper`` every layer adds up all its sums, and every tensor has an error; under all others no error is sent to a
-    layer before which nothing is trained. Under ``fused`` and ``direct`` the terms of an error are added up on the way, of a pool
-    by ``direct`` alone; and under ``fused`` the sums of an output that one layer reads.
+    Under ``paper`` every layer adds up all its sums, and every tensor has an error; under others none is sent to a layer before which
+    nothing is trained. The terms of an error are added up on the way under ``fused`` and ``direct``, of a pool by ``direct``
+    alone; under ``fused`` also the sums of an output that one layer reads.
 
     Args:
         graph: the layers.

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from hypar.ops.run import Run
 from hypar.program.holding import cells
-from hypar.program.liveness import Ledger, held_at
 from hypar.program.steps import Add, Compute, Copy, Update, exchanges_gradients
+from hypar.schedule.liveness import Ledger, held_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from hypar.network.layer import Layer
     from hypar.ops.nest import Nest
     from hypar.program.layout import Numbers, Places
-    from hypar.program.liveness import Piece
     from hypar.program.steps import Program, Step
+    from hypar.schedule.liveness import Piece
 
 Bytes = NDArray[np.float64]
 """Bytes on each device, ``[devices]``."""

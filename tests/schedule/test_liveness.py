@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.program.liveness import Ledger, held_at
+from hypar.schedule.liveness import Ledger, held_at
 from tests.effort import examples
 
 if TYPE_CHECKING:
