@@ -81,6 +81,7 @@ def data_folder(kind: str) -> Path:
     return installed if installed.is_dir() else _PACKAGE.parents[1] / kind
 
 
+@cache
 def data_names(kind: str) -> tuple[str, ...]:
     """Return the bare names of a kind of data files, for example ``models``, sorted."""
     names = {file.stem for file in data_folder(kind).glob("*.yaml")}
