@@ -104,7 +104,7 @@ MUTANTS = [
     Mutant("a volume is of all groups of a level", "sharding/levels.py", "start=self.groups * sizes.of(WORKING)", "start=sizes.of(WORKING)"),
     Mutant("the weight between layers counts", "costs/volume.py", "even_rates(self.inter_weight * level.element_bytes)", "even_rates(level.element_bytes)"),
     Mutant("devices compute at the innermost level", "costs/graphs/tables.py", "if level.innermost:", "if not level.innermost:"),
-    Mutant("accpar divides the operations by the speed", "costs/accpar.py", "flop / self.machine.flop_per_s * own", "flop / self.machine.flop_per_s"),
+    Mutant("accpar divides the operations by the speed", "costs/accpar.py", "flop / self.machine.flop_per_s(level.element_bytes) * own", "flop / self.machine.flop_per_s(level.element_bytes)"),
     Mutant("deepa receives at all devices at once", "costs/deepa.py", 'if self.mode == "serial":', 'if self.mode == "exact":'),
     # program and execution
     Mutant("a cut holds where bounds are", "program/layout.py", "share *= (own[..., 1] - own[..., 0]).prod(axis=0)", "share *= own[..., 1].prod(axis=0)"),
@@ -156,7 +156,7 @@ MUTANTS = [
     Mutant("a mesh turns at a corner of both", "machine/traffic.py", "corner = self.starts // columns * columns + self.ends % columns", "corner = self.ends // columns * columns + self.starts % columns"),
     Mutant("an update reads and writes each number", "machine/setting.py", "return 3 + 2 * OPTIMIZERS[self.optimizer]", "return 3 + OPTIMIZERS[self.optimizer]"),
     Mutant("memory is large enough if it is as large", "machine/machine.py", "return self.memory_bytes is None or num_bytes <= self.memory_bytes", "return True"),
-    Mutant("a pair of groups is as fast as both", "machine/machine.py", "sum(group.flop_per_s for group in inner)", "max(group.flop_per_s for group in inner)"),
+    Mutant("a pair of groups is as fast as both", "machine/machine.py", "sum((group.flop_per_s(element_bytes) for group in inner), each)", "max([group.flop_per_s(element_bytes) for group in inner] or [each])"),
     Mutant("sets in a line stand below or beside one another", "machine/spatial/sets.py", "return max(below, beside) if line and width > 1 else below * beside", "return below * beside"),
     Mutant("pieces are as wide as so many sets allow", "machine/spatial/sets.py", "for width in range(min(widest, bands * columns), layout.columns, -1):", "for width in range(layout.columns, layout.columns, -1):"),
     Mutant("a map whose zeros are not known is not coded", "machine/spatial/zeros.py", "return 1.0", "return PAIR_WORDS"),

@@ -30,6 +30,7 @@ from tests.heterogeneous import CONV, INPUT, LINEAR, chains, networks, rates, sh
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from hypar.network.graph import LayerGraph
     from hypar.planning.uneven.quadratics import Quadratics
@@ -310,5 +311,33 @@ def test_a_group_of_groups_computes_as_fast_as_all_of_them() -> None:
         {own["group"]: own["computed"] for own in split["sides"]} for split in plan.to_data()["splits"][:2]
     )
     assert outer["cubes"] == 0
-    inside = inner["fast"] * fast.flop_per_s + inner["slow"] * slow.flop_per_s
-    assert outer["nodes"] * (fast.flop_per_s + slow.flop_per_s) == pytest.approx(inside, rel=1e-9)
+    inside = inner["fast"] * fast.flop_per_s(4) + inner["slow"] * slow.flop_per_s(4)
+    assert outer["nodes"] * (fast.flop_per_s(4) + slow.flop_per_s(4)) == pytest.approx(inside, rel=1e-9)
+
+
+BOARD = """
+source: drawn
+device:
+  compute: {{name: roofline, {peaks}, half_efficiency_flop: {{value: 1.0e+9, source: drawn}}}}
+  memory: {{capacity: {{value: 80 GB, source: drawn}}, bandwidth: {{value: 1 TB/s, source: drawn}}}}
+interconnect:
+  - {{topology: switch, devices: {{value: 4, source: drawn}}, link_bandwidth: {{value: 100 GB/s, source: drawn}}}}
+"""
+PAIR = "{source: drawn, groups: [%s]}"
+GROUP = "{{name: {0}, hardware: {0}.yaml, outward: {{bandwidth: {{value: 320 GB/s, source: drawn}}, latency: {{value: 0 us, source: drawn}}}}}}"
+
+
+def test_groups_share_by_the_peak_of_the_network_s_format(tmp_path: Path) -> None:
+    """A group that is slow in fp32 alone gets the share of one that is as slow in every format."""
+    fast, slow = "peak: {value: 200 TFLOP/s, source: drawn}", "peak: {value: 20 TFLOP/s, source: drawn}"
+    boards = {"fast": fast, "slow": slow, "mixed": f"{fast}, fp32_{slow}"}
+    for name, peaks in boards.items():
+        (tmp_path / f"{name}.yaml").write_text(BOARD.format(peaks=peaks))
+    shares = []
+    for other in ("slow", "mixed"):
+        pair = tmp_path / f"pair_{other}.yaml"
+        pair.write_text(PAIR % ", ".join(GROUP.format(name) for name in ("fast", other)))
+        plan = plan_model("alexnet", hardware=load_machine(pair), strategy="accpar", levels=2)
+        shares.append([*(plan.splits[0].shares or ())])
+    assert shares[0] == pytest.approx(shares[1], rel=1e-9)
+    assert max(shares[0]) > 0.6

@@ -33,7 +33,7 @@ class AccPar(Time):
             return None
         own = sizes.divided(layer.nest, options, level.ways).fractions[:-1].prod(axis=0)
         flop = sum(layer.nest.flop.values())
-        return np.asarray(flop / self.machine.flop_per_s * own).reshape(-1, len(options))
+        return np.asarray(flop / self.machine.flop_per_s(level.element_bytes) * own).reshape(-1, len(options))
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
         """Return the seconds of a device group at its speed and its bandwidth."""

@@ -123,7 +123,7 @@ class Time(Cost):
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
         """Return the seconds of a device group, with those of the engine for its computation."""
         each, machine = element_bytes / (group.num_devices * group.bytes_per_s), group.machine
-        rates = GroupRates(each, each, once=group.latency_s, work=1 / group.flop_per_s)
+        rates = GroupRates(each, each, once=group.latency_s, work=1 / group.flop_per_s(element_bytes))
         if machine.groups:
             return rates
         setting = setting_of(machine=machine, array=(), element_bytes=element_bytes, optimizer=self.optimizer)

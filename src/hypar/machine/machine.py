@@ -57,13 +57,11 @@ class DeviceGroup:
     bytes_per_s: float
     latency_s: float
 
-    @property
-    def flop_per_s(self) -> float:
-        """Floating-point operations per second of the devices used, for large work."""
+    def flop_per_s(self, element_bytes: int) -> float:
+        """Return the floating-point operations per second of the devices used, for large work on numbers of some bytes."""
         inner = self.machine.groups
-        return (
-            sum(group.flop_per_s for group in inner) if inner else self.num_devices * self.machine.flop_per_s
-        )
+        each = self.num_devices * self.machine.flop_per_s(element_bytes) if not inner else 0.0
+        return sum((group.flop_per_s(element_bytes) for group in inner), each)
 
     @property
     def memory_bytes(self) -> float:
@@ -106,7 +104,7 @@ class Machine(Result):
     compute: ClassVar[_OfDevices[ComputeModel]] = _OfDevices()
     tiers: ClassVar[_OfDevices[tuple[Tier, ...]]] = _OfDevices()
     staged: ClassVar[_OfDevices[tuple[int, int] | None]] = _OfDevices()
-    flop_per_s: ClassVar[_OfDevices[float]] = _OfDevices()
+    flop_per_s: ClassVar[_OfDevices[Callable[[int], float]]] = _OfDevices()
     memory_bytes: ClassVar[_OfDevices[float | None]] = _OfDevices()
     memory_seconds: ClassVar[_OfDevices[Callable[[float], float]]] = _OfDevices()
     times: ClassVar[_OfDevices[Callable[[Nest], bool]]] = _OfDevices()

@@ -19,7 +19,8 @@ Rows = list[dict[str, Any]]
 
 _UNITS = {
     "device.energy.static": "W", "device.buffer": "B", "bandwidth": "B/s", "link_bandwidth": "B/s", "total_bandwidth": "B/s",
-    "capacity": "B", "word": "B", "frequency": "Hz", "latency": "s", "peak": "FLOP/s", "half_efficiency_flop": "FLOP",
+    "capacity": "B", "word": "B", "frequency": "Hz", "latency": "s", "peak": "FLOP/s", "fp32_peak": "FLOP/s",
+    "half_efficiency_flop": "FLOP",
 }  # fmt: skip
 """Units of the numbers in hardware files, by their place or the last word of it; energies are in joules."""
 

@@ -80,11 +80,10 @@ class Devices:
     measured: StepTimes | None = None
     staged: tuple[int, int] | None = None
 
-    @property
-    def flop_per_s(self) -> float:
-        """Floating-point operations per second of one device, for large work."""
-        assumed = self.content.assumptions
-        return self.compute.flop_per_s(assumed.units_per_device.value) * assumed.efficiency.value
+    def flop_per_s(self, element_bytes: int) -> float:
+        """Return the floating-point operations per second of one device, for large work on numbers of some bytes."""
+        assumed, compute = self.content.assumptions, self.compute.of_format(element_bytes)
+        return compute.flop_per_s(assumed.units_per_device.value) * assumed.efficiency.value
 
     def times(self, nest: Nest) -> bool:
         """Return whether the computation of a layer, with the ops behind it, takes time."""
@@ -181,14 +180,12 @@ def _unweighted(
 
     Each op takes the longer of its words at the memory's bandwidth and its operations at the full speed of the device.
     """
-    assumed, seconds, moved = devices.content.assumptions, 0.0, 0.0
-    compute = devices.compute.of_format(element_bytes)
-    flop_per_s = compute.flop_per_s(assumed.units_per_device.value) * assumed.efficiency.value
+    seconds = moved = 0.0
     for own in nest.behind:
         share = nest.elements("output") * fullest_share(nest, degrees, "output", own.contracted)
         elements = own.forward if phase == "forward" else own.backward
         words = elements + own.mask_bytes / element_bytes
-        computing = own.flop / flop_per_s if words else 0.0
+        computing = own.flop / devices.flop_per_s(element_bytes) if words else 0.0
         seconds = seconds + share * max(devices.memory_seconds(words * element_bytes), computing)
         moved = moved + share * words
     return seconds, moved

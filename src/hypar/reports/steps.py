@@ -59,7 +59,11 @@ def step_notes(plan: Plan | None, score: Score, ran: ScoredStep | None = None) -
     yield Note("memory", f"{held}: {words.items(score.memory, 'bytes')} ({score.optimizer})")
     if score.element_bytes != score.word_bytes:
         sizes = f"{score.element_bytes} B each in the network, {score.word_bytes:g} B on {score.hardware}"
-        yield Note("numbers", f"{sizes}, whose speed and energy are those of its own", detail=True)
+        yield Note(
+            "numbers",
+            f"{sizes}, whose energy is that of its own, and whose speed unless its file has an fp32_peak",
+            detail=True,
+        )
 
 
 def _peak_share(ran: ScoredStep | None) -> str:

@@ -15,7 +15,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.activity import INTERRUPTIBLE, tell
-from hypar.planning.searches.jointly.answers import Standing, better_of, greedy_answer
+from hypar.planning.searches.jointly.answers import (
+    Standing,
+    better_of,
+    level_by_level,
+)
 from hypar.planning.searches.jointly.counts import COUNTS, by_counts
 from hypar.planning.searches.jointly.tuples import MOST_TUPLES, by_tuples
 from hypar.solve.cost_graph import CostGraph
@@ -52,7 +56,7 @@ class Joint:
             if not INTERRUPTIBLE.get():
                 raise
             cut = Cut("interrupt", number)
-        answer = greedy_answer(question, 0.0) if best is None else best.answer()
+        answer = level_by_level(question) if best is None else best.answer()
         struck = not answer.exact and (budget.struck or cut is not None)
         return replace(answer, limits=limits, cut=cut) if struck else answer
 
