@@ -140,7 +140,7 @@ def heterogeneous() -> kit.Result:
         "slower": ", ".join(f"{own} on {name}" for own in PUBLISHED for name in NETWORKS if found[own][name] < 1),
         "over": [own[2] / own[1] for own in means.values()],
         "boards": [first.num_devices, second.num_devices],
-        "most": (first.flop_per_s + second.flop_per_s) / (2 * first.flop_per_s),
+        "most": (first.flop_per_s(4) + second.flop_per_s(4)) / (2 * first.flop_per_s(4)),
     }  # fmt: skip
 
 
@@ -167,7 +167,7 @@ def identical() -> kit.Result:
 
 def shares() -> kit.Result:
     first, second = boards().groups
-    alone = first.flop_per_s / (first.flop_per_s + second.flop_per_s)
+    alone = first.flop_per_s(4) / (first.flop_per_s(4) + second.flop_per_s(4))
     rows = []
     for name in NETWORKS:
         exact, rule = (plan(name, "accpar", own).splits[0] for own in (None, "linear"))
