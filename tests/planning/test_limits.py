@@ -113,6 +113,17 @@ def test_a_search_for_time_that_is_cut_short_at_once_has_the_layers_own_work_as_
     assert 0.5 < plan.bounds[0] / plan.cost.value < 1
 
 
+def test_a_search_that_is_cut_short_before_its_first_answer_has_the_levels_own_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "time", Clock())
+    plan = plan_model("resnet18", levels=4, strategy="optimal", solver="bounded", time_limit=1)
+    assert plan.limits is not None
+    assert plan.limits.answers == 0
+    assert plan.bounds is not None
+    assert 0.3 < plan.bounds[0] / plan.cost.value < 1
+
+
 @pytest.mark.parametrize("case", ["counts"])
 def test_an_interrupt_keeps_the_best_plan_where_that_is_asked_for(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

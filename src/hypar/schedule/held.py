@@ -15,7 +15,6 @@ frameworks obey; each stands where it is applied:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -29,9 +28,10 @@ from hypar.ops.run import Run
 from hypar.program.holding import cells
 from hypar.program.steps import Add, Compute, Copy, Update, exchanges_gradients
 from hypar.schedule.liveness import Ledger, held_at
+from hypar.schedule.pipeline_orders import ALONE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
@@ -39,18 +39,13 @@ if TYPE_CHECKING:
     from hypar.program.layout import Numbers, Places
     from hypar.program.steps import Program, Step
     from hypar.schedule.liveness import Piece
+    from hypar.schedule.pipeline_orders import Moment
 
 Bytes = NDArray[np.float64]
 """Bytes on each device, ``[devices]``."""
 
 Place = tuple[int, int]
 """A stage, and one of its parts."""
-
-Moment = tuple[int, Sequence[int]]
-"""The number of a piece of the work on a microbatch, and the numbers of other microbatches that wait behind each piece but the last."""
-
-ALONE: tuple[Moment, ...] = ((0, (0,)), (1, (0,)))
-"""The moments of a step without stages."""
 
 _Piece = tuple[bool, int]
 """A piece of work: whether it is backward, and the part, negative there, so that pieces sort in their order."""
@@ -73,7 +68,7 @@ class Training:
         chunks: the layers that exchange their gradients together, by name.
         places: the stage of each layer and its part of it; the first ones for a layer that is not named.
         stages: the stage of each device; nothing for a plan without stages.
-        moments: for each stage when it holds most: the number of a piece of work, and of the microbatches that wait behind each.
+        moments: for each stage those at which it holds most.
     """
 
     program: Program
@@ -136,7 +131,11 @@ class _Record:
 
     def __init__(self, training: Training, stage: int, elements: Mapping[str, Numbers]) -> None:
         program = training.program
-        self.training, self.stage, self.parts = training, stage, len(training.moments[stage][0][1]) // 2 + 1
+        self.training, self.stage, self.parts = (
+            training,
+            stage,
+            len(training.moments[stage][0].waiting) // 2 + 1,
+        )
         self.layers = {layer.name: layer for layer in program.graph.layers}
         self.nests = {name: layer.nest(program.graph.batch) for name, layer in self.layers.items()}
         self.read = {name for layer in program.graph.layers for name in layer.inputs}
@@ -158,10 +157,8 @@ class _Record:
 
     def peak(self, devices: NDArray[np.intp]) -> Bytes:
         """Return the most bytes of activations and errors at once on each of the stage's devices."""
-        inside, found = (
-            np.reshape([own[devices] for own in self.inside.values()], (-1, len(devices))),
-            np.zeros(len(devices)),
-        )
+        inside = np.reshape([own[devices] for own in self.inside.values()], (-1, len(devices)))
+        found = np.zeros(len(devices))
         for flags in np.unique(inside, axis=1).T:
             alike = (inside == flags[:, None]).all(axis=0)
             run = _Run(self, devices[alike], dict(zip(self.inside, flags, strict=True)))
@@ -200,19 +197,20 @@ class _Run:
         for name in new:
             self._write(name)
 
-    def _write(self, name: str, owner: str = "") -> None:
-        size = self.record.training.element_bytes * self.record.elements[name][self.devices].astype(
+    def _size(self, name: str) -> Bytes:
+        return self.record.training.element_bytes * self.record.elements[name][self.devices].astype(
             np.float64
         )
-        self.buffers[name] = self.ledger.write(size, self.buffers[owner] if owner else -1)
+
+    def _write(self, name: str, owner: str = "") -> None:
+        self.buffers[name] = self.ledger.write(self._size(name), self.buffers[owner] if owner else -1)
 
     def _transfer(self, step: Copy | Add) -> None:
         """Write a transfer; of one to another stage, that it leaves."""
         if self.record.training.place(step)[0] != self.record.stage:
             self._next(step.source)
         elif _crosses(step) and step.item.phase == "backward":
-            size = self.record.training.element_bytes * self.record.elements[step.target][self.devices]
-            self.buffers[step.target] = self.ledger.receive(size.astype(np.float64))
+            self.buffers[step.target] = self.ledger.receive(self._size(step.target))
         else:
             self._next(step.source)
             self._write(step.target, step.source if self.inside[id(step)] else "")
@@ -250,10 +248,9 @@ class _Run:
     def _add(self, step: Compute) -> None:
         """Add up the errors of a tensor that several layers read."""
         (error,) = step.writes.values()
-        size = self.record.training.element_bytes * self.record.elements[error][self.devices].astype(
-            np.float64
+        self.buffers[error] = self.ledger.add(
+            [self.buffers[name] for name in step.reads.values()], self._size(error)
         )
-        self.buffers[error] = self.ledger.add([self.buffers[name] for name in step.reads.values()], size)
 
     def _backward(self, step: Compute) -> None:
         """Write a backward phase; the error of a sum's term is that of the sum, and of a part a slice, as large as the whole."""

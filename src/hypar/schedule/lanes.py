@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.network.nodes import PlanGraph
 from hypar.schedule.measured import measured_moves
 from hypar.schedule.moves import PHASE, Move, Moves, elements_on, in_whole_elements, merged, moves_of
-from hypar.schedule.pipeline_orders import Moment
+from hypar.schedule.pipeline_orders import ALONE
 from hypar.sharding.amounts.counted import received_between
 from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.conventions import MOVED, PAPER
@@ -24,12 +24,9 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.machine.work import LayerTime
     from hypar.network.nodes import PlanNode, Tensor
+    from hypar.schedule.pipeline_orders import Moment
     from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.placement import Options
-
-
-ALONE = (Moment(0, (0,)), Moment(1, (0,)))
-"""The moments of a step without stages."""
 
 
 class StagePlace(NamedTuple):

@@ -29,6 +29,10 @@ class Moment(NamedTuple):
     waiting: tuple[int, ...]
 
 
+ALONE = (Moment(0, (0,)), Moment(1, (0,)))
+"""The moments of a step without stages."""
+
+
 class Work(NamedTuple):
     """One piece of work of a stage.
 

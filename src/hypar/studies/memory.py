@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.network.training import OPTIMIZERS
-from hypar.schedule.held import ALONE, Training
-from hypar.schedule.pipeline_orders import moments, schedule_of
+from hypar.schedule.held import Training
+from hypar.schedule.pipeline_orders import ALONE, moments, schedule_of
 from hypar.sharding.tree import Device, Level, Stages
 
 if TYPE_CHECKING:

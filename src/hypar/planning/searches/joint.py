@@ -15,11 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.activity import INTERRUPTIBLE, tell
-from hypar.planning.searches.jointly.answers import (
-    Standing,
-    better_of,
-    level_by_level,
-)
+from hypar.planning.searches.jointly.answers import Standing, better_of, level_by_level
 from hypar.planning.searches.jointly.counts import COUNTS, by_counts
 from hypar.planning.searches.jointly.tuples import MOST_TUPLES, by_tuples
 from hypar.solve.cost_graph import CostGraph
