@@ -86,7 +86,7 @@ class Bounded:
         require_tables("bounded", tables)
         work = int(min(self.work, budget.limits.seconds * ENTRIES_PER_S))
         best, bound = (0,) * len(problem.nodes), -math.inf
-        if tables is not exact:
+        if tables is not exact or not exact.within(budget):
             for best, bound in self._sent(problem, rounding, work):
                 yield best, bound
         cost = problem.cost(best)
