@@ -16,7 +16,7 @@ from hypar.files.text import read_text
 from hypar.files.validation import Faults, together, validated
 from hypar.files.yaml_file import parse_yaml, plain_document
 from hypar.network.expand import expanded, one_op
-from hypar.network.layer import ties_of
+from hypar.network.layer import ties_of, with_rests
 from hypar.network.modelfile import read_model
 from hypar.network.nodes import PlanGraph, contract
 from hypar.ops.base import IMAGE, LARGEST_SIZE
@@ -167,6 +167,11 @@ class LayerGraph(Result):
         return ties_of(self.layers)
 
     @cached_property
+    def at_rest(self) -> LayerGraph:
+        """The network with the tensors at rest that several layers multiply."""
+        return replace(self, layers=with_rests(self.layers))
+
+    @cached_property
     def contracted(self) -> PlanGraph:
         """The contracted graph: weighted layers and joins, connected by the tensors that they read."""
         return contract(self.layers, self.batch)
@@ -176,9 +181,10 @@ class LayerGraph(Result):
         """The operator graph: the contracted graph with pools as nodes."""
         return contract(self.layers, self.batch, operators=True)
 
-    def nodes(self, graph: str | None) -> PlanGraph:
-        """Return the graph to plan: the contracted graph, or the operator graph for ``operators``."""
-        return self.operators if graph == "operators" else self.contracted
+    def nodes(self, graph: str | None, *, rests: bool = False) -> PlanGraph:
+        """Return the graph to plan: the contracted graph, or the operator graph for ``operators``; with tensors at rest if asked."""
+        network = self.at_rest if rests else self
+        return network.operators if graph == "operators" else network.contracted
 
     def __repr__(self) -> str:
         """Return the name and size, short enough for a prompt."""

@@ -1,19 +1,20 @@
-"""One layer of a network: its op, its inputs and its shapes; and the weights that several layers use."""
+"""One layer of a network: its op, its inputs and its shapes; and the tensors and weights that several layers use."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import ModelError
+from hypar.ops.base import Facts, Op, Shape
 from hypar.ops.dims import atom_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.ops.base import Op, Shape
     from hypar.ops.nest import Nest, Operand
 
 
@@ -129,3 +130,43 @@ def _dims(layer: Layer) -> dict[str, int]:
     """Return the dims of a layer's weight with their sizes, by their names in tensors."""
     nest = layer.nest(1)
     return {atom_of(dim): nest.sizes[dim] for dim in nest.weight}
+
+
+class Rest(Op):
+    """A tensor at rest between the layer that makes it and several that multiply it: it computes nothing.
+
+    It goes there once, and from there to each of them; the terms of its error that they have are added up there, and sent back once.
+    """
+
+    node = "join"
+
+    def _facts(self, shape: Shape) -> Facts:  # noqa: ARG002
+        return {"passes": True, "view": True}
+
+
+def with_rests(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """Return layers in topological order, with a tensor at rest behind each whose output several others multiply."""
+    multiply = {layer.name for layer in layers if layer.op.node and layer.nest(1).multiplies}
+    readers = Counter(name for layer in layers if layer.name in multiply for name in {*layer.inputs})
+    found: list[Layer] = []
+    made: set[str] = set()
+    rests: dict[str, str] = {}
+    for layer in layers:
+        read = tuple([rests.get(name, name) for name in layer.inputs])
+        found.append(replace(layer, inputs=read) if layer.name in multiply else layer)
+        if layer.op.node or not made.isdisjoint(layer.inputs):
+            made.add(layer.name)
+            if readers[layer.name] > 1:
+                # No layer has such a name: a point stands behind the name of a block alone.
+                own = rests[layer.name] = f"{layer.name}.rest"
+                found.append(
+                    replace(
+                        layer,
+                        name=own,
+                        op_name="rest",
+                        op=Rest(),
+                        inputs=(layer.name,),
+                        input_shapes=(layer.shape,),
+                    )
+                )
+    return tuple(found)

@@ -80,6 +80,11 @@ class PlanNode:
         return bool(self.nest.weight)
 
     @property
+    def rest(self) -> bool:
+        """Whether it is a tensor at rest between the node that makes it and several that multiply it."""
+        return self.nest.view
+
+    @property
     def timed(self) -> bool:
         """Whether its computation takes time: a layer with a weight, or a product of activations."""
         return self.nest.multiplies
@@ -225,18 +230,18 @@ def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) ->
     index = {layer.name: number for number, layer in enumerate(cut)}
     fused = _Fused(layers, index, batch)
     nodes = _nodes(cut, layers, batch, fused)
-    by_name, tensors = {layer.name: layer for layer in layers}, []
+    tensors = []
     for consumer, layer in enumerate(cut):
         several = len(nodes[consumer].nest.others)
         for at, (name, shape) in enumerate(zip(layer.inputs, layer.input_shapes, strict=True)):
-            producer, contracted, before = _producer(name, shape, by_name, index, batch)
+            producer, number = fused.places[name]
             if producer is not None:
-                content = Content(batch * math.prod(shape.values()), contracted, tuple(before.items()))
-                _, number = fused.places[name]
+                contracted = fused.behind[producer][number].contracted
+                before = tuple(fused.shapes[name].items())
                 own = Tensor(
-                    producer=producer,
+                    producer=index[producer],
                     consumer=consumer,
-                    content=content,
+                    content=Content(batch * math.prod(shape.values()), contracted, before),
                     number=number,
                     operand=operand_name(at if several else 0),
                 )
@@ -260,17 +265,21 @@ class _Fused:
     Attributes:
         places: for each layer the name of the node among whose tensors its output is, with the number of that tensor; None
             instead of a name for tensors between the network's input and its first nodes.
+        shapes: for each layer the shape of its output before it is flattened.
         behind: the ops of each node.
         fed: the network's inputs and the ops behind them, by the number of the tensor that they write.
     """
 
     def __init__(self, layers: Sequence[Layer], cut: Mapping[str, int], batch: int) -> None:
         self.places: dict[str, tuple[str | None, int]] = {}
+        self.shapes: dict[str, Shape] = {}
         self.behind: dict[str, list[FusedOp]] = {}
         self.fed: dict[int, FusedOp] = {}
         for number, layer in enumerate(layers):
             self.places[layer.name] = self._placed(number, layer, layer.nest(batch), layer.name in cut)
-        views = {layer.name for layer in layers if layer.nest(batch).view}
+            before = {} if layer.name in cut or not layer.inputs else self.shapes[layer.inputs[0]]
+            self.shapes[layer.name] = before if len(before) > len(layer.shape) else layer.shape
+        views = {layer.name for layer in layers if layer.name not in cut and layer.nest(batch).view}
         read = Counter(
             self.places[name] for layer in layers if layer.name not in views for name in layer.inputs
         )
@@ -352,14 +361,9 @@ def _traffic(ops: Sequence[FusedOp]) -> tuple[Traffic, ...]:
 
 def _nodes(cut: Sequence[Layer], layers: Sequence[Layer], batch: int, fused: _Fused) -> tuple[PlanNode, ...]:
     """Return the nodes of the plan graph; layers with equal dims share one nest."""
-    readers: dict[str, list[Layer]] = {}
-    for layer in layers:
-        for name in layer.inputs:
-            readers.setdefault(name, []).append(layer)
-    names = {layer.name for layer in cut}
     shared: dict[object, Nest] = {}
     equal: dict[object, Nest] = {}
-    found, together, features = [], _together(layers, names, batch), _features(cut, batch)
+    found, together, features = [], _together(layers, fused, batch), _features(cut, batch)
     trained = _trained(layers, batch)
     for layer in cut:
         nest, ops, undivided = (
@@ -383,7 +387,7 @@ def _nodes(cut: Sequence[Layer], layers: Sequence[Layer], batch: int, fused: _Fu
                 join=layer.op.node == "join",
                 nest=shared[key],
                 channels=tuple(dim for dim in shared[key].cuttable if atom_of(dim) in features),
-                output_elements=batch * math.prod(_as_read(layer, readers, names).shape.values()),
+                output_elements=_as_read(ops),
                 trail=ops,
                 ahead=fused.before(layer),
             )
@@ -400,14 +404,12 @@ def _trained(layers: Sequence[Layer], batch: int) -> set[str]:
     return found
 
 
-def _together(layers: Sequence[Layer], cut: set[str], batch: int) -> dict[str, frozenset[str]]:
+def _together(layers: Sequence[Layer], fused: _Fused, batch: int) -> dict[str | None, frozenset[str]]:
     """Return, for each node, the dims of its output that an op behind it needs whole."""
-    found: dict[str, frozenset[str]] = {}
-    maker: dict[str, str] = {}
+    found: dict[str | None, frozenset[str]] = {}
     for layer in layers:
-        maker[layer.name] = layer.name if layer.name in cut or not layer.inputs else maker[layer.inputs[0]]
         if needed := layer.nest(batch).together:
-            own = maker[layer.name]
+            own, _ = fused.places[layer.inputs[0]]
             found[own] = found.get(own, frozenset()) | needed
     return found
 
@@ -418,27 +420,9 @@ def _features(cut: Sequence[Layer], batch: int) -> frozenset[str]:
     return frozenset({"channels"} | {atom_of(dim) for dim in dims if not dim.startswith(KERNEL)} - {"groups"})
 
 
-def _as_read(layer: Layer, readers: dict[str, list[Layer]], kept: set[str]) -> Layer:
-    """Return the last op behind a layer before its output branches or a node reads it."""
-    while len(after := readers.get(layer.name, [])) == 1 and after[0].name not in kept:
-        layer = after[0]
-    return layer
-
-
-def _producer(
-    name: str, shape: Shape, by_name: dict[str, Layer], index: dict[str, int], batch: int
-) -> tuple[int | None, frozenset[str], Shape]:
-    """Return a tensor's producer (None for the network's input), the dims contracted on the way, and its shape.
-
-    The shape is the one that the consumer reads, before it is flattened.
-    """
-    contracted: frozenset[str] = frozenset()
-    while name not in index:
-        layer = by_name[name]
-        if not layer.inputs:
-            return None, contracted, shape
-        contracted |= layer.nest(batch).reduced
-        if len(shape) < len(layer.input_shapes[0]):
-            shape = layer.input_shapes[0]
-        name = layer.inputs[0]
-    return index[name], contracted, shape
+def _as_read(ops: Sequence[FusedOp]) -> int:
+    """Return the elements of a node's tensor behind the last op before its output branches or another node reads it."""
+    last = ops[0]
+    while last.readers == 1 and (after := [op for op in ops if op.source == last.target]):
+        (last,) = after
+    return last.elements

@@ -313,8 +313,10 @@ class Nest:
     @cached_property
     def unsized(self) -> Nest:
         """The nest of the same dims without sizes; nests with equal dims share one object."""
-        key = tuple(tuple(own.items()) for own in self.names.values())
-        plain = Nest(sizes={}, operands=self.operands, result=self.result, products=self.products)
+        key = (self.view, *(tuple(own.items()) for own in self.names.values()))
+        plain = Nest(
+            sizes={}, operands=self.operands, result=self.result, products=self.products, view=self.view
+        )
         return _UNSIZED.setdefault(key, plain)
 
 

@@ -129,20 +129,22 @@ def partial_results(nest: Nest, dim: str | None) -> tuple[str, ...]:
     """
     carrying = {tensor for tensor in nest.names if dim in nest.names[tensor]}
     if not carrying:
-        return ()
+        return ("input",) if nest.view and dim == COPIES else ()
     order = ("output", "input", *nest.others, "weight")
     return tuple(tensor for tensor in order if tensor not in carrying and (tensor != "weight" or nest.weight))
 
 
-def terms(nest: Nest, tensor: str, degrees: Mapping[str, Any]) -> Any:
-    """Return the number of devices that have terms of each element of a result.
+def terms(nest: Nest, tensor: str, choices: Layout) -> Any:
+    """Return the number of devices that have terms of each element of a result, ``[choices]``: of a tensor at rest all that have it.
 
     Args:
         nest: the layer, or the roles of its dims.
         tensor: the result.
-        degrees: the degree of each divided dim: a number, or an array over choices.
+        choices: its choices.
     """
-    return math.prod(degree for dim, degree in degrees.items() if tensor in partial_results(nest, dim))
+    if nest.view and tensor != "output":
+        return choices.working // math.prod(map(choices.degree, nest.names[tensor]))
+    return math.prod(own for dim, own in choices.chosen.items() if tensor in partial_results(nest, dim))
 
 
 @lru_cache(maxsize=4096)

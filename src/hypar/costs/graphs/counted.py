@@ -144,7 +144,7 @@ def _looser(
 @lru_cache(maxsize=4096)
 def _added(nest: Nest, sums: Sums, dims: Dims, price: float, share: float = 1.0) -> tuple[Term, ...]:
     """Return the terms of adding up partial sums inside a layer, twice what all but one device have; of the weight's a share."""
-    if not nest.multiplies:
+    if not (nest.multiplies or nest.view):
         return ()
     found: list[Term] = []
     for tensor, elements in zip(nest.names, elements_of(nest, sums)[:, 0].tolist(), strict=True):

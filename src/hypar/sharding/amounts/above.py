@@ -231,7 +231,7 @@ def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> l
     each = _added(terms, terms, offered.shares)
     sizes, rows, found = elements_of(nest, sums, above.cuts)[:, 0].tolist(), ratios(*above[1:]), []
     for at, (tensor, size) in enumerate(zip(nest.names, sizes, strict=True)):
-        partial = ~offered.cut({*nest.names[tensor], COPIES})
+        partial = ~offered.cut({*nest.names[tensor], "" if nest.view else COPIES})
         if partial.any() and size:
             many = size if at or sums.apart else size * (rows.need + rows.added) / 2
             elements = many * np.where(partial, each, 0.0)

@@ -210,7 +210,7 @@ def computing(roles: Nest, options: Options, ways: int) -> Costs:
         found[row, :, 0] = own.working
         for dim in roles.names[tensor]:
             found[row, :, 0] /= own.degree(dim)
-        found[row, :, 1] = 2.0 * (terms(roles, tensor, own.chosen) - 1.0)
+        found[row, :, 1] = 2.0 * (terms(roles, tensor, own) - 1.0)
     return found
 
 

@@ -374,7 +374,7 @@ def collectives_of(between: Between, options: tuple[Options, Options], ways: int
         return backward
     whole = undivided(made, [own for own, _ in names])[:, None, None] & ~straight
     added = np.where(whole, CODE["all_reduce"], CODE["reduce_scatter"])
-    has_terms = np.asarray(terms(between.read, between.operand, read.chosen)) > 1
+    has_terms = np.asarray(terms(between.read, between.operand, read)) > 1
     return np.where(has_terms, added, np.where(straight, CODE["all_to_all"], backward))
 
 
