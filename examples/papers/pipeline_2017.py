@@ -69,7 +69,7 @@ def stage(start: int, end: int, number: int, stages: int) -> Stage:
         number=number,
         layers=(layers[0].name, layers[-1].name),
         macs=sum(layer.macs() for layer in layers),
-        weights=gradients + size * sum(layer.num_statistics for layer in layers),
+        weights=gradients + size * sum(layer.nest(1).saved.statistics for layer in layers),
         gradients=gradients,
         kept=size * sum(math.prod(layer.shape.values()) for layer in layers if layer.op_name != "flatten"),
         received=received,

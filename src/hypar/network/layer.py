@@ -59,11 +59,6 @@ class Layer:
         return sum(self.parameters.values())
 
     @property
-    def num_statistics(self) -> int:
-        """Number of untrained statistics, such as running means."""
-        return self.nest(1).saved.statistics
-
-    @property
     def weighted(self) -> bool:
         """Whether it has a weight to cut."""
         return self.op.node == "weight"
@@ -159,14 +154,6 @@ def with_rests(layers: Sequence[Layer]) -> tuple[Layer, ...]:
             if readers[layer.name] > 1:
                 # No layer has such a name: a point stands behind the name of a block alone.
                 own = rests[layer.name] = f"{layer.name}.rest"
-                found.append(
-                    replace(
-                        layer,
-                        name=own,
-                        op_name="rest",
-                        op=Rest(),
-                        inputs=(layer.name,),
-                        input_shapes=(layer.shape,),
-                    )
-                )
+                rest = replace(layer, name=own, op_name="rest", op=Rest(), inputs=(layer.name,))
+                found.append(replace(rest, input_shapes=(layer.shape,)))
     return tuple(found)

@@ -236,16 +236,13 @@ def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) ->
         for at, (name, shape) in enumerate(zip(layer.inputs, layer.input_shapes, strict=True)):
             producer, number = fused.places[name]
             if producer is not None:
-                contracted = fused.behind[producer][number].contracted
-                before = tuple(fused.shapes[name].items())
-                own = Tensor(
-                    producer=index[producer],
-                    consumer=consumer,
-                    content=Content(batch * math.prod(shape.values()), contracted, before),
-                    number=number,
-                    operand=operand_name(at if several else 0),
+                contracted, before = (
+                    fused.behind[producer][number].contracted,
+                    tuple(fused.shapes[name].items()),
                 )
-                tensors.append(own)
+                content = Content(batch * math.prod(shape.values()), contracted, before)
+                own = Tensor(producer=index[producer], consumer=consumer, content=content, number=number)
+                tensors.append(replace(own, operand=operand_name(at)) if several else own)
     return PlanGraph(layers=nodes, tensors=tuple(tensors), ties=tuple(_ties(layers, nodes, index)))
 
 
@@ -366,11 +363,8 @@ def _nodes(cut: Sequence[Layer], layers: Sequence[Layer], batch: int, fused: _Fu
     found, together, features = [], _together(layers, fused, batch), _features(cut, batch)
     trained = _trained(layers, batch)
     for layer in cut:
-        nest, ops, undivided = (
-            layer.nest(batch),
-            tuple(fused.behind[layer.name]),
-            together.get(layer.name, frozenset()),
-        )
+        nest, ops = layer.nest(batch), tuple(fused.behind[layer.name])
+        undivided = together.get(layer.name, frozenset())
         behind, sends = _traffic(ops), not trained.isdisjoint(layer.inputs)
         key = (nest, undivided, behind, sends)
         if key not in shared:
