@@ -55,12 +55,16 @@ def copy(places: Places, source: Array, have: Mask, need: Mask) -> tuple[Array, 
     return np.where(need, values, np.nan), moved
 
 
-def add(places: Places, source: Array, terms: Mask, need: Mask, copies: Numbers) -> tuple[Array, Numbers]:
-    """Sum the terms of each element, innermost level first, at a device that needs it, and hand on the sums.
+def add(
+    places: Places, source: Array, terms: Mask, need: Mask, copies: Numbers, *, rest: bool = False
+) -> tuple[Array, Numbers]:
+    """Sum the terms of each element, innermost level first, at a device that needs it, and hand on the sums; at ``rest`` at all.
 
     Returns:
         The sums that each device needs; the number of elements that it received at each level, ``[levels, devices]``.
     """
+    if rest:
+        return _reduced(places, source, terms, need)
     target, moved = np.full(source.shape, np.nan), np.zeros((len(places.parts), len(need)), np.int64)
     for mine, gets in each_copy(copies, source.ndim - 1):
         having = terms & mine
@@ -104,7 +108,7 @@ def _reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[
             owning = np.stack([part[owner[part].argmax(axis=0)] for part in parts])
             at = np.take_along_axis(np.where(has, held, owning), keeper[None], axis=0)[0]
             for number in range(len(parts)):
-                sends = np.nonzero(has[number] & (keeper != number))
+                sends = np.nonzero(has[number] & (keeper != number) & ~mine[number])
                 if not len(sends[0]):
                     continue
                 moved[level] += _received(at[sends], len(owner))

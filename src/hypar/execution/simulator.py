@@ -122,7 +122,7 @@ def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:
         if isinstance(step, Copy):
             found, arrived = copy(places, source, mask(step.have), need)
         else:
-            found, arrived = add(places, source, mask(step.have), need, step.copies)
+            found, arrived = add(places, source, mask(step.have), need, step.copies, rest=step.rest)
         devices.values[step.target] = found
         devices.arrived[number] += arrived
 

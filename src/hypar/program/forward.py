@@ -40,6 +40,7 @@ class Pass(NamedTuple):
         dims: for each dim of the op the indices that each device computes, ``[devices, size]``.
         copies: which copy of its terms each device has, where the op leaves terms.
         reads: the arrays that it reads, by their role.
+        rest: whether its output is a tensor at rest.
     """
 
     array: str
@@ -50,6 +51,7 @@ class Pass(NamedTuple):
     dims: Mapping[str, Members] = {}
     copies: Numbers = np.zeros(0, np.int64)
     reads: Mapping[str, str] = {}
+    rest: bool = False
 
 
 def pieces_of(dims: Mapping[str, Members], made: Container[str] | None = None) -> tuple[Piece | None, ...]:
@@ -176,6 +178,10 @@ def forward(flow: Flow, layer: Layer) -> None:
     left = nest.result.dims if chosen else {*layout.dims} - nest.reduced
     after = layout.of({dim: dim for dim in left})
     copies = (layout if chosen or partial else after).copies(tuple(dims if chosen else layout.dims))
+    rest = chosen and nest.view
+    if rest:
+        # Who has an element of a tensor at rest has a term of its error.
+        copies = np.where(layout.working, 0, -1)
     output, dims = Holding(members(nest.result, dims)), dims | partial
     reads = {f"input {number}": flow.move(own) for number, own in enumerate(inputs)}
     reads = reads | flow.statistics(layer, dims, copies, reads)
@@ -191,7 +197,7 @@ def forward(flow: Flow, layer: Layer) -> None:
         pieces, summed = pieces_of(dict(zip(nest.result.axes, need.members, strict=True))), array
         array = f"F {name}"
         flow.steps.append(Compute("finish", name, pieces, {"output": summed}, {"output": array}))
-    flow.made[name] = Pass(array, need, after, output, tuple(inputs), dims, copies, reads)
+    flow.made[name] = Pass(array, need, after, output, tuple(inputs), dims, copies, reads, rest)
 
 
 def _divided(flow: Flow, layer: Layer, nest: Nest, layout: Layout) -> dict[str, Members]:
@@ -246,7 +252,7 @@ def _needs(
 ) -> tuple[tuple[Holding, ...], dict[str, Members]]:
     """Return what each device reads of each input, and the input rows of which it adds up an average."""
     there, partial = flow.made[layer.inputs[0]].holding, dict[str, "Members"]()
-    if nest.view:
+    if nest.view and layer.name not in flow.layouts:
         return (there,), partial
     first, *others = (members(operand, dims) for operand in nest.inputs)
     if nest.reduce == "mean" and layer.name not in flow.layouts:

@@ -95,7 +95,10 @@ def _return(flow: Flow, layer: Layer, made: Pass, number: int) -> None:
     need = Holding(tuple(own & any_ for own, any_ in zip(read.have.members, some, strict=True)))
     item, array, target = read.item._replace(phase="backward"), f"E terms {name}", f"E {name}"
     step: Copy | Add = Add(array, target, read.need, need, item, made.copies)
-    if flow.convention == "moved" or not read.have.meets(read.need):
+    if flow.made[layer.inputs[number]].rest:
+        step = replace(step, rest=True)
+        need = read.need if step.idle else need
+    elif flow.convention == "moved" or not read.have.meets(read.need):
         sums, inside = one_each(read.need, read.have), item._replace(maker=None)
         array = flow.move(Add(array, f"E sums {name}", read.need, sums, inside, made.copies))
         step = Copy(array, target, sums, need, item)

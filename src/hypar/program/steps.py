@@ -74,17 +74,23 @@ class Add(_Transfer):
 
     Attributes:
         copies: which copy of its terms each device has: each copy is summed by itself.
+        rest: whether sums are terms again, one for each device that needs them, to which the nearest terms go.
     """
 
     copies: Numbers
+    rest: bool = False
 
     @property
     def idle(self) -> bool:
-        """Whether each term is a sum, and every device has the term that it needs."""
+        """Whether each term is a sum, and every device has the term that it needs; of terms at rest, whether none moves."""
+        if self.rest:
+            return self.have.within(self.need)
         return not overlapping(self.have, self.copies) and self.need.within(self.have.on(self.copies >= 0))
 
     def counted(self, places: Places) -> Numbers:
         """Return the elements that each level moves."""
+        if self.rest:
+            return copied(places, self.need, self.have)
         return added(places, self.have, self.need, self.copies)
 
 
