@@ -59,9 +59,10 @@ class LayerGraph(Result):
     def digest(self) -> str:
         """Hash of everything that a plan depends on, except the mini-batch."""
         # Equal layers share their op.
-        ops = {id(layer.op): layer.op for layer in self.layers}
+        layers = self.without_rests.layers
+        ops = {id(layer.op): layer.op for layer in layers}
         fields = {key: op.model_dump(mode="json", exclude_defaults=True) for key, op in ops.items()}
-        named = [[layer.name, layer.op_name, fields[id(layer.op)], layer.inputs] for layer in self.layers]
+        named = [[layer.name, layer.op_name, fields[id(layer.op)], layer.inputs] for layer in layers]
         text = json.dumps([self.dtype, named], sort_keys=True)
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
@@ -169,7 +170,19 @@ class LayerGraph(Result):
     @cached_property
     def at_rest(self) -> LayerGraph:
         """The network with the tensors at rest that several layers multiply."""
-        return replace(self, layers=with_rests(self.layers))
+        layers = with_rests(self.layers)
+        return self if len(layers) == len(self.layers) else replace(self, layers=layers)
+
+    @cached_property
+    def without_rests(self) -> LayerGraph:
+        """The network without tensors at rest."""
+        rests = {layer.name: layer.inputs[0] for layer in self.layers if layer.op_name == "rest"}
+        layers = [layer for layer in self.layers if layer.name not in rests]
+        read = [tuple([rests.get(name, name) for name in layer.inputs]) for layer in layers]
+        pairs = zip(layers, read, strict=True)
+        return (
+            replace(self, layers=tuple([replace(one, inputs=own) for one, own in pairs])) if rests else self
+        )
 
     @cached_property
     def contracted(self) -> PlanGraph:
@@ -181,10 +194,9 @@ class LayerGraph(Result):
         """The operator graph: the contracted graph with pools as nodes."""
         return contract(self.layers, self.batch, operators=True)
 
-    def nodes(self, graph: str | None, *, rests: bool = False) -> PlanGraph:
-        """Return the graph to plan: the contracted graph, or the operator graph for ``operators``; with tensors at rest if asked."""
-        network = self.at_rest if rests else self
-        return network.operators if graph == "operators" else network.contracted
+    def nodes(self, graph: str | None) -> PlanGraph:
+        """Return the graph to plan: the contracted graph, or the operator graph for ``operators``."""
+        return self.operators if graph == "operators" else self.contracted
 
     def __repr__(self) -> str:
         """Return the name and size, short enough for a prompt."""

@@ -151,7 +151,7 @@ def with_rests(layers: Sequence[Layer]) -> tuple[Layer, ...]:
         found.append(replace(layer, inputs=read) if layer.name in multiply else layer)
         if layer.op.node or not made.isdisjoint(layer.inputs):
             made.add(layer.name)
-            if readers[layer.name] > 1:
+            if readers[layer.name] > 1 and layer.op_name != "rest":
                 # No layer has such a name: a point stands behind the name of a block alone.
                 own = rests[layer.name] = f"{layer.name}.rest"
                 rest = replace(layer, name=own, op_name="rest", op=Rest(), inputs=(layer.name,))

@@ -25,12 +25,14 @@ from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.schedule.memory import holds
 from hypar.schedule.stages import StepWork
+from hypar.sharding.placement import WHOLE, cut, dim_of
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanGraph
     from hypar.plan.records import Operators
     from hypar.planning.chunks.search import Chunked
     from hypar.planning.nodes.leaf import Node
@@ -205,12 +207,30 @@ def _planned(asked: _Asked) -> tuple[Options, ...] | None:
         convention=named.convention,
     )
     try:
-        question, _ = ask(request, asked.graph)
+        question, _ = ask(request, asked.graph.without_rests)
         if question.leaves_no_choice:
-            return tuple(tuple(options[0] for options in at_layer) for at_layer in question.options)
-        return load_search(named.search).run(question).choices
+            found = tuple(tuple(options[0] for options in at_layer) for at_layer in question.options)
+        else:
+            found = load_search(named.search).run(question).choices
+        return _as_made(asked.graph.nodes(asked.nodes), found, asked.array)
     except (OptionError, TableLimitError):
         return None
+
+
+def _as_made(graph: PlanGraph, choices: Sequence[Options], array: tuple[int, ...]) -> tuple[Options, ...]:
+    """Return choices with those of tensors at rest, which lie as they are made; given are those of all other layers."""
+    makers = {tensor.consumer: tensor.producer for tensor in graph.tensors}
+    given = iter(choices)
+    found: list[Options] = []
+    for at, layer in enumerate(graph.layers):
+        if not layer.rest:
+            found.append(next(given))
+            continue
+        made, dims = found[makers[at]], graph.layers[makers[at]].nest.names["output"]
+        named = [dims.get(dim_of(choice) or "", "") for choice in made]
+        pairs = zip(named, array, strict=True)
+        found.append(tuple([cut(dim, ways) if dim in layer.nest.sizes else WHOLE for dim, ways in pairs]))
+    return tuple(found)
 
 
 def _trials(planner: LevelPlanner, entrants: Sequence[tuple[str, Node]]) -> list[Trial]:

@@ -91,7 +91,10 @@ def bytes_received(plan: Plan, graph: LayerGraph, convention: str) -> float:
         convention: the convention.
     """
     none: Mapping[str, float] = {}
-    request = replace(Resolved.of(plan), cost="volume", parameters=none, convention=convention, profile=None)
-    question, _ = ask(replace(request, pins=()), graph)
-    costs = costs_by_level(question, tuple(plan.choices(layer) for layer in plan.layers))
+    own = Resolved.of(plan)
+    request = replace(
+        own, cost="volume", parameters=none, convention=convention, counted=convention, profile=None
+    )
+    question, _ = ask(replace(request, pins=()), request.network(graph))
+    costs = costs_by_level(question, tuple(plan.choices(layer.name) for layer in question.graph.layers))
     return math.fsum(math.fsum(of_level) for of_level in costs)

@@ -209,6 +209,7 @@ def follow(
         InputError: the request does not suit the network.
         TableLimitError: the tables of an exact search would not fit.
     """
+    graph = request.network(graph)
     limited = request.search == "joint" and request.limits != UNLIMITED
     most = f", at most {request.limits.seconds:g} s a search" if limited else ""
     tell(f"planning {graph.name} by {request.strategy}{most}")

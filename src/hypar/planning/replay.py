@@ -145,6 +145,7 @@ def run_plan(
         ("sgd" if plan.score is None else plan.score.optimizer) if optimizer is None else optimizer,
     )
     request = replace(Resolved.of(plan, machine), optimizer=own, counted=_counted(plan, convention, file))
+    graph = request.network(graph)
     return run_step(plan, request, graph, machine, choices_of(plan, graph, file))
 
 
@@ -246,7 +247,9 @@ def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> list[Options]:
         PlanError: the network has other layers, or a layer has no such dim.
     """
     layers = graph.nodes(plan.graph).layers
-    if [layer.name for layer in layers] != list(plan.layers):
+    rests = {layer.name for layer in graph.at_rest.layers if layer.op_name == "rest"}
+    names = [layer.name for layer in layers]
+    if names != [name for name in plan.layers if name in names or name not in rests]:
         place = f"{file}: {'splits' if plan.splits else 'stages'}"
         raise PlanError(place, f"the layers are not those of {graph.name!r}", "a plan of this model")
     found = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.costs.base import load_cost
 from hypar.plan.request import BEST, checked
 from hypar.planning.strategies.base import load_strategy
-from hypar.sharding.conventions import PAPER
+from hypar.sharding.conventions import FUSED, MOVED, PAPER
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.limits import UNLIMITED, Limits
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
+    from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.plan.records import Asked, Operators
     from hypar.plan.stages import StagesRecord
@@ -134,6 +135,10 @@ class Resolved:
             self, machine=machine, arrays={own: self.arrays[own] for own, _, _ in machine.leaves()}
         )
 
+    def network(self, graph: LayerGraph) -> LayerGraph:
+        """Return the network that it plans: with tensors at rest, if cost and score count what a correct execution moves."""
+        return graph.at_rest if {self.convention, self.counted} <= {MOVED, FUSED} else graph.without_rests
+
     @property
     def uneven(self) -> bool:
         """Whether there are uneven splits: on a heterogeneous machine, but where each stage is on identical devices."""
@@ -172,7 +177,7 @@ class Resolved:
             baselines=() if plan.baselines is None else plan.baselines.names,
             beyond_space=plan.baselines is not None,
             convention=plan.convention,
-            counted=PAPER if plan.score is None else plan.score.convention,
+            counted=plan.convention if plan.score is None else plan.score.convention,
             # A search that no limit kept from anything takes the same way without one.
             limits=UNLIMITED if plan.limits is None else Limits(plan.limits.seconds, plan.limits.bytes),
             **({} if plan.stages is None else asked_stages(plan.stages)),

@@ -49,7 +49,7 @@ def network_of(result: Plan | Score, model: LayerGraph | str | Path | None = Non
 
 
 def as_planned(plan: Plan, graph: LayerGraph, file: Path) -> LayerGraph:
-    """Return a network with the mini-batch of its plan.
+    """Return a network with the mini-batch of its plan, and the tensors at rest if it has any.
 
     Args:
         plan: the plan.
@@ -63,7 +63,8 @@ def as_planned(plan: Plan, graph: LayerGraph, file: Path) -> LayerGraph:
     if graph.digest != plan.model.digest:
         found = f"model {graph.name!r} is not what was planned: it has changed, or is another"
         raise PlanError(f"{file}: model.digest", found, hint="plan it again, or name its file with --model")
-    return graph
+    known = {layer.name for layer in graph.layers}
+    return graph if known.issuperset(plan.layers) else graph.at_rest
 
 
 def scored_on(result: Plan | Score) -> Machine | None:

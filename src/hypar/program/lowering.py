@@ -94,9 +94,9 @@ def _return(flow: Flow, layer: Layer, made: Pass, number: int) -> None:
     some = [own.any(axis=0) for own in read.need.members]
     need = Holding(tuple(own & any_ for own, any_ in zip(read.have.members, some, strict=True)))
     item, array, target = read.item._replace(phase="backward"), f"E terms {name}", f"E {name}"
-    step: Copy | Add = Add(array, target, read.need, need, item, made.copies)
-    if flow.made[layer.inputs[number]].rest:
-        step = replace(step, rest=True)
+    rest = flow.made[layer.inputs[number]].rest
+    step: Copy | Add = Add(array, target, read.need, need, item, made.copies, rest)
+    if rest:
         need = read.need if step.idle else need
     elif flow.convention == "moved" or not read.have.meets(read.need):
         sums, inside = one_each(read.need, read.have), item._replace(maker=None)
