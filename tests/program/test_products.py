@@ -188,3 +188,32 @@ def test_a_join_of_makers_that_divide_channels_at_unlike_digits() -> None:
 @pytest.mark.parametrize("convention", ["moved", "fused", "direct"])
 def test_joins(convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject) -> None:
     agree(graph, array, data.draw(chosen(graph, array, set())), convention)
+
+
+@st.composite
+def branched(draw: st.DrawFn) -> LayerGraph:
+    """Draw layers that multiply one tensor, which rests before them."""
+    conv, rows = draw(st.booleans()), {"height": 16, "width": 8}
+    layer = (
+        {"op": "conv", "out_channels": 16, "bias": False} if conv else {"op": "linear", "out_features": 16}
+    )
+    made = {**layer, "name": "made", "bias": False} | ({"kernel": 1} if conv else {})
+    readers = [
+        {**layer, "name": f"reader{at}", "bias": False, "inputs": ["behind"]}
+        | ({"kernel": 2 * size + 1, "padding": size} if conv else {})
+        for at, size in enumerate(draw(st.lists(st.integers(0, 2), min_size=2, max_size=3)))
+    ]
+    add = {"op": "add", "name": "add", "inputs": [own["name"] for own in readers]}
+    image = {"op": "input", "channels": 16, **(rows if conv else {})}
+    layers = [image, made, {"op": "relu", "name": "behind"}, *readers, add, {**made, "name": "last"}]
+    return network(*layers, batch=16).at_rest
+
+
+@settings(max_examples=examples(300))
+@given(branched(), st.sampled_from(ARRAYS), st.data())
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+def test_tensors_at_rest(
+    convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject
+) -> None:
+    choices = data.draw(chosen(graph, array, {"height"}))
+    agree(graph, array, {**choices, "add": [WHOLE] * len(array)}, convention)
