@@ -38,7 +38,7 @@ def plan(
     network, named = rows.network_of(model, inputs, sequence), given["profile"]
     step_table = named is not None and use("machine.step_times:is_step_table")(named)
     if step_table and hardware is None and changes:
-        machine = use("machine.measured:measured_devices")(Path(named), changes)
+        machine = use("machine.profiles:measured_devices")(Path(named), changes)
     else:
         machine = rows.machine_of(hardware, changes)
     if explained is not None:

@@ -244,7 +244,7 @@ def _on_measured(request: Request, network: LayerGraph) -> Request:
     """
     if request.batch is not None:
         raise OptionError("batch", "given together with a table of measured times", "the mini-batch measured")
-    from hypar.machine.measured import measured_machine, whole_array  # noqa: PLC0415 (only where they are)
+    from hypar.machine.profiles import measured_machine, whole_array  # noqa: PLC0415 (only where they are)
 
     machine = measured_machine(str(request.profile), request.hardware, network)
     free = request.levels is None and request.array is None and request.stages is None
