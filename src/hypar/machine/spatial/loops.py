@@ -1,16 +1,16 @@
-"""Loops of a phase, and the array and the buffer that they are mapped to."""
+"""Loops of a phase, and the unit that they are mapped to: an array of processing elements with a buffer."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
-CHANNELS, FILTERS, SAMPLES = "channels", "filters", "samples"
-INNERMOST = (CHANNELS, FILTERS, SAMPLES)
-"""Loops that may be the innermost one outside the buffer."""
+ANY, BANK = "any", "bank"
+"""Where the rows of F_in lie that a pass reads."""
 
 
-class Array(NamedTuple):
-    """Processing elements of a unit.
+class Unit(NamedTuple):
+    """An array of processing elements with a buffer.
 
     Attributes:
         rows: rows of elements.
@@ -18,7 +18,17 @@ class Array(NamedTuple):
         weight_words: register words of an element for W.
         input_words: register words of an element for F_in.
         output_words: register words of an element for F_out.
-        line: whether sets stand only below or only beside one another.
+        buffer: words of F_in, of F_out, and of W unless it has a part of its own.
+        bank_words: words of a bank; a tile takes whole banks.
+        weight_buffer_words: words of the part through which W streams to the array; 0 if W shares the buffer.
+        resident: ``result`` if a tile of the result always stays until it is finished, else ``any``.
+        fewest: whether mappings are chosen by ``cycles`` and then words, by ``words`` and then cycles, or by the
+            ``product`` of cycles and words from memory.
+        sets: ``line`` if sets stand only below or only beside one another, else ``any``.
+        pass_rows: ``bank`` if the rows of F_in that a pass reads of a sample lie in one bank, unless the pass has one channel,
+            or as many as it takes to fill the array. Rows that do not fit it with one channel may be halved. Else ``any``.
+        costs: cost of a word from the buffer and of one from the array's network, by which mappings with equal words from
+            memory are chosen.
     """
 
     rows: int
@@ -26,35 +36,17 @@ class Array(NamedTuple):
     weight_words: int
     input_words: int
     output_words: int
-    line: bool = False
-
-
-class Store(NamedTuple):
-    """Buffer of a unit.
-
-    Attributes:
-        words: words of F_in, of F_out, and of W unless it has a part of its own; None without a limit.
-        bank: words of a bank; a tile takes whole banks.
-        weights: words of the part through which W streams to the array; 0 if W shares the buffer.
-        keeps_result: whether a tile of the result always stays until it is finished.
-        fewest: whether mappings are chosen by ``cycles`` and then words, by ``words`` and then cycles, or by the
-            ``product`` of cycles and words from memory.
-        pass_in_bank: whether the rows of F_in that a pass reads of a sample lie in one bank, unless the pass has one
-            channel, or as many as it takes to fill the array. Rows that do not fit it with one channel may be halved.
-        costs: cost of a word from the buffer and of one from the array's network, by which mappings with equal words from
-            memory are chosen.
-    """
-
-    words: int | None
-    bank: int = 1
-    weights: int = 0
-    keeps_result: bool = False
+    buffer: float = math.inf
+    bank_words: int = 1
+    weight_buffer_words: int = 0
+    resident: str = "any"
     fewest: str = "cycles"
-    pass_in_bank: bool = False
+    sets: str = "any"
+    pass_rows: str = ANY
     costs: tuple[float, float] = (1.0, 0.0)
 
     def rank(self, cycles: float, memory: float, buffer: float) -> tuple[float, ...]:
-        """Return what a mapping is chosen by, the least first."""
+        """Return what mappings are compared by, the least first: cycles, words from memory, words from the buffer."""
         if self.fewest == "words":
             return memory, buffer, cycles
         return (cycles, memory, buffer) if self.fewest == "cycles" else (cycles * memory, buffer)
@@ -109,31 +101,16 @@ class PhaseLoops(NamedTuple):
         """Samples of all groups, which share nothing but, within a group, W."""
         return self.samples * self.groups
 
-    def held_rows(self, columns: int) -> int:
+    def held_rows(self, columns: Any) -> Any:
         """Return the input rows that some output rows read."""
         return columns * self.stride + (self.extent - self.stride)
 
-    def columns_within(self, rows: int) -> int:
-        """Return the most output rows that read no more than some input rows."""
-        return max(0, (rows - self.extent) // self.stride + 1)
-
-    def read_rows(self, folds: int) -> int:
-        """Return the input rows that all pieces of a set read, padding included."""
-        return folds * (self.extent - self.stride) + self.height * self.stride
-
     def words(self, folds: Any) -> tuple[Any, int, int]:
-        """Return the words of F_in, padding and what two pieces both read included, of F_out and of W."""
-        read = self.all_samples * self.channels * self.read_width * self.read_rows(folds)
+        """Return the words of F_in, padding and what two pieces of a set both read included, of F_out and of W."""
+        rows = folds * (self.extent - self.stride) + self.height * self.stride
+        read = self.all_samples * self.channels * self.read_width * rows
         made = self.all_samples * self.filters * self.height * self.width
-        weights = self.groups * self.filters * self.channels * self.kernel * self.taps
-        return read if self.zeros == 1 else read / self.zeros, made, weights
-
-    def stored(self, folds: Any) -> tuple[Any, float, int]:
-        """Return the same words as they lie in memory."""
-        read, made, weights = self.words(folds)
-        if self.packed == (1.0, 1.0):
-            return read, made, weights
-        return read * self.packed[0], made * self.packed[1], weights
+        return read / self.zeros, made, self.groups * self.filters * self.channels * self.kernel * self.taps
 
     def halved(self) -> PhaseLoops:
         """Return the loops over halves of rows, the first of which is longer by a column if the width is odd."""
@@ -144,3 +121,14 @@ class PhaseLoops(NamedTuple):
             read_width=self.read_width - (self.width - width) * self.across,
             whole_width=self.read_width,
         )
+
+    def array_words(self, channels: Any, filters: Any, samples: Any) -> Any:
+        """Return the words that elements take from the array's network: rows of F_in and W, and terms of F_out.
+
+        Args:
+            channels: channels of an element.
+            filters: filters of an element.
+            samples: samples in the buffer.
+        """
+        rows = self.planes * self.kernel * self.height
+        return rows * (self.read_width / (filters * self.zeros) + self.width / channels + self.taps / samples)
