@@ -176,7 +176,10 @@ def _ways(
     return ((dense,),) if steps == 1 else (_folded(back, high, wide), (dense,))
 
 
-_LOOPS = "batch groups in_channels out_channels kernel_height kernel_width height width".split()
+_LOOPS = (
+    *("batch", "groups", "in_channels", "out_channels"),
+    *("kernel_height", "kernel_width", "height", "width"),
+)
 """Dims of the first fields of ``PhaseLoops``."""
 
 
