@@ -22,7 +22,6 @@ from hypar.machine.schema import (
     GroupEntry,
     HardwareFile,
     HeterogeneousFile,
-    Network,
     group_name,
 )
 from hypar.machine.work import Devices
@@ -35,19 +34,9 @@ if TYPE_CHECKING:
     from hypar.files.quantities import Description
     from hypar.machine.compute_models.base import ComputeModel
 
-LATER: dict[str, Any] = {
-    "sums": "free",
-    "exchange": "serial",
-    "unweighted": "free",
-    "reduction": "at_leaves",
-    "zeros": "kept",
-    "link": None,
-    "static": None,
-    "fp32_peak": None,
-    "ports": None,
-    "collectives": ["direct", "ring"],
-}
-"""Fields that were added later, with what machines had before: those that have it keep the hash that stored plans have of them."""
+
+DIGEST = ".2"
+"""The end of a machine's digest: the number of what is hashed, another one where fields were added."""
 
 
 def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
@@ -79,7 +68,7 @@ def machine_of(file: Path, text: str, changes: Mapping[str, Any] | None = None) 
     document, changes = _document(file, text), dict(changes or {})
     if _has_groups(document):
         return _Groups(document, changes).machine()
-    return _identical(file, text, _Changes(changes), _Changes(changes))
+    return _identical(file, text, _Changes(changes))
 
 
 def hardware_yaml(hardware: str | Path, changes: Mapping[str, Any]) -> str:
@@ -139,21 +128,14 @@ class _Changes(dict[str, Any]):
 
 
 @lru_cache(maxsize=64)
-def _identical(file: Path, text: str, changes: _Changes, asked: _Changes) -> Machine:
-    """Build a machine of identical devices; equal texts and changes share it, with all times that are cached by it.
-
-    Args:
-        file: its file.
-        text: the file's text.
-        changes: other values.
-        asked: those of them that the machine names as changes; a heterogeneous machine's file has others.
-    """
+def _identical(file: Path, text: str, changes: _Changes) -> Machine:
+    """Build a machine of identical devices; equal texts and changes share it, with all times that are cached by it."""
     document = _document(file, text)
     _require_identical(document)
     if changes:
-        _identical(file, text, _Changes(), _Changes())
+        _identical(file, text, _Changes())
     content = changed(document, changes)
-    machine = _machine(file.stem, content, dict(asked))
+    machine = _machine(file.stem, content)
     _require_effect(machine, content)
     return machine
 
@@ -164,51 +146,39 @@ def _require_effect(machine: Machine, content: Changed) -> None:
     Raises:
         OptionError: a change changes nothing.
     """
-    shared = machine.content.assumptions.bandwidth.value == "total"
-    idle = "link_bandwidth" if shared else "total_bandwidth"
+    kind, name = machine.content.assumptions.bandwidth.value, machine.content.device.compute["name"]
+    idle = "link" if kind == "total" else "total"
     for key, (place,) in content.places.items():
-        where = f"change {key}={content.changes[key]}"
-        if place[-1] == idle:
-            found = (
-                f"changes nothing, as assumption bandwidth is {machine.content.assumptions.bandwidth.value}"
-            )
-            other = ("total_bandwidth", "bandwidth=link") if shared else ("link_bandwidth", "bandwidth=total")
-            allowed = f"{key.replace(idle, other[0])}, or {other[1]} besides"
-            raise OptionError(where, found, allowed)
-        if place == ("device", "buffer") and not machine.compute.buffered:
-            name = machine.content.device.compute["name"]
-            found = f"changes nothing, as compute model {name} derives nothing from the buffer"
-            raise OptionError(where, found)
+        where, allowed = f"change {key}={content.changes[key]}", ""
+        if place[-1] == f"{idle}_bandwidth":
+            why = f"assumption bandwidth is {kind}"
+            allowed = f"{key.replace(idle, kind)}, or bandwidth={idle} besides"
+        elif place == ("device", "buffer") and not machine.compute.buffered:
+            why = f"compute model {name} derives nothing from the buffer"
+        else:
+            continue
+        raise OptionError(where, f"changes nothing, as {why}", allowed)
 
 
-def _machine(name: str, given: Changed, changes: dict[str, Any]) -> Machine:
+def _machine(name: str, given: Changed) -> Machine:
     """Validate a file's content, plug-ins and networks included, and build the machine."""
     networks, place = given.data.get("interconnect"), given.at
     data = {**given.data, "interconnect": [networks]} if isinstance(networks, dict) else given.data
     content, compute = _content(data, place)
-    tiers = tuple(
-        _tier(network, content, index, place) for index, network in enumerate(content.interconnect or ())
-    )
-    _require_number(
-        math.prod(tier.devices for tier in tiers), place(("interconnect", len(tiers) - 1, "devices"))
-    )
-    buffer, word = content.device.buffer, content.device.word.value
-    beside = compute.beside(None if buffer is None else buffer.value / word, _costs(content))
+    number = len(content.interconnect or ())
+    tiers = tuple(_tier(content, index, place) for index in range(number))
+    devices = math.prod(tier.devices for tier in tiers)
+    _require_number(devices, place(("interconnect", number - 1, "devices")))
+    buffer, word, energy = content.device.buffer, content.device.word.value, content.device.energy
+    costs = (energy.buffer.value, energy.array.value if energy.array else 0.0) if energy else (0.0, 0.0)
+    beside = compute.beside(buffer.value / word if buffer else None, costs if costs[0] else (1.0, 0.0))
     return Machine(
         name=name,
         source=content.source,
         digest=_digest(content, compute, tiers),
-        changes=changes,
+        changes=dict(given.changes),
         devices=Devices(content=content, compute=beside, tiers=tiers),
     )
-
-
-def _costs(content: HardwareFile) -> tuple[float, float]:
-    """Return the energy of a word from the buffer and of one from the array's network; 1 and 0 if none are known."""
-    given = content.device.energy
-    if given is None or not given.buffer.value:
-        return 1.0, 0.0
-    return given.buffer.value, 0.0 if given.array is None else given.array.value
 
 
 def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[HardwareFile, ComputeModel]:
@@ -242,21 +212,15 @@ def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier])
         [content.device.compute["name"], compute.model_dump(mode="json")],
         [[tier.name, tier.topology.model_dump(mode="json")] for tier in tiers],
     ]
-    return _hash(json.dumps(_values(values), sort_keys=True))
+    return hashed(json.dumps(_values(values), sort_keys=True))
 
 
 def _values(data: Any) -> Any:
-    """Return plain data without any ``source``, as a better citation does not change a machine, and without ``LATER``."""
+    """Return plain data without any ``source``, as a better citation does not change a machine."""
     if isinstance(data, list):
         return [_values(item) for item in data]
-    if not isinstance(data, dict):
-        return data
-    found = {key: _values(value) for key, value in data.items() if key != "source"}
-    return {
-        key: value
-        for key, value in found.items()
-        if key not in LATER or value not in (LATER[key], {"value": LATER[key]})
-    }
+    plain = not isinstance(data, dict)
+    return data if plain else {key: _values(value) for key, value in data.items() if key != "source"}
 
 
 def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[Where], str]) -> Any:
@@ -279,10 +243,10 @@ def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[W
     )
 
 
-def _tier(network: Network, content: HardwareFile, index: int, place: Callable[[Where], str]) -> Tier:
+def _tier(content: HardwareFile, index: int, place: Callable[[Where], str]) -> Tier:
     """Build one network of a machine."""
     where: Where = ("interconnect", index)
-    assumed, inner = content.assumptions, (content.interconnect or [])[index + 1 :]
+    assumed, (network, *inner) = content.assumptions, (content.interconnect or [])[index:]
     topology = _plugin("topologies", network.topology, (*where, "topology"), place)
     devices = network.devices.value
     fault = topology.fault(devices)
@@ -344,7 +308,7 @@ class _Groups:
         groups = tuple(self.group(entry, source, (*where, index)) for index, entry in enumerate(entries))
         parts = [(own.name, own.machine.digest, own.bytes_per_s, own.latency_s) for own in groups]
         return Machine(
-            name=name, source=source, digest=_hash(repr(parts)), changes=self.changes, groups=groups
+            name=name, source=source, digest=hashed(repr(parts)), changes=self.changes, groups=groups
         )
 
     def group(self, entry: GroupEntry, source: str, where: Where) -> DeviceGroup:
@@ -391,8 +355,7 @@ class _Groups:
         own = self.content.document.file.parent / named if named.endswith((".yaml", ".yml")) else named
         try:
             file = data_file("hardware", str(own))
-            changes = _Changes(entry.changes | self.inside)
-            return _identical(file, read_text(file), changes, _Changes(self.changes))
+            return _identical(file, read_text(file), _Changes(entry.changes | self.inside))
         except UnknownNameError as error:
             if error.where or error.name != named:
                 raise
@@ -411,5 +374,6 @@ def _require_number(devices: int, where: str) -> None:
         raise HardwareError(where, f"found {devices:,} devices in all", f"at most {MOST_HELD:,}")
 
 
-def _hash(text: str) -> str:
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+def hashed(text: str) -> str:
+    """Return the digest of what a machine is."""
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}{DIGEST}"

@@ -19,6 +19,7 @@ from hypar.errors import (
     UnknownNameError,
 )
 from hypar.files.text import read_json, read_text
+from hypar.machine.load import DIGEST
 from hypar.plan.diff import RESULTS, Change, changes_between
 from hypar.plan.plan import SCHEMA, read_plan
 from hypar.planning.asked import asked_of
@@ -110,7 +111,7 @@ def check_plan(
         model_changed=changed,
         changes=tuple(change for change in found if change not in tolerated),
         fresh=fresh,
-        notes=(*_not_its_own(request), *notes),
+        notes=(*_older(stored), *_not_its_own(request), *notes),
         tolerated=tolerated,
     )
 
@@ -121,6 +122,12 @@ def near(change: Change, tolerance: float) -> bool:
     if isinstance(before, str) or isinstance(after, str) or not RESULTS.fullmatch(change.what):
         return False
     return abs(after - before) <= tolerance * max(abs(before), abs(after))
+
+
+def _older(stored: Plan) -> tuple[str, ...]:
+    """Say where the digest of the machine is another one for the version of hypar alone."""
+    old = stored.score is not None and not stored.score.hardware_digest.endswith(DIGEST)
+    return ("score.hardware_digest: made with another version of hypar",) * old
 
 
 def _not_its_own(request: Resolved) -> tuple[str, ...]:
