@@ -147,8 +147,8 @@ MUTANTS = [
     # machine
     Mutant("a roofline works at an efficiency", "machine/compute_models/roofline.py", "seconds=flop / (units * self.peak.value * efficiency)", "seconds=flop / (units * self.peak.value)"),
     Mutant("a multiplication and an addition are two operations", "machine/compute_models/roofline.py", "flop = 2.0 * shape.padded_macs", "flop = 1.0 * shape.padded_macs"),
-    Mutant("a transfer has a latency", "machine/lines.py", "return num_bytes * self.seconds_per_byte + self.latency_s", "return num_bytes * self.seconds_per_byte"),
-    Mutant("the fastest algorithm is taken", "machine/lines.py", "return min(lines, key=lambda line: line.seconds(num_bytes))", "return lines[-1]"),
+    Mutant("a transfer has a latency", "machine/links.py", "return num_bytes * self.seconds_per_byte + self.latency_s", "return num_bytes * self.seconds_per_byte"),
+    Mutant("the fastest algorithm is taken", "machine/links.py", "return min(self.lines[collective], key=lambda line: line.seconds(subgroup_bytes))", "return self.lines[collective][-1]"),
     Mutant("half duplex adds up both directions", "machine/links.py", "loads if tier.duplex else np.sum(loads, axis=0)", "loads"),
     Mutant("an all-reduce takes two rounds of a ring", "machine/collectives.py", "*_rings(grid, allowed, 2 * (ways - 1))", "*_rings(grid, allowed, ways - 1)"),
     Mutant("a ring is walked the short way", "machine/traffic.py", "np.where(up <= down, up, 0), np.where((down < up) | shared, down, 0)", "up, np.where(shared, down, 0)"),
@@ -159,7 +159,7 @@ MUTANTS = [
     Mutant("a pair of groups is as fast as both", "machine/machine.py", "sum((group.flop_per_s(element_bytes) for group in inner), each)", "max([group.flop_per_s(element_bytes) for group in inner] or [each])"),
     Mutant("sets in a line stand below or beside one another", "machine/spatial/sets.py", "return max(below, beside) if line and width > 1 else below * beside", "return below * beside"),
     Mutant("pieces are as wide as so many sets allow", "machine/spatial/sets.py", "for width in range(min(widest, bands * columns), layout.columns, -1):", "for width in range(layout.columns, layout.columns, -1):"),
-    Mutant("a map whose zeros are not known is not coded", "machine/spatial/zeros.py", "return 1.0", "return PAIR_WORDS"),
+    Mutant("a map whose zeros are not known is not coded", "machine/compute_models/blocked_row_stationary.py", "return 1.0\n", "return PAIR_WORDS\n"),
     Mutant("a change leaves the file that is kept as it was", "machine/changes.py", "data, found = copy.deepcopy(document.data), dict", "data, found = copy.copy(document.data), dict"),
     # studies
     Mutant("chunks are found anew for a point", "studies/alternatives.py", "if request.chunks is not None and not point.staged:", "if False:"),

@@ -67,7 +67,7 @@ INSIDE = {
     "network": "training layer modelfile expand nodes graph",
     "importers": "trace atoms layers sequences rules experts fusion writing imported formats torch_module onnx_file jax_function config_file readers",
     "sharding": "dims conventions placement space collectives direct levels amounts tree",
-    "machine": "spatial step_times compute_models collectives schema traffic topologies lines links work machine setting rates load profiles",
+    "machine": "spatial step_times compute_models collectives schema traffic topologies links work machine setting load profiles",
     "plan": "records stages request plan diff",
     "schedule": "timeline chunks alike moves measured entering pipeline_orders lanes tasks pipeline chunked step stages totals energy lifetimes memory scoring",
     "planning": "chunks refinement searches sources strategies checks resolved asked question flat records counting refusals claims nodes baselines uneven stages timing planner replay choices",

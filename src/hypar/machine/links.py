@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.errors import HardwareError
-from hypar.machine import collectives, lines
-from hypar.machine.lines import Line, Lines
+from hypar.machine import collectives
 from hypar.machine.traffic import Listed, Sets
 from hypar.sharding.collectives import COLLECTIVES
 from hypar.sharding.placement import primes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hypar.machine.collectives import Messages, Schedule, Step
     from hypar.machine.topologies.base import Topology
@@ -32,6 +31,10 @@ MOST_MESSAGES = 2**17
 
 MOST_CELLS = 2**20
 """Most cells of a table of sets by devices."""
+
+
+SAME = 1 + 1e-9
+"""Ratio up to which two bandwidths are equal but for rounding."""
 
 
 FEWER = 4
@@ -68,6 +71,53 @@ class Tier:
         return hash((self.name, self.devices, self.bytes_per_s, self.latency_s, self.ports, self.collectives))
 
 
+class Line(NamedTuple):
+    """Time of one algorithm: ``latency_s + bytes * seconds_per_byte``.
+
+    Attributes:
+        latency_s: time that does not depend on the bytes.
+        seconds_per_byte: time per byte that one subgroup receives.
+        algorithm: the algorithm's name.
+    """
+
+    latency_s: float
+    seconds_per_byte: float
+    algorithm: str
+
+    def seconds(self, num_bytes: Any) -> Any:
+        """Return the time of some bytes, a number or an array."""
+        return num_bytes * self.seconds_per_byte + self.latency_s
+
+
+Lines = tuple[Line, ...]
+"""The lines that are least for some bytes, in ascending order of latency and of bandwidth."""
+
+
+def least(lines: Iterable[Line]) -> Lines:
+    """Return the lines that are least for some bytes, from the one for few bytes to the one for many.
+
+    Examples:
+        >>> [line.algorithm for line in least([Line(2, 1, "ring"), Line(1, 4, "tree"), Line(3, 1, "slow")])]
+        ['tree', 'ring']
+    """
+    found: list[Line] = []
+    for line in sorted(lines):
+        # Of equal bandwidths, up to rounding, the one with less latency counts.
+        if found and line.seconds_per_byte * SAME >= found[-1].seconds_per_byte:
+            continue
+        while len(found) > 1 and _crossing(found[-1], line) <= _crossing(found[-2], found[-1]):
+            found.pop()
+        if found and line.latency_s <= found[-1].latency_s:
+            found.pop()
+        found.append(line)
+    return tuple(found)
+
+
+def _crossing(one: Line, other: Line) -> float:
+    """Return the bytes from which the second line, of more bandwidth, is less."""
+    return (other.latency_s - one.latency_s) / (one.seconds_per_byte - other.seconds_per_byte)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelLink:
     """Transfer times between the subgroups of a group at one level of an array.
@@ -91,11 +141,12 @@ class LevelLink:
             collective: name of the collective.
             subgroup_bytes: bytes that each subgroup receives, a number or an array.
         """
-        return lines.seconds(self.lines[collective], subgroup_bytes)
+        times = [line.seconds(subgroup_bytes) for line in self.lines[collective]]
+        return np.minimum.reduce(times) if isinstance(subgroup_bytes, np.ndarray) else min(times)
 
     def line(self, collective: str, subgroup_bytes: float) -> Line:
-        """Return latency, rate and name of the algorithm that is fastest for some bytes."""
-        return lines.fastest(self.lines[collective], subgroup_bytes)
+        """Return latency, rate and name of the algorithm that is fastest for some bytes; of equal ones the first."""
+        return min(self.lines[collective], key=lambda line: line.seconds(subgroup_bytes))
 
     @property
     def seconds_per_byte(self) -> dict[str, float]:
@@ -234,7 +285,7 @@ class _Level:
         everyone = self.routed(exchange.parts[0][1])
         devices = len(self.bases) * self.ways
         return LevelLink(
-            lines={kind: lines.least(self.line(*one) for one in named[kind]) for kind in COLLECTIVES},
+            lines={kind: least(self.line(*one) for one in named[kind]) for kind in COLLECTIVES},
             hops=max(everyone.hops, 1),
             mean_hops=everyone.crossed / (devices * (self.ways - 1)),
             # All levels of a tier share it: even messages to the far half of a tree use the links of its leaves.

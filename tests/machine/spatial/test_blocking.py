@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar.machine.spatial.blocking import Blocking, best_blocking
-from hypar.machine.spatial.loops import PhaseLoops, Unit
+from hypar.machine.spatial.blocking import Blocking, PhaseLoops, Unit, best_blocking
 from hypar.machine.spatial.sets import SetLayout
 from tests.effort import examples
 

@@ -7,6 +7,11 @@ Sets are those of ``row_stationary``. A mapping is chosen for each phase of a la
 The arithmetic takes the cycles of the mapping; the words between buffer and array take the cycles that
 ``buffer_words_per_cycle`` allows, and the longer of the two is the time.
 
+Feature maps with zeros lie in memory run-length coded where ``zeros`` are saved. A word of 64 bits holds three pairs and one bit
+that marks the last word of a code; a pair is the number of zeros before an element, in 5 bits, and that element, in 16. A
+mapping reads some channels of a sample, so that each channel of a sample is a code of its own, and a vector is one. The zeros
+at its end take a pair, and its last word may have room for two more (JSSC 2017, section III).
+
 The backward phase of a strided convolution is done on F_out's gradient with zeros put between its elements, or as one
 convolution for each place that a kernel can have relative to the stride, whichever takes fewer cycles.
 """
@@ -22,14 +27,22 @@ from pydantic import Field, PrivateAttr
 
 from hypar.files.quantities import AsNumber, Count, Sourced
 from hypar.machine.compute_models.base import ComputeModel, ElementArray, LocalShape, Work
-from hypar.machine.spatial.blocking import Blocking, best_blocking
-from hypar.machine.spatial.loops import PhaseLoops, Unit
-from hypar.machine.spatial.zeros import run_length_words
+from hypar.machine.spatial.blocking import Blocking, PhaseLoops, Unit, best_blocking
 from hypar.ops.nest import PHASES
 from hypar.ops.windows import Window
 
 if TYPE_CHECKING:
     from typing import Self
+
+
+MOST_ZEROS = 31
+"""Zeros of a run that one pair counts."""
+
+PAIRS = 3
+"""Pairs of a word of 64 bits."""
+
+PAIR_WORDS = 64 / PAIRS / 16
+"""Words of 16 bits that a pair takes."""
 
 
 def _open(value: Any, why: str) -> Any:
@@ -74,7 +87,7 @@ class BlockedRowStationary(ElementArray):
 
     def _packed(self, shape: LocalShape) -> tuple[float, float]:
         """Return the words in memory for an element of F_in and for one of F_out; 1 where zeros are not known."""
-        if not (self.zeros.value == "saved" and shape.zeros):
+        if self.zeros.value != "saved":
             return 1.0, 1.0
         return _coded(shape, "input", "in_channels"), _coded(shape, "output", "out_channels")
 
@@ -121,6 +134,23 @@ _MAPPED = (
 
 Parts = list[tuple[PhaseLoops, Blocking]]
 """Loops one after another, of all units, with the mapping of one of these."""
+
+
+def run_length_words(zeros: float | None, elements: float = math.inf) -> float:
+    """Return the words that an element of a feature map takes in memory, its zeros being anywhere.
+
+    A pair stands for an element and for the zeros before it, up to ``MOST_ZEROS``: for one and for z + z^2 + ... elements
+    in the mean, z being the fraction of zeros. Without many zeros that is more than a word. A code ends inside a run as
+    often as an element makes no pair, and its last word has room for one pair in the mean.
+
+    Args:
+        zeros: fraction of zeros; None if not known, so that the map is not coded.
+        elements: elements of a code.
+    """
+    if zeros is None:
+        return 1.0
+    pairs = 1 / sum(zeros**run for run in range(MOST_ZEROS + 1))
+    return PAIR_WORDS * (pairs + (1 - pairs + (PAIRS - 1) / 2) / elements)
 
 
 def _coded(shape: LocalShape, tensor: str, channels: str) -> float:
