@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.int64]
+    Passes = tuple[Numbers, Numbers, Numbers, Numbers, Numbers]
+    """Passes of the array, as columns: channels, filters and samples side by side; channels and filters of an element."""
 
 CHANNELS, FILTERS, SAMPLES = "channels", "filters", "samples"
 """Loops that may be the innermost one outside the buffer."""
@@ -38,27 +40,16 @@ _STAYS = {FILTERS: 0, CHANNELS: 1, SAMPLES: 2}
 
 
 ANY, BANK = "any", "bank"
-"""Where the rows of F_in lie that a pass reads."""
+"""Where the rows of F_in lie that a pass reads of a sample."""
 
 
 class Unit(NamedTuple):
     """An array of processing elements with a buffer.
 
+    Fields are called as in a hardware file: see ``docs/compute_models/blocked_row_stationary.md``.
+
     Attributes:
-        rows: rows of elements.
-        columns: columns of elements.
-        weight_words: register words of an element for W.
-        input_words: register words of an element for F_in.
-        output_words: register words of an element for F_out.
-        buffer: words of F_in, of F_out, and of W unless it has a part of its own.
-        bank_words: words of a bank; a tile takes whole banks.
-        weight_buffer_words: words of the part through which W streams to the array; 0 if W shares the buffer.
-        resident: ``result`` if a tile of the result always stays until it is finished, else ``any``.
-        fewest: whether mappings are chosen by ``cycles`` and then words, by ``words`` and then cycles, or by the
-            ``product`` of cycles and words from memory.
-        sets: ``line`` if sets stand only below or only beside one another, else ``any``.
-        pass_rows: ``bank`` if the rows of F_in that a pass reads of a sample lie in one bank, unless the pass has one channel,
-            or as many as it takes to fill the array. Rows that do not fit it with one channel may be halved. Else ``any``.
+        buffer: words of F_in, of F_out, and of W unless it has a part of its own, the ``weight_buffer_words``.
         costs: cost of a word from the buffer and of one from the array's network, by which mappings with equal words from
             memory are chosen.
     """
@@ -197,24 +188,6 @@ class Blocking(NamedTuple):
         return float(self.loops.array_words(*self.interleaved, self.tile[0]))
 
 
-class _Pass(NamedTuple):
-    """Passes of the array, as columns.
-
-    Attributes:
-        r: channels side by side.
-        t: filters side by side.
-        b: samples side by side.
-        q: channels of an element.
-        p: filters of an element; the most that its registers hold where passes are to be chosen from.
-    """
-
-    r: Numbers
-    t: Numbers
-    b: Numbers
-    q: Numbers
-    p: Numbers
-
-
 @lru_cache(maxsize=16384)
 def best_blocking(loops: PhaseLoops, unit: Unit, planes: int, units: int) -> Blocking:
     """Return the best mapping of a part of a phase.
@@ -299,17 +272,9 @@ class _Run(NamedTuple):
             own * each * often for own, each, often in zip(loops.words(folds), packed, times, strict=True)
         )
 
-    def buffer_words(self, folds: int, innermost: str, tile: Sequence[Any], own: _Pass) -> Any:
-        """Return the words between buffer and array.
-
-        Args:
-            folds: pieces of a set.
-            innermost: the innermost loop outside the buffer.
-            tile: samples, filters and channels in the buffer.
-            own: the passes: their channels' terms are added up in the array, and their filters share a read of F_in.
-        """
+    def buffer_words(self, folds: int, innermost: str, tile: Sequence[Any], side: Any, deep: Any) -> Any:
+        """Return the words between buffer and array, whose passes add up the terms of ``side`` channels, and read for ``deep`` filters."""
         loops, (samples, filters, channels) = self.loops, tile
-        side, deep = own.q * own.r, own.p * own.t
         f_in, f_out, weights = loops.words(folds)
         often = self.weight_times(folds, samples) if self.shares else 0
         if innermost == SAMPLES:
@@ -317,7 +282,8 @@ class _Run(NamedTuple):
         f_in = f_in * (-(-loops.filters // filters) * -(-filters // deep))
         f_out = f_out * (-(-loops.channels // channels) * -(-channels // side))
         weights = weights * often
-        return f_in + (1, 2)[not loops.gradient] * f_out + (1, 2)[loops.gradient] * weights
+        # A result is read, added to and written.
+        return f_in + (f_out + 2 * weights if loops.gradient else 2 * f_out + weights)
 
     # Search
 
@@ -389,26 +355,25 @@ class _Run(NamedTuple):
             p = (room & (each <= p)).sum(axis=0)
             filters = np.minimum(np.maximum(p, 1) * t, loops.filters)
         fine &= self.fits(layout.columns, samples, filters, channels) & (b <= samples) & (p > 0)
-        own, filled = _Pass(r, t, b, q, np.maximum(p, 1)), (samples, filters, channels)
-        words = self.buffer_words(layout.folds, inner, filled, own)
+        p, filled = np.maximum(p, 1), (samples, filters, channels)
+        words = self.buffer_words(layout.folds, inner, filled, side, p * t)
         cost = words * unit.costs[0]
         if unit.costs[1]:
-            cost = cost + unit.costs[1] * loops.array_words(own.q, own.p, samples)
+            cost = cost + unit.costs[1] * loops.array_words(q, p, samples)
         cost = np.where(fine, cost, np.inf)
         place = int(cost.argmin())
         if math.isinf(cost[place]):
             return None
-        return cost[place].item(), self.mapping(turn, inner, [*own, *filled, words], place, memory)
+        return cost[place].item(), self.mapping(turn, inner, [r, t, b, q, p, *filled, words], place, memory)
 
-    def passes(self, layout: SetLayout, most: int) -> _Pass:
-        """Return the passes with a layout that may be chosen from, of some channels at most."""
+    def passes(self, layout: SetLayout, most: int) -> Passes:
+        """Return the passes with a layout that may be chosen from, of some channels and of as many filters as registers hold."""
         own, unit = self.loops, self.unit
-        # An element holds a window of each channel and the next word of it, which arrives meanwhile.
         channels = min(most, own.channels)
-        deep = max(1, min(unit.input_words // (own.taps + 1), channels))
-        deep = max(1, min(deep, unit.weight_words // own.taps))
+        # An element holds a window of each channel and the next word of it, which arrives meanwhile.
+        held = min(unit.input_words // (own.taps + 1), channels, unit.weight_words // own.taps)
         sizes = unit.weight_words // own.taps, unit.output_words
-        return _passes(layout.sets, (channels, own.filters, own.all_samples), deep, sizes)
+        return _passes(layout.sets, (channels, own.filters, own.all_samples), max(1, held), sizes)
 
     def mapping(
         self, turn: _Turn, inner: str, columns: Sequence[Any], place: int, memory: Any = None
@@ -434,20 +399,20 @@ class _Run(NamedTuple):
         loops, found = self.loops, []
         bare = self._replace(unit=self.unit._replace(weight_buffer_words=0))
         for turn in next(groupby(self.ranked, itemgetter(0)))[1]:
-            own = self.passes(turn[1], loops.channels)
-            tile = own.b, np.minimum(own.p * own.t, loops.filters), np.minimum(own.q * own.r, loops.channels)
-            words = bare.buffer_words(turn[1].folds, CHANNELS, tile, own)
-            found.append(self.mapping(turn, "", [*own, *tile, words], int(words.argmin())))
+            r, t, b, q, p = self.passes(turn[1], loops.channels)
+            tile = b, np.minimum(p * t, loops.filters), np.minimum(q * r, loops.channels)
+            words = bare.buffer_words(turn[1].folds, CHANNELS, tile, q * r, p * t)
+            found.append(self.mapping(turn, "", [r, t, b, q, p, *tile, words], int(words.argmin())))
         return min(found, key=lambda own: own.counts[-1])
 
 
 @lru_cache(maxsize=4096)
-def _passes(sets: int, loops: tuple[int, int, int], most: int, words: tuple[int, int]) -> _Pass:
+def _passes(sets: int, loops: tuple[int, int, int], most: int, words: tuple[int, int]) -> Passes:
     """Return the passes with all grids of sets and all channels that an element may interleave, ``most`` of them."""
     every = grids(sets, *(min(size, sets) for size in loops))
     r, t, b = np.array(every, dtype=np.int64).repeat(most, axis=0).T
     q = np.arange(len(r)) % most + 1
-    return _Pass(r, t, b, q, np.minimum(np.maximum(1, words[0] // q), words[1]))
+    return r, t, b, q, np.minimum(np.maximum(1, words[0] // q), words[1])
 
 
 @lru_cache(maxsize=4096)
