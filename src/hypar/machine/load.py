@@ -66,7 +66,7 @@ def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | No
 def machine_of(file: Path, text: str, changes: Mapping[str, Any] | None = None) -> Machine:
     """Return the machine of a file's text, with other values; an invalid file is refused before its changes."""
     document, changes = _document(file, text), dict(changes or {})
-    if _has_groups(document):
+    if "groups" in document.data:
         return _Groups(document, changes).machine()
     return _identical(file, text, _Changes(changes))
 
@@ -107,12 +107,8 @@ def _document(file: Path, text: str) -> Document:
     return document
 
 
-def _has_groups(document: Document) -> bool:
-    return "groups" in document.data
-
-
 def _require_identical(document: Document) -> None:
-    if _has_groups(document):
+    if "groups" in document.data:
         found = f"hardware {document.file.stem!r} is a heterogeneous machine"
         raise HardwareError(document.at(("groups",)), found, "a machine of identical devices")
 
@@ -198,9 +194,8 @@ def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[Hardw
     given = content.device.model_fields_set
     needing = [part for part in ("energy", "buffer") if part in given]
     if needing and "word" not in given:
-        raise HardwareError(
-            place(("device",)), "'word' is missing", f"one, as the file gives {' and '.join(needing)}"
-        )
+        allowed = f"one, as the file gives {' and '.join(needing)}"
+        raise HardwareError(place(("device",)), "'word' is missing", allowed)
     return content, compute
 
 
@@ -232,15 +227,11 @@ def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[W
         kind: type[Description] = load_plugin(group, fields["name"])
     except UnknownNameError as error:
         raise UnknownNameError(error.kind, error.name, error.known, place((*where, "name"))) from None
-    rest = {key: value for key, value in fields.items() if key != "name"}
-    return validated(
-        kind,
-        rest,
-        place=lambda inner: place((*where, *inner)),
-        error=HardwareError,
-        also_allowed=["name"],
-        every=True,
+    rest, own = (
+        {key: value for key, value in fields.items() if key != "name"},
+        lambda at: place((*where, *at)),
     )
+    return validated(kind, rest, place=own, error=HardwareError, also_allowed=["name"], every=True)
 
 
 def _tier(content: HardwareFile, index: int, place: Callable[[Where], str]) -> Tier:
@@ -291,13 +282,11 @@ class _Groups:
 
     def machine(self) -> Machine:
         """Read the file."""
-        where = self.content.document.at(("groups",))
-        content = validated(
-            HeterogeneousFile, self.content.data, place=self.content.at, error=HardwareError, every=True
-        )
+        given, place = self.content.data, self.content.at
+        content = validated(HeterogeneousFile, given, place=place, error=HardwareError, every=True)
         name = self.content.document.file.stem
         machine = self.side_by_side(name, content.source, content.groups, ("groups",))
-        _require_number(machine.num_devices, where)
+        _require_number(machine.num_devices, place(("groups",)))
         return machine
 
     def side_by_side(self, name: str, source: str, entries: Sequence[GroupEntry], where: Where) -> Machine:
@@ -307,9 +296,8 @@ class _Groups:
             raise HardwareError(self.content.at(where), found, f"2 to {MOST_GROUPS}")
         groups = tuple(self.group(entry, source, (*where, index)) for index, entry in enumerate(entries))
         parts = [(own.name, own.machine.digest, own.bytes_per_s, own.latency_s) for own in groups]
-        return Machine(
-            name=name, source=source, digest=hashed(repr(parts)), changes=self.changes, groups=groups
-        )
+        digest = hashed(repr(parts))
+        return Machine(name=name, source=source, digest=digest, changes=self.changes, groups=groups)
 
     def group(self, entry: GroupEntry, source: str, where: Where) -> DeviceGroup:
         """Read one group."""
@@ -323,31 +311,30 @@ class _Groups:
         for faulty, found, allowed in faults:
             if faulty:
                 raise HardwareError(self.content.at(where), f"found {found}", allowed)
-        name = entry.name or self.named(str(entry.hardware), where)
-        if name in self.names:
-            allowed = "each group a name of its own" + "; all is the whole" * (name == WHOLE_ARRAY)
-            raise HardwareError(self.content.at(where), f"found a second group {shown(name)}", allowed)
-        self.names.add(name)
+        name = self.name(entry, where)
         machine = (
             self.identical(entry, where)
             if entry.groups is None
             else self.side_by_side(name, source, entry.groups, (*where, "groups"))
         )
-        return DeviceGroup(
-            name=name,
-            machine=machine,
-            num_devices=machine.num_devices,
-            bytes_per_s=entry.outward.bandwidth.value,
-            latency_s=entry.outward.latency.value,
-        )
+        used, own = machine.num_devices, entry.outward
+        link = {"bytes_per_s": own.bandwidth.value, "latency_s": own.latency.value}
+        return DeviceGroup(name=name, machine=machine, num_devices=used, **link)
 
-    def named(self, hardware: str, where: Where) -> str:
-        """Return the name of a group called like its hardware file."""
+    def name(self, entry: GroupEntry, where: Where) -> str:
+        """Return the name of a group, by default that of its hardware file."""
+        name = entry.name or Path(str(entry.hardware)).stem
+        found, allowed = f"found a second group {shown(name)}", "each group a name of its own"
         try:
-            return group_name(Path(hardware).stem)
+            known = group_name(name) in self.names
         except ValueError as error:
-            found = f"found a group named {shown(Path(hardware).stem)} as its hardware file"
-            raise HardwareError(self.content.at(where), found, f"{error}: give it another") from None
+            found, known = f"found a group named {shown(name)} as its hardware file", True
+            allowed = f"{error}: give it another"
+        if known:
+            end = "; all is the whole" * (name == WHOLE_ARRAY)
+            raise HardwareError(self.content.at(where), found, allowed + end)
+        self.names.add(name)
+        return name
 
     def identical(self, entry: GroupEntry, where: Where) -> Machine:
         """Read a group of identical devices from its hardware file."""

@@ -29,10 +29,11 @@ from hypar.files.quantities import AsNumber, Count, Sourced
 from hypar.machine.compute_models.base import ComputeModel, ElementArray, LocalShape, Work
 from hypar.machine.spatial.blocking import Blocking, PhaseLoops, Unit, best_blocking
 from hypar.ops.nest import PHASES
-from hypar.ops.windows import Window
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from hypar.ops.windows import Window
 
 
 MOST_ZEROS = 31
@@ -193,7 +194,7 @@ def _ways(
     if phase != "backward":
         return ((whole,),)
     back = whole._replace(channels=whole.filters, filters=whole.channels, packed=packed[::-1])
-    high, wide = _window(shape, "height"), _window(shape, "width")
+    high, wide = shape.window("height"), shape.window("width")
     steps = high.stride * wide.stride
     dense = back._replace(
         height=back.height * high.stride,
@@ -216,13 +217,9 @@ _LOOPS = (
 def _forward(shape: LocalShape) -> PhaseLoops:
     """Return the loops of the forward phase; sizes of real shares are rounded up."""
     n, g, c, m, rows, taps, height, width = (math.ceil(shape.size(dim)) for dim in _LOOPS)
-    high, wide = _window(shape, "height"), _window(shape, "width")
+    high, wide = shape.window("height"), shape.window("width")
     read, along = (width - 1) * wide.stride + wide.extent, (high.stride, high.extent)
     return PhaseLoops(n, g, c, m, rows, taps, height, width, *along, read, False, across=wide.stride)
-
-
-def _window(shape: LocalShape, dim: str) -> Window:
-    return shape.windows.get(dim) or Window(kernel=1)
 
 
 def _folded(back: PhaseLoops, high: Window, wide: Window) -> tuple[PhaseLoops, ...]:
