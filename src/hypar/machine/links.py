@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.collectives import Messages, Schedule, Step
     from hypar.machine.topologies.base import Topology
-    from hypar.machine.traffic import Amounts, Numbers, Traffic
+    from hypar.machine.traffic import Amounts, Loads, Numbers, Traffic
 
 MOST_MESSAGES = 2**17
 """Most messages of one level on networks on which all are listed."""
@@ -317,11 +317,15 @@ class _Level:
         key = sent.key, summed
         if key not in self.known:
             parts = [self._loads(own) for own in self._traffic(sent, summed=summed)]
+            latencies = (
+                sum(own.hops * tier.latency_s for tier, own in zip(self.tiers, part, strict=True))
+                for part in parts
+            )
             self.known[key] = _Routed(
-                busy=tuple(sum(own[1:], own[0]) for own in zip(*(part.busy for part in parts), strict=True)),
-                crossed=sum(part.crossed for part in parts),
-                latency_s=max(part.latency_s for part in parts),
-                hops=max(part.hops for part in parts),
+                busy=tuple(sum(own.busy for own in tier) for tier in zip(*parts, strict=True)),
+                crossed=sum(own.crossed for part in parts for own in part),
+                latency_s=max(float(np.max(own)) for own in latencies),
+                hops=max(int(np.max(sum(own.hops for own in part))) for part in parts),
             )
         return self.known[key]
 
@@ -337,25 +341,15 @@ class _Level:
             sources, targets = (side[first : first + step] for side in sets)
             yield [own.sets(sources, targets, summed=summed) for own in self.places]
 
-    def _loads(self, sent: Sequence[Traffic]) -> _Routed:
-        tiers = list(zip(self.tiers, sent, strict=True))
-        found = [tier.topology.loads(own, tier.devices) for tier, own in tiers]
-        latency = sum(own.hops * tier.latency_s for tier, own in zip(self.tiers, found, strict=True))
-        return _Routed(
-            busy=tuple(own.busy for own in found),
-            crossed=sum(own.crossed for own in found),
-            latency_s=float(np.max(latency)),
-            hops=int(np.max(sum(own.hops for own in found))),
-        )
+    def _loads(self, sent: Sequence[Traffic]) -> list[Loads]:
+        return [tier.topology.loads(own, tier.devices) for tier, own in zip(self.tiers, sent, strict=True)]
 
     def hops(self, sources: Numbers, targets: Numbers) -> Numbers:
         """Return the links between the first devices of subgroups."""
         ends = sources * self.inner, targets * self.inner
-        loads = [
-            tier.topology.loads(own.listed(*ends), tier.devices)
-            for tier, own in zip(self.tiers, self.places, strict=True)
-        ]
-        found: Numbers = np.sum([own.hops for own in loads], axis=0)
+        found: Numbers = np.sum(
+            [own.hops for own in self._loads([to.listed(*ends) for to in self.places])], axis=0
+        )
         return found
 
     def grid(self) -> Numbers:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -33,12 +33,16 @@ PAIR = 2
 class _Grid(Topology):
     """Grid of rows and columns."""
 
+    fixed: ClassVar[dict[str, Any]] = {}
+    """Fields of ``Grid`` that are no choice."""
+
     def form(self) -> tuple[int | None, bool, bool]:
         """Return the rows, whether ends are joined, and whether messages half round go half each way.
 
         Without rows a grid is as square as the number of devices allows.
         """
-        return None, True, False
+        own = {"rows": None, "wrap": True, "routing": "dimension_ordered", **self.fixed, **dict(self)}
+        return own["rows"], own["wrap"], own["routing"] == "balanced"
 
     def edges(self, devices: int) -> tuple[int, int]:
         """Return rows and columns."""
@@ -96,37 +100,25 @@ class Grid(_Grid):
     wrap: bool = True
     routing: Routing = "balanced"
 
-    def form(self) -> tuple[int | None, bool, bool]:
-        """Return what the fields say."""
-        return self.rows, self.wrap, self.routing == "balanced"
-
 
 class Torus(_Grid):
     """Grid with its ends joined, as square as the number of devices allows."""
 
     routing: Routing = "balanced"
 
-    def form(self) -> tuple[int | None, bool, bool]:
-        """Return a square with joined ends."""
-        return None, True, self.routing == "balanced"
-
 
 class Mesh(_Grid):
     """Grid without links between its ends; as square as the number of devices allows, if it has no ``rows``."""
 
-    rows: Rows | None = None
+    fixed: ClassVar[dict[str, Any]] = {"wrap": False}
 
-    def form(self) -> tuple[int | None, bool, bool]:
-        """Return the rows, whose ends are not joined."""
-        return self.rows, False, False
+    rows: Rows | None = None
 
 
 class Ring(_Grid):
     """One row with its ends joined, in the order of the array's positions; messages half round go up."""
 
-    def form(self) -> tuple[int | None, bool, bool]:
-        """Return one row with joined ends."""
-        return 1, True, False
+    fixed: ClassVar[dict[str, Any]] = {"rows": 1}
 
 
 @lru_cache(maxsize=64)
