@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from functools import lru_cache
 from pathlib import Path
@@ -33,10 +31,6 @@ if TYPE_CHECKING:
 
     from hypar.files.quantities import Description
     from hypar.machine.compute_models.base import ComputeModel
-
-
-DIGEST = ".2"
-"""The end of a machine's digest: the number of what is hashed, another one where fields were added."""
 
 
 def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
@@ -171,7 +165,6 @@ def _machine(name: str, given: Changed) -> Machine:
     return Machine(
         name=name,
         source=content.source,
-        digest=_digest(content, compute, tiers),
         changes=dict(given.changes),
         devices=Devices(content=content, compute=beside, tiers=tiers),
     )
@@ -197,25 +190,6 @@ def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[Hardw
         allowed = f"one, as the file gives {' and '.join(needing)}"
         raise HardwareError(place(("device",)), "'word' is missing", allowed)
     return content, compute
-
-
-def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier]) -> str:
-    """Return a hash of a machine's values, plug-in defaults included, however the file writes them."""
-    named = {"device": {"compute"}, "interconnect": {"__all__": {"topology"}}}
-    values: list[Any] = [
-        content.model_dump(mode="json", exclude=named),  # type: ignore[arg-type]
-        [content.device.compute["name"], compute.model_dump(mode="json")],
-        [[tier.name, tier.topology.model_dump(mode="json")] for tier in tiers],
-    ]
-    return hashed(json.dumps(_values(values), sort_keys=True))
-
-
-def _values(data: Any) -> Any:
-    """Return plain data without any ``source``, as a better citation does not change a machine."""
-    if isinstance(data, list):
-        return [_values(item) for item in data]
-    plain = not isinstance(data, dict)
-    return data if plain else {key: _values(value) for key, value in data.items() if key != "source"}
 
 
 def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[Where], str]) -> Any:
@@ -295,9 +269,7 @@ class _Groups:
             found = f"found {len(entries)} groups"
             raise HardwareError(self.content.at(where), found, f"2 to {MOST_GROUPS}")
         groups = tuple(self.group(entry, source, (*where, index)) for index, entry in enumerate(entries))
-        parts = [(own.name, own.machine.digest, own.bytes_per_s, own.latency_s) for own in groups]
-        digest = hashed(repr(parts))
-        return Machine(name=name, source=source, digest=digest, changes=self.changes, groups=groups)
+        return Machine(name=name, source=source, changes=self.changes, groups=groups)
 
     def group(self, entry: GroupEntry, source: str, where: Where) -> DeviceGroup:
         """Read one group."""
@@ -359,8 +331,3 @@ class _Groups:
 def _require_number(devices: int, where: str) -> None:
     if devices > MOST_HELD:
         raise HardwareError(where, f"found {devices:,} devices in all", f"at most {MOST_HELD:,}")
-
-
-def hashed(text: str) -> str:
-    """Return the digest of what a machine is."""
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}{DIGEST}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Document, Note, Section
 from hypar.errors import InputError, TableLimitError
-from hypar.machine.numbers import machine_numbers
+from hypar.machine.machine import machine_numbers
 from hypar.plan.plan import read_plan
 from hypar.plan.records import of_score
 from hypar.planning.asked import plan_command, uneven_array

@@ -19,7 +19,7 @@ from hypar.errors import (
     UnknownNameError,
 )
 from hypar.files.text import read_json, read_text
-from hypar.machine.load import DIGEST
+from hypar.machine.machine import DIGEST
 from hypar.plan.diff import RESULTS, Change, changes_between
 from hypar.plan.plan import SCHEMA, read_plan
 from hypar.planning.asked import asked_of
