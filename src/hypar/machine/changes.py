@@ -167,7 +167,6 @@ def _in_network(data: Mapping[str, Any], part: str, field: str, change: str) -> 
 
 
 def _in_compute(data: Mapping[str, Any], field: str, change: str) -> Where:
-    """Return the place of a field of the compute model."""
     device = data["device"]
     if isinstance(device[_COMPUTE], str):
         device[_COMPUTE] = {"name": device[_COMPUTE]}

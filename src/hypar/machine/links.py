@@ -205,7 +205,6 @@ class _Places(NamedTuple):
     shape: tuple[int, int, int]
 
     def listed(self, starts: Numbers, ends: Numbers) -> Listed:
-        """Return messages from device to device."""
         groups, ports, places = self.shape
         first = (self.group[ends] * ports + self.port[starts]) * places
         return Listed(first + self.place[starts], first + self.place[ends], groups * ports * places)
@@ -293,7 +292,6 @@ class _Level:
         )
 
     def line(self, algorithm: str, schedule: Schedule) -> Line:
-        """Return the time of a schedule."""
         seconds = math.fsum(max(self.by_tier(step)) for step in schedule) / self.inner
         latency = [step.rounds * self.latency_s(step) for step in schedule]
         return Line(math.fsum(latency), seconds, algorithm)

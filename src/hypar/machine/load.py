@@ -209,7 +209,6 @@ def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[W
 
 
 def _tier(content: HardwareFile, index: int, place: Callable[[Where], str]) -> Tier:
-    """Build one network of a machine."""
     where: Where = ("interconnect", index)
     assumed, (network, *inner) = content.assumptions, (content.interconnect or [])[index:]
     topology = _plugin("topologies", network.topology, (*where, "topology"), place)
@@ -255,7 +254,6 @@ class _Groups:
         self.content = changed(document, outward)
 
     def machine(self) -> Machine:
-        """Read the file."""
         given, place = self.content.data, self.content.at
         content = validated(HeterogeneousFile, given, place=place, error=HardwareError, every=True)
         name = self.content.document.file.stem
@@ -264,7 +262,6 @@ class _Groups:
         return machine
 
     def side_by_side(self, name: str, source: str, entries: Sequence[GroupEntry], where: Where) -> Machine:
-        """Read groups side by side."""
         if not 2 <= len(entries) <= MOST_GROUPS:
             found = f"found {len(entries)} groups"
             raise HardwareError(self.content.at(where), found, f"2 to {MOST_GROUPS}")
@@ -272,7 +269,6 @@ class _Groups:
         return Machine(name=name, source=source, changes=self.changes, groups=groups)
 
     def group(self, entry: GroupEntry, source: str, where: Where) -> DeviceGroup:
-        """Read one group."""
         groups = entry.groups is not None
         faults = (
             (groups and entry.hardware is not None, "both 'hardware' and 'groups'", "one of them"),
@@ -309,7 +305,6 @@ class _Groups:
         return name
 
     def identical(self, entry: GroupEntry, where: Where) -> Machine:
-        """Read a group of identical devices from its hardware file."""
         named = str(entry.hardware)
         own = self.content.document.file.parent / named if named.endswith((".yaml", ".yml")) else named
         try:

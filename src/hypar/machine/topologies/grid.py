@@ -45,12 +45,10 @@ class _Grid(Topology):
         return own["rows"], own["wrap"], own["routing"] == "balanced"
 
     def edges(self, devices: int) -> tuple[int, int]:
-        """Return rows and columns."""
         rows = self.form()[0]
         return square(devices) if rows is None else (rows, devices // rows)
 
     def loads(self, sent: Traffic, devices: int) -> Loads:
-        """Return what messages load."""
         edges = self.edges(devices)
         legs: tuple[Traffic, Traffic] = sent.legs(*edges)
         _, closed, balanced = self.form()
@@ -66,21 +64,17 @@ class _Grid(Topology):
         return self.form()[1] and size > PAIR
 
     def num_links(self, devices: int) -> int:
-        """Return the number of pairs of neighbours."""
         rows, columns = self.edges(devices)
         each = [size - (not self._joined(size)) for size in (rows, columns)]
         return rows * each[1] + columns * each[0]
 
     def places(self, factors: Sequence[int]) -> Sequence[int]:
-        """Return the device at each position: each factor divides the longer edge that it divides at all."""
         return placed(tuple(factors), *self.edges(math.prod(factors)))
 
     def coordinates(self, device: Numbers, devices: int) -> tuple[Numbers, ...]:
-        """Return rows and columns of devices."""
         return tuple(np.divmod(device, self.edges(devices)[1]))
 
     def fault(self, devices: int) -> str | None:
-        """Refuse rows that do not divide the devices."""
         rows = self.edges(devices)[0]
         return (
             f"{rows} rows of {devices} devices; allowed: a divisor of {devices}" if devices % rows else None
