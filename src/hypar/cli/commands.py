@@ -145,7 +145,7 @@ def hardware(
     load, of = use("machine.load:load_machine"), "reports.of.catalogue:"
     machine = None if hardware is None else load(hardware, changes)
     if machine is None:
-        every = [use("machine.numbers:machine_summary")(load(name)) for name in data_names("hardware")]
+        every = [use("machine.machine:machine_summary")(load(name)) for name in data_names("hardware")]
         show(f"{of}machines_document", every, data=every, as_json=as_json)
     elif as_yaml:
         rows.print_data(use("machine.load:hardware_yaml")(hardware, changes))
@@ -155,7 +155,7 @@ def hardware(
         show(f"{of}document_of", machine, data="machine_numbers", as_json=as_json)
     else:
         graph = use("network.graph:load_model")(model, batch=batch)
-        times = use("machine.numbers:whole_layers")(machine, graph)
+        times = use("machine.energy:whole_layers")(machine, graph)
         title = f"{graph.name}, batch {graph.batch}, whole on one device of {machine.name}"
         show(f"{of}times_document", times, title, data=times, as_json=as_json)
 

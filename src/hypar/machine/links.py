@@ -148,11 +148,6 @@ class LevelLink:
         """Return latency, rate and name of the algorithm that is fastest for some bytes; of equal ones the first."""
         return min(self.lines[collective], key=lambda line: line.seconds(subgroup_bytes))
 
-    @property
-    def seconds_per_byte(self) -> dict[str, float]:
-        """Time per byte that one subgroup receives, of many bytes, for each collective."""
-        return {kind: own[-1].seconds_per_byte for kind, own in self.lines.items()}
-
 
 @lru_cache(maxsize=256)
 def level_links(name: str, tiers: tuple[Tier, ...], array: tuple[int, ...]) -> tuple[LevelLink, ...]:

@@ -40,9 +40,6 @@ def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | No
         hardware: a path, or the bare name of a machine that comes with hypar; a loaded machine is returned as it is.
         changes: other values, by the names of ``machine/changes.py``, as written in a file; of every group, if it has groups.
 
-    Returns:
-        The machine.
-
     Raises:
         InputError: the file or a change is invalid, a loaded machine is to be changed, or it is no machine.
     """

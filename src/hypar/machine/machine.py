@@ -263,7 +263,7 @@ def _of_stage(machine: Machine, outside: int, ways: int) -> Machine:
     return machine.having(staged=(outside, ways))
 
 
-# Every number
+# What it is, as data
 
 _UNITS = {
     "device.energy.static": "W", "device.buffer": "B", "bandwidth": "B/s", "link_bandwidth": "B/s", "total_bandwidth": "B/s",
@@ -271,6 +271,26 @@ _UNITS = {
     "half_efficiency_flop": "FLOP",
 }  # fmt: skip
 """Units of the numbers in hardware files, by their place or the last word of it; energies are in joules."""
+
+
+def machine_summary(machine: Machine) -> dict[str, Any]:
+    """Return the size and the source of a machine; of a heterogeneous one with a list of its groups' entries."""
+    named = {"hardware": machine.name, "devices": machine.num_devices}
+    if machine.groups:
+        groups = [
+            {"group": own.name, "outward_bytes_per_s": own.bytes_per_s, "outward_latency_s": own.latency_s}
+            | machine_summary(own.machine)
+            for own in machine.groups
+        ]
+        return {**named, "source": machine.source, "groups": groups}
+    return {
+        **named,
+        "topology": [tier.name for tier in machine.tiers],
+        "compute_model": machine.content.device.compute["name"],
+        "memory_bytes": machine.memory_bytes,
+        "link_bytes_per_s": [tier.bytes_per_s for tier in machine.tiers],
+        "source": machine.source,
+    }
 
 
 def machine_numbers(machine: Machine) -> list[dict[str, Any]]:

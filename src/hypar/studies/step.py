@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.machine.numbers import phase_of
+from hypar.machine.energy import phase_of
 from hypar.network.graph import gradients_of
 from hypar.ops.nest import PHASES
 from hypar.planning.replay import run_plan

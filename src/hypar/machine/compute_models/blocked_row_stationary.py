@@ -180,16 +180,8 @@ def _placed(way: tuple[PhaseLoops, ...], unit: Unit, units: int) -> Parts:
     return found
 
 
-def _ways(
-    shape: LocalShape, phase: str, packed: tuple[float, float] = (1.0, 1.0)
-) -> tuple[tuple[PhaseLoops, ...], ...]:
-    """Return the ways to do a phase, each as loops one after another.
-
-    Args:
-        shape: the layer.
-        phase: the phase.
-        packed: words in memory for an element of F_in and for one of F_out; their errors have as many.
-    """
+def _ways(shape: LocalShape, phase: str, packed: tuple[float, float]) -> tuple[tuple[PhaseLoops, ...], ...]:
+    """Return the ways to do a phase, each as loops one after another; errors have as many words as what they are of."""
     whole = _forward(shape)._replace(gradient=PHASES[phase] == "weight", packed=packed)
     if phase != "backward":
         return ((whole,),)

@@ -7,8 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
-from hypar.machine.machine import Machine, machine_numbers
-from hypar.machine.numbers import machine_summary
+from hypar.machine.machine import Machine, machine_numbers, machine_summary
 from hypar.machine.profiles import Profile
 from hypar.ops.windows import describe
 from hypar.planning.counting import follows
