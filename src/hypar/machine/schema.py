@@ -77,11 +77,7 @@ class Device(Description):
 
 
 def _algorithms(names: Any) -> Any:
-    """Check the names of algorithms and put them in order; ``all`` stands for all of them.
-
-    Raises:
-        ValueError: a name is unknown or given twice, or there is none.
-    """
+    """Check the names of algorithms and put them in order; ``all`` stands for all of them."""
     if names == "all":
         return list(ALGORITHMS)
     texts = isinstance(names, list) and all(isinstance(name, str) for name in names)

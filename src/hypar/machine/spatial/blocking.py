@@ -146,13 +146,8 @@ class PhaseLoops(NamedTuple):
         )
 
     def array_words(self, channels: Any, filters: Any, samples: Any) -> Any:
-        """Return the words that elements take from the array's network: rows of F_in and W, and terms of F_out.
-
-        Args:
-            channels: channels of an element.
-            filters: filters of an element.
-            samples: samples in the buffer.
-        """
+        """Return the words that elements with some channels and filters take from the array's network, of samples in the buffer."""
+        # Rows of F_in and W, and terms of F_out.
         rows = self.planes * self.kernel * self.height
         return rows * (self.read_width / (filters * self.zeros) + self.width / channels + self.taps / samples)
 
@@ -328,14 +323,7 @@ class _Run(NamedTuple):
     def least_buffer(
         self, turn: _Turn, inner: str, tile: Sequence[Any], memory: float
     ) -> tuple[float, Blocking] | None:
-        """Return the mapping of one tile whose words besides those from memory cost least, with the cost; None if no pass fits.
-
-        Args:
-            turn: the sets.
-            inner: the innermost loop outside the buffer.
-            tile: samples, filters and channels of the tile; 1 along the innermost loop.
-            memory: words from memory.
-        """
+        """Return the mapping of one tile whose words besides those from memory cost least, with the cost; None if no pass fits."""
         loops, unit, layout, (samples, filters, channels) = self.loops, self.unit, turn[1], tile
         most = self.most_channels(layout)
         r, t, b, q, p = self.passes(layout, most)
