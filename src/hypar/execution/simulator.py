@@ -15,8 +15,7 @@ from hypar.program.steps import Add, Compute, Copy, Update, exchanges_gradients,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.execution.reference import Start
-    from hypar.program.layout import Numbers
+    from hypar.execution.devices import Parameters, Start
     from hypar.program.steps import Program, Step
 
 
@@ -25,14 +24,16 @@ def run(program: Program, starts: Sequence[Start], *, without: int | None = None
 
     Args:
         program: the program of a microbatch.
-        starts: the samples of each microbatch, with the same initial parameters.
+        starts: the samples of each microbatch; the parameters are those of the first.
         without: the number of a transfer to leave out, to see what it is for.
     """
-    devices = Devices(program=program, arrived={number: _nothing(program) for number in program.transfers})
-    _load(devices, starts[0])
+    nothing = np.zeros((len(program.places.parts), program.places.devices), np.int64)
+    devices = Devices(program=program, arrived=dict.fromkeys(program.transfers, nothing))
+    _load(devices, starts[0].parameters)
     last = _last_reads(program)
     for start in starts:
-        _load_samples(devices, start)
+        for name, values in start.data.items():
+            devices.values[f"F {name}"] = np.broadcast_to(values, (program.places.devices, *values.shape))
         gradients = {name: devices.values[name] for name in program.accumulated if name in devices.values}
         for number, step in enumerate(program.steps):
             if not exchanges_gradients(step):
@@ -51,42 +52,37 @@ def run(program: Program, starts: Sequence[Start], *, without: int | None = None
 def most_elements(program: Program) -> int:
     """Return the elements that a run of a program holds at once at most, in arrays of the whole size on every device."""
     last, sizes, held, most = _last_reads(program), _sizes(program), 0, 0
-    parameters = sum(layer.num_parameters for layer in program.graph.layers)
     for number, step in enumerate(program.steps):
         held += sum(sizes[name] for name in writes(step))
         most = max(most, held)
         held -= sum(sizes.get(name, 0) for name in last.get(number, ()))
-    return (most + parameters) * program.places.devices
+    return (most + program.graph.num_parameters) * program.places.devices
 
 
 def _sizes(program: Program) -> dict[str, int]:
     """Return the elements of each array that steps write, but for statistics, which are small."""
-    layers = {layer.name: layer for layer in program.graph.layers}
-    found = {}
+    nests = {layer.name: layer.nest(program.graph.batch) for layer in program.graph.layers}
+    found: dict[str, int] = {}
     for step in program.steps:
-        if isinstance(step, Copy | Add):
+        if isinstance(step, Compute):
+            nest = nests[step.layer]
+            tensors = {**nest.operands, "output": nest.result, "error": nest.result}
+            sizes = {role: math.prod(own.shape) for role, own in tensors.items()}
+            found |= {name: sizes.get(role, 0) for role, name in step.writes.items()}
+        elif not isinstance(step, Update):
             found[step.target] = math.prod(step.need.shape)
-        elif isinstance(step, Compute):
-            layer, batch = layers[step.layer], program.graph.batch
-            own = {f"input {at}": math.prod(shape.values()) for at, shape in enumerate(layer.input_shapes)}
-            own |= dict.fromkeys(("output", "error"), math.prod(layer.shape.values()))
-            elements = {role: batch * size for role, size in own.items()}
-            elements |= {name: math.prod(own.shape) for name, own in layer.trained.items()}
-            found |= {name: elements.get(role, 0) for role, name in step.writes.items()}
     return found
 
 
 def _last_reads(program: Program) -> dict[int, list[str]]:
     """Return the arrays that no later step of a microbatch reads, by the number of the step that reads or writes them last."""
-    kept = set(program.accumulated)
-    for step in program.steps:
-        if isinstance(step, Update) or exchanges_gradients(step):
-            kept |= {*reads(step), *writes(step)}
-    last: dict[str, int] = {}
+    last, late = dict[str, int](), set[str]()
     for number, step in enumerate(program.steps):
-        last |= dict.fromkeys([*reads(step), *writes(step)], number)
+        names = {*reads(step), *writes(step)}
+        last |= dict.fromkeys(names, number)
+        late |= names if isinstance(step, Update) or exchanges_gradients(step) else set()
     found: dict[int, list[str]] = {}
-    for name in last.keys() - kept:
+    for name in last.keys() - late:
         found.setdefault(last[name], []).append(name)
     return found
 
@@ -98,22 +94,16 @@ def _note(devices: Devices, step: Step) -> None:
             there = ~np.isnan(devices.values[name])
             count = there.reshape(len(there), -1).sum(axis=1)
             if isinstance(step, Compute):
-                sizes = np.array(
-                    [0 if piece is None else math.prod(map(len, piece.values())) for piece in step.pieces]
-                )
-                count = sizes if step.kind == "error" else np.where(sizes > 0, count, 0)
+                sizes = [0 if piece is None else math.prod(map(len, piece.values())) for piece in step.pieces]
+                count = np.array(sizes) if step.kind == "error" else np.where(sizes, count, 0)
             devices.elements[name] = count
-
-
-def _nothing(program: Program) -> Numbers:
-    return np.zeros((len(program.places.parts), program.places.devices), np.int64)
 
 
 def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:
     """Run one step; a transfer that is dropped leaves terms unsummed, or nothing."""
     if isinstance(step, Compute):
         compute(devices, step)
-    elif isinstance(step, Copy | Add):
+    elif not isinstance(step, Update):
         places, source, need = devices.program.places, devices.values[step.source], mask(step.need)
         if drop:
             left = need & mask(step.have) if isinstance(step, Add) else False
@@ -124,25 +114,15 @@ def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:
         else:
             found, arrived = add(places, source, mask(step.have), need, step.copies)
         devices.values[step.target] = found
-        devices.arrived[number] += arrived
+        devices.arrived[number] = devices.arrived[number] + arrived
 
 
-def _load_samples(devices: Devices, start: Start) -> None:
-    """Give every device the samples."""
-    for name, values in start.data.items():
-        devices.values[f"F {name}"] = np.broadcast_to(values, (devices.program.places.devices, *values.shape))
-
-
-def _load(devices: Devices, start: Start) -> None:
+def _load(devices: Devices, parameters: Parameters) -> None:
     """Give every device its own elements of every parameter."""
-    for update in devices.program.steps:
-        if isinstance(update, Update):
-            whole = start.parameters[update.layer][update.parameter]
-            held = mask(update.holding)
-            own = np.where(held, whole, np.nan)
-            name = f"W {update.layer}.{update.parameter}"
-            devices.values[name], devices.held[name] = own, held
-            devices.parameters.setdefault(update.layer, {})[update.parameter] = own
-            for tie in update.ties:
-                tied = np.transpose(own, (0, *(axis + 1 for axis in tie.back)))
-                devices.parameters.setdefault(tie.user, {})[update.parameter] = tied
+    for update in devices.program.updates:
+        whole = parameters[update.layer][update.parameter]
+        own = np.where(mask(update.holding), whole, np.nan)
+        devices.parameters.setdefault(update.layer, {})[update.parameter] = own
+        for tie in update.ties:
+            tied = np.transpose(own, (0, *(axis + 1 for axis in tie.back)))
+            devices.parameters.setdefault(tie.user, {})[update.parameter] = tied

@@ -177,7 +177,7 @@ def forward(flow: Flow, layer: Layer) -> None:
     after = layout.of({dim: dim for dim in left})
     copies = (layout if chosen or partial else after).copies(tuple(dims if chosen else layout.dims))
     output, dims = Holding(members(nest.result, dims)), dims | partial
-    reads = {f"input {number}": flow.move(own) for number, own in enumerate(inputs)}
+    reads = {operand_name(number): flow.move(own) for number, own in enumerate(inputs)}
     reads = reads | flow.statistics(layer, dims, copies, reads)
     terms = nest.multiplies or bool(partial)
     array = f"terms {name}" if terms else f"F {name}"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.ops.dims import READ
+from hypar.ops.nest import operand_name
 from hypar.program.counting import overlapping
 from hypar.program.forward import Flow, forward, pieces_of
 from hypar.program.holding import Holding
@@ -64,7 +65,7 @@ def _backward(flow: Flow, layer: Layer, made: Pass) -> None:
     sums = flow.statistics(layer, made.dims, made.copies, reads, "back ")
     sent = [number for number, source in enumerate(layer.inputs) if source in flow.trained]
     trained = flow.nest(layer).trained if layer.weighted else ()
-    writes = {f"input {number}": f"E terms {layer.name} {number}" for number in sent}
+    writes = {operand_name(number): f"E terms {layer.name} {number}" for number in sent}
     writes |= {name: f"d terms {layer.name} {name}" for name in trained}
     pieces = pieces_of(made.dims, flow.nest(layer).result.dims)
     flow.steps.append(Compute("backward", layer.name, pieces, reads | sums, writes))
@@ -78,8 +79,9 @@ def _error(flow: Flow, layer: Layer, made: Pass) -> str:
     """Add up what the readers of a layer's output have sent back; at an output of the network take the loss."""
     array, sent = f"E {layer.name}", flow.errors.get(layer.name, [])
     pieces = pieces_of(dict(zip(flow.nest(layer).result.axes, made.holding.members, strict=True)))
-    reads = {str(number): own for number, (own, _) in enumerate(sent)} or {"output": made.array}
-    due = {str(number): holding for number, (_, holding) in enumerate(sent)}
+    each = {str(number): own for number, own in enumerate(sent)} or {"output": (made.array, made.holding)}
+    reads = {role: own for role, (own, _) in each.items()}
+    due = {role: own for role, (_, own) in each.items()}
     kind = "error" if flow.readers(layer) else "loss"
     flow.steps.append(Compute(kind, layer.name, pieces, reads, {"error": array}, due))
     return array

@@ -172,10 +172,13 @@ class Program:
         return {number: step for number, step in enumerate(self.steps) if isinstance(step, Copy | Add)}
 
     @property
-    def accumulated(self) -> frozenset[str]:
+    def updates(self) -> list[Update]:
+        """The updates of trained tensors."""
+        return [step for step in self.steps if isinstance(step, Update)]
+
+    @property
+    def accumulated(self) -> set[str]:
         """The arrays that microbatches add to: the terms of gradients, and the gradients that need no addition."""
-        adds = [step for step in self.steps if isinstance(step, Add) and step.item.phase == "gradient"]
-        summed = {step.target for step in adds}
-        updates = [step for step in self.steps if isinstance(step, Update)]
-        alone = {step.gradient for step in updates} - summed
-        return frozenset(alone | {step.source for step in adds})
+        adds = [step for step in self.steps if exchanges_gradients(step)]
+        found = {name for step in (*adds, *self.updates) for name in reads(step)}
+        return found.difference(*map(writes, adds))

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.ops.nest import operand_name
 from hypar.ops.run import Run
 from hypar.program.holding import cells
 from hypar.program.steps import Add, Compute, Copy, Update, exchanges_gradients
@@ -263,12 +264,12 @@ class _Run:
         if nest.saved.output or layer.name not in self.record.read:
             # The network's outputs stay until their errors come back: the training loop has a name for them.
             reads.append(f"F {layer.name}")
-        inputs = tuple(name for role, name in step.reads.items() if role.startswith("input "))
+        inputs = tuple(name for role, name in step.reads.items() if role.startswith("input"))
         saved = inputs if nest.saved.input else ()
         kept = f"kept {layer.name}"
         self._next(*reads, *([kept] if kept in self.buffers else []), saved=saved)
         own = self.buffers[error]
-        for name in [name for role, name in step.writes.items() if role.startswith("input ")]:
+        for name in [name for role, name in step.writes.items() if role.startswith("input")]:
             if join:
                 self.buffers[name] = self.ledger.pass_on(own)
             elif nest.view:
@@ -386,7 +387,7 @@ def _read(program: Program, kind: str) -> dict[str, NDArray[np.bool_]]:
             for number, mask in enumerate(
                 Run(value=layer.op.value, nest=layer.nest(batch), pieces=[piece]).reads()
             ):
-                name = step.reads[f"input {number}"]
+                name = step.reads[operand_name(number)]
                 found.setdefault(name, np.zeros((len(step.pieces), *mask.shape), bool))[device] |= mask
     return found
 
