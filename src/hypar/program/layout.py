@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,22 +19,25 @@ from numpy.typing import NDArray
 from hypar.program.holding import by_content, kinds_of
 from hypar.sharding.levels import whole_ends
 from hypar.sharding.placement import ALONE, IDLE, WHOLE, Choice, choice_of, digits_of, shards_of
-from hypar.sharding.tree import Device, Level, Stages
+from hypar.sharding.tree import Device, Stages, splits_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from hypar.plan.plan import Plan
     from hypar.program.holding import Members
-    from hypar.sharding.tree import Node
+    from hypar.sharding.tree import Node, Split
 
 Numbers = NDArray[np.int64]
 
 Shares = NDArray[np.float64]
 """The start and the end of each device's share of a dim, as fractions of its group's piece, ``[devices, 2]``."""
 
-ALL = np.array((0.0, 1.0))
+ALL: Shares = np.array((0.0, 1.0))
 """The share of a device whose group does not divide the dim."""
+
+PART = ""
+"""The dim under which the part of each device stands while layouts are made; 0 where a level has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,22 +155,20 @@ def _divided(shares: Mapping[str, Shares], group: Numbers) -> set[str]:
     return {dim for dim, own in shares.items() if (own[group] != ALL).any()}
 
 
-_Where = tuple[Numbers, Numbers]
-"""The devices below a node, and the part of it in which each of them lies."""
-
-_Given = tuple[Choice, int | tuple[float, ...]]
+Given = tuple[Choice, int | tuple[float, ...]]
 """What a node decides for a layer: a choice, and the number of equal parts or the share of each; a stage has it alone."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Digit:
-    """A digit of a level: what each layer divides by it, and the number of its values."""
+class Decided(NamedTuple):
+    """What a node of a plan's tree, and the nodes below it, decide for one layer.
 
-    choices: Mapping[str, Choice]
-    ways: int
+    Attributes:
+        given: what the node decides: for each digit of an even level, outermost first, or once; nothing for a device.
+        below: the node of each part, None for an idle one; of an even level one for all parts.
+    """
 
-
-_Inner = Level | Stages | _Digit
+    given: tuple[Given, ...] = ()
+    below: tuple[Decided | None, ...] = ()
 
 
 def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
@@ -175,85 +176,65 @@ def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
 
     Pieces are laid digit by digit, transfers are counted level by level.
     """
-    levels = [*zip_longest(*_paths(plan.root, {}), fillvalue=(None, 0))]
-    nodes, places = [*map(_nodes, levels)], _places(levels)
-    found, known = {}, dict[object, Layout]()
-    for name in plan.layers:
-        given = tuple(tuple(_given(node, name) for node, _ in level) for level in nodes)
-        if given not in known:
-            known[given] = laid(places, [[at for _, at in level] for level in nodes], given)
-        found[name] = known[given]
-    return _places([*zip_longest(*_paths(plan.root), fillvalue=(None, 0))]), found
+    splits = {id(split): _given(split) for split in splits_of(plan.root)}
+    trees = {name: _decided(plan.root, name, splits) for name in plan.layers}
+    known = {tree: laid(tree) for tree in dict.fromkeys(trees.values())}
+    places = next(iter(known.values())).places
+    known = {tree: Layout(places, own.levels, own.working) for tree, own in known.items()}
+    return laid(_decided(plan.root, "", {})).places, {name: known[tree] for name, tree in trees.items()}
 
 
-def _places(levels: Sequence[Sequence[tuple[object, int]]]) -> Places:
-    """Return the devices that lie in some parts at each level."""
-    return Places(tuple(np.array([part for _, part in own]) for own in levels))
+def _given(split: Split) -> dict[str, tuple[Given, ...]]:
+    """Return what a split decides for each of its layers; under no name, for those of other stages."""
+    choices = {name: split.choice(name) for name in split.choices}
+    if split.sides is not None:
+        own = {name: ((choice, split.shares_of(name)),) for name, choice in choices.items()}
+        return {**own, "": ((WHOLE, split.ways),)}
+    digits = digits_of([*choices.values()], split.ways)
+    rows = zip(*[[(choice_of(label, own), own) for label in labels] for own, labels in digits], strict=True)
+    return {**dict(zip(choices, rows, strict=True)), "": tuple((WHOLE, own) for own, _ in digits)}
 
 
-def _paths(
-    node: Node, digits: dict[int, list[_Digit]] | None = None
-) -> Iterator[tuple[tuple[_Inner, int], ...]]:
-    """Yield for each device below a node the nodes on the way to it, each with the part in which the device lies.
-
-    With ``digits``, those of levels that are known, each of these is a node of its own.
-    """
+def _decided(node: Node, name: str, splits: Mapping[int, Mapping[str, tuple[Given, ...]]]) -> Decided:
+    """Return what a node and those below it decide for a layer; levels whose splits are not given are whole."""
     if isinstance(node, Device):
-        yield ()
-        return
-    ways = node.split.ways if isinstance(node, Level) else len(node.below)
-    for part, below in enumerate(node.below * (ways // len(node.below))):
-        here: list[tuple[_Inner, int]] = [(node, part)]
-        if digits is not None and isinstance(node, Level) and node.split.sides is None:
-            own = digits.get(id(node)) or digits.setdefault(id(node), _digits(node))
-            places = np.unravel_index(part, [digit.ways for digit in own])
-            here = [*zip(own, map(int, places), strict=True)]
-        if below is not None:
-            yield from ((*here, *path) for path in _paths(below, digits))
-
-
-def _digits(node: Level) -> list[_Digit]:
-    """Return the digits of a level."""
-    choices = {name: node.split.choice(name) for name in node.split.choices}
-    digits = digits_of([*choices.values()], node.split.ways)
-    each = ((own, [choice_of(label, own) for label in labels]) for own, labels in digits)
-    return [_Digit(dict(zip(choices, found, strict=True)), own) for own, found in each]
-
-
-def _nodes(level: Sequence[tuple[_Inner | None, int]]) -> list[tuple[_Inner, _Where]]:
-    """Return the nodes of a level, each with the devices below it, from the node above each device and its part."""
-    found: dict[int, tuple[_Inner, list[int], list[int]]] = {}
-    for device, (node, part) in enumerate(level):
-        if node is not None:
-            _, devices, parts = found.setdefault(id(node), (node, [], []))
-            devices.append(device)
-            parts.append(part)
-    return [(node, (np.array(devices), np.array(parts))) for node, devices, parts in found.values()]
-
-
-def _given(node: _Inner, name: str) -> _Given:
-    """Return what a node decides for a layer; one of another stage nothing."""
+        return Decided()
     if isinstance(node, Stages):
-        return ALONE, tuple(float(name in own) for own in node.layers)
-    if isinstance(node, _Digit):
-        return node.choices.get(name, WHOLE), node.ways
-    if name not in node.split.choices:
-        return WHOLE, node.split.ways
-    return node.split.choice(name), node.split.shares_of(name) if node.split.sides else node.split.ways
+        given: tuple[Given, ...] = ((ALONE, tuple(float(name in own) for own in node.layers)),)
+    else:
+        own = splits.get(id(node.split), {"": ((WHOLE, node.split.ways),)})
+        given = own.get(name, own[""])
+    below = (None if part is None else _decided(part, name, splits) for part in node.below)
+    return Decided(given, tuple(below))
 
 
-def laid(places: Places, where: Sequence[Sequence[_Where]], given: Sequence[Sequence[_Given]]) -> Layout:
-    """Return the layout of a layer, from the devices below the nodes of each level and what these decide."""
-    working, levels = np.ones(places.devices, bool), []
-    for nodes, own in zip(where, given, strict=True):
-        level: dict[str, Shares] = {}
-        for (devices, part), of in zip(nodes, own, strict=True):
-            shares, works = _shares(*of)
-            working[devices] &= works[part]
-            for dim, ends in shares.items():
-                level.setdefault(dim, np.tile(ALL, (len(working), 1)))[devices] = ends[part]
-        levels.append(level)
+def laid(tree: Decided) -> Layout:
+    """Return the layout of a layer on the devices of a tree."""
+    levels, working = _laid(tree)
+    places = Places(tuple(own.pop(PART)[:, 0].astype(np.int64) for own in levels))
     return Layout(places, tuple(levels), working)
+
+
+def _laid(tree: Decided) -> tuple[list[dict[str, Shares]], NDArray[np.bool_]]:
+    """Return for each level below a node the shares of devices, the number of their part as one, and whether each works."""
+    if not tree.given:
+        return [], np.ones(1, bool)
+    ways = [own if isinstance(own, int) else len(own) for _, own in tree.given]
+    below = [own and _laid(own) for own in tree.below] * (math.prod(ways) // len(tree.below))
+    numbers, parts = zip(*[(at, own) for at, own in enumerate(below) if own], strict=True)
+    sizes, working = [len(own) for _, own in parts], np.concatenate([own for _, own in parts])
+    levels = list[dict[str, Shares]]()
+    for part, given in zip(np.unravel_index(np.repeat(numbers, sizes), ways), tree.given, strict=True):
+        shares, works = _shares(*given)
+        levels.append(
+            {PART: np.stack([part, part], axis=1), **{dim: own[part] for dim, own in shares.items()}}
+        )
+        working &= works[part]
+    for level in zip_longest(*[own for own, _ in parts], fillvalue=dict[str, Shares]()):
+        each = [*zip(level, [np.tile(ALL, (size, 1)) for size in sizes], strict=True)]
+        dims = dict.fromkeys(dim for own in level for dim in own)
+        levels.append({dim: np.concatenate([own.get(dim, rest) for own, rest in each]) for dim in dims})
+    return levels, working
 
 
 @lru_cache(maxsize=1024)
