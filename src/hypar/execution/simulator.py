@@ -10,7 +10,7 @@ import numpy as np
 from hypar.execution.compute import compute
 from hypar.execution.devices import Devices
 from hypar.execution.exchange import add, copy, mask
-from hypar.program.steps import Add, Compute, Copy, Update, exchanges_gradients, reads, writes
+from hypar.program.steps import Add, Compute, Update, arrays, exchanges_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ def most_elements(program: Program) -> int:
     """Return the elements that a run of a program holds at once at most, in arrays of the whole size on every device."""
     last, sizes, held, most = _last_reads(program), _sizes(program), 0, 0
     for number, step in enumerate(program.steps):
-        held += sum(sizes[name] for name in writes(step))
+        held += sum(sizes[name] for name in arrays(step)[1])
         most = max(most, held)
         held -= sum(sizes.get(name, 0) for name in last.get(number, ()))
     return (most + program.graph.num_parameters) * program.places.devices
@@ -78,7 +78,7 @@ def _last_reads(program: Program) -> dict[int, list[str]]:
     """Return the arrays that no later step of a microbatch reads, by the number of the step that reads or writes them last."""
     last, late = dict[str, int](), set[str]()
     for number, step in enumerate(program.steps):
-        names = {*reads(step), *writes(step)}
+        names = {*sum(arrays(step), ())}
         last |= dict.fromkeys(names, number)
         late |= names if isinstance(step, Update) or exchanges_gradients(step) else set()
     found: dict[int, list[str]] = {}
@@ -89,7 +89,7 @@ def _last_reads(program: Program) -> dict[int, list[str]]:
 
 def _note(devices: Devices, step: Step) -> None:
     """Note the elements that devices have of the arrays that a step has written, without the zeros of those that compute nothing."""
-    for name in writes(step):
+    for name in arrays(step)[1]:
         if name not in devices.elements:
             there = ~np.isnan(devices.values[name])
             count = there.reshape(len(there), -1).sum(axis=1)
@@ -109,10 +109,10 @@ def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:
             left = need & mask(step.have) if isinstance(step, Add) else False
             devices.values[step.target] = np.where(left, source, np.nan)
             return
-        if isinstance(step, Copy):
-            found, arrived = copy(places, source, mask(step.have), need)
-        else:
+        if isinstance(step, Add):
             found, arrived = add(places, source, mask(step.have), need, step.copies)
+        else:
+            found, arrived = copy(places, source, mask(step.have), need)
         devices.values[step.target] = found
         devices.arrived[number] = devices.arrived[number] + arrived
 

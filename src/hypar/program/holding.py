@@ -5,7 +5,6 @@ Few different masks occur in a program, however many layers it has, so what is f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce, wraps
 from itertools import islice
@@ -15,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
+
+    from hypar.ops.run import Piece
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,11 +24,8 @@ T = TypeVar("T")
 Members = NDArray[np.bool_]
 """Whether each device has each index of a dim, ``[devices, size]``."""
 
-Cells = NDArray[np.bool_]
+Cells = Members
 """Whether each device has each class of elements, ``[devices, classes of each dim]``."""
-
-Piece = Mapping[str, NDArray[np.intp]]
-"""The indices of each dim of an op that one device computes."""
 
 MOST_KEPT = 1024
 """Results of a function that are kept at most."""
@@ -39,7 +37,7 @@ def by_content(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def kept(*args: P.args, **kwargs: P.kwargs) -> T:
-        key = _key((*args, *kwargs.items()))
+        key = _key(args)
         if key not in found:
             if len(found) == MOST_KEPT:
                 del found[next(iter(found))]
@@ -53,6 +51,8 @@ def _key(value: object) -> object:
     """Return a key that arrays, and tuples of arrays, with equal entries share."""
     if isinstance(value, np.ndarray):
         return value.shape, (np.packbits(value) if value.dtype == np.bool_ else value).tobytes()
+    if isinstance(value, Holding):
+        return value.content
     return tuple(map(_key, value)) if isinstance(value, tuple) else value
 
 
@@ -76,6 +76,16 @@ def kinds_of(table: Members) -> tuple[NDArray[np.int64], NDArray[np.int64], NDAr
 def indices_of(table: Members) -> tuple[NDArray[np.intp], ...]:
     """Return the indices that each device has."""
     return tuple(np.flatnonzero(row) for row in table)
+
+
+def pieces_of(dims: Mapping[str, Members], made: Container[str] | None = None) -> tuple[Piece | None, ...]:
+    """Return the indices of each dim for each device; None for a device that has none of some dim, or of some that is made."""
+    rows = zip(*(indices_of(own) for own in dims.values()), strict=True)
+    pieces = [dict(zip(dims, row, strict=True)) for row in rows]
+    return tuple(
+        own if all(len(at) for dim, at in own.items() if made is None or dim in made) else None
+        for own in pieces
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,14 +119,6 @@ class Holding:
     def content(self) -> object:
         """A key that holdings of the same elements share."""
         return _key(self.each)
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether every device has the same indices of both."""
-        return isinstance(other, Holding) and self.content == other.content
-
-    def __hash__(self) -> int:
-        """Return a hash of the content."""
-        return hash(self.content)
 
     @cached_property
     def elements(self) -> NDArray[np.int64]:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Tie
-    from hypar.program.holding import Holding, Piece
+    from hypar.ops.run import Piece
+    from hypar.program.holding import Holding
     from hypar.program.layout import Numbers, Places
 
 
@@ -37,8 +38,8 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Transfer:
-    """Elements that move between devices.
+class Copy:
+    """Every device gets the elements that it needs and does not have.
 
     Attributes:
         source: the array that is read.
@@ -54,10 +55,6 @@ class _Transfer:
     need: Holding
     item: Item
 
-
-class Copy(_Transfer):
-    """Every device gets the elements that it needs and does not have."""
-
     @property
     def idle(self) -> bool:
         """Whether every device has what it needs."""
@@ -69,7 +66,7 @@ class Copy(_Transfer):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Add(_Transfer):
+class Add(Copy):
     """The terms that devices have are summed at an owner of each element, and sums are handed to those who need them.
 
     Attributes:
@@ -111,7 +108,7 @@ class Compute:
     due: Mapping[str, Holding] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Update:
     """Every device updates its own elements of a trained tensor.
 
@@ -130,26 +127,19 @@ class Update:
     ties: tuple[Tie, ...] = ()
 
 
-Step = Copy | Add | Compute | Update
+Step = Copy | Compute | Update
 
 
 def exchanges_gradients(step: Step) -> bool:
     """Return whether a step runs once, behind all microbatches."""
-    return isinstance(step, Add) and step.item.phase == "gradient"
+    return isinstance(step, Copy) and step.item.phase == "gradient"
 
 
-def reads(step: Step) -> tuple[str, ...]:
-    """Return the arrays that a step reads."""
-    if isinstance(step, Update):
-        return (step.gradient,)
-    return tuple(step.reads.values()) if isinstance(step, Compute) else (step.source,)
-
-
-def writes(step: Step) -> tuple[str, ...]:
-    """Return the arrays that a step writes."""
-    if isinstance(step, Update):
-        return ()
-    return tuple(step.writes.values()) if isinstance(step, Compute) else (step.target,)
+def arrays(step: Step) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the arrays that a step reads, and those that it writes."""
+    if isinstance(step, Compute):
+        return (*step.reads.values(),), (*step.writes.values(),)
+    return ((step.gradient,), ()) if isinstance(step, Update) else ((step.source,), (step.target,))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -167,9 +157,9 @@ class Program:
     steps: tuple[Step, ...]
 
     @property
-    def transfers(self) -> dict[int, Copy | Add]:
+    def transfers(self) -> dict[int, Copy]:
         """The steps that may move elements, by their number among all steps."""
-        return {number: step for number, step in enumerate(self.steps) if isinstance(step, Copy | Add)}
+        return {number: step for number, step in enumerate(self.steps) if isinstance(step, Copy)}
 
     @property
     def updates(self) -> list[Update]:
@@ -179,6 +169,6 @@ class Program:
     @property
     def accumulated(self) -> set[str]:
         """The arrays that microbatches add to: the terms of gradients, and the gradients that need no addition."""
-        adds = [step for step in self.steps if exchanges_gradients(step)]
-        found = {name for step in (*adds, *self.updates) for name in reads(step)}
-        return found.difference(*map(writes, adds))
+        each = [arrays(step) for step in self.steps if exchanges_gradients(step) or isinstance(step, Update)]
+        written = {name for _, writes in each for name in writes}
+        return {name for reads, _ in each for name in reads} - written

@@ -430,7 +430,7 @@ def _buffers(training: Training, arrived: Mapping[int, Numbers]) -> Bytes:
         key: object = number
         if exchanges_gradients(step):
             key = next((chunk for chunk in training.chunks if step.item.layer in chunk), number)
-        each = _copied(places, step) if isinstance(step, Copy) else _added(training, step, received)
+        each = _added(training, step, received) if isinstance(step, Add) else _copied(places, step)
         for level, own in enumerate(each):
             at = (step.item.phase, training.place(step)) if _crosses(step) else (level, key)
             together[at] = together.get(at, 0) + own
@@ -439,7 +439,7 @@ def _buffers(training: Training, arrived: Mapping[int, Numbers]) -> Bytes:
 
 def _crosses(step: Copy | Add) -> bool:
     """Return whether a transfer brings a tensor from one stage to another: no device has elements at both ends."""
-    return isinstance(step, Copy) and not step.have.meets(step.need)
+    return not (isinstance(step, Add) or step.have.meets(step.need))
 
 
 def _copied(places: Places, step: Copy) -> NDArray[np.float64]:
