@@ -148,7 +148,7 @@ def counted(program: Program, microbatches: int = 1) -> Iterator[tuple[Item, Num
 
 def alone(graph: LayerGraph) -> Program:
     """Return the program of a training step on one device."""
-    whole = Layout(Places(()), (), np.ones(1, bool))
+    whole = Layout(Places((np.zeros(1, np.int64),)), ({},), np.ones(1, bool))
     return lower(graph, whole.places, dict.fromkeys([node.name for node in graph.contracted.layers], whole))
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 @by_content
 def copied(places: Places, have: Holding, need: Holding) -> Numbers:
     """Return the elements that each level moves so that every device gets what it needs, ``[levels]``."""
-    if need.within(have):
-        return np.zeros(len(places.parts), np.int64)
     (held, needed), weights = cells(have, need)
     entering = [(needs & ~has).sum(axis=0) for has, needs in _by_part(places, held, needed)]
     return np.diff([(own * weights).sum() for own in entering], prepend=0)

@@ -137,15 +137,6 @@ class Holding:
         """Return whether some device has elements of both; devices of two stages have not."""
         return bool(((self.elements > 0) & (other.elements > 0)).any())
 
-    def within(self, other: Holding) -> bool:
-        """Return whether every device has in the other what it has in this."""
-        if self.more or other.more:
-            (mine, theirs), _ = cells(self, other)
-            return not bool((mine & ~theirs).any())
-        pairs = zip(self.members, other.members, strict=True)
-        lacks = np.any([(own & ~theirs).any(axis=1) for own, theirs in pairs], axis=0)
-        return not bool((lacks & (self.elements > 0)).any())
-
 
 def cells(*holdings: Holding) -> tuple[list[Cells], NDArray[np.int64]]:
     """Return the classes of elements that each device has of some holdings of a tensor, and their sizes.

@@ -93,8 +93,8 @@ class _Flow:
         return None
 
     def move(self, step: Copy) -> str:
-        """Add a transfer, and return the array that it writes; where it is idle, the one that it would read."""
-        if step.idle:
+        """Add a transfer, and return the array that it writes; where it moves nothing, the one that it would read."""
+        if not step.counted(self.places).any():
             return step.source
         self.steps.append(step)
         return step.target

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.program.counting import added, copied, overlapping
+from hypar.program.counting import added, copied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,11 +55,6 @@ class Copy:
     need: Holding
     item: Item
 
-    @property
-    def idle(self) -> bool:
-        """Whether every device has what it needs."""
-        return self.need.within(self.have)
-
     def counted(self, places: Places) -> Numbers:
         """Return the elements that each level moves."""
         return copied(places, self.have, self.need)
@@ -74,11 +69,6 @@ class Add(Copy):
     """
 
     copies: Numbers
-
-    @property
-    def idle(self) -> bool:
-        """Whether each term is a sum, and every device has the term that it needs."""
-        return not overlapping(self.have, self.copies) and self.need.within(self.have.on(self.copies >= 0))
 
     def counted(self, places: Places) -> Numbers:
         """Return the elements that each level moves."""
