@@ -37,7 +37,7 @@ def by_content(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def kept(*args: P.args, **kwargs: P.kwargs) -> T:
-        key = _key(args)
+        key = key_of(args)
         if key not in found:
             if len(found) == MOST_KEPT:
                 del found[next(iter(found))]
@@ -47,13 +47,11 @@ def by_content(function: Callable[P, T]) -> Callable[P, T]:
     return kept
 
 
-def _key(value: object) -> object:
-    """Return a key that arrays, and tuples of arrays, with equal entries share."""
+def key_of(value: object) -> object:
+    """Return a key that arrays with equal entries share, and tuples and objects of these."""
     if isinstance(value, np.ndarray):
         return value.shape, (np.packbits(value) if value.dtype == np.bool_ else value).tobytes()
-    if isinstance(value, Holding):
-        return value.content
-    return tuple(map(_key, value)) if isinstance(value, tuple) else value
+    return tuple(map(key_of, value)) if isinstance(value, tuple) else getattr(value, "content", value)
 
 
 def kinds_of(table: Members) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -118,7 +116,7 @@ class Holding:
     @cached_property
     def content(self) -> object:
         """A key that holdings of the same elements share."""
-        return _key(self.each)
+        return key_of(self.each)
 
     @cached_property
     def elements(self) -> NDArray[np.int64]:

@@ -11,12 +11,12 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.holding import by_content, kinds_of
+from hypar.program.holding import by_content, key_of, kinds_of
 from hypar.sharding.levels import whole_ends
 from hypar.sharding.placement import ALONE, IDLE, WHOLE, Choice, choice_of, digits_of, shards_of
 from hypar.sharding.tree import Device, Stages, splits_of
@@ -90,6 +90,11 @@ class Layout:
         """The dims that some level divides, in order."""
         return dict.fromkeys(dim for shares in self.levels for dim in shares)
 
+    @cached_property
+    def content(self) -> object:
+        """A key that layouts of the same shares have in common."""
+        return self.places, key_of(tuple(tuple(own.items()) for own in self.levels)), key_of(self.working)
+
     @by_content
     def copies(self, dims: tuple[str, ...]) -> Numbers:
         """Return which copy of its shards of some dims each device has.
@@ -159,33 +164,26 @@ Given = tuple[Choice, int | tuple[float, ...]]
 """What a node decides for a layer: a choice, and the number of equal parts or the share of each; a stage has it alone."""
 
 
-class Decided(NamedTuple):
-    """What a node of a plan's tree, and the nodes below it, decide for one layer.
-
-    Attributes:
-        given: what the node decides: for each digit of an even level, outermost first, or once; nothing for a device.
-        below: the node of each part, None for an idle one; of an even level one for all parts.
-    """
-
-    given: tuple[Given, ...] = ()
-    below: tuple[Decided | None, ...] = ()
-
-
 def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
-    """Return the devices of a plan and the layout of each of its layers; layers that are cut alike share one object.
+    """Return the devices of a plan and the layout of each of its layers.
 
     Pieces are laid digit by digit, transfers are counted level by level.
     """
     splits = {id(split): _given(split) for split in splits_of(plan.root)}
-    trees = {name: _decided(plan.root, name, splits) for name in plan.layers}
-    known = {tree: laid(tree) for tree in dict.fromkeys(trees.values())}
-    places = next(iter(known.values())).places
-    known = {tree: Layout(places, own.levels, own.working) for tree, own in known.items()}
-    return laid(_decided(plan.root, "", {})).places, {name: known[tree] for name, tree in trees.items()}
+    each = {name: _laid(plan.root, name, splits) for name in plan.layers}
+    levels, _ = next(iter(each.values()))
+    digits, places = _places(levels), _places(_laid(plan.root, "", {})[0])
+    for own in (level for levels, _ in each.values() for level in levels):
+        del own[PART]
+    return places, {name: Layout(digits, tuple(own), working) for name, (own, working) in each.items()}
+
+
+def _places(levels: Sequence[Mapping[str, Shares]]) -> Places:
+    return Places(tuple(own[PART][:, 0].astype(np.int64) for own in levels))
 
 
 def _given(split: Split) -> dict[str, tuple[Given, ...]]:
-    """Return what a split decides for each of its layers; under no name, for those of other stages."""
+    """Return what a split decides for each of its layers, digit by digit; under no name, for those of other stages."""
     choices = {name: split.choice(name) for name in split.choices}
     if split.sides is not None:
         own = {name: ((choice, split.shares_of(name)),) for name, choice in choices.items()}
@@ -195,50 +193,41 @@ def _given(split: Split) -> dict[str, tuple[Given, ...]]:
     return {**dict(zip(choices, rows, strict=True)), "": tuple((WHOLE, own) for own, _ in digits)}
 
 
-def _decided(node: Node, name: str, splits: Mapping[int, Mapping[str, tuple[Given, ...]]]) -> Decided:
-    """Return what a node and those below it decide for a layer; levels whose splits are not given are whole."""
+def _laid(
+    node: Node, name: str, splits: Mapping[int, Mapping[str, tuple[Given, ...]]]
+) -> tuple[list[dict[str, Shares]], NDArray[np.bool_]]:
+    """Return the shares that each device below a node has of a layer at each level, and whether it works.
+
+    Levels whose splits are not given are whole. The number of a device's part at a level is a share, too.
+    """
     if isinstance(node, Device):
-        return Decided()
+        return [], np.ones(1, bool)
     if isinstance(node, Stages):
         given: tuple[Given, ...] = ((ALONE, tuple(float(name in own) for own in node.layers)),)
     else:
-        own = splits.get(id(node.split), {"": ((WHOLE, node.split.ways),)})
-        given = own.get(name, own[""])
-    below = (None if part is None else _decided(part, name, splits) for part in node.below)
-    return Decided(given, tuple(below))
-
-
-def laid(tree: Decided) -> Layout:
-    """Return the layout of a layer on the devices of a tree."""
-    levels, working = _laid(tree)
-    places = Places(tuple(own.pop(PART)[:, 0].astype(np.int64) for own in levels))
-    return Layout(places, tuple(levels), working)
-
-
-def _laid(tree: Decided) -> tuple[list[dict[str, Shares]], NDArray[np.bool_]]:
-    """Return for each level below a node the shares of devices, the number of their part as one, and whether each works."""
-    if not tree.given:
-        return [], np.ones(1, bool)
-    ways = [own if isinstance(own, int) else len(own) for _, own in tree.given]
-    below = [own and _laid(own) for own in tree.below] * (math.prod(ways) // len(tree.below))
-    numbers, parts = zip(*[(at, own) for at, own in enumerate(below) if own], strict=True)
+        decided = splits.get(id(node.split), {"": ((WHOLE, node.split.ways),)})
+        given = decided.get(name, decided[""])
+    ways = [own if isinstance(own, int) else len(own) for _, own in given]
+    below = [None if part is None else _laid(part, name, splits) for part in node.below]
+    each = enumerate(below * (math.prod(ways) // len(below)))
+    numbers, parts = zip(*[(number, part) for number, part in each if part is not None], strict=True)
     sizes, working = [len(own) for _, own in parts], np.concatenate([own for _, own in parts])
     levels = list[dict[str, Shares]]()
-    for part, given in zip(np.unravel_index(np.repeat(numbers, sizes), ways), tree.given, strict=True):
-        shares, works = _shares(*given)
+    for part, own in zip(np.unravel_index(np.repeat(numbers, sizes), ways), given, strict=True):
+        shares, works = shares_of(*own)
         levels.append(
-            {PART: np.stack([part, part], axis=1), **{dim: own[part] for dim, own in shares.items()}}
+            {PART: np.stack([part, part], axis=1), **{dim: ends[part] for dim, ends in shares.items()}}
         )
         working &= works[part]
     for level in zip_longest(*[own for own, _ in parts], fillvalue=dict[str, Shares]()):
-        each = [*zip(level, [np.tile(ALL, (size, 1)) for size in sizes], strict=True)]
+        pairs = [*zip(level, [np.tile(ALL, (size, 1)) for size in sizes], strict=True)]
         dims = dict.fromkeys(dim for own in level for dim in own)
-        levels.append({dim: np.concatenate([own.get(dim, rest) for own, rest in each]) for dim in dims})
+        levels.append({dim: np.concatenate([own.get(dim, rest) for own, rest in pairs]) for dim in dims})
     return levels, working
 
 
 @lru_cache(maxsize=1024)
-def _shares(choice: Choice, given: int | tuple[float, ...]) -> tuple[dict[str, Shares], NDArray[np.bool_]]:
+def shares_of(choice: Choice, given: int | tuple[float, ...]) -> tuple[dict[str, Shares], NDArray[np.bool_]]:
     """Return the share of each part of a node of the dims that it divides, ``[parts, 2]``, and whether each part works."""
     if isinstance(given, int):
         numbers = shards_of(choice, given)

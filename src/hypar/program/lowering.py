@@ -20,11 +20,10 @@ import numpy as np
 
 from hypar.ops.dims import KERNEL, READ
 from hypar.ops.nest import IN_GROUP, operand_name
-from hypar.program.counting import overlapping
 from hypar.program.holding import Holding, flattened, pieces_of
 from hypar.program.layout import Layout, divide
 from hypar.program.reads import in_place, members, one_each, reached
-from hypar.program.steps import Add, Compute, Copy, Item, Program, Update
+from hypar.program.steps import Add, Compute, Copy, Item, Program, Update, overlapping
 from hypar.sharding.placement import partial_results
 
 if TYPE_CHECKING:
