@@ -10,7 +10,7 @@ import numpy as np
 from hypar.execution.compute import compute
 from hypar.execution.devices import Devices
 from hypar.execution.exchange import add, copy, mask
-from hypar.program.steps import Add, Compute, Update, arrays, exchanges_gradients
+from hypar.program.steps import Add, Compute, Update, exchanges_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,11 +30,12 @@ def run(program: Program, starts: Sequence[Start], *, without: int | None = None
     nothing = np.zeros((len(program.places.parts), program.places.devices), np.int64)
     devices = Devices(program=program, arrived=dict.fromkeys(program.transfers, nothing))
     _load(devices, starts[0].parameters)
-    last = _last_reads(program)
+    last, (late, written) = _last_reads(program), _late(program)
     for start in starts:
         for name, values in start.data.items():
             devices.values[f"F {name}"] = np.broadcast_to(values, (program.places.devices, *values.shape))
-        gradients = {name: devices.values[name] for name in program.accumulated if name in devices.values}
+        # Microbatches add to the terms of gradients, and to the gradients that need no addition.
+        gradients = {name: devices.values[name] for name in late - written if name in devices.values}
         for number, step in enumerate(program.steps):
             if not exchanges_gradients(step):
                 _do(devices, step, number, drop=number == without)
@@ -49,11 +50,18 @@ def run(program: Program, starts: Sequence[Start], *, without: int | None = None
     return devices
 
 
+def _arrays(step: Step) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the arrays that a step reads, and those that it writes."""
+    if isinstance(step, Compute):
+        return (*step.reads.values(),), (*step.writes.values(),)
+    return ((step.gradient,), ()) if isinstance(step, Update) else ((step.source,), (step.target,))
+
+
 def most_elements(program: Program) -> int:
     """Return the elements that a run of a program holds at once at most, in arrays of the whole size on every device."""
     last, sizes, held, most = _last_reads(program), _sizes(program), 0, 0
     for number, step in enumerate(program.steps):
-        held += sum(sizes[name] for name in arrays(step)[1])
+        held += sum(sizes[name] for name in _arrays(step)[1])
         most = max(most, held)
         held -= sum(sizes.get(name, 0) for name in last.get(number, ()))
     return (most + program.graph.num_parameters) * program.places.devices
@@ -76,20 +84,25 @@ def _sizes(program: Program) -> dict[str, int]:
 
 def _last_reads(program: Program) -> dict[int, list[str]]:
     """Return the arrays that no later step of a microbatch reads, by the number of the step that reads or writes them last."""
-    last, late = dict[str, int](), set[str]()
+    last = dict[str, int]()
     for number, step in enumerate(program.steps):
-        names = {*sum(arrays(step), ())}
-        last |= dict.fromkeys(names, number)
-        late |= names if isinstance(step, Update) or exchanges_gradients(step) else set()
+        last |= dict.fromkeys(sum(_arrays(step), ()), number)
     found: dict[int, list[str]] = {}
-    for name in last.keys() - late:
+    for name in last.keys() - set().union(*_late(program)):
         found.setdefault(last[name], []).append(name)
     return found
 
 
+def _late(program: Program) -> tuple[set[str], set[str]]:
+    """Return the arrays that are read, and those that are written, behind all microbatches."""
+    late = [step for step in program.steps if isinstance(step, Update) or exchanges_gradients(step)]
+    reads, writes = zip(*map(_arrays, late), strict=True)
+    return set().union(*reads), set().union(*writes)
+
+
 def _note(devices: Devices, step: Step) -> None:
     """Note the elements that devices have of the arrays that a step has written, without the zeros of those that compute nothing."""
-    for name in arrays(step)[1]:
+    for name in _arrays(step)[1]:
         if name not in devices.elements:
             there = ~np.isnan(devices.values[name])
             count = there.reshape(len(there), -1).sum(axis=1)

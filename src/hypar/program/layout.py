@@ -142,16 +142,17 @@ class Layout:
             read_as: the tensor's names for those of the reader.
             terms: the dims whose division leaves terms.
         """
-        levels, goes = [], np.zeros((len(self.levels), self.places.devices, 1), bool)
-        for level, (made, read) in enumerate(zip(self.levels, reader.levels, strict=True)):
+        levels = []
+        for level, (made, read) in enumerate(
+            zip(self.of(made_as).levels, reader.of(read_as).levels, strict=True)
+        ):
+            goes = np.zeros((self.places.devices, 1), bool)
             for group, parts in self.places.inside[level]:
-                own, other = _divided(made, group), _divided(read, group)
+                own, other = _divided(self.levels[level], group), _divided(reader.levels[level], group)
                 works = all(self.working[part].any() and reader.working[part].any() for part in parts)
-                goes[level, group] = bool(own) and own <= {*terms} and len(other) == 1 and works
-        for here, made, read in zip(goes, self.of(made_as).levels, reader.of(read_as).levels, strict=True):
-            levels.append(
-                {dim: np.where(here, read.get(dim, ALL), made.get(dim, ALL)) for dim in made | read}
-            )
+                goes[group] = bool(own) and own <= {*terms} and len(other) == 1 and works
+            dims = made | read
+            levels.append({dim: np.where(goes, read.get(dim, ALL), made.get(dim, ALL)) for dim in dims})
         return Layout(self.places, tuple(levels), self.working)
 
 

@@ -12,6 +12,7 @@ none is a sum, who lacks the error takes the nearest copy.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,9 +21,8 @@ import numpy as np
 
 from hypar.ops.dims import KERNEL, READ
 from hypar.ops.nest import IN_GROUP, operand_name
-from hypar.program.holding import Holding, flattened, pieces_of
+from hypar.program.holding import Holding, flattened, in_place, members, one_each, pieces_of, reached
 from hypar.program.layout import Layout, divide
-from hypar.program.reads import in_place, members, one_each, reached
 from hypar.program.steps import Add, Compute, Copy, Item, Program, Update, overlapping
 from hypar.sharding.placement import partial_results
 
@@ -75,21 +75,18 @@ class _Flow:
     updates: list[Update] = field(default_factory=list)
 
     @cached_property
-    def readers(self) -> dict[str, list[Layer]]:
-        """The layers that read each layer's output, once for each time."""
-        found: dict[str, list[Layer]] = {layer.name: [] for layer in self.graph.layers}
-        for layer in self.graph.layers:
-            for name in layer.inputs:
-                found[name].append(layer)
+    def next_choices(self) -> dict[str, tuple[Layer, str]]:
+        """The only planned layer that reads an output, through ops without choices, and the operand that it is; by layer."""
+        readers = Counter(name for layer in self.graph.layers for name in layer.inputs)
+        found: dict[str, tuple[Layer, str]] = {}
+        for layer in reversed(self.graph.layers):
+            others = layer.nest(self.graph.batch).others
+            for number, name in enumerate(layer.inputs):
+                if readers[name] == 1 and layer.name in self.layouts:
+                    found[name] = layer, operand_name(number if others else 0)
+                elif readers[name] == 1 and layer.name in found:
+                    found[name] = found[layer.name]
         return found
-
-    def next_choice(self, layer: Layer) -> tuple[Layer, int] | None:
-        """Return the only planned layer that reads an output, through ops without choices, and the operand that it is; or None."""
-        while len(readers := self.readers[layer.name]) == 1:
-            name, (layer,) = layer.name, readers
-            if layer.name in self.layouts:
-                return layer, layer.inputs.index(name) if layer.nest(self.graph.batch).others else 0
-        return None
 
     def move(self, step: Copy) -> str:
         """Add a transfer, and return the array that it writes; where it moves nothing, the one that it would read."""
@@ -122,7 +119,7 @@ class _Lowered:
         self.nest = layer.nest(flow.graph.batch)
         self.sources = [flow.made[name] for name in layer.inputs]
         self.trained: bool = layer.num_parameters > 0 or any(source.trained for source in self.sources)
-        self.errors: list[tuple[str, Holding]] = []
+        self.errors: dict[str, tuple[str, Holding]] = {}
         self.users: list[tuple[Tie, Add]] = []
         self.chosen, self.array = self.name in flow.layouts, f"F {self.name}"
         if layer.inputs:
@@ -156,17 +153,17 @@ class _Lowered:
         ]
         left = nest.result.dims if self.chosen else {*layout.dims} - nest.reduced
         self.after = layout.of({dim: dim for dim in left})
-        divided = layout if self.chosen or partial else self.after
-        self.copies = divided.copies(tuple(dims if self.chosen else layout.dims))
+        terms = dims if self.chosen else layout.dims if partial else left
+        self.copies = layout.copies(tuple(sorted(terms)))
         self.output, self.dims = Holding(members(nest.result, dims)), dims | partial
         self.reads = {operand_name(number): move(own) for number, own in enumerate(self.inputs)}
         self.reads = self.reads | self._statistics(self.reads)
-        terms = f"terms {name}" if nest.multiplies or partial else self.array
-        self._compute("forward", None, self.reads, {"output": terms})
+        array = f"terms {name}" if nest.multiplies or partial else self.array
+        self._compute("forward", None, self.reads, {"output": array})
         self.holding, self.after = self._left() if nest.multiplies else (self.output, self.after)
         if nest.multiplies or partial:
             target, item = f"sums {name}" if nest.multiplies else self.array, self._item("forward", "output")
-            sums = move(Add(terms, target, self.output, self.holding, item, self.copies))
+            sums = move(Add(array, target, self.output, self.holding, item, self.copies))
             if nest.multiplies:
                 self._compute("finish", self.holding, {"output": sums}, {"output": self.array})
             else:
@@ -183,7 +180,7 @@ class _Lowered:
                 elif window is not None and axis not in nest.windows:
                     held[dims[0]] = (*held.get(dims[0], ()), reached(window, there, nest.sizes[dims[0]]))
         if nest.multiplies:
-            reader = flow.next_choice(self.layer)
+            reader = flow.next_choices.get(self.name)
             joined = reader[0].inputs if reader is not None and reader[0].op.node == "join" else ()
             others = tuple(flow.made[name].holding.members[0] for name in joined if name in flow.made)
             # Where all devices have all samples, they take those that they have of what a join reads beside the output.
@@ -233,11 +230,11 @@ class _Lowered:
     def _left(self) -> tuple[Holding, Layout]:
         """Return who gets the sums of F_out, and the layout in which they lie: by ``fused`` as the only reader divides them."""
         flow, nest, layout = self.flow, self.nest, self.layout
-        reader = flow.next_choice(self.layer) if flow.convention == "fused" else None
+        reader = flow.next_choices.get(self.name) if flow.convention == "fused" else None
         terms = {dim for dim in layout.dims if "output" in partial_results(nest, dim)}
         if reader is None or not terms or not (layout.working & flow.layouts[reader[0].name].working).any():
             return self.output, self.after
-        read_as = _ungrouped(reader[0].nest(flow.graph.batch).names.get(operand_name(reader[1]), {}))
+        read_as = _ungrouped(reader[0].nest(flow.graph.batch).names.get(reader[1], {}))
         read_as.pop("groups", None)
         after = layout.scattered(
             flow.layouts[reader[0].name], _ungrouped(nest.names["output"]), read_as, terms
@@ -300,8 +297,7 @@ class _Lowered:
     def _error(self) -> str:
         """Add up what the readers of the output have sent back; at an output of the network take the loss."""
         array, kind = f"E {self.name}", "error" if self.errors else "loss"
-        sent = {str(number): own for number, own in enumerate(self.errors)}
-        sent = sent or {"output": (self.array, self.holding)}
+        sent = self.errors or {"output": (self.array, self.holding)}
         reads = {role: own for role, (own, _) in sent.items()}
         due = {role: own for role, (_, own) in sent.items()}
         self._compute(kind, self.holding, reads, {"error": array}, **due)
@@ -323,7 +319,8 @@ class _Lowered:
             step = Copy(array, target, sums, need, item)
         elif not overlapping(read.need, copies):
             step = Copy(array, target, read.need, need, item)
-        self.sources[number].errors.append((self.flow.move(step), need))
+        errors = self.sources[number].errors
+        errors[str(len(errors))] = self.flow.move(step), need
 
     def _update(self, name: str, summed: str | None) -> None:
         """Add up the gradient of a trained tensor, and update it where it is held.

@@ -132,13 +132,6 @@ def exchanges_gradients(step: Step) -> bool:
     return isinstance(step, Copy) and step.item.phase == "gradient"
 
 
-def arrays(step: Step) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the arrays that a step reads, and those that it writes."""
-    if isinstance(step, Compute):
-        return (*step.reads.values(),), (*step.writes.values(),)
-    return ((step.gradient,), ()) if isinstance(step, Update) else ((step.source,), (step.target,))
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Program:
     """A training step on the devices of a plan.
@@ -162,13 +155,6 @@ class Program:
     def updates(self) -> list[Update]:
         """The updates of trained tensors."""
         return [step for step in self.steps if isinstance(step, Update)]
-
-    @property
-    def accumulated(self) -> set[str]:
-        """The arrays that microbatches add to: the terms of gradients, and the gradients that need no addition."""
-        each = [arrays(step) for step in self.steps if exchanges_gradients(step) or isinstance(step, Update)]
-        written = {name for _, writes in each for name in writes}
-        return {name for reads, _ in each for name in reads} - written
 
 
 # Counts
