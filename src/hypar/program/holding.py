@@ -57,15 +57,7 @@ def key_of(value: object) -> object:
 
 
 def kinds_of(table: Members) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the different columns of a table in lexicographic order.
-
-    Returns:
-        The first column of each kind; the kind of each column; the number of columns of each kind.
-
-    Examples:
-        >>> kinds_of(np.array([[True, True, False], [False, False, True]]))[2].tolist()
-        [1, 2]
-    """
+    """Return for the kinds of columns of a table, in lexicographic order, the first of each, that of each column, their numbers."""
     packed = np.ascontiguousarray(np.packbits(table, axis=0).T)
     keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
     _, first, which, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)

@@ -143,22 +143,16 @@ class Layout:
             terms: the dims whose division leaves terms.
         """
         levels = []
-        for level, (made, read) in enumerate(
-            zip(self.of(made_as).levels, reader.of(read_as).levels, strict=True)
-        ):
+        for level, own in enumerate(self.levels):
             goes = np.zeros((self.places.devices, 1), bool)
             for group, parts in self.places.inside[level]:
-                own, other = _divided(self.levels[level], group), _divided(reader.levels[level], group)
+                divided = {dim for dim, shares in own.items() if (shares[group] != ALL).any()}
                 works = all(self.working[part].any() and reader.working[part].any() for part in parts)
-                goes[group] = bool(own) and own <= {*terms} and len(other) == 1 and works
-            dims = made | read
-            levels.append({dim: np.where(goes, read.get(dim, ALL), made.get(dim, ALL)) for dim in dims})
+                goes[group] = bool(divided) and divided <= {*terms} and works
+            made, read = (each.levels[level] for each in (self.of(made_as), reader.of(read_as)))
+            both = {dim: (read.get(dim, ALL), made.get(dim, ALL)) for dim in made | read}
+            levels.append({dim: np.where(goes, *shares) for dim, shares in both.items()})
         return Layout(self.places, tuple(levels), self.working)
-
-
-def _divided(shares: Mapping[str, Shares], group: Numbers) -> set[str]:
-    """Return the dims that a level divides in a group of devices."""
-    return {dim for dim, own in shares.items() if (own[group] != ALL).any()}
 
 
 Given = tuple[Choice, int | tuple[float, ...]]

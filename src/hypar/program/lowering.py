@@ -135,9 +135,6 @@ class _Lowered:
         dims = self.dims if of is None else dict(zip(self.nest.result.axes, of.members, strict=True))
         self.flow.steps.append(Compute(kind, self.name, pieces_of(dims), reads, writes, due))
 
-    def _item(self, phase: str, tensor: str, maker: str | None = None) -> Item:
-        return Item(self.name, maker, phase, tensor)
-
     # Forward
 
     def _forward(self) -> None:
@@ -146,10 +143,8 @@ class _Lowered:
         dims = self._divided() if self.chosen else self._followed()
         needs, partial = self._needs(dims)
         self.inputs = [
-            Copy(
-                own.array, f"in {name} {number}", own.holding, need, self._item("forward", "input", own.name)
-            )
-            for number, (own, need) in enumerate(zip(self.sources, needs, strict=True))
+            Copy(own.array, f"in {name} {at}", own.holding, need, Item(name, own.name, "forward", "input"))
+            for at, (own, need) in enumerate(zip(self.sources, needs, strict=True))
         ]
         left = nest.result.dims if self.chosen else {*layout.dims} - nest.reduced
         self.after = layout.of({dim: dim for dim in left})
@@ -162,7 +157,10 @@ class _Lowered:
         self._compute("forward", None, self.reads, {"output": array})
         self.holding, self.after = self._left() if nest.multiplies else (self.output, self.after)
         if nest.multiplies or partial:
-            target, item = f"sums {name}" if nest.multiplies else self.array, self._item("forward", "output")
+            target, item = (
+                f"sums {name}" if nest.multiplies else self.array,
+                Item(name, None, "forward", "output"),
+            )
             sums = move(Add(array, target, self.output, self.holding, item, self.copies))
             if nest.multiplies:
                 self._compute("finish", self.holding, {"output": sums}, {"output": self.array})
@@ -261,7 +259,7 @@ class _Lowered:
             return {}
         writes = {name: f"{before}{name} terms {self.name}" for name in needed}
         self._compute("statistics", None, reads, writes)
-        item, found = self._item("backward" if before else "forward", "statistics"), {}
+        item, found = Item(self.name, None, "backward" if before else "forward", "statistics"), {}
         for name, terms in writes.items():
             trained, sum_, role = nest.trained.get(name), nest.sums[name], f"{before}{name}"
             held = Holding(members(trained, dims) if trained else tuple(dims[dim] for dim in sum_.dims))
@@ -276,32 +274,27 @@ class _Lowered:
     # Backward
 
     def backward(self) -> None:
-        """Add the steps of the backward pass of a layer that is trained, or behind one that is."""
-        error = self._error()
+        """Add up what readers have sent back, or take the loss; compute what is sent back from here, and gradients."""
+        error, kind = f"E {self.name}", "error" if self.errors else "loss"
+        sent = self.errors or {"output": (self.array, self.holding)}
+        reads = {role: own for role, (own, _) in sent.items()}
+        due = {role: own for role, (_, own) in sent.items()}
+        self._compute(kind, self.holding, reads, {"error": error}, **due)
         if self.holding.content != self.output.content:
-            item = self._item("backward", "output")
+            item = Item(self.name, None, "backward", "output")
             error = self.flow.move(Copy(error, f"E all {self.name}", self.holding, self.output, item))
         reads = {**self.reads, "error": error}
         sums = self._statistics(reads, "back ")
-        sent = [number for number, source in enumerate(self.sources) if source.trained]
-        writes = {operand_name(number): f"E terms {self.name} {number}" for number in sent}
+        trained = [number for number, source in enumerate(self.sources) if source.trained]
+        writes = {operand_name(number): f"E terms {self.name} {number}" for number in trained}
         if self.layer.weighted:
             writes |= {name: f"d terms {self.name} {name}" for name in self.nest.trained}
         pieces = pieces_of(self.dims, self.nest.result.dims)
         self.flow.steps.append(Compute("backward", self.name, pieces, reads | sums, writes))
-        for number in sent:
+        for number in trained:
             self._return(number)
         for name in dict.fromkeys((*(["weight"] if self.layer.op.tied else []), *self.layer.trained)):
             self._update(name, sums.get(f"back {name}"))
-
-    def _error(self) -> str:
-        """Add up what the readers of the output have sent back; at an output of the network take the loss."""
-        array, kind = f"E {self.name}", "error" if self.errors else "loss"
-        sent = self.errors or {"output": (self.array, self.holding)}
-        reads = {role: own for role, (own, _) in sent.items()}
-        due = {role: own for role, (_, own) in sent.items()}
-        self._compute(kind, self.holding, reads, {"error": array}, **due)
-        return array
 
     def _return(self, number: int) -> None:
         """Add the transpose of a read: the terms of an input's error are summed for the devices that have what is read of it.
@@ -331,7 +324,7 @@ class _Lowered:
         terms, need = self._held(name)
         if summed is None:
             dims = tuple(dim for dim in self.dims if name == "weight" or not dim.startswith(READ))
-            copies, item = self.layout.copies(dims), self._item("gradient", name)
+            copies, item = self.layout.copies(dims), Item(self.name, None, "gradient", name)
             own = Add(f"d terms {self.name} {name}", f"d {self.name} {name}", terms, need, item, copies)
             for tie in flow.graph.ties:
                 if (tie.user, "weight") == (self.name, name):
@@ -350,10 +343,8 @@ class _Lowered:
         copies = np.maximum.reduce([step.copies for _, step in every.values()])
         whole = {str(axis): np.arange(size) for axis, size in enumerate(own.have.shape)}
         pieces = tuple(None if copy < 0 else whole for copy in copies)
-        reads, target = (
-            {role: step.source for role, (_, step) in every.items()},
-            f"d terms {self.name} of all",
-        )
+        reads = {role: step.source for role, (_, step) in every.items()}
+        target = f"d terms {self.name} of all"
         # Where several devices have the terms of one piece, those of the first count.
         due = {role: have.on(step.copies == 0) for role, (have, step) in every.items()}
         self.flow.steps.append(Compute("tied", self.name, pieces, reads, {"weight": target}, due))
@@ -366,12 +357,10 @@ class _Lowered:
         own, devices = self.nest.trained[name], self.flow.places.devices
         whole = {dim: np.ones((devices, size), bool) for dim, size in self.nest.sizes.items()}
         terms = members(own, whole | self.dims)
-        if not (self.layer.weighted and name == "bias"):
-            return Holding(terms), Holding(terms)
-        lie = dict(zip(self.nest.result.axes, self.holding.members, strict=True))
-        return Holding(terms), Holding(
-            tuple(each | lie[axis] for axis, each in zip(own.axes, terms, strict=True))
-        )
+        lie = zip(self.nest.result.axes, self.holding.members, strict=True)
+        sums = dict(lie) if self.layer.weighted and name == "bias" else {}
+        held = [each | sums.get(axis, each) for axis, each in zip(own.axes, terms, strict=True)]
+        return Holding(terms), Holding(tuple(held))
 
 
 def _whole(each: Members, size: int) -> Members:
