@@ -29,7 +29,7 @@ def has(holding: Holding, device: int, element: tuple[int, ...]) -> bool:
 
 
 def who(holding: Holding, element: tuple[int, ...]) -> set[int]:
-    return {device for device in range(holding.devices) if has(holding, device, element)}
+    return {device for device in range(len(holding.members[0])) if has(holding, device, element)}
 
 
 def parts_of(places: Places, level: int) -> list[set[int]]:

@@ -93,11 +93,6 @@ class Holding:
     more: tuple[tuple[Members, ...], ...] = ()
 
     @property
-    def devices(self) -> int:
-        """Number of devices."""
-        return len(self.members[0])
-
-    @property
     def shape(self) -> tuple[int, ...]:
         """Size of each dim of the tensor."""
         return tuple(own.shape[1] for own in self.members)
@@ -115,10 +110,8 @@ class Holding:
     @cached_property
     def elements(self) -> NDArray[np.int64]:
         """Number of elements of each device, ``[devices]``."""
-        if self.more:
-            (own,), weights = cells(self)
-            return np.asarray((own * weights).reshape(self.devices, -1).sum(axis=1), np.int64)
-        return np.asarray(np.prod([own.sum(axis=1) for own in self.members], axis=0, dtype=np.int64))
+        (own,), weights = cells(self)
+        return np.asarray((own * weights).reshape(len(own), -1).sum(axis=1), np.int64)
 
     def on(self, devices: NDArray[np.bool_]) -> Holding:
         """Return what some of the devices have."""
@@ -197,11 +190,9 @@ def in_place(window: Window, held: Members, size: int) -> Members:
 
 def _read_by(window: Window, made: int, size: int) -> Members:
     """Return whether each output reads each index, ``[outputs, size]``."""
-    taps = window.taps(size, np.arange(made))
-    places, _ = np.nonzero(taps >= 0)
-    found = np.zeros((made, size), bool)
-    found[places, taps[taps >= 0]] = True
-    return found
+    found = np.zeros((made, size + 1), bool)
+    found[np.arange(made)[:, None], window.taps(size, np.arange(made))] = True
+    return found[:, :size]
 
 
 def one_each(reading: Holding, held: Holding) -> Holding:

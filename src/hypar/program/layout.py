@@ -100,11 +100,8 @@ class Layout:
         """Return which copy of its shards of some dims each device has.
 
         At every level the parts of a group that have the same shards are copies of one another. A copy at all levels is
-        whole if its shards make up the dims; in a tree of unequal groups some are not.
-
-        Returns:
-            0 for the devices of the first copy, 1 for those of the next whole one; -1 for a device that is idle, or whose
-            copy is not whole.
+        whole if its shards make up the dims; in a tree of unequal groups some are not. The devices of the first whole copy
+        have 0, those of the next 1; idle devices and those of a copy that is not whole -1.
         """
         ranks = np.zeros((len(self.levels), self.places.devices), np.int64)
         share = np.where(self.working, 1.0, 0.0)
@@ -133,14 +130,9 @@ class Layout:
     ) -> Layout:
         """Return the layout of a layer's output whose sums go to the shards that its reader divides, level by level.
 
-        At a level that leaves terms the sums are divided as the reader divides its input there, or go to all where it does
-        not; at any other level they lie as they are made. Groups of devices may divide unlike dims.
-
-        Args:
-            reader: the layout of the tensor's only reader.
-            made_as: the tensor's names for the dims of this layout.
-            read_as: the tensor's names for those of the reader.
-            terms: the dims whose division leaves terms.
+        Where a group of devices divides ``terms``, dims of which it leaves terms, sums are divided as the reader divides its
+        input there, or go to all if it does not; elsewhere they lie as they are made. The tensor has its own names for the
+        dims of this layout, and for those of the reader.
         """
         levels = []
         for level, own in enumerate(self.levels):
@@ -235,7 +227,7 @@ def shares_of(choice: Choice, given: int | tuple[float, ...]) -> tuple[dict[str,
 
 @by_content
 def divide(size: int, layout: Layout, dim: str, held: Sequence[Members] = ()) -> Members:
-    """Return the indices of a dim that each device gets.
+    """Return the indices of a dim that each device gets, ``[devices, size]``; nothing for an idle one.
 
     Args:
         size: number of indices.
@@ -243,41 +235,38 @@ def divide(size: int, layout: Layout, dim: str, held: Sequence[Members] = ()) ->
         dim: the dim of the layer's op.
         held: the indices of some tensors that each device has already; the pieces are then chosen among them where
             shares allow. Nothing for pieces of consecutive indices.
-
-    Returns:
-        ``[devices, size]``; nothing for an idle device.
     """
     # Devices whose pieces were alike so far have one number: pieces depend on the levels that divide the dim alone.
-    alike = np.where(layout.working, 0, -1)
-    pieces = {0: np.arange(size)}
+    alike, pieces = np.where(layout.working, 0, -1), [np.arange(size)]
     for level, shares in enumerate(layout.levels):
         if dim in shares:
-            below: dict[int, NDArray[np.intp]] = {}
-            after = np.full(len(alike), -1)
-            for number, piece in pieces.items():
-                groups = [group[alike[group] == number] for group, _ in layout.places.inside[level]]
-                for given in _sharing(groups, shares[dim]):
-                    ordered = _in_place(piece, held, given) if held else piece
-                    ends = whole_ends(len(piece), [*given])
-                    for devices, (start, end) in zip(given.values(), ends, strict=True):
-                        after[devices] = len(below)
-                        below[len(below)] = np.sort(ordered[start:end])
+            groups = [group[alike[group] >= 0] for group, _ in layout.places.inside[level]]
+            after, below = np.full(len(alike), -1), list[NDArray[np.intp]]()
+            for number, given in _sharing([group for group in groups if len(group)], alike, shares[dim]):
+                piece = _in_place(pieces[number], held, given) if held else pieces[number]
+                for devices, (start, end) in zip(
+                    given.values(), whole_ends(len(piece), [*given]), strict=True
+                ):
+                    after[devices] = len(below)
+                    below.append(np.sort(piece[start:end]))
             alike, pieces = after, below
     found = np.zeros((len(alike), size), bool)
-    for number, piece in pieces.items():
+    for number, piece in enumerate(pieces):
         found[np.ix_(np.flatnonzero(alike == number), piece)] = True
     return found
 
 
-def _sharing(groups: Sequence[Numbers], shares: Shares) -> Iterator[dict[tuple[float, float], Numbers]]:
-    """Yield the devices of each share, the first share first, for all groups together that have the same shares."""
-    alike: dict[tuple[tuple[float, float], ...], list[Numbers]] = {}
+def _sharing(
+    groups: Sequence[Numbers], alike: Numbers, shares: Shares
+) -> Iterator[tuple[int, dict[tuple[float, float], Numbers]]]:
+    """Yield the devices of each share of a piece, the first share first, for all groups that share it alike together."""
+    found: dict[tuple[int, tuple[tuple[float, float], ...]], list[Numbers]] = {}
     for group in groups:
-        if len(group):
-            alike.setdefault(tuple(sorted({*map(tuple, shares[group].tolist())})), []).append(group)
-    for own, members in alike.items():
+        given = tuple(sorted({*map(tuple, shares[group].tolist())}))
+        found.setdefault((int(alike[group[0]]), given), []).append(group)
+    for (number, given), members in found.items():
         devices = np.concatenate(members)
-        yield {share: devices[(shares[devices] == share).all(axis=1)] for share in own}
+        yield number, {share: devices[(shares[devices] == share).all(axis=1)] for share in given}
 
 
 def _in_place(

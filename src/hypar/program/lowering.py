@@ -263,11 +263,8 @@ class _Lowered:
         for name, terms in writes.items():
             trained, sum_, role = nest.trained.get(name), nest.sums[name], f"{before}{name}"
             held = Holding(members(trained, dims) if trained else tuple(dims[dim] for dim in sum_.dims))
-            have = need = held.on(active)
-            if sum_.together:
-                pairs = zip(sum_.dims, have.members, strict=True)
-                need = Holding(tuple(_whole(each, sum_.together.get(dim, 1)) for dim, each in pairs))
-            need = held if name in own else need
+            have, runs = held.on(active), [sum_.together.get(dim, 1) for dim in sum_.dims]
+            need = held if name in own else Holding(tuple(map(_whole, have.members, runs)))
             found[role] = self.flow.move(Add(terms, f"{role} {self.name}", have, need, item, self.copies))
         return found
 
