@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.execution.reference import start
+from hypar.execution.devices import start
 from hypar.execution.simulator import run
 from hypar.planning.counting import cost_convention
 from hypar.studies import memory

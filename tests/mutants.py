@@ -108,10 +108,10 @@ MUTANTS = [
     Mutant("deepa receives at all devices at once", "costs/deepa.py", 'if self.mode == "serial":', 'if self.mode == "exact":'),
     # program and execution
     Mutant("a cut holds where bounds are", "program/layout.py", "share *= (own[..., 1] - own[..., 0]).prod(axis=0)", "share *= own[..., 1].prod(axis=0)"),
-    Mutant("partial sums of two holdings meet", "program/lowering.py", 'if flow.convention == "moved" or not read.have.meets(read.need):', 'if flow.convention != "moved" or not read.have.meets(read.need):'),
-    Mutant("copies of one error are no terms", "program/lowering.py", "elif not overlapping(read.need, made.copies):", "elif False:"),
-    Mutant("what is within is not copied", "program/steps.py", "return self.need.within(self.have)", "return self.have.within(self.need)"),
-    Mutant("a bias has a gradient", "program/lowering.py", "trained = flow.nest(layer).trained if", 'trained = ["weight"] if'),
+    Mutant("partial sums of two holdings meet", "program/lowering.py", 'if self.flow.convention == "moved" or not read.have.meets(read.need):', 'if self.flow.convention != "moved" or not read.have.meets(read.need):'),
+    Mutant("copies of one error are no terms", "program/lowering.py", "elif not overlapping(read.need, copies):", "elif False:"),
+    Mutant("what moves nothing is no transfer", "program/lowering.py", "if not step.counted(self.places).any():", "if False:"),
+    Mutant("a bias has a gradient", "program/lowering.py", "for name in self.nest.trained}", 'for name in ["weight"]}'),
     Mutant("idle devices hold no part", "program/layout.py", "return np.where(self.working, number, -1)", "return number"),
     Mutant("what is saved lives until it is read", "schedule/liveness.py", "until = max([self.later[buffer] for buffer in saved])", "until = max([self.last[buffer] for buffer in saved])"),
     Mutant("an error is added in its place", "schedule/liveness.py", "if own not in self.passed", "if own in self.passed"),
@@ -175,7 +175,7 @@ MUTANTS = [
     Mutant("devices of a tree are told apart by all their coordinates", "program/layout.py", "tuple(group[own[group] == part] for part", "tuple(np.flatnonzero(own == part) for part"),
     Mutant("a dominated choice leaves as it was numbered", "solve/elimination/dominance.py", "kept = tuple(old[keep] for old, keep in zip(found.kept, left, strict=True))", "kept = tuple(left)"),
     Mutant("a separator of a root has two branches", "solve/elimination/separators.py", "if branches > 1 else found", "if branches > 2 else found"),
-    Mutant("a device keeps where its samples lie", "program/layout.py", "ordered = _in_place(piece, held, given) if held else piece", "ordered = piece"),
+    Mutant("a device keeps where its samples lie", "program/layout.py", "piece = _in_place(pieces[number], held, given) if held else pieces[number]", "piece = pieces[number]"),
     Mutant("chunks have as many synchronisations as there are", "schedule/buckets.py", "len(sizes) - at if self.serial else at + 1", "len(sizes) - at if self.serial else at"),
     # planning, of stages, chunks and uneven splits
     Mutant("equal spans have equal layers", "planning/stages/spans.py", "[start] >= end - start", "[start] >= 1"),

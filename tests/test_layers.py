@@ -71,8 +71,8 @@ INSIDE = {
     "plan": "records stages request plan diff",
     "schedule": "timeline chunks alike moves measured entering pipeline_orders lanes tasks pipeline chunked step stages totals energy lifetimes memory scoring",
     "planning": "chunks refinement searches sources strategies checks resolved asked question flat records counting refusals claims nodes baselines uneven stages timing planner replay choices",
-    "program": "places tables holding counting steps cuts pieces reads flow statistics forward backward lowering liveness memory",
-    "execution": "loss reference exchange devices compute simulator verify",
+    "program": "holding layout steps lowering",
+    "execution": "loss exchange devices compute simulator verify",
     "studies": "step shrink pieces memory verify remarks grid alternatives sweep",
     "reports": "words palette text charts plots exports terminal steps renderers trace of report",
 }

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.counting import each_copy
 from hypar.program.holding import outer
+from hypar.program.steps import each_copy
 
 if TYPE_CHECKING:
     from hypar.program.holding import Holding

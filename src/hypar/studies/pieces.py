@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
     from hypar.ops.nest import Nest
-    from hypar.program.holding import Piece
+    from hypar.ops.run import Piece
     from hypar.program.steps import Program
     from hypar.sharding.placement import Options
 
