@@ -9,13 +9,12 @@ from click.formatting import measure_table
 from click.shell_completion import CompletionItem
 
 from hypar.errors import OptionError, shown, suggestion
-from hypar.plan.parameter import HEADINGS, OTHER
+from hypar.plan.parameter import HEADINGS, OTHER, Parameter
 from hypar.registry import data_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hypar.plan.parameter import Parameter
 
 WIDEST = 30
 """Characters of an option that its help still stands beside, as click has it."""

@@ -86,18 +86,10 @@ def validated(
     also_allowed: Iterable[str] = (),
     every: bool = False,
 ) -> Model:
-    """Validate plain data by a pydantic model.
+    """Validate plain data, the content of a file, by a pydantic model; raises an InputError of class ``error``.
 
-    Args:
-        model: the model.
-        data: content of a file.
-        place: function from a place below ``data`` to ``file:line: field``.
-        error: class of the exception.
-        also_allowed: keys that the caller has already removed, listed beside the model's own.
-        every: whether the error names every fault, not the first alone.
-
-    Raises:
-        InputError: the data are invalid; of class ``error``.
+    ``place`` returns a place below the data as ``file:line: field``; ``also_allowed`` are keys that the caller has removed,
+    listed beside the model's own. With ``every`` the error names every fault, not the first alone.
     """
     try:
         for large, size, most in _too_large(data, ()):

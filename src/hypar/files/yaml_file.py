@@ -43,10 +43,9 @@ class Document:
 
 
 def plain_document(data: object, name: str) -> Document:
-    """Return mappings, lists and scalars that a program made as the content of a file, for which a name stands in messages.
+    """Return mappings, lists and scalars of a program as the content of a file, for which a name stands in messages.
 
-    Raises:
-        DocumentError: there is something else among the data, or they hold themselves.
+    Raises ``DocumentError`` where there is something else among the data, or they hold themselves.
     """
     try:
         return Document(file=Path(name), data=json.loads(json.dumps(data)))
@@ -62,11 +61,7 @@ def format_yaml(data: Any) -> str:
 
 
 def read_yaml(file: Path) -> Document:
-    """Read a YAML file with the line of each field.
-
-    Raises:
-        DocumentError: the file cannot be read, is empty or not YAML, or expands to more than ``MOST_NODES`` values.
-    """
+    """Read a YAML file with the line of each field; raises ``DocumentError``, also for more than ``MOST_NODES`` values."""
     return parse_yaml(read_text(file), file)
 
 

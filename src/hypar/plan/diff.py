@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import PlanError
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import ChunksRecord
-from hypar.sharding.placement import numbered
+from hypar.sharding.placement import Choice, numbered
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-
-    from hypar.sharding.placement import Choice
 
     Place = tuple[Any, ...]
 

@@ -18,19 +18,17 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.document import Cell, Column, Section, Span, Table, Timeline
+from hypar.document import Cell, Column, Document, Part, Section, Span, Table, Timeline
 from hypar.errors import OptionError
 from hypar.files.text import require_writable, write
 from hypar.reports.palette import RULE, TIMES, colour_of
-from hypar.reports.text import columns_of
+from hypar.reports.text import Shown, columns_of
 from hypar.reports.words import PLACES
 from hypar.units import format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hypar.document import Document, Part
-    from hypar.reports.text import Shown
 
 SANS = "system-ui,-apple-system,Segoe UI,Roboto,Liberation Sans,Arial,sans-serif"
 WIDTH, TEXT, HEAD, ROW, MARGIN = 880.0, 12, 16, 19, 20
@@ -258,9 +256,7 @@ class _Axis(NamedTuple):
 def plot(document: Document, file: str | Path | None = None) -> Picture:
     """Draw the timelines and bars of a document as one picture, and write it to a file if one is named.
 
-    Raises:
-        OptionError: as ``require_plot``, or nothing is to be drawn.
-        DocumentError: the folder is missing or not writable.
+    Raises as ``require_plot``, and ``OptionError`` where nothing is to be drawn.
     """
     if file is not None:
         require_plot(file)
@@ -277,9 +273,7 @@ def plot(document: Document, file: str | Path | None = None) -> Picture:
 def require_plot(file: str | Path, also: str = "") -> None:
     """Raise if a picture could not be drawn, before anything is computed for it; ``also`` is another ending that is allowed.
 
-    Raises:
-        OptionError: matplotlib is not installed where it is needed, or the ending is not a supported format.
-        DocumentError: the folder is missing or not writable.
+    It is an ``OptionError`` for another format or one that needs matplotlib, and a ``DocumentError`` for a place not writable.
     """
     require_writable(Path(file))
     ending = Path(file).suffix

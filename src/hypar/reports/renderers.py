@@ -12,18 +12,16 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hypar.document import Cell, Note, Section, Table
+from hypar.document import Cell, Column, Document, Note, Part, Section, Table
 from hypar.errors import UnknownNameError
 from hypar.reports.palette import colours_of
 from hypar.reports.plots import picture
 from hypar.reports.terminal import width
-from hypar.reports.text import columns_of, plain, render, tied, told
+from hypar.reports.text import Shown, columns_of, plain, render, tied, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hypar.document import Column, Document, Part
-    from hypar.reports.text import Shown
     from hypar.schedule.timeline import Timeline
 
 Content: TypeAlias = "str | Iterable[Content] | None"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hypar.document import Document, Note, Section
 from hypar.errors import InputError, TableLimitError
 from hypar.machine.numbers import machine_numbers
-from hypar.plan.plan import read_plan
-from hypar.plan.records import of_score
+from hypar.plan.plan import Plan, read_plan
+from hypar.plan.records import Score, of_score
 from hypar.planning.asked import plan_command, uneven_array
-from hypar.planning.replay import run_plan
+from hypar.planning.replay import ScoredStep, run_plan
 from hypar.planning.sources import as_planned, model_of, profile_of
 from hypar.reports import steps, words
 from hypar.reports.of.explanation import FEW
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import Plan
-    from hypar.plan.records import Score
-    from hypar.planning.replay import ScoredStep
 
 OPEN = ("open in ", "not given", "assumed")
 """How a source begins that leaves a number open."""
@@ -68,11 +65,7 @@ def read_reported(
     changes: Mapping[str, Any] | None = None,
     convention: str | None = None,
 ) -> Reported:
-    """Read a stored plan, and run it on its machine; the arguments are those of ``score_plan`` and of ``check_plan``.
-
-    Raises:
-        InputError: a file cannot be read, or the plan is for another network or does not fit the machine.
-    """
+    """Read a stored plan, and run it on its machine; arguments as of ``score_plan`` and ``check_plan``; raises ``InputError``."""
     path, changed = Path(file), changes or {}
     stored = read_plan(path)
     network = model_of(stored, path, model)
@@ -164,9 +157,7 @@ def _step(ran: ScoredStep, notes: Mapping[str, Note]) -> Iterator[Section]:
 def compared(found: Reported) -> Comparison:
     """Return the strategies that minimise dp's cost for the plan's devices, the plan among them.
 
-    Raises:
-        InputError: they cannot be compared on these devices.
-        TableLimitError: no search fits.
+    Raises ``InputError`` or ``TableLimitError`` where they cannot be compared.
     """
     plan, score = found.plan, found.plan.score
     own = of_score(plan.convention) if score is None else score.convention

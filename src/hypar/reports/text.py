@@ -13,14 +13,13 @@ from dataclasses import replace
 from itertools import chain, groupby, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.document import Cell, Column, Note, Section, Table
+from hypar.document import Cell, Column, Document, Note, Part, Section, Table
 from hypar.reports.palette import colours_of
 from hypar.units import format_gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.document import Document, Part
 
 Line = list[tuple[str, str]]
 """Texts, each with its style: words such as ``bold red``."""

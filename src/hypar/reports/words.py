@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from hypar.document import Cell, Column, Note, Table
+from hypar.document import Cell, Column, Note, Table, Tone
 from hypar.sharding.dims import GRIDS, SPATIAL, choice_word, grid_of, word_of
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY, Split
@@ -17,7 +17,6 @@ from hypar.units import amount, format_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-    from hypar.document import Tone
     from hypar.plan.plan import Plan
     from hypar.plan.records import GroupScore, Score
     from hypar.sharding.placement import Choice

@@ -12,7 +12,7 @@ import numpy as np
 from hypar.document import Result
 from hypar.errors import OptionError
 from hypar.machine.load import load_machine
-from hypar.plan.plan import rooted
+from hypar.plan.plan import Plan, rooted
 from hypar.plan.request import Request, checked
 from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
 from hypar.planning.chunks.search import run_chunked
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import Plan
     from hypar.plan.records import Score
     from hypar.sharding.placement import Choice
     from hypar.solve.edge import Costs

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from hypar.document import Result
+from hypar.document import Note, Result
 from hypar.errors import HyparError, TableLimitError
 from hypar.machine.load import load_machine
 from hypar.machine.machine import Machine
@@ -32,7 +32,6 @@ from hypar.studies.remarks import on_this_machine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from hypar.document import Note
     from hypar.plan.plan import Plan
 
     Axes = Mapping[Any, Sequence[Any]]
@@ -162,9 +161,7 @@ def plan_and_score(
 ) -> Plan:
     """Plan a network by a strategy, with a score, and unless the strategy is named after a paper a cost, of a convention.
 
-    Raises:
-        InputError: the request is not possible.
-        TableLimitError: the search would not fit.
+    Raises ``InputError``, or ``TableLimitError`` where the search would not fit.
     """
     own, cost = load_strategy(strategy).convention, asked.get("cost")
     given = convention if own in {MOVED, convention} and (cost is None or follows(cost)) else None

@@ -9,8 +9,8 @@ import numpy as np
 
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.held import Training
-from hypar.schedule.pipeline_orders import ALONE, moments, schedule_of
-from hypar.sharding.tree import Device, Level, Stages
+from hypar.schedule.pipeline_orders import ALONE, Moment, moments, schedule_of
+from hypar.sharding.tree import Device, Level, Node, Stages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from hypar.plan.stages import StagesRecord
     from hypar.program.layout import Numbers
     from hypar.program.steps import Program
-    from hypar.schedule.pipeline_orders import Moment
-    from hypar.sharding.tree import Node
 
 ROUNDING = 1e-9
 """Relative difference of sums of bytes that were added up in another order."""
@@ -47,14 +45,10 @@ def held_by(
     elements: Mapping[str, Numbers],
     arrived: Mapping[int, Numbers],
 ) -> list[Held]:
-    """Return what each group or stage of a score held in the run of a microbatch.
+    """Return what each group or stage of a score, of the network that was run, held in the run of a microbatch.
 
-    Args:
-        plan: the plan that was run.
-        score: the score of the network that was run, of which optimizer, element size and bytes are read.
-        program: the program that was run.
-        elements: the elements that each device had of every array, by the array's name.
-        arrived: the elements that each device received for each transfer, by its number, ``[levels, devices]``.
+    ``elements`` has those that each device had of every array, by the array's name; ``arrived`` those that it received for each
+    transfer, by its number, ``[levels, devices]``.
     """
     places, stages = _places(plan.root), plan.stages if plan.staged else None
     training = Training(

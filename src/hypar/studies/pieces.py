@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.errors import OptionError, PlanError, suggestion
 from hypar.machine.compute_models.base import LocalShape
 from hypar.machine.work import as_matrices
-from hypar.ops.nest import PHASES
+from hypar.ops.nest import PHASES, Nest
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import origin_of
 from hypar.planning.replay import choices_of
 from hypar.planning.sources import as_planned, network_of
 from hypar.program.layout import layouts_of
 from hypar.program.lowering import lower
-from hypar.program.steps import Compute
+from hypar.program.steps import Compute, Program
 from hypar.sharding.conventions import MOVED
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
-    from hypar.ops.nest import Nest
     from hypar.program.holding import Piece
-    from hypar.program.steps import Program
     from hypar.sharding.placement import Options
 
 MOST_ENTRIES = 2**30

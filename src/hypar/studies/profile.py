@@ -26,7 +26,7 @@ from hypar.machine.profiles import Profile, ProfiledModel
 from hypar.planning.checks.words import space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
-from hypar.sharding.placement import WHOLE
+from hypar.sharding.placement import WHOLE, Choice
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import MOST_DEVICES
 from hypar.studies.grid import network_of
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from hypar.network.layer import Layer
     from hypar.ops.nest import Nest
     from hypar.ops.windows import Window
-    from hypar.sharding.placement import Choice
 
     Sizes = tuple[int, ...]
 

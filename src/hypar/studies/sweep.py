@@ -18,7 +18,7 @@ from hypar.planning.checks.stages import checked_nodes, has_stages, named_starts
 from hypar.planning.refusals import refusal
 from hypar.planning.resolved import BASELINE, of_baseline
 from hypar.planning.strategies.base import load_strategy
-from hypar.schedule.scoring import totals
+from hypar.schedule.scoring import Totals, totals
 from hypar.sharding.conventions import MOVED
 from hypar.studies.grid import (
     MOST_RUNS,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.network.graph import LayerGraph
-    from hypar.schedule.scoring import Totals
     from hypar.studies.grid import Axes, Chosen
 
 OF_STAGES = ("schedule", "microbatches", "parts", "balance")

@@ -11,20 +11,20 @@ from hypar.activity import tell
 from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.execution.simulator import most_elements
-from hypar.execution.verify import counted, verify_program
+from hypar.execution.verify import Verification, counted, verify_program
 from hypar.machine.setting import Setting
 from hypar.ops.nest import PHASES
-from hypar.plan.diff import changes_between
-from hypar.plan.records import origin_of
+from hypar.plan.diff import Change, changes_between
+from hypar.plan.records import Score, origin_of
 from hypar.plan.stages import FLUSHES
 from hypar.planning.counting import cost_convention, score_convention
-from hypar.planning.replay import recosted, run_again, run_plan, run_step
+from hypar.planning.replay import run_step
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, scored_on, times_of
-from hypar.schedule.moves import BETWEEN_STAGES, level_name, moves_of
+from hypar.schedule.moves import BETWEEN_STAGES, Move, level_name, moves_of
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
-from hypar.studies.check import near
-from hypar.studies.memory import held_by
+from hypar.studies.check import near, priced
+from hypar.studies.memory import Held, held_by
 from hypar.studies.pieces import lowered, microbatches_of, opened
 from hypar.studies.shrink import changes_of, shrunk
 
@@ -32,16 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from hypar.execution.verify import Verification
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.plan.diff import Change
     from hypar.plan.plan import Plan
-    from hypar.plan.records import Score
     from hypar.program.steps import Item, Program
-    from hypar.schedule.moves import Move
     from hypar.sharding.placement import Options
-    from hypar.studies.memory import Held
 
 MOST_ELEMENTS = 2**28
 """Elements that all simulated devices hold at once, at most: 2 GiB."""
@@ -190,7 +185,7 @@ def verify_plan(
         score = _scored(plan, graph, machine, choices, run_by)
         memory = held_by(plan, score, program, numbers.elements, numbers.arrived)
     tell(f"comparing the counts of {graph.name}")
-    changes = changes_between(plan, _again(plan, whole, machine))
+    changes = changes_between(plan, priced(plan, Resolved.of(plan, machine, times_of(plan)), whole))
     levels = _levels(plan, len(program.places.parts))
     transfers = [*_transfers(program, microbatches_of(plan), numbers, levels)]
     planned = _planned(plan, graph, machine, choices, planned_by)
@@ -278,25 +273,17 @@ def _received(
 
 
 def _planned(
-    plan: Plan,
-    graph: LayerGraph,
-    machine: Machine | None,
-    choices: list[Options],
-    by: str,
+    plan: Plan, graph: LayerGraph, machine: Machine | None, choices: list[Options], by: str
 ) -> list[Move]:
     """Return the transfers of a plan's step as a convention counts them."""
     if machine is not None:
         request = replace(Resolved.of(plan, machine), counted=by)
         # Another convention may count gradients that are in no chunk, and chunks change no amount.
         whole = plan.model_copy(update={"chunks": None})
-        _, step, _ = run_again(whole, request, graph, choices, str(origin_of(plan).file))
-        return [move for move in step.moves if move is not None]
-    setting = Setting(
-        machine=cast("Machine", _Free()),
-        array=tuple(plan.array),
-        element_bytes=graph.element_bytes,
-        convention=by,
-    )
+        moves = run_step(whole, request, graph, machine, choices).step.moves
+        return [move for move in moves if move is not None]
+    free = cast("Machine", _Free())
+    setting = Setting(machine=free, array=(*plan.array,), element_bytes=graph.element_bytes, convention=by)
     inner, outer = moves_of(setting, graph.nodes(plan.graph), choices)
     return [move for moves in (*inner, *outer) for move in moves]
 
@@ -306,17 +293,8 @@ def _scored(plan: Plan, graph: LayerGraph, machine: Machine, choices: list[Optio
     own = score_convention(plan)
     alike = runs_by(own) == run_by
     request = replace(Resolved.of(plan, machine), counted=own if alike else run_by)
-    request = replace(request, optimizer=plan.score.optimizer if plan.score else request.optimizer)
     whole = plan if alike else plan.model_copy(update={"chunks": None})
     return run_step(whole, request, graph, machine, choices).score
-
-
-def _again(plan: Plan, graph: LayerGraph, machine: Machine | None) -> Plan:
-    again = recosted(plan, graph, Resolved.of(plan, machine, times_of(plan)))
-    if machine is None:
-        return again
-    ran = run_plan(plan, hardware=machine, model=graph)
-    return again.model_copy(update={"score": ran.score, "stages": ran.stages or plan.stages})
 
 
 def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:

@@ -9,14 +9,13 @@ from hypar.errors import OptionError
 from hypar.files.text import make_folder, write
 from hypar.ops.nest import PHASES
 from hypar.registry import load_plugin
-from hypar.studies.pieces import problems_of
+from hypar.studies.pieces import Problem, problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.studies.pieces import Problem
 
 
 class Entry(NamedTuple):

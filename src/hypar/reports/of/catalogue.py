@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
+from hypar.errors import few
 from hypar.machine.machine import Machine
 from hypar.machine.numbers import machine_numbers, machine_summary
 from hypar.machine.profiles import Profile
@@ -157,8 +158,7 @@ def _of_export(found: Exported) -> Document:
 def left_out(found: Exported) -> list[str]:
     """Return a line for each reason why problems were not written."""
     reasons = grouped((reason, problem.name) for problem, reason in found.refused)
-    more = {reason: f" and {len(own) - 3} more" * (len(own) > 3) for reason, own in reasons.items()}
-    return [f"{', '.join(own[:3])}{more[reason]}: {reason}" for reason, own in reasons.items()]
+    return [f"{few(own)}: {reason}" for reason, own in reasons.items()]
 
 
 def export_data(found: Exported) -> dict[str, Rows]:

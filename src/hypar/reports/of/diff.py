@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
 from hypar.errors import HyparError
-from hypar.plan.diff import alike
+from hypar.plan.diff import Change, alike
 from hypar.planning.counting import cost_convention, score_convention
 from hypar.reports.text import faster_than
 from hypar.reports.words import TOTALS, fold, grouped, headline, levels_of, on_machine
@@ -16,7 +16,6 @@ from hypar.units import amount
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.plan.diff import Change
     from hypar.plan.plan import Plan
     from hypar.studies.check import Verdict
 

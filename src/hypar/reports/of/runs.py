@@ -10,7 +10,7 @@ from functools import partial, singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Document, Note, Table
+from hypar.document import Column, Document, Note, Table, Tone
 from hypar.planning.counting import score_convention
 from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
@@ -19,15 +19,13 @@ from hypar.reports.words import TOTALS, asked, data, fit, grouped, levels_of, on
 from hypar.sharding.conventions import DIRECT, MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.alternatives import Exploration
-from hypar.studies.grid import Comparison
+from hypar.studies.grid import Comparison, Run, Runs
 from hypar.studies.sweep import Sweep
 from hypar.units import exact_number, format_bytes, format_gain, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hypar.document import Tone
-    from hypar.studies.grid import Run, Runs
 
 SHOWN = 10
 """Points of an exploration that are shown unless more are asked for."""

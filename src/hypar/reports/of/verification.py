@@ -6,14 +6,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
-from hypar.execution.verify import TOLERANCE
+from hypar.errors import few
+from hypar.execution.verify import TOLERANCE, Verification
 from hypar.sharding.conventions import PAPER
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.execution.verify import Verification
     from hypar.studies.memory import Held
     from hypar.studies.verify import Received, Transfer, Verified
 
@@ -103,8 +103,7 @@ def _numbers(numbers: Verification) -> Iterator[str]:
     yield f"loss {numbers.loss:.10g}, on one device {numbers.expected_loss:.10g}"
     yield f"worst relative error {error}; allowed: {TOLERANCE:.0e}"
     if numbers.zero:
-        names = ", ".join(numbers.zero[:2]) + f" and {len(numbers.zero) - 2} more" * (len(numbers.zero) > 2)
-        yield f"the gradient of {names} is zero everywhere, which proves nothing about it"
+        yield f"the gradient of {few(numbers.zero, 2)} is zero everywhere, which proves nothing about it"
 
 
 def verification_data(found: Verified) -> dict[str, Any]:
