@@ -17,17 +17,10 @@ from hypar.errors import UnknownNameError
 _PACKAGE = Path(__file__).parent
 
 GROUPS = {
-    "compute_models": "machine/compute_models",
-    "costs": "costs",
-    "documents": "reports/of",
-    "exports": "reports/exports",
-    "ops": "ops/families",
-    "readers": "importers/readers",
-    "searches": "planning/searches",
-    "solvers": "solve/solvers",
-    "strategies": "planning/strategies",
-    "topologies": "machine/topologies",
-}
+    "compute_models": "machine/compute_models", "topologies": "machine/topologies", "costs": "costs",
+    "searches": "planning/searches", "solvers": "solve/solvers", "strategies": "planning/strategies",
+    "ops": "ops/families", "readers": "importers/readers", "documents": "reports/of", "exports": "reports/exports",
+}  # fmt: skip
 """The folder of each group of plug-ins, inside the package."""
 
 FAMILIES = {"exports", "ops", "topologies"}

@@ -261,7 +261,7 @@ STUDIES = {
     ]),
     "sweep": Study(
         "Plan and score MODEL for every combination of arrays, batches, strategies and machines.",
-        MODEL, "studies.sweep:sweep_model", "sweeping", "runs", "rows_of", options=lambda: [
+        MODEL, "studies.grid:sweep_model", "sweeping", "runs", "rows_of", options=lambda: [
         INPUTS, SEQUENCE, *asked(
             without=["changes"],
             hardware={"required": True, "metavar": "NAMES", "listed": True,

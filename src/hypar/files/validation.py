@@ -58,22 +58,12 @@ class Faults:
 
 
 _WORDS = {
-    "bool_type": "true or false",
-    "dict_type": "a mapping",
-    "float_type": "a number",
-    "finite_number": "a finite number",
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "int_type": "a whole number",
-    "less_than_equal": "at most {le:,}",
-    "list_type": "a list",
-    "model_type": "a mapping",
+    "bool_type": "true or false", "int_type": "a whole number", "float_type": "a number", "finite_number": "a finite number",
+    "string_type": "a text", "list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping",
+    "greater_than": "more than {gt}", "greater_than_equal": "at least {ge}", "less_than_equal": "at most {le:,}",
+    "too_long": "at most {max_length}", "too_short": "at least {min_length}", "string_too_long": "at most {max_length} characters",
     "string_pattern_mismatch": "a name of letters, digits, _ and -, at most 100 of them",
-    "string_too_long": "at most {max_length} characters",
-    "string_type": "a text",
-    "too_long": "at most {max_length}",
-    "too_short": "at least {min_length}",
-}
+}  # fmt: skip
 """Allowed values by pydantic's type of error, in place of its messages about Python."""
 
 

@@ -136,7 +136,7 @@ def picture(parts: Sequence[Part], title: str) -> Picture:
             if isinstance(part, Table):
                 _bars(found, columns_of(part))
             else:
-                tracks = Table((Column(key=""),), [{"": track} for track in part.tracks])
+                tracks = Table((Column(""),), [{"": track} for track in part.tracks])
                 _times(found, columns_of(table or tracks), part)
             table = None
     return found

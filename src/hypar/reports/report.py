@@ -179,7 +179,7 @@ def compared(found: Reported) -> Comparison:
     at = [*same, True].index(True)
     others = [*rows[:at], *rows[at + 1 :]]
     name = plan.strategy + " as planned" * any(run.name == plan.strategy for run in others)
-    row = replace(Run.of({"strategy": name}, plan), plan=plan, costs=costs, own=True)
+    row = Run.of({"strategy": name}, plan, plan=plan, costs=costs, own=True)
     return Comparison([*others[:at], row, *others[at:]], rows.convention)
 
 

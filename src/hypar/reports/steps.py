@@ -93,7 +93,7 @@ _HEADS = {
     "memory_bytes": "memory", "capacity_bytes": "of", "ready_s": "ready", "start_s": "begins", "end_s": "ends", "bar": "", "said": "",
 }  # fmt: skip
 _COLUMNS = tuple(
-    Column(key=key, head=_HEADS.get(key), unit=unit, prose=key == "layers") for key, unit in _UNITS.items()
+    Column(key, head=_HEADS.get(key), unit=unit, prose=key == "layers") for key, unit in _UNITS.items()
 )
 """The columns of groups, stages, chunks and levels, in their order; a table shows those of which its rows have values."""
 

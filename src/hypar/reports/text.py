@@ -82,7 +82,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 def note_lines(notes: Sequence[Note], width: int) -> list[Line]:
     """Return the lines of notes as those of a table of labels and texts; one without a label continues the note above it."""
-    columns = Column(key="label", head=""), Column(key="text", head="", prose=True)
+    columns = Column("label", ""), Column("text", "", prose=True)
     rows = [{"label": note.label and Cell(note.label), "text": note.text} for note in notes]
     return table_lines(Table(columns, rows), min(width, WIDEST_TEXT)) if rows else []
 

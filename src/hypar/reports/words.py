@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 Key = TypeVar("Key")
 
 TOTALS = (
-    Column(key="time_s", head="time", unit="seconds"),
-    Column(key="energy_j", head="energy", unit="joules"),
-    Column(key="communication_bytes", head="received", unit="bytes"),
-    Column(key="memory_bytes", head="memory", unit="bytes"),
-)
+    Column("time_s", "time", "seconds"), Column("energy_j", "energy", "joules"),
+    Column("communication_bytes", "received", "bytes"), Column("memory_bytes", "memory", "bytes"),
+)  # fmt: skip
 """The totals of a step."""
 
 MOST_ROWS = 24
@@ -38,15 +36,9 @@ NEARLY_FULL = 0.9
 """The share of a device's memory from which a plan barely fits."""
 
 PLACES = {
-    "batch": "the batch",
-    "in_channels": "input channels",
-    "out_channels": "output channels",
-    "height": "the height",
-    "width": "the width",
-    "groups": "groups of channels",
-    "channels": "a join's channels",
-    "whole": "nothing",
-}
+    "batch": "the batch", "in_channels": "input channels", "out_channels": "output channels", "height": "the height",
+    "width": "the width", "groups": "groups of channels", "channels": "a join's channels", "whole": "nothing",
+}  # fmt: skip
 """Each dim in plain words, and none."""
 
 
@@ -258,7 +250,7 @@ def _grid(text: str) -> dict[str, int]:
 def data(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return rows that JSON, CSV and data frames have, and readers see in another form."""
     keys = dict.fromkeys(key for row in rows for key in row)
-    columns = tuple(Column(key=key, show=False) for key in keys)
+    columns = tuple(Column(key, show=False) for key in keys)
     return Table(columns=columns, rows=[dict(row) for row in rows])
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
 
 FAMILY = SCHEMA.partition("/")[0]
-"""The name of the format of plans, of all its versions."""
-
 CUT_SHORT = "its search was cut short: its choices are priced again, and its bound stands for the machine that found it"
 
 
@@ -121,10 +119,8 @@ def _not_its_own(request: Resolved) -> tuple[str, ...]:
     except InputError as error:  # there is none of that name any more
         return (str(error),)
     place = f"strategy {request.strategy!r}: its"
-    values = ("space", request.space, own.space), ("search", request.search, own.search)
-    return tuple(
-        f"{place} {name} is {named}; the plan has {now}" for name, now, named in values if now != named
-    )
+    pairs = {name: (getattr(own, name), getattr(request, name)) for name in ("space", "search")}
+    return tuple(f"{place} {name} is {a}; the plan has {b}" for name, (a, b) in pairs.items() if a != b)
 
 
 def _again(

@@ -34,16 +34,10 @@ MOST_ENTRIES = 2**30
 
 
 class Problem(NamedTuple):
-    """A phase of a layer's piece on one device.
+    """A phase, as ``forward``, of a layer's piece on one device: number ``number`` of its different ``pieces``, the largest first.
 
-    Attributes:
-        layer: name of the layer.
-        phase: ``forward``, ``backward`` or ``gradient``.
-        number: number of the piece among the different pieces of the layer, the largest is 1.
-        pieces: number of different pieces.
-        devices: number of devices with such a piece.
-        shape: the piece as a convolution, or as a product of matrices where it has no windows; no words are counted.
-        kind: the phase of that convolution with the same arithmetic: another than ``phase`` for a transposed convolution.
+    So many ``devices`` have such a piece. Its ``shape`` is that of a convolution, or of a product of matrices where it has no
+    windows, without words; ``kind`` is that convolution's phase of the same arithmetic, another one if it is transposed.
     """
 
     layer: str

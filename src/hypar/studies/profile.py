@@ -54,18 +54,11 @@ MEASURED = ("conv", "conv_transpose", "linear", "crop", "add", "concat", "max", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerShard:
-    """The computation of one device; equal shards take equal time.
+    """The computation of one device, of an op in ``MEASURED``; equal shards take equal time.
 
-    Attributes:
-        op: one of ``MEASURED``.
-        dtype: number format of every tensor.
-        inputs: ``[batch, channels]``, of an image with ``height, width``, of each tensor that is read.
-        weight: ``[out_channels, in_channels of a group]``, of a ``conv_transpose`` ``[in_channels, out_channels of a group]``,
-            with the sides of a kernel; empty without a weight.
-        output: as ``inputs``.
-        windows: along height and width.
-        groups: those of a convolution.
-        round_up: whether a last window may hang over the edge.
+    ``output`` and each of ``inputs`` are ``[batch, channels]``, of an image with ``height, width``. ``weight`` is ``[out_channels,
+    in_channels of a group]``, of a ``conv_transpose`` ``[in_channels, out_channels of a group]``, with the sides of a kernel, or
+    empty. ``windows`` are along height and width; with ``round_up`` a last one may hang over the edge.
     """
 
     op: str
@@ -156,15 +149,15 @@ def _measured(
     if room is not None and size > room:
         found = f"tensors and gradients of {format_bytes(size)}"
         raise _unfit(places[largest[0]], found, f"the memory's {format_bytes(room)}")
-    times = dict.fromkeys(largest, math.inf)
+    times, count = dict.fromkeys(largest, math.inf), len(largest) * repeats
     for done, shard in enumerate(largest * repeats):
-        progress(done, len(largest) * repeats)
+        progress(done, count)
         tell(f"measuring {places[shard]}")
         try:
             times[shard] = min(times[shard], bench.seconds(shard))
         except (MemoryError, RuntimeError) as error:
             raise _unfit(places[shard], next(iter(str(error).splitlines()), "out of memory")) from error
-    progress(len(largest) * repeats, len(largest) * repeats)
+    progress(count, count)
     return {shard: float(f"{seconds:.4g}") for shard, seconds in times.items()}
 
 

@@ -19,13 +19,9 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """A problem as it is written for a tool, as a row of one file or as a file of its own.
+    """A problem as it is written for a tool: a row of one file that begins with ``head``, or without one a file of its own.
 
-    Attributes:
-        name: the name of the row, or of the file.
-        text: the row, or the file.
-        times: how often a device computes what is written: once for each sample or group that the format cannot express.
-        head: the first line of the one file of all rows; empty for a file of its own.
+    A device computes what is written several ``times``: once for each sample or group that the format cannot express.
     """
 
     name: str

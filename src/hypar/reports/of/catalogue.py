@@ -30,37 +30,28 @@ Rows = list[dict[str, Any]]
 
 
 _MACHINES = (
-    Column(key="machine"),
-    Column(key="devices", unit="whole"),
-    Column(key="links", prose=True),
-    Column(key="compute_model", head="compute model"),
-    Column(key="memory_bytes", head="memory", unit="bytes"),
-)
+    Column("machine"), Column("devices", unit="whole"), Column("links", prose=True),
+    Column("compute_model", "compute model"), Column("memory_bytes", "memory", "bytes"),
+)  # fmt: skip
 _VALUES = (
-    Column(key="what", head=""),
-    Column(key="text", head="value", unit="any", data=False),
-    *(Column(key=key, show=False) for key in ("value", "unit")),
-    Column(key="source", prose=True),
+    Column("what", ""),
+    Column("text", "value", "any", data=False),
+    *(Column(key, show=False) for key in ("value", "unit")),
+    Column("source", prose=True),
 )
 _PHASES = (
-    *(Column(key=key) for key in ("group", "layer", "phase")),
-    Column(key="time_s", head="time", unit="seconds"),
-    Column(key="communication_s", head="communication", unit="seconds"),
-    Column(key="macs", head="MACs", unit="count"),
-)
+    *(Column(key) for key in ("group", "layer", "phase")),
+    Column("time_s", "time", "seconds"), Column("communication_s", "communication", "seconds"), Column("macs", "MACs", "count"),
+)  # fmt: skip
 _STRATEGIES = (
-    Column(key="strategy"),
-    Column(key="space", prose=True),
-    Column(key="cost"),
-    Column(key="counts", head="counts by"),
-    Column(key="search"),
-    Column(key="summary", prose=True),
-)
+    Column("strategy"), Column("space", prose=True), Column("cost"), Column("counts", "counts by"),
+    Column("search"), Column("summary", prose=True),
+)  # fmt: skip
 
 
 def _own(key: str, of: Callable[[Any], Any] | None = None, **more: Any) -> _Own:
     """Return a column with the function that returns its value: by default the attribute of the key's name."""
-    return Column(key=key, **more), attrgetter(key) if of is None else of
+    return Column(key, **more), attrgetter(key) if of is None else of
 
 
 _MODELS = (
@@ -69,20 +60,17 @@ _MODELS = (
     _own("parameters", attrgetter("num_parameters"), unit="count"),
     _own("macs_per_sample", lambda graph: graph.macs(), head="MACs per sample", unit="count"),
     _own("flop_per_sample", lambda graph: graph.flop(), show=False),
-    _own("batch", unit="whole"),
-    _own("dtype", show=False),
-    _own("source", show=False),
-)
+    _own("batch", unit="whole"), _own("dtype", show=False), _own("source", show=False),
+)  # fmt: skip
 _LAYERS = (
-    _own("layer", attrgetter("name")),
-    _own("op", attrgetter("op_name")),
+    _own("layer", attrgetter("name")), _own("op", attrgetter("op_name")),
     _own("inputs", lambda layer: [*layer.inputs], show=False),
     _own("shape", lambda layer: dict(layer.shape), show=False),
     _own("output", lambda layer: describe(layer.shape).split()[0], head="output of a sample", data=False),
     _own("parameters", attrgetter("num_parameters"), unit="count"),
     _own("macs", lambda layer: layer.macs(), head="MACs", unit="count"),
     _own("flop", lambda layer: layer.flop(), head="FLOP", unit="count"),
-)
+)  # fmt: skip
 _TIMES = (
     _own("layer", lambda own: own[0]),
     _own("choices", lambda own: len(own[1]), unit="whole"),
@@ -214,7 +202,7 @@ def times_document(rows: Rows, title: str) -> Document:
         {name: f"{value:.4g}" for name, value in row["mapping"].items()} | row["accesses"] | row
         for row in rows
     ]
-    used = [Column(key=key, unit=unit) for key, unit in columns if any(row.get(key) for row in found)]
+    used = [Column(key, unit=unit) for key, unit in columns if any(row.get(key) for row in found)]
     return Document(title=title, parts=(Table((*_PHASES, *used), found),))
 
 

@@ -38,7 +38,7 @@ def document_of(found: Explanation) -> Document:
     least = sum(rows[0]["more"] == 0 for rows in seen)
     count = f"{'all' if least == len(seen) else f'{least} of'} {len(seen)} choices cost least"
     few, notes = len(each) <= FEW, (_ANEW, _STAYS) if anew else (_STAYS,)
-    costs = Column(key="costs", head="anew" if anew else "stays", unit=found.plan.cost.unit)
+    costs = Column("costs", head="anew" if anew else "stays", unit=found.plan.cost.unit)
     nearest = _nearest(each, seen, costs)
     whole = Section(f"{found.plan.model.name}: {count}", (nearest, *each * few))
     title, parts, _ = each[0] if len(each) == 1 else whole
@@ -50,8 +50,8 @@ plugin = document_of
 
 def _nearest(answers: Iterable[Section], seen: Iterable[Sequence[dict[str, Any]]], costs: Column) -> Table:
     """Return each layer's choice at each level with the next and what it costs more, or why less; the closest first."""
-    heads = (Column(key=key) for key in ("layer", "level", "choice", "next"))
-    columns = (*heads, costs, Column(key="bar", head="", unit="bar"))
+    heads = (Column(key) for key in ("layer", "level", "choice", "next"))
+    columns = (*heads, costs, Column("bar", "", "bar"))
     rows = []
     for answer, alternatives in zip(answers, seen, strict=True):
         own, other = _first_two(alternatives)
@@ -138,13 +138,12 @@ def _alternatives(one: LayerExplanation, rows: Sequence[dict[str, Any]]) -> Tabl
     costs = [key for key in ("received", "sent", *one.chosen.items) if any(row[key] for row in shown)]
     unit = rows[0]["unit"]
     columns = (
-        Column(key="choice"),
-        *(Column(key=key, unit=unit) for key in ("anew", "stays")),
-        Column(key="devices", unit="count", show=any(row["devices"] != one.ways for row in shown)),
-        *(Column(key=key, unit=unit) for key in costs),
-        Column(key="said", head=""),
-        Column(key="bar", head="total", unit="bar"),
-    )
+        Column("choice"),
+        *(Column(key, unit=unit) for key in ("anew", "stays")),
+        Column("devices", unit="count", show=any(row["devices"] != one.ways for row in shown)),
+        *(Column(key, unit=unit) for key in costs),
+        Column("said", ""), Column("bar", "total", "bar"),
+    )  # fmt: skip
     return Table(columns=columns, rows=shown)
 
 

@@ -19,8 +19,7 @@ from hypar.reports.words import TOTALS, asked, data, fit, grouped, levels_of, on
 from hypar.sharding.conventions import DIRECT, MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.alternatives import Exploration
-from hypar.studies.grid import Comparison, Run, Runs
-from hypar.studies.sweep import Sweep
+from hypar.studies.grid import Comparison, Run, Runs, Sweep
 from hypar.units import exact_number, format_bytes, format_gain, format_seconds
 
 if TYPE_CHECKING:
@@ -83,8 +82,8 @@ def _document(
     which = f", which {FITS_NOT}" + f" at batch {', '.join(unfit)}" * base.endswith("batch")
     gain = Note("gain", f"how many times {than} than {base}{which * bool(unfit)}")
     counted = [f"counted by {runs.convention}"] * (runs.convention != MOVED)
-    said = Column(key="said", head=""), Column(key="bar", head="", unit="bar")
-    columns = (*heads, TOTALS[0], Column(key="gain", unit="ratio"), *TOTALS[1:], *said)
+    said = Column("said", ""), Column("bar", "", "bar")
+    columns = (*heads, TOTALS[0], Column("gain", unit="ratio"), *TOTALS[1:], *said)
     return Document(
         title=f"{subject}: {_answer(runs, best, cells)}",
         about=", ".join([*about, *counted]),
@@ -163,11 +162,11 @@ def document_of(found: Any, **_top: int) -> Document:
     """Return the document of some runs; of an exploration ``top`` points are shown, while its data has all."""
     plan, unit = found.plan, found.plan.cost.unit
     ranked = sorted(found, key=lambda run: (not run.fits, found.value(run)))
-    heads = [Column(key="strategy")]
+    heads = [Column("strategy")]
     if plan.score is None:
         levels = max(len(run.costs) for run in found)
-        heads += (Column(key=f"H{level + 1}", unit=unit) for level in range(levels))
-        heads.append(Column(key="cost", head=plan.cost.name, unit=unit))
+        heads += (Column(f"H{level + 1}", unit=unit) for level in range(levels))
+        heads.append(Column("cost", head=plan.cost.name, unit=unit))
     subject, notes = f"{plan.model.name} {on_machine(plan.score)}".rstrip(), _claims(ranked)
     return _document(found, subject, [asked(plan)], heads, lambda run: {"strategy": run.name}, ranked, *notes)
 
@@ -215,7 +214,7 @@ def _claims(ranked: Sequence[Run]) -> Iterator[Note]:
 @document_of.register(Sweep)
 def _swept(runs: Sweep) -> Document:
     axes = runs.varied or ("strategy",)
-    heads = [Column(key=name, unit="whole" if name in NUMBERS else "text") for name in axes]
+    heads = [Column(name, unit="whole" if name in NUMBERS else "text") for name in axes]
     fixed = {name: _text(value) for name, value in runs[0].axes.items() if name not in axes} | _asked(runs)
     about = [name if text == "True" else f"{name} {text}".rstrip() for name, text in fixed.items()]
     refused = dict.fromkeys(run.note for run in runs if run.refused)
@@ -259,8 +258,7 @@ def _text(value: Any) -> str:
 def _explored(found: Exploration, top: int = SHOWN) -> Document:
     plan, number, cells = found.plan, f"{len(found):,} points", partial(_words, found)
     heads = [
-        Column(key=layer, head=f"{layer} {levels_of(WHOLE_ARRAY, own)}")
-        for layer, own in grouped(found.ways).items()
+        Column(layer, f"{layer} {levels_of(WHOLE_ARRAY, own)}") for layer, own in grouped(found.ways).items()
     ]
     rank = next((rank for rank, point in enumerate(found) if point.own), None)
     own = "not one of them" if rank is None else f"number {rank + 1}"

@@ -17,16 +17,12 @@ if TYPE_CHECKING:
     from hypar.studies.memory import Held
     from hypar.studies.verify import Received, Transfer, Verified
 
-_AMOUNTS = ("planned", "counted", "moved")
-_BYTES = tuple(Column(key=f"{by}_bytes", head=by, unit="whole") for by in _AMOUNTS)
-_RECEIVED = (Column(key="level"), Column(key="tensor"), *_BYTES)
+_BYTES = tuple(Column(f"{by}_bytes", by, "whole") for by in ("planned", "counted", "moved"))
+_RECEIVED = (Column("level"), Column("tensor"), *_BYTES)
 _HEADS = {"layer": "layer", "maker": "from", "phase": "phase", "tensor": "tensor", "level": "level"}
-_TRANSFERS = (*(Column(key=key, head=head) for key, head in _HEADS.items()), *_BYTES[1:])
-_MEMORY = (
-    Column(key="group"),
-    *(Column(key=f"{by}_bytes", head=by, unit="whole") for by in ("said", "held")),
-)
-_RESULTS = (Column(key="result"), *(Column(key=key, unit="whole") for key in ("stated", "counted")))
+_TRANSFERS = (*(Column(key, head) for key, head in _HEADS.items()), *_BYTES[1:])
+_MEMORY = (Column("group"), *(Column(f"{by}_bytes", by, "whole") for by in ("said", "held")))
+_RESULTS = (Column("result"), *(Column(key, unit="whole") for key in ("stated", "counted")))
 
 
 def document_of(found: Verified, *, full: bool = False) -> Document:
@@ -42,9 +38,8 @@ def document_of(found: Verified, *, full: bool = False) -> Document:
         Table(_RESULTS, changed, title="not as the plan states it"),
         Table(_TRANSFERS, [*map(_row, found.transfers)] if full else [], title="transfers"),
     )
-    wrong = ["a device held more than is said"] * bool(found.fuller) + ["results are not as stated"] * bool(
-        changed
-    )
+    wrong = ["a device held more than is said"] * bool(found.fuller)
+    wrong += ["results are not as stated"] * bool(changed)
     by = f"run by {found.convention}; planned: {found.plan.cost.name} counted by {found.planned_by}"
     return Document(
         title=f"{found.plan.model.name}: {'; '.join([_answer(found), *wrong])}",
@@ -69,8 +64,8 @@ def _row(each: Received | Transfer) -> dict[str, Any]:
     """Return the bytes at a level as plain data, with the tensor or with what is transferred."""
     fields = each._asdict()
     item = fields.pop("item")._asdict() if "item" in fields else {}
-    amounts = {by: fields.pop(by) for by in _AMOUNTS if by in fields}
-    data = {f"{by}_bytes": None if own is None else exact_number(own) for by, own in amounts.items()}
+    amounts = {own.key: fields.pop(own.title) for own in _BYTES if own.title in fields}
+    data = {key: None if own is None else exact_number(own) for key, own in amounts.items()}
     return {**item, **fields, **data}
 
 
