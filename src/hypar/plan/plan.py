@@ -224,11 +224,10 @@ class Plan(Result, Record):
     def devices(self, layer: str) -> int:
         """Count the devices that work for a layer; raises ``UnknownNameError`` if no layer of that name is cut."""
         root = self._group_of(layer)
+        own = (group for group in self.groups if root in {None, group.root})
+        working = (group for group in own if all(split.shares_of(layer)[at] for split, at in group.above))
         return sum(
-            math.prod(split.choice(layer).devices(split.ways) for split in group.splits)
-            for group in self.groups
-            if root in {None, group.root}
-            and all(uneven.shares_of(layer)[group] for uneven, group in group.above)
+            math.prod(split.choice(layer).devices(split.ways) for split in group.splits) for group in working
         )
 
     @cached_property

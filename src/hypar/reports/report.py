@@ -77,11 +77,8 @@ def read_reported(
     options = {"hardware": hardware, "model": model, "profile": profile, "convention": convention}
     words = [word for key, own in options.items() if own is not None for word in (f"--{key}", str(own))]
     words += [word for key, own in changed.items() for word in ("--set", f"{key}={own}")]
-    commands = (
-        plan_command(stored, path.name, network.batch, machine),
-        shlex.join(["hypar", "report", path.name, *words, "-o", "plan.html"]),
-        shlex.join(["hypar", "check", path.name]),
-    )
+    again = ["hypar", "report", path.name, *words, "-o", "plan.html"], ["hypar", "check", path.name]
+    commands = (plan_command(stored, path.name, network.batch, machine), *map(shlex.join, again))
     plan = stored if ran is None else stored.model_copy(update={"score": ran.score})
     times = profile_of(stored, path, profile)
     return Reported(plan, stored.score, sized, machine, times, ran, convention, commands)
@@ -90,11 +87,9 @@ def read_reported(
 def report_page(found: Reported, version: str) -> str:
     """Return the page of a report, made by a version of hypar."""
     plan = found.plan
-    named = [f"model {plan.model.name} {plan.model.digest}"]
-    if plan.score is not None:
-        named.append(f"machine {plan.score.hardware} {plan.score.hardware_digest}")
-    if plan.profile is not None:
-        named.append(f"profile {plan.profile.name} {plan.profile.digest}")
+    score, times, named = plan.score, plan.profile, [f"model {plan.model.name} {plan.model.digest}"]
+    named += [] if score is None else [f"machine {score.hardware} {score.hardware_digest}"]
+    named += [] if times is None else [f"profile {times.name} {times.digest}"]
     return page(report_document(found), found.commands, ", ".join([*named, f"hypar {version}"]))
 
 
@@ -102,9 +97,9 @@ def report_document(found: Reported) -> Document:
     """Return the document of a report."""
     plan = found.plan
     whole = plan_document(plan, found.graph, found.machine, found.profile, costs=True)
-    spent = {own.label: own for own in whole.notes if own.label in OF_STEP}
-    choices = [own for own in whole.notes if own.label == "choices"]
-    claimed = [own for own in whole.notes if own.label not in {*OF_STEP, "choices"}]
+    spent = {own.label: own for own in whole.notes if own.label in {*OF_STEP, "choices"}}
+    claimed = [own for own in whole.notes if own.label not in spent]
+    choices = [spent["choices"]] if "choices" in spent else []
     strategies = _asked("Strategies side by side", lambda: compared(found).document())
     best = strategies.about.partition(": ")[2]
     answer = f"of the strategies compared, {best}" if best else "not compared with other strategies"
@@ -162,15 +157,10 @@ def compared(found: Reported) -> Comparison:
     plan, score = found.plan, found.plan.score
     own = of_score(plan.convention) if score is None else score.convention
     convention = None if plan.heterogeneous else found.convention or own
-    rows = compare_strategies(
-        found.graph,
-        array=_array(plan, found.machine),
-        batch=plan.model.batch,
-        inter_weight=plan.cost.parameters.get("inter_weight"),
-        hardware=found.machine,
-        optimizer="sgd" if score is None else score.optimizer,
-        convention=convention,
-    )
+    weight, optimizer = plan.cost.parameters.get("inter_weight"), "sgd" if score is None else score.optimizer
+    asked: dict[str, Any] = {"batch": plan.model.batch, "inter_weight": weight, "optimizer": optimizer}
+    array, machine = _array(plan, found.machine), found.machine
+    rows = compare_strategies(found.graph, hardware=machine, convention=convention, array=array, **asked)
     costs = tuple(split.cost for split in plan.summed)
     if convention is not None and not plan.staged:
         costs = costs_of(plan, found.graph, convention, found.machine)

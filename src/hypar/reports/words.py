@@ -232,11 +232,8 @@ def items(amounts: Mapping[str, float], unit: str) -> str:
 def choice_notes(cells: Iterable[Cell]) -> list[Note]:
     """Explain the words of choices, of a grid's choice its letters, in one note; none without choices."""
     found = [(cell, _grid(cell.text)) for cell in dict.fromkeys(cells)]
-    named = {
-        dim: word
-        for cell, grid in found
-        for word, dim in [(word_of(dim, GRIDS), dim) for dim in grid] or cell.parts
-    }
+    each = ([(word_of(dim, GRIDS), dim) for dim in grid] or cell.parts for cell, grid in found)
+    named = {dim: word for parts in each for word, dim in parts}
     places = grouped((named[dim], place) for dim, place in PLACES.items() if dim in named)
     said = [f"{word} cuts {' or '.join(own)}" for word, own in places.items()]
     said += ["numbers count shards"] * any(grid for _, grid in found)

@@ -22,14 +22,13 @@ from hypar.planning.refusals import refusal
 from hypar.planning.replay import choices_of, run_again
 from hypar.planning.resolved import BASELINE, Resolved, of_baseline
 from hypar.planning.sources import times_of
-from hypar.schedule.scoring import summarise, totals_of
+from hypar.schedule.scoring import summarise
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.cliques import min_marginals
 from hypar.solve.solvers.base import cheapest, load_solver
 from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, network_of, plan_and_score
-from hypar.studies.remarks import on_this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -146,16 +145,11 @@ def _explained(plan: Plan, own: LevelChoices, nodes: Sequence[int]) -> Iterator[
     space = parse_space(plan.space, None)
     known = nodes and own.adds_up and load_solver(cheapest((own.problem.structure,))).exact
     least = min_marginals(own.problem) if known else []
+    at: dict[str, Any] = {"level": own.level, "ways": own.ways, "jointly": own.jointly, "group": own.group}
     for node in nodes:
-        yield LayerExplanation(
-            layer=own.layers[node].name,
-            level=own.level,
-            alternatives=_alternatives(own, node, least[node] if least else None),
-            left_out=space.left_out(own.layers[node], own.ways),
-            ways=own.ways,
-            jointly=own.jointly,
-            group=own.group,
-        )
+        costed = _alternatives(own, node, least[node] if least else None)
+        lacks = space.left_out(own.layers[node], own.ways)
+        yield LayerExplanation(layer=own.layers[node].name, alternatives=costed, left_out=lacks, **at)
 
 
 def _alternatives(own: LevelChoices, node: int, least: Costs | None) -> tuple[Alternative, ...]:
@@ -243,23 +237,19 @@ def explore_model(
         place: tuple(own.options[node][own.picked[node]] for own, node in nodes)
         for place, nodes in places.items()
     }
-    remarks = tuple(on_this_machine(plan, machine))
 
     def answer(chosen: Mapping[Place, Choices]) -> Run:
         score = _scored(_with(plan, places, chosen), request, graph, machine)
-        return Run(
-            axes={place: choices[0] for place, choices in chosen.items()},
-            remarks=remarks,
-            totals=totals_of(score),
-            fits=score.fits,
-            own=chosen == planned,
-        )
+        point = plan.model_copy(update={"score": score})
+        words = {place: choices[0] for place, choices in chosen.items()}
+        return Run.of(words, point, machine, own=chosen == planned)
 
-    points = grid(axes, answer, progress=progress)
+    points = sorted(grid(axes, answer, progress=progress), key=lambda point: point.time_s)
     dp = plan_and_score(graph, BASELINE, counted, machine, **of_baseline(asked))
-    ways = {place: nodes[0][0].ways for place, nodes in places.items()}
-    baseline = Run.of({"strategy": BASELINE}, dp)
-    points.sort(key=lambda point: point.time_s)
+    ways, baseline = (
+        {place: own.ways for place, ((own, _), *_) in places.items()},
+        Run.of({"strategy": BASELINE}, dp),
+    )
     return Exploration(points, counted, plan=plan, ways=ways, baseline=baseline)
 
 

@@ -95,13 +95,8 @@ def check_plan(
     fresh = fresh.model_copy(update={"files": stored.files})
     found = changes_between(stored, fresh)
     tolerated = tuple(change for change in found if near(change, tolerance))
-    return Verdict(
-        model_changed=changed,
-        changes=tuple(change for change in found if change not in tolerated),
-        fresh=fresh,
-        notes=(*_not_its_own(request), *notes),
-        tolerated=tolerated,
-    )
+    drifted, notes = tuple(one for one in found if one not in tolerated), (*_not_its_own(request), *notes)
+    return Verdict(model_changed=changed, changes=drifted, fresh=fresh, notes=notes, tolerated=tolerated)
 
 
 def near(change: Change, tolerance: float) -> bool:

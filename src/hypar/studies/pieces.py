@@ -100,12 +100,9 @@ def problems_of(
         hint = suggestion(layer, [own.name for own in weighted])
         raise OptionError("layer", f"no layer that multiplies by a weight is named {layer!r}", hint=hint)
     program = lowered(stored, graph)
-    return [
-        problem
-        for step in program.steps
-        if isinstance(step, Compute) and step.kind == "forward" and step.layer in layers
-        for problem in _of_layer(layers[step.layer], program.graph.batch, step.pieces)
-    ]
+    forward = (step for step in program.steps if isinstance(step, Compute) and step.kind == "forward")
+    own = ((layers[step.layer], step.pieces) for step in forward if step.layer in layers)
+    return [found for layer, pieces in own for found in _of_layer(layer, program.graph.batch, pieces)]
 
 
 def _of_layer(layer: Layer, batch: int, pieces: Iterable[Piece | None]) -> Iterator[Problem]:

@@ -191,19 +191,13 @@ def verify_plan(
     planned = _planned(plan, graph, machine, choices, planned_by)
     received = [*_received(levels, transfers, planned, ran=not count)]
     return Verified(
-        plan=plan,
-        batch=graph.batch,
-        devices=plan.num_devices,
-        convention=run_by,
-        planned_by=planned_by,
+        plan=plan, batch=graph.batch, devices=plan.num_devices, convention=run_by, planned_by=planned_by,
         levels=tuple(each for each in received if each.tensor == ALL),
         tensors=tuple(each for each in received if each.tensor != ALL),
         transfers=tuple(transfers),
         changes=tuple(change for change in changes if not near(change, ROUNDING)),
-        numbers=numbers,
-        memory=tuple(memory),
-        notes=tuple(_notes(plan, whole, graph)),
-    )
+        numbers=numbers, memory=tuple(memory), notes=tuple(_notes(plan, whole, graph)),
+    )  # fmt: skip
 
 
 def _require_fresh_weights(plan: Plan, file: Path) -> None:

@@ -34,11 +34,9 @@ _MACHINES = (
     Column("compute_model", "compute model"), Column("memory_bytes", "memory", "bytes"),
 )  # fmt: skip
 _VALUES = (
-    Column("what", ""),
-    Column("text", "value", "any", data=False),
-    *(Column(key, show=False) for key in ("value", "unit")),
-    Column("source", prose=True),
-)
+    Column("what", ""), Column("text", "value", "any", data=False),
+    *(Column(key, show=False) for key in ("value", "unit")), Column("source", prose=True),
+)  # fmt: skip
 _PHASES = (
     *(Column(key) for key in ("group", "layer", "phase")),
     Column("time_s", "time", "seconds"), Column("communication_s", "communication", "seconds"), Column("macs", "MACs", "count"),
@@ -72,14 +70,13 @@ _LAYERS = (
     _own("flop", lambda layer: layer.flop(), head="FLOP", unit="count"),
 )  # fmt: skip
 _TIMES = (
-    _own("layer", lambda own: own[0]),
-    _own("choices", lambda own: len(own[1]), unit="whole"),
+    _own("layer", lambda own: own[0]), _own("choices", lambda own: len(own[1]), unit="whole"),
     _own("fastest", lambda own: min(own[1], key=own[1].get)),
     _own("fastest_s", lambda own: min(own[1].values()), head="", unit="seconds"),
     _own("slowest", lambda own: max(own[1], key=own[1].get)),
     _own("slowest_s", lambda own: max(own[1].values()), head="", unit="seconds"),
     _own("one_device_s", lambda own: own[2], head="one device", unit="seconds"),
-)
+)  # fmt: skip
 _PROBLEM = (
     _own("layer", lambda own: own[0].layer, show=False),
     _own("phase", lambda own: own[0].phase, show=False),
@@ -157,11 +154,8 @@ def export_data(found: Exported) -> dict[str, Rows]:
 
 def machines_document(entries: Rows) -> Document:
     """Return a row for each machine's entry, and below it for each group of a heterogeneous machine."""
-    named = [
-        (" ".join(filter(None, (entry["hardware"], own.get("group")))), own)
-        for entry in entries
-        for own in (entry, *entry.get("groups", []))
-    ]
+    each = ((entry["hardware"], own) for entry in entries for own in (entry, *entry.get("groups", [])))
+    named = ((" ".join(filter(None, (name, own.get("group")))), own) for name, own in each)
     rows = [{**own, "machine": name, "links": _links(own)} for name, own in named]
     return Document(title="", parts=(Table(_MACHINES, rows),))
 
@@ -198,10 +192,8 @@ def times_document(rows: Rows, title: str) -> Document:
     mapping = dict.fromkeys(name for row in rows for name in row["mapping"])
     accesses = dict.fromkeys(place for row in rows for place in row["accesses"])
     columns = *((name, "any") for name in mapping), *((place, "count") for place in accesses)
-    found = [
-        {name: f"{value:.4g}" for name, value in row["mapping"].items()} | row["accesses"] | row
-        for row in rows
-    ]
+    mapped = [{name: f"{value:.4g}" for name, value in row["mapping"].items()} for row in rows]
+    found = [own | row["accesses"] | row for own, row in zip(mapped, rows, strict=True)]
     used = [Column(key, unit=unit) for key, unit in columns if any(row.get(key) for row in found)]
     return Document(title=title, parts=(Table((*_PHASES, *used), found),))
 

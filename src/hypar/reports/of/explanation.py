@@ -69,19 +69,14 @@ def _first_two(rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], dict[str
 
 def explanation_data(found: Explanation) -> dict[str, Any]:
     """Return every alternative of the layers asked for."""
-    layers = [
-        {
-            "layer": one.layer,
-            "level": one.level,
-            **({"group": one.group} if one.group else {}),
-            "left_out": list(one.left_out),
-            "alternatives": [
-                {"choice": dict(each.choice.degrees), "chosen": each.chosen, **each.items, **_costs(each)}
-                for each in one.alternatives
-            ],
-        }
-        for one in found.explained
-    ]
+    layers = []
+    for one in found.explained:
+        each = [
+            {"choice": dict(own.choice.degrees), "chosen": own.chosen, **own.items, **_costs(own)}
+            for own in one.alternatives
+        ]
+        place = {"layer": one.layer, "level": one.level, **({"group": one.group} if one.group else {})}
+        layers.append({**place, "left_out": list(one.left_out), "alternatives": each})
     return {"layers": layers}
 
 
@@ -97,17 +92,10 @@ def _rows(found: Explanation, one: LayerExplanation) -> list[dict[str, Any]]:
         if each.replanned is not None and own.replanned is not None:
             anew = each.replanned - own.replanned
         row = {
-            "layer": one.layer,
-            "level": one.place,
-            "choice": text(each.choice, one.ways),
-            "chosen": each.chosen,
-            "devices": each.choice.devices(one.ways),
-            "received": each.received,
-            "sent": each.sent,
-            **each.items,
-            **_costs(each),
-            "unit": found.plan.cost.unit,
-        }
+            "layer": one.layer, "level": one.place, "choice": text(each.choice, one.ways), "chosen": each.chosen,
+            "devices": each.choice.devices(one.ways), "received": each.received, "sent": each.sent,
+            **each.items, **_costs(each), "unit": found.plan.cost.unit,
+        }  # fmt: skip
         more = {"anew": anew, "stays": stays, "more": stays if anew is None else anew}
         rows.append({**row, **more, "said": "plan" * each.chosen, "bar": each.total})
     return rows

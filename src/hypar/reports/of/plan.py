@@ -135,15 +135,10 @@ def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
         own = [split for split in plan.splits if layer in split.choices]
         for split in own:
             yield {
-                **first,
-                **({"group": split.group} if plan.heterogeneous else {}),
-                "level": f"H{split.level + 1}",
-                "ways": split.ways,
-                "dim": split.dim(layer) or "whole",
-                "choice": cells(split, layer).text,
-                "cost": split.costs[layer],
-                "unit": plan.cost.unit,
-            }
+                **first, **({"group": split.group} if plan.heterogeneous else {}),
+                "level": f"H{split.level + 1}", "ways": split.ways, "dim": split.dim(layer) or "whole",
+                "choice": cells(split, layer).text, "cost": split.costs[layer], "unit": plan.cost.unit,
+            }  # fmt: skip
         if not own:
             yield first
 

@@ -73,10 +73,8 @@ def _document(
 ) -> Document:
     """Return a document; ``cells`` are the first ones of a row, by which a run is named, and what it is compared with ``base``."""
     best = min((run for run in runs if run.fits), key=runs.value, default=None)
-    rows = [
-        {key: _text(own) if isinstance(own, dict) else own for key, own in row.items()}
-        for row in rows_of(runs)
-    ]
+    pairs = (row.items() for row in rows_of(runs))
+    rows = [{key: _text(own) if isinstance(own, dict) else own for key, own in row} for row in pairs]
     than = "faster" if any(run.totals for run in runs) else "cheaper"
     unfit = {str(run.axes.get("batch")): "" for run in runs if run.totals and not runs.base(run).fits}
     which = f", which {FITS_NOT}" + f" at batch {', '.join(unfit)}" * base.endswith("batch")
@@ -134,15 +132,13 @@ def _rows(runs: Runs, shown: Sequence[Run], cells: Callable[[Run], dict[str, Any
     for run in shown:
         value = run.time_s if run.totals else runs.value(run)
         bar = "" if run.fits else FITS_NOT if run.totals else NOT_PLANNED
+        costs = {f"H{level}": cost for level, cost in enumerate(run.costs, 1)}
         row = {
-            "cost": run.plan and run.cost,
-            **{f"H{level}": cost for level, cost in enumerate(run.costs, 1)},
-            "gain": runs.speedup(run),
-            "said": "the plan" * run.own,
+            "cost": run.plan and run.cost, "gain": runs.speedup(run), "said": "the plan" * run.own,
             "bar": bar or (value if value < math.inf else ""),
             "tone": _tone(run).replace("good", "") or "this" * run.own,
-        }
-        rows.append({**cells(run), **_totals(run), **row})
+        }  # fmt: skip
+        rows.append({**cells(run), **_totals(run), **costs, **row})
     return rows
 
 
@@ -180,17 +176,11 @@ def rows_of(runs: Runs) -> list[dict[str, Any]]:
 def _row_of(found: Any, run: Run) -> dict[str, Any]:
     own = run.plan
     scored = {**_totals(run), "fits": run.totals and run.fits, "time_gain": found.speedup(run)}
+    cost = {"cost": own and exact_number(run.cost), "unit": own and own.cost.unit}
     return {
-        "strategy": run.name,
-        "cost": own and exact_number(run.cost),
-        "unit": own and own.cost.unit,
-        "planned_by": own and own.cost.name,
-        "convention": found.convention,
-        "cost_gain": run.gain,
-        **(scored if found.plan.score else {}),
-        "search": own and own.search,
-        "note": run.note,
-    }
+        "strategy": run.name, **cost, "planned_by": own and own.cost.name, "convention": found.convention,
+        "cost_gain": run.gain, **(scored if found.plan.score else {}), "search": own and own.search, "note": run.note,
+    }  # fmt: skip
 
 
 def _claims(ranked: Sequence[Run]) -> Iterator[Note]:
@@ -246,9 +236,9 @@ def _text(value: Any) -> str:
         return "x".join(map(str, value))
     if isinstance(value, Path):
         return value.stem
-    return (
-        ", ".join(map(str, value.values())) if isinstance(value, dict) else getattr(value, "name", str(value))
-    )
+    if isinstance(value, dict):
+        return ", ".join(map(str, value.values()))
+    return str(getattr(value, "name", value))
 
 
 # Explorations: points by the words of each free layer, level by level
@@ -257,9 +247,8 @@ def _text(value: Any) -> str:
 @document_of.register(Exploration)
 def _explored(found: Exploration, top: int = SHOWN) -> Document:
     plan, number, cells = found.plan, f"{len(found):,} points", partial(_words, found)
-    heads = [
-        Column(layer, f"{layer} {levels_of(WHOLE_ARRAY, own)}") for layer, own in grouped(found.ways).items()
-    ]
+    layers = grouped(found.ways)
+    heads = [Column(layer, f"{layer} {levels_of(WHOLE_ARRAY, own)}") for layer, own in layers.items()]
     rank = next((rank for rank, point in enumerate(found) if point.own), None)
     own = "not one of them" if rank is None else f"number {rank + 1}"
     hidden = f", {len(found) - top:,} of them not shown" * (len(found) > top)
@@ -270,20 +259,16 @@ def _explored(found: Exploration, top: int = SHOWN) -> Document:
 
 @_row_of.register(Exploration)
 def _explored_row(found: Exploration, run: Run) -> dict[str, Any]:
-    axes = {
-        f"{layer} H{level + 1}": own.text(found.ways[layer, level])
-        for (layer, level), own in run.axes.items()
-    }
+    named = {place: own.text(found.ways[place]) for place, own in run.axes.items()}
+    axes = {f"{layer} H{level + 1}": text for (layer, level), text in named.items()}
     own = {"dp_over_it": found.speedup(run), "fits": run.fits, "own": run.own}
     return {**axes, **_totals(run), "convention": found.convention, **own}
 
 
 def _words(found: Exploration, run: Run) -> dict[str, str]:
     """Return the words of each free layer, level by level, in those of the plan's tables; one for all if they are equal."""
-    text = texts_of(found.plan)
-    named = grouped(
-        (layer, text(choice, found.ways[layer, level])) for (layer, level), choice in run.axes.items()
-    )
+    text, ways = texts_of(found.plan), found.ways
+    named = grouped((place[0], text(choice, ways[place])) for place, choice in run.axes.items())
     return {layer: " ".join(own if len({*own}) > 1 else own[:1]) for layer, own in named.items()}
 
 
