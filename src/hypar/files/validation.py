@@ -17,14 +17,8 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound=BaseModel)
 
-MOST_ENTRIES = 50_000
-"""Largest number of entries in one list or mapping; a network has at most 20,000 layers."""
-
-MOST_CHARACTERS = 100_000
-"""Largest number of characters in one text."""
-
-MOST_FAULTS = 20
-"""Faults of one file that are named, at most."""
+MOST_ENTRIES, MOST_CHARACTERS, MOST_FAULTS = 50_000, 100_000, 20
+"""The most entries of one list or mapping, as a network has at most 20,000 layers; characters of one text; faults named of a file."""
 
 
 def together(faults: Iterable[InputError]) -> InputError:

@@ -16,11 +16,8 @@ import yaml
 from hypar.errors import DocumentError, Where, field_name, shown
 from hypar.files.text import read_text
 
-MOST_NODES = 200_000
-"""Largest number of values in one file, with aliases expanded."""
-
-MOST_DEPTH = 64
-"""Largest nesting of lists and mappings; YAML's composer recurses in C and would end the process."""
+MOST_NODES, MOST_DEPTH = 200_000, 64
+"""The most values in one file, aliases expanded, and its deepest nesting: YAML's composer recurses in C, and would end the process."""
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

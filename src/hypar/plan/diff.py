@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     Place = tuple[Any, ...]
 
 RESULTS = re.compile(r"cost|bound|(time|critical|busy|energy|communication|memory|groups) .*|.*_(s|j|bytes)")
-"""The names of numbers that planning computes."""
-
 SECTIONS = {"model", "cost", "stages", "refined", "chunks", "score"}
-"""Sections of a plan file whose entries are known by their own names."""
+"""The names of numbers that planning computes; and sections of a plan file whose entries are known by their own names."""
 
 PLACES: dict[Place, tuple[int, str]] = {
     ("model", "name"): (0, "model"),
@@ -53,20 +51,18 @@ PLACES: dict[Place, tuple[int, str]] = {
 Ranks are the order in which differences are listed: the request, layers, stages, splits, choices, costs, the cost, the score.
 """
 
-COMMON = {"cut", "stage", "choice", "cost"}
-"""What is compared for the layers of both plans alone: a layer that only one has is named once."""
-
-ORDERED = {("splits",), ("cuts",), ("stages", "layers"), ("score", "groups")}
-"""Beginnings of the places of layers, splits and groups whose order counts."""
+COMMON, ORDERED = (
+    {"cut", "stage", "choice", "cost"},
+    {("splits",), ("cuts",), ("stages", "layers"), ("score", "groups")},
+)
+"""What is compared for the layers of both plans alone, as a layer that only one has is named once; and where the order counts."""
 
 ABSENT = {
     "balance": "time", "starts": "searched", "graph": "contracted", "shares": "equal", "refined": "no", "split": "idle",
     "layer": "not in the model", "convention": "paper", "score convention": "paper",
 }  # fmt: skip
-"""Words for an absent entry, if the word is not ``none``."""
-
 BETWEEN = {"stage array": "x", "levels": "x", "hardware": " "}
-"""Separators between the values of a list, if not a comma."""
+"""Words for an absent entry, if not ``none``; and separators between the values of a list, if not a comma."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,14 +15,8 @@ from hypar.plan.stages import BALANCES, FLUSHES
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.conventions import BY_LEVELS
 
-BEST = "best"
-"""In place of a number of stages: as many as are fastest."""
-
-SHARES = ("equal", "linear", "exact", "layers")
-"""The rules for the shares of device groups; ``layers`` gives each layer its own."""
-
-GRAPHS = ("contracted", "operators")
-"""The graphs of a network that can be planned."""
+BEST, GRAPHS, SHARES = "best", ("contracted", "operators"), ("equal", "linear", "exact", "layers")
+"""In place of a number of stages, as many as are fastest; the graphs of a network; the rules for the shares of device groups."""
 
 
 def read_array(text: str) -> tuple[int | str, ...]:

@@ -17,11 +17,9 @@ from hypar.files.record import Record, one_of
 from hypar.sharding.tree import MOST_DEVICES, Amount, fault
 
 INTERLEAVED = "interleaved"
-"""The schedule in which each stage works for several parts of the network."""
-
 FLUSHES = {"layer-block": False, "gpipe": True, "1f1b": True, INTERLEAVED: True}
-"""The schedules of stages, and whether the pipeline runs empty after each mini-batch, so that no weights are stale."""
-
+"""The schedules of stages, the last with several parts of the network in each, and whether the pipeline runs empty after each
+mini-batch, so that no weights are stale."""
 
 BALANCES = {"time": "seconds", "memory": "bytes", "traffic": "bytes", "macs": "MACs"}
 """The quantities of the costliest stage that a partition can minimise, with their units."""

@@ -44,11 +44,8 @@ WORDS = {
 }
 """The kinds of spans, which are the names of their colours, first those of a bar's parts, with the word for one whose name is none."""
 
-ENDINGS = (".png", ".svg", ".pdf")
-"""File endings of the supported formats."""
-
-_KEPT_OUT = {".png": {"Software": None}, ".pdf": {"CreationDate": None}}
-"""Metadata to omit, so that the same input gives the same bytes."""
+ENDINGS, _KEPT_OUT = (".png", ".svg", ".pdf"), {".png": {"Software": None}, ".pdf": {"CreationDate": None}}
+"""The supported formats; and metadata to omit, so that the same input gives the same bytes."""
 
 
 @dataclass(slots=True)

@@ -29,11 +29,8 @@ TOTALS = (
 )  # fmt: skip
 """The totals of a step."""
 
-MOST_ROWS = 24
-"""The most layers that are shown one by one."""
-
-NEARLY_FULL = 0.9
-"""The share of a device's memory from which a plan barely fits."""
+MOST_ROWS, NEARLY_FULL = 24, 0.9
+"""The most layers that are shown one by one; and the share of a device's memory from which a plan barely fits."""
 
 PLACES = {
     "batch": "the batch", "in_channels": "input channels", "out_channels": "output channels", "height": "the height",

@@ -47,11 +47,8 @@ if TYPE_CHECKING:
 Hardware = Machine | str | Path
 """A machine, or the name of one."""
 
-MOST_RUNS = 10_000
-"""The largest number of requests of a grid; so many points of an exploration take some minutes."""
-
-OF_STAGES = ("schedule", "microbatches", "parts", "balance")
-"""The options of stages, which the arrays of a sweep that have none do without."""
+MOST_RUNS, OF_STAGES = 10_000, ("schedule", "microbatches", "parts", "balance")
+"""The most requests of a grid, some minutes of an exploration; and options that the arrays of a sweep without stages do without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,10 +43,8 @@ if TYPE_CHECKING:
 
     Sizes = tuple[int, ...]
 
-MOST_REPEATS = MOST_RUNS = 1000
-
-LEAST_SECONDS = 0.005
-"""Seconds for which a shard is run, at least once, so that a short one is run often."""
+MOST_REPEATS, MOST_RUNS, LEAST_SECONDS = 1000, 1000, 0.005
+"""Rounds, runs of a shard in each, and the seconds for which it is run, at least once, so that a short one is run often."""
 
 MEASURED = ("conv", "conv_transpose", "linear", "crop", "add", "concat", "max", "average", "nearest", "bilinear")  # fmt: skip
 """The ops of shards, with the modes of pools and of upsampling."""

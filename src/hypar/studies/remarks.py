@@ -25,14 +25,9 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
 
-LEAST_SHOWN = 1e-3
-"""The least gain of a faster baseline that is remarked."""
-
-CHEAP_ENTRIES = 2**22
-"""The most table entries for which the joint optimum is computed beside a greedy plan: some milliseconds."""
-
-ANY_SHAPE = "h_tree"
-"""The topology on which the shape of an array does not change what an exchange takes."""
+LEAST_SHOWN, CHEAP_ENTRIES, ANY_SHAPE = 1e-3, 2**22, "h_tree"
+"""The least gain of a faster baseline that is remarked; the most table entries for which the joint optimum is computed beside
+a greedy plan, some milliseconds; and the topology on which the shape of an array does not change what an exchange takes."""
 
 
 def remarks(

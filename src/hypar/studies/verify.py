@@ -38,18 +38,11 @@ if TYPE_CHECKING:
     from hypar.program.steps import Item, Program
     from hypar.sharding.placement import Options
 
-MOST_ELEMENTS = 2**28
-"""Elements that all simulated devices hold at once, at most: 2 GiB."""
+MOST_ELEMENTS, MANY_ELEMENTS, ROUNDING = 2**28, 2**22, 1e-9
+"""Elements that all devices hold at once at most, 2 GiB; those from which a run takes so long that a smaller network is
+proposed; and the relative difference of a number that a search rounded, or added up in another order."""
 
-MANY_ELEMENTS = 2**22
-"""Elements from which a run takes so long that a smaller network is proposed."""
-
-ROUNDING = 1e-9
-"""Relative difference of a number that a search rounded, or added up in another order."""
-
-LESS = "try --shrink or a smaller --batch"
-
-ALL = "all"
+LESS, ALL = "try --shrink or a smaller --batch", "all"
 
 TENSORS = {ALL: PHASES, "activations": ("forward",), "errors": ("backward",), "gradients": ("gradient",)}
 """What moves in which phases: tensors between layers, with sums of them."""

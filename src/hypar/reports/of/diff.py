@@ -23,10 +23,8 @@ OF_LAYERS = {"choice": "choices", "cut": "choices", "layer": "layers", "stage": 
 """The tables of differences of single layers, by their names."""
 
 PART = re.compile(r"cost|(time|critical|busy|energy|communication|memory|groups|stage \d+) .*")
-"""The names of parts of totals, which are in no table where totals differ."""
-
 UNITS = {"s": "seconds", "bytes": "bytes", "j": "joules"}
-"""Units by the last part of an entry's name."""
+"""Parts of totals, which are in no table where totals differ; and units by the last part of an entry's name."""
 
 
 def difference_document(

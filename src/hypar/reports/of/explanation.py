@@ -15,11 +15,8 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.studies.alternatives import Alternative, Explanation, LayerExplanation
 
-FEW = 12
-"""The most alternatives in a layer's table, beside the plan's own, and the most layers that have a table."""
-
-SEEN = {"anew", "stays", "more", "said", "bar"}
-"""The values of a row that readers alone have."""
+FEW, SEEN = 12, {"anew", "stays", "more", "said", "bar"}
+"""The most alternatives in a table beside the plan's own, and layers with a table; and what readers alone have of a row."""
 
 _ANEW = Note("anew", "what the level costs more with this choice, all other layers planned anew for it")
 _STAYS = Note("stays", "what it costs more, all other layers as planned")

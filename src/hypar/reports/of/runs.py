@@ -26,11 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
-SHOWN = 10
-"""Points of an exploration that are shown unless more are asked for."""
-
-ALIKE = 1e-3
-"""The relative difference of times below which strategies are alike."""
+SHOWN, ALIKE = 10, 1e-3
+"""Points of an exploration that are shown unless more are asked for; and the difference of times that makes strategies alike."""
 
 NAMED, NUMBERS = {"hardware", "array"}, {"levels", "array", "batch"}
 """The axes whose values are texts, and those whose values stand at the right of a column."""
