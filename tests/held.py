@@ -13,7 +13,7 @@ from hypar.studies.verify import runs_by
 
 if TYPE_CHECKING:
     from hypar import LayerGraph, Plan
-    from hypar.studies.memory import Held
+    from hypar.studies.verify import Held
 
 
 def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:

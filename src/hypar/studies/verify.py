@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import product, repeat
+from itertools import chain, product, repeat
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
+
+import numpy as np
 
 from hypar.activity import tell
 from hypar.document import Result
@@ -13,18 +15,21 @@ from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.execution.simulator import most_elements
 from hypar.execution.verify import Verification, counted, verify_program
 from hypar.machine.setting import Setting
+from hypar.network.training import OPTIMIZERS
 from hypar.ops.nest import PHASES
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.records import Score, origin_of
-from hypar.plan.stages import FLUSHES
+from hypar.plan.stages import FLUSHES, StagesRecord
 from hypar.planning.counting import cost_convention, score_convention
 from hypar.planning.replay import run_step
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, scored_on, times_of
+from hypar.schedule.held import Training
 from hypar.schedule.moves import BETWEEN_STAGES, Move, level_name, moves_of
+from hypar.schedule.pipeline_orders import ALONE, Moment, moments, schedule_of
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
+from hypar.sharding.tree import Device, Level, Node, Stages
 from hypar.studies.check import near, priced
-from hypar.studies.memory import Held, held_by
 from hypar.studies.pieces import lowered, microbatches_of, opened
 from hypar.studies.shrink import changes_of, shrunk
 
@@ -71,6 +76,19 @@ class Received(NamedTuple):
     planned: float
     counted: int
     moved: int | None
+
+
+class Held(NamedTuple):
+    """The memory of the fullest device of a group, a stage or ``all``: the bytes that a score says, and those that it held."""
+
+    group: str
+    said: float
+    held: float
+
+    @property
+    def more(self) -> bool:
+        """Whether a device held more than the score says."""
+        return self.held > self.said * (1 + ROUNDING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -176,7 +194,7 @@ def verify_plan(
     memory: list[Held] = []
     if numbers is not None and machine is not None and plan.score is not None:
         score = _scored(plan, graph, machine, choices, run_by)
-        memory = held_by(plan, score, program, numbers.elements, numbers.arrived)
+        memory = _held(plan, score, program, numbers)
     tell(f"comparing the counts of {graph.name}")
     changes = changes_between(plan, priced(plan, Resolved.of(plan, machine, times_of(plan)), whole))
     levels = _levels(plan, len(program.places.parts))
@@ -282,6 +300,59 @@ def _scored(plan: Plan, graph: LayerGraph, machine: Machine, choices: list[Optio
     request = replace(Resolved.of(plan, machine), counted=own if alike else run_by)
     whole = plan if alike else plan.model_copy(update={"chunks": None})
     return run_step(whole, request, graph, machine, choices).score
+
+
+def _held(plan: Plan, score: Score, program: Program, numbers: Verification) -> list[Held]:
+    """Return what each group or stage of a score, of the network that was run, held in the run of a microbatch."""
+    places, stages = _places(plan.root), plan.stages if plan.staged else None
+    training = Training(
+        program=program,
+        element_bytes=score.element_bytes,
+        state=OPTIMIZERS[score.optimizer],
+        chunks=[frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else (),
+        places={} if stages is None else _layers(stages),
+        stages=[stage for stage, _ in places],
+        moments=[ALONE] if stages is None else [_moments(stages, own) for own in range(len(stages.stages))],
+    )
+    found = np.sum([*training.held(numbers.elements, numbers.arrived).values()], axis=0)
+    if score.groups is None:
+        return [Held("all", score.memory_bytes, float(found.max()))]
+    groups = [group.group for group in score.groups]
+    names = groups if stages is not None else [group.name for group in plan.groups if not group.idle]
+    lanes = sorted({*places})
+    of = np.array([names[lanes.index(place)] for place in places])
+    pairs = [(group, found[of == group.group]) for group in score.groups]
+    return [Held(group.group, group.memory_bytes, float(own.max())) for group, own in pairs if len(own)]
+
+
+def _places(node: Node | None) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the stage of each device, and the parts of uneven splits in which it lies."""
+    if node is None or isinstance(node, Device):
+        return [(0, ())]
+    if isinstance(node, Level) and node.split.sides is None:
+        return _places(node.below[0]) * node.split.ways
+    parts = [(part, own) for part, own in enumerate(node.below) if own is not None]
+    below = [(part, *place) for part, own in parts for place in _places(own)]
+    if isinstance(node, Stages):
+        return [(part, path) for part, _, path in below]
+    return [(stage, (part, *path)) for part, stage, path in below]
+
+
+def _layers(stages: StagesRecord) -> dict[str, tuple[int, int]]:
+    """Return the stage of each layer, and its part of it."""
+    return {
+        layer: (number, part)
+        for number, stage in enumerate(stages.stages)
+        for part, span in enumerate(stage.spans)
+        for layer in span
+    }
+
+
+def _moments(stages: StagesRecord, stage: int) -> tuple[Moment, ...]:
+    """Return when a stage holds most over a mini-batch."""
+    order = schedule_of(stages.schedule, stages.parts)
+    works = order.steps(stage, len(stages.stages), stages.microbatches, 1)
+    return moments(chain.from_iterable(works), stages.parts or 1)
 
 
 def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:
