@@ -178,10 +178,7 @@ class Row(NamedTuple):
 
 
 def read_csv(file: Path) -> list[Row]:
-    """Read a CSV file whose first row names the columns; empty rows and spaces around cells are ignored.
-
-    Raises ``DocumentError`` where it is empty or not CSV, repeats a column, or has rows of different lengths.
-    """
+    """Read a CSV file whose first row names the columns, without empty rows and spaces around cells; raises ``DocumentError``."""
     rows = _records(file, read_text(file))
     _, head = next(rows, (0, []))
     if not head:

@@ -40,10 +40,7 @@ class Document:
 
 
 def plain_document(data: object, name: str) -> Document:
-    """Return mappings, lists and scalars of a program as the content of a file, for which a name stands in messages.
-
-    Raises ``DocumentError`` where there is something else among the data, or they hold themselves.
-    """
+    """Return plain data of a program as the content of a file, for which a name stands in messages; raises ``DocumentError``."""
     try:
         return Document(file=Path(name), data=json.loads(json.dumps(data)))
     except (TypeError, ValueError, RecursionError) as error:

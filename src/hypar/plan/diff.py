@@ -29,23 +29,13 @@ SECTIONS = {"model", "cost", "stages", "refined", "chunks", "score"}
 """The names of numbers that planning computes; and sections of a plan file whose entries are known by their own names."""
 
 PLACES: dict[Place, tuple[int, str]] = {
-    ("model", "name"): (0, "model"),
-    ("array",): (0, "stage array"),
-    ("profile", "digest"): (0, "profile"),
-    ("cost", "name"): (0, "cost name"),
-    ("chunks", "asked"): (0, "chunks"),
-    ("score", "convention"): (0, "score convention"),
-    ("layers", "*"): (1, "layer"),
-    ("stages", "layers", "*"): (2, "stage"),
-    ("splits", "*", "split"): (3, "split"),
-    ("splits", "*", "choices", "*"): (4, "choice"),
-    ("cuts", "*"): (4, "cut"),
-    ("splits", "*", "shares"): (4, "shares"),
-    ("splits", "*", "layer_shares", "*"): (4, "shares"),
-    ("splits", "*", "costs", "*"): (5, "cost"),
-    ("cost", "value"): (6, "cost"),
-    ("bound",): (6, "bound"),
-}
+    ("model", "name"): (0, "model"), ("array",): (0, "stage array"), ("profile", "digest"): (0, "profile"),
+    ("cost", "name"): (0, "cost name"), ("chunks", "asked"): (0, "chunks"), ("score", "convention"): (0, "score convention"),
+    ("layers", "*"): (1, "layer"), ("stages", "layers", "*"): (2, "stage"), ("splits", "*", "split"): (3, "split"),
+    ("splits", "*", "choices", "*"): (4, "choice"), ("cuts", "*"): (4, "cut"),
+    ("splits", "*", "shares"): (4, "shares"), ("splits", "*", "layer_shares", "*"): (4, "shares"),
+    ("splits", "*", "costs", "*"): (5, "cost"), ("cost", "value"): (6, "cost"), ("bound",): (6, "bound"),
+}  # fmt: skip
 """The rank and the name of entries by their places; ``*`` stands for a split or a layer.
 
 Ranks are the order in which differences are listed: the request, layers, stages, splits, choices, costs, the cost, the score.

@@ -37,11 +37,7 @@ WIDTH, TEXT, HEAD, ROW, MARGIN = 880.0, 12, 16, 19, 20
 GAP, UNIT, TRACK = 14, 30, 440
 """A gap, the least width of a part of a choice, and that of a track."""
 
-WORDS = {
-    **dict.fromkeys(("computes", "receives", "energy")),
-    **dict.fromkeys(TIMES),
-    "communication": "receives",
-}
+WORDS = dict.fromkeys(("computes", "receives", "energy", *TIMES)) | {"communication": "receives"}
 """The kinds of spans, which are the names of their colours, first those of a bar's parts, with the word for one whose name is none."""
 
 ENDINGS, _KEPT_OUT = (".png", ".svg", ".pdf"), {".png": {"Software": None}, ".pdf": {"CreationDate": None}}
@@ -251,10 +247,7 @@ class _Axis(NamedTuple):
 
 
 def plot(document: Document, file: str | Path | None = None) -> Picture:
-    """Draw the timelines and bars of a document as one picture, and write it to a file if one is named.
-
-    Raises as ``require_plot``, and ``OptionError`` where nothing is to be drawn.
-    """
+    """Draw the timelines and bars of a document as one picture, and write it to a file; raises as ``require_plot``, or without any."""
     if file is not None:
         require_plot(file)
     found = picture([part for _, part in document.walk()], document.title)

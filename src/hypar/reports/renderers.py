@@ -233,8 +233,6 @@ def _side(own: Column) -> str | None:
 
 
 FORMS: dict[str, Callable[..., str]] = {
-    "csv": lambda document: csv_text(document.records()),
-    "html": fragment,
-    "markdown": to_markdown,
+    "csv": lambda document: csv_text(document.records()), "html": fragment, "markdown": to_markdown,
     "table": lambda document: plain(render(document, width())),
-}
+}  # fmt: skip

@@ -150,10 +150,7 @@ def _step(ran: ScoredStep, notes: Mapping[str, Note]) -> Iterator[Section]:
 
 
 def compared(found: Reported) -> Comparison:
-    """Return the strategies that minimise dp's cost for the plan's devices, the plan among them.
-
-    Raises ``InputError`` or ``TableLimitError`` where they cannot be compared.
-    """
+    """Return the strategies that minimise dp's cost for the plan's devices, with the plan; raises as ``compare_strategies``."""
     plan, score = found.plan, found.plan.score
     own = of_score(plan.convention) if score is None else score.convention
     convention = None if plan.heterogeneous else found.convention or own

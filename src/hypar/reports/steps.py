@@ -251,11 +251,9 @@ def spent(rows: StepRows, places: Sequence[str | int]) -> dict[str, Any]:
     """Return what some layers or levels take of a step: bytes, seconds and joules."""
     received, computes, receives, joules = zip(*(rows.parts[place] for place in places), strict=True)
     return {
-        "received": math.fsum(received),
-        "time": math.fsum((*computes, *receives)),
-        "bar": (math.fsum(computes), math.fsum(receives)),
-        "energy": None if None in joules else math.fsum(joules),
-    }
+        "received": math.fsum(received), "energy": None if None in joules else math.fsum(joules),
+        "time": math.fsum((*computes, *receives)), "bar": (math.fsum(computes), math.fsum(receives)),
+    }  # fmt: skip
 
 
 def memory_tables(rows: StepRows) -> Iterator[Table]:

@@ -102,12 +102,7 @@ class LayerExplanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation(Result):
-    """The explanation of a plan.
-
-    Attributes:
-        plan: the plan.
-        explained: the layers asked for, level by level.
-    """
+    """The explanation of a plan: the layers asked for, level by level."""
 
     _document: ClassVar[str] = "explanation"
     plan: Plan
@@ -168,16 +163,13 @@ def _alternatives(own: LevelChoices, node: int, least: Costs | None) -> tuple[Al
         more = np.where(np.isclose(least, least.min(), 1e-12, 0), 0, least - least.min())
     return tuple(
         Alternative(
-            choice=options[at],
-            chosen=at == picked[node],
+            choice=options[at], chosen=at == picked[node],
             items={name: float(part[at]) for name, part in parts.items()},
-            received=float(received[at]),
-            sent=float(sent[at]),
-            total=float(total[at]),
+            received=float(received[at]), sent=float(sent[at]), total=float(total[at]),
             replanned=None if more is None else float(more[at]),
         )
         for at in np.argsort(total, kind="stable").tolist()
-    )
+    )  # fmt: skip
 
 
 class Exploration(Runs):

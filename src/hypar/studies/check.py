@@ -152,10 +152,7 @@ def priced(plan: Plan, request: Resolved, graph: LayerGraph) -> Plan:
 def check_plans(
     places: Iterable[str], note: Callable[[str], object] = lambda _: None, **named: Any
 ) -> Iterator[tuple[str, Verdict | HyparError]]:
-    """Yield the verdict on each plan, those below folders included, or the error that prevents one.
-
-    ``note`` is told which files below a folder are no plans; ``named`` are further arguments of ``check_plan``.
-    """
+    """Yield the verdict on each plan, those below folders too, or the error instead; ``note`` is told of files that are no plans."""
     for place in places:
         files = [Path(place)]
         try:

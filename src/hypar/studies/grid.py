@@ -104,11 +104,7 @@ class Run:
 
 
 class Runs(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribute cannot have slots)
-    """The runs of a grid.
-
-    Attributes:
-        convention: the convention by which every run is counted.
-    """
+    """The runs of a grid, each counted by one ``convention``."""
 
     _document = "runs"
     convention: str
@@ -161,10 +157,7 @@ def grid(
 def plan_and_score(
     graph: LayerGraph, strategy: str, convention: str, hardware: Hardware | None, /, **asked: Any
 ) -> Plan:
-    """Plan a network by a strategy, with a score, and unless the strategy is named after a paper a cost, of a convention.
-
-    Raises ``InputError``, or ``TableLimitError`` where the search would not fit.
-    """
+    """Plan a network with a score of a convention, and unless the strategy is named after a paper a cost; raises as ``plan_model``."""
     own, cost = load_strategy(strategy).convention, asked.get("cost")
     given = convention if own in {MOVED, convention} and (cost is None or follows(cost)) else None
     plan = plan_model(graph, strategy=strategy, hardware=hardware, convention=given, **asked)

@@ -126,12 +126,9 @@ def profile_model(
     bench = TorchBench() if bench is None else bench
     named = [(shard, f"{layer}, {word}") for layer, own in shards.items() for word, shard in own.items()]
     times = _measured(dict(reversed(named)), bench, repeats, progress)
-    return Profile(
-        model=ProfiledModel(name=network.name, digest=network.digest, batch=network.batch),
-        device=bench.device,
-        ways=ways,
-        seconds={layer: {word: times[shard] for word, shard in own.items()} for layer, own in shards.items()},
-    )
+    measured = {layer: {word: times[own] for word, own in each.items()} for layer, each in shards.items()}
+    model = ProfiledModel(name=network.name, digest=network.digest, batch=network.batch)
+    return Profile(model=model, device=bench.device, ways=ways, seconds=measured)
 
 
 def _measured(
@@ -164,10 +161,7 @@ def _unfit(place: str, found: str, allowed: str = "") -> ProfileError:
 
 
 def shards_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, LayerShard]]:
-    """Return the fullest device's shard of each layer under each choice, most devices first, the whole layer last.
-
-    Raises ``OptionError`` where the space does not suit the network, or an op cannot be measured.
-    """
+    """Return the fullest device's shard of each layer under each choice, the whole layer last; raises ``OptionError``."""
     layers = {layer.name: layer for layer in graph.layers}
     allowed = parse_space(space)
     return {
@@ -261,16 +255,11 @@ class TorchBench:
         pool = {**slid, "kernel_size": kernel, "ceil_mode": shard.round_up}
         enlarge = partial(of.interpolate, scale_factor=stride, mode=shard.op)
         run: Callable[..., Any] = {
-            "linear": of.linear,
-            "add": lambda *read: reduce(operator.add, read),
-            "concat": lambda *read: torch.cat(read, 1),
-            "crop": lambda read: _centre(read, shard.output).clone(),
-            "conv": partial(of.conv2d, **conv),
-            "conv_transpose": partial(of.conv_transpose2d, **conv, output_padding=added),
-            **dict.fromkeys(("nearest", "bilinear"), enlarge),
-            "max": partial(of.max_pool2d, **pool),
-            "average": partial(of.avg_pool2d, **pool),
-        }[shard.op]
+            "linear": of.linear, "add": lambda *read: reduce(operator.add, read), "concat": lambda *read: torch.cat(read, 1),
+            "crop": lambda read: _centre(read, shard.output).clone(), **dict.fromkeys(("nearest", "bilinear"), enlarge),
+            "conv": partial(of.conv2d, **conv), "conv_transpose": partial(of.conv_transpose2d, **conv, output_padding=added),
+            "max": partial(of.max_pool2d, **pool), "average": partial(of.avg_pool2d, **pool),
+        }[shard.op]  # fmt: skip
         transposed = any(window.transposed for window in shard.windows)
         return (lambda *read: _centre(run(*read), shard.output)) if transposed else run
 

@@ -340,12 +340,8 @@ def _places(node: Node | None) -> list[tuple[int, tuple[int, ...]]]:
 
 def _layers(stages: StagesRecord) -> dict[str, tuple[int, int]]:
     """Return the stage of each layer, and its part of it."""
-    return {
-        layer: (number, part)
-        for number, stage in enumerate(stages.stages)
-        for part, span in enumerate(stage.spans)
-        for layer in span
-    }
+    spans = ((at, *own) for at, stage in enumerate(stages.stages) for own in enumerate(stage.spans))
+    return {layer: (number, part) for number, part, span in spans for layer in span}
 
 
 def _moments(stages: StagesRecord, stage: int) -> tuple[Moment, ...]:

@@ -54,13 +54,11 @@ def verdict_data(file: str, verdict: Verdict | HyparError) -> dict[str, Any]:
     if isinstance(verdict, HyparError):
         return {"plan": file, "ok": False, "error": str(verdict)}
     return {
-        "plan": file,
-        "ok": verdict.ok,
-        "model_changed": verdict.model_changed,
+        "plan": file, "ok": verdict.ok, "model_changed": verdict.model_changed,
         "changes": [change.to_data() for change in verdict.changes],
         **({"tolerated": [change.to_data() for change in verdict.tolerated]} if verdict.tolerated else {}),
         **({"notes": list(verdict.notes)} if verdict.notes else {}),
-    }
+    }  # fmt: skip
 
 
 def _networks(before: Plan, after: Plan) -> str:

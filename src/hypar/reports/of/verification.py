@@ -103,16 +103,13 @@ def _numbers(numbers: Verification) -> Iterator[str]:
 def verification_data(found: Verified) -> dict[str, Any]:
     """Return a verification as plain data, with whole numbers of bytes."""
     return {
-        "ok": found.ok,
-        "model": found.plan.model.name,
+        "ok": found.ok, "model": found.plan.model.name,
         **{name: getattr(found, name) for name in ("batch", "devices", "convention", "planned_by")},
         "levels": [{key: own for key, own in _row(each).items() if key != "tensor"} for each in found.levels],
         **{name: [*map(_row, getattr(found, name))] for name in ("tensors", "mismatches")},
-        "memory": [*map(_memory_row, found.memory)],
-        "changes": [change.to_data() for change in found.changes],
-        "numbers": None if found.numbers is None else _numbers_data(found.numbers),
-        "notes": list(found.notes),
-    }
+        "memory": [*map(_memory_row, found.memory)], "changes": [change.to_data() for change in found.changes],
+        "numbers": None if found.numbers is None else _numbers_data(found.numbers), "notes": list(found.notes),
+    }  # fmt: skip
 
 
 def _numbers_data(numbers: Verification) -> dict[str, Any]:
@@ -120,14 +117,10 @@ def _numbers_data(numbers: Verification) -> dict[str, Any]:
     tensor = numbers.worst_tensor
     worst = {"worst_error": _finite(numbers.errors[tensor]), "worst_tensor": tensor}
     return {
-        "agree": numbers.error_below is not None,
-        "loss": _finite(numbers.loss, 10),
-        "expected_loss": _finite(numbers.expected_loss, 10),
-        "error_below": numbers.error_below,
-        **(worst if numbers.error_below is None else {}),
-        "tolerance": TOLERANCE,
-        "zero_gradients": list(numbers.zero),
-    }
+        "agree": numbers.error_below is not None, "loss": _finite(numbers.loss, 10),
+        "expected_loss": _finite(numbers.expected_loss, 10), "error_below": numbers.error_below,
+        **(worst if numbers.error_below is None else {}), "tolerance": TOLERANCE, "zero_gradients": list(numbers.zero),
+    }  # fmt: skip
 
 
 def _finite(number: float, digits: int = 17) -> float | None:
