@@ -29,13 +29,10 @@ from hypar.units import format_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-
 SANS = "system-ui,-apple-system,Segoe UI,Roboto,Liberation Sans,Arial,sans-serif"
-WIDTH, TEXT, HEAD, ROW, MARGIN = 880.0, 12, 16, 19, 20
-"""The least width of a picture, the size of its text and of its title, the height of a row, and what is left free around it."""
-
-GAP, UNIT, TRACK = 14, 30, 440
-"""A gap, the least width of a part of a choice, and that of a track."""
+WIDTH, TEXT, HEAD, ROW, MARGIN, GAP, UNIT, TRACK = 880.0, 12, 16, 19, 20, 14, 30, 440
+"""The least width of a picture, the size of its text and of its title, the height of a row, what is left free around it, a gap,
+and the least widths of a part of a choice and of a track."""
 
 WORDS = dict.fromkeys(("computes", "receives", "energy", *TIMES)) | {"communication": "receives"}
 """The kinds of spans, which are the names of their colours, first those of a bar's parts, with the word for one whose name is none."""

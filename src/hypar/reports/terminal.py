@@ -22,7 +22,6 @@ from hypar.reports.text import ASCII, plain, render
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-
 NARROWEST, WIDTH_OF_A_PIPE = 20, 80
 """Columns that are assumed at least, and where stdout is no terminal and COLUMNS is not set."""
 

@@ -20,7 +20,6 @@ from hypar.units import format_gain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-
 Line = list[tuple[str, str]]
 """Texts, each with its style: words such as ``bold red``."""
 

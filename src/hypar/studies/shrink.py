@@ -26,12 +26,8 @@ if TYPE_CHECKING:
 LEAST_CHANNELS, LEAST_IMAGE, LEAST_SAMPLES, LEAST_NAMED = 8, 16, 4, 4
 """Channels, rows and columns of the input, samples of a microbatch, and elements of a named dim that are left at least."""
 
-MOST_HALVINGS = 40
-
-CHANNEL_FIELDS = ("out_channels", "out_features", "channels")
-"""The fields of ops that say how many channels they make."""
-
-IMAGE = ("height", "width")
+MOST_HALVINGS, IMAGE, CHANNEL_FIELDS = 40, ("height", "width"), ("out_channels", "out_features", "channels")
+"""How often a size is halved at most, the dims of an image, and the fields of ops that say how many channels they make."""
 
 
 def shrunk(plan: Plan, graph: LayerGraph, microbatches: int, batch: int | None) -> LayerGraph:

@@ -25,15 +25,13 @@ from hypar.units import exact_number, format_bytes, format_gain, format_seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-
 SHOWN, ALIKE = 10, 1e-3
 """Points of an exploration that are shown unless more are asked for; and the difference of times that makes strategies alike."""
 
 NAMED, NUMBERS = {"hardware", "array"}, {"levels", "array", "batch"}
-"""The axes whose values are texts, and those whose values stand at the right of a column."""
-
 FITS_NOT, NOT_PLANNED = "does not fit", "not planned"
-"""What is said in place of a bar: of a plan that a device's memory does not hold, and of a run that a note refuses."""
+"""The axes whose values are texts, and those whose values stand at the right of a column; and what is said in place of a bar: of
+a plan that a device's memory does not hold, and of a run that a note refuses."""
 
 
 def comparison_data(found: Comparison) -> list[dict[str, Any]]:
