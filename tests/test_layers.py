@@ -73,7 +73,7 @@ INSIDE = {
     "planning": "chunks refinement searches sources strategies checks resolved asked question flat records counting refusals claims nodes baselines uneven stages timing planner replay choices",
     "program": "holding layout steps lowering",
     "execution": "loss exchange devices compute simulator verify",
-    "studies": "step shrink pieces memory verify remarks grid alternatives sweep",
+    "studies": "step shrink pieces verify remarks grid alternatives",
     "reports": "words palette text charts plots exports terminal steps renderers trace of report",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""

@@ -13,8 +13,7 @@ from click.shell_completion import get_completion_class
 from hypar import __version__
 from hypar.activity import INTERRUPTIBLE, holding
 from hypar.cli import rows
-from hypar.cli.options import argument
-from hypar.cli.rows import asked, command, doing, show, use, wrote
+from hypar.cli.rows import argument, asked, command, doing, show, use, wrote
 from hypar.errors import HyparError, OptionError
 from hypar.files.text import require_writable
 from hypar.plan.parameter import MACHINE, NETWORK, OUTPUT, Parameter
