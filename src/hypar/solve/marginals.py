@@ -6,16 +6,15 @@ same after a few parts, and are computed once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
-    from hypar.solve.edge import Costs, Indices
+    from hypar.solve.edge import Costs
 
     Kept = slice | NDArray[np.bool_]
 
@@ -23,43 +22,8 @@ Ends = tuple[int, int]
 """The two nodes of an edge."""
 
 
-class Folded(NamedTuple):
-    """Costs of pairs of choices that follow from the class of each choice, and from each choice alone.
-
-    Attributes:
-        costs: the costs of pairs of classes, ``[classes of the first node, classes of the second]``.
-        classes: the class of each choice of both nodes.
-        alone: what each choice of both nodes costs besides.
-    """
-
-    costs: Costs
-    classes: tuple[Indices, Indices]
-    alone: tuple[Costs, Costs]
-
-    @property
-    def T(self) -> Folded:  # noqa: N802 (named as an array's)
-        """The same with the second node first."""
-        return Folded(self.costs.T, self.classes[::-1], self.alone[::-1])
-
-    def least(self, costs: Costs) -> Costs:
-        """Return the least costs of each choice of the first node, with those of the second."""
-        of_class = np.full(self.costs.shape[1], np.inf)
-        np.minimum.at(of_class, self.classes[1], costs + self.alone[1])
-        found: Costs = (self.costs + of_class).min(axis=1)[self.classes[0]] + self.alone[0]
-        return found
-
-    def kept(self, first: Kept, second: Kept) -> Folded:
-        """Return the costs of some choices of both nodes."""
-        (one, other), (here, there) = self.classes, self.alone
-        return Folded(self.costs, (one[first], other[second]), (here[first], there[second]))
-
-    def min(self) -> float:
-        """Return the least cost of a pair."""
-        return float(self.least(np.zeros(len(self.alone[1]))).min())
-
-
 def marginals(
-    nodes: Sequence[Costs], ends: Sequence[Ends], pairs: Sequence[Costs | Folded], *, far: bool
+    nodes: Sequence[Costs], ends: Sequence[Ends], pairs: Sequence[Costs], *, far: bool
 ) -> list[Costs]:
     """Return for each choice of each node a lower bound of every assignment with it.
 
@@ -72,7 +36,7 @@ def marginals(
     return _Spanned(nodes, ends, pairs, far=far).marginals()
 
 
-def bound(nodes: Sequence[Costs], ends: Sequence[Ends], pairs: Sequence[Costs | Folded]) -> float:
+def bound(nodes: Sequence[Costs], ends: Sequence[Ends], pairs: Sequence[Costs]) -> float:
     """Return the least of all marginals, without those of single nodes."""
     return _Spanned(nodes, ends, pairs, far=False).whole
 
@@ -85,7 +49,7 @@ class _Spanned:
     """
 
     def __init__(
-        self, nodes: Sequence[Costs], ends: Sequence[Ends], pairs: Sequence[Costs | Folded], *, far: bool
+        self, nodes: Sequence[Costs], ends: Sequence[Ends], pairs: Sequence[Costs], *, far: bool
     ) -> None:
         self.pairs, self.ends = pairs, ends
         self.order, self.above, floor = _spanning(len(nodes), ends, pairs, far=far)
@@ -117,15 +81,12 @@ class _Spanned:
         key = (id(self.pairs[edge]), turned, costs.tobytes())
         if key not in self.known:
             pairs = self.pairs[edge].T if turned else self.pairs[edge]
-            if isinstance(pairs, Folded):
-                self.known[key] = pairs.least(costs)
-            else:
-                self.known[key] = (pairs + costs).min(axis=1)
+            self.known[key] = (pairs + costs).min(axis=1)
         return self.known[key]
 
 
 def _spanning(
-    nodes: int, ends: Sequence[Ends], pairs: Sequence[Costs | Folded], *, far: bool
+    nodes: int, ends: Sequence[Ends], pairs: Sequence[Costs], *, far: bool
 ) -> tuple[list[int], dict[int, tuple[int, int]], float]:
     """Return the nodes of a spanning forest from its roots on, the neighbour and edge of each, and the cost of the others."""
     parent = list(range(nodes))
