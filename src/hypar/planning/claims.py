@@ -35,9 +35,9 @@ def claim_of(request: Resolved, question: Question, answer: Answer, claim: str) 
 
 def _numbering(request: Resolved, question: Question) -> str:
     """Return what a claim says of the numbering of a flat level's devices."""
-    if not (request.pins or request.refine):
+    if question.numbered or len(request.array) > 1:
         return ""
-    from hypar.planning.flat import numbered_through  # noqa: PLC0415 (only with pins or refinement)
+    from hypar.planning.flat import numbered_through  # noqa: PLC0415 (only for a single level)
 
     return ", numbered through" * numbered_through(request, question)
 

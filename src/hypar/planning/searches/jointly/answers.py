@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.planning.searches.base import Answer, busiest, costs_by_level, load_search
+from hypar.planning.searches.base import Answer, costs_by_level, load_search
 from hypar.solve.solvers.base import FALLBACK, load_solver
 
 if TYPE_CHECKING:
@@ -64,13 +64,8 @@ def bounded_answer(
 
 
 def greedy(question: Question) -> Answer:
-    """Return the cheaper plan level by level: with devices idle at the innermost level alone, or wherever that is offered.
-
-    Computation counts at the innermost level, so that elsewhere a level by itself is cheapest with a single device.
-    """
-    busy = question.offering(lambda own, level: own if level.innermost else busiest(own, level))
-    questions = (busy,) if busy.options == question.options else (busy, question)
-    return min((load_search("greedy").run(replace(one, solver=None)) for one in questions), key=cost_of)
+    """Return the plan level by level."""
+    return load_search("greedy").run(replace(question, solver=None))
 
 
 def greedy_answer(question: Question, bound: float | None, solver: str | None = None) -> Answer:

@@ -1,4 +1,4 @@
-"""The order of the levels of a plan by counts: levels of one group are told apart by latency and idle devices alone."""
+"""The order of the levels of a plan by counts: levels of one group are told apart by latency alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from hypar.planning.searches.jointly.answers import total
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
 
     from hypar.costs.graphs.counted import Counted
     from hypar.sharding.placement import Options
@@ -63,19 +61,11 @@ def ordered(price: Price, problem: Counted, orders: Indices, bound: float) -> Pr
 
 
 def _pairs(problem: Counted, orders: Indices) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of unlike levels of one group: where there is no latency, of those with other layers on one device."""
-    idle = _idle(problem, orders)
+    """Yield the pairs of unlike levels of one group; none where there is no latency."""
     for first, last in pairwise(np.cumsum((0, *problem.graph.depths)).tolist()):
         for one, other in combinations(range(first, last), 2):
-            told = orders if problem.graph.latencies else idle
-            if (told[:, one] != told[:, other]).any():
+            if problem.graph.latencies and (orders[:, one] != orders[:, other]).any():
                 yield one, other
-
-
-def _idle(problem: Counted, orders: Indices) -> NDArray[np.bool_]:
-    """Return whether each layer leaves devices idle at each level."""
-    options = [-1 if own is None else own for own in problem.graph.idle]
-    return np.asarray(orders == np.array(options)[:, None])
 
 
 def priced(price: Price, problem: Counted, orders: Indices) -> Priced:
