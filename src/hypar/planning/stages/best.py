@@ -1,7 +1,7 @@
 """Find the best number of stages: every number that the array's devices allow is tried, with the levels left inside.
 
-Idea: candidates are divided into stages in the order of lower bounds of their steps, and the engine decides between the
-fastest. A quick bound is replaced by a close one, and that by a partition, only as long as it is the least of all.
+Idea: candidates are divided into stages in the order of lower bounds of their steps, as long as these are below the
+least estimate, and the engine decides between the fastest.
 Guarantee: the same stages as if all candidates were divided, ties included.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.activity import tell
@@ -18,7 +17,7 @@ from hypar.errors import HardwareError
 from hypar.planning.stages.division import divided
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.lower_bounds import ROUNDING
-from hypar.planning.stages.partition import least_seconds, least_share
+from hypar.planning.stages.partition import least_seconds
 from hypar.planning.stages.running import estimated_s, kept_in_flight
 from hypar.planning.stages.sites import orders_of, spans_of
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
@@ -67,12 +66,8 @@ class _Candidate(NamedTuple):
         """The number of microbatches."""
         return self.request.microbatches or 1
 
-    def quick_bound(self, graph: LayerGraph) -> float:
-        """Return a lower bound of the seconds of a step."""
-        return least_share(self.spans(graph), self.microbatches)
-
-    def close_bound(self, graph: LayerGraph) -> float:
-        """Return a higher one; infinite if no stages fit the memory."""
+    def bound(self, graph: LayerGraph) -> float:
+        """Return a lower bound of the seconds of a step; infinite if no stages fit the memory."""
         order = self.request.schedule, len(self.groups), self.microbatches, self.request.parts
         flushes = SCHEDULES[self.request.schedule].flushes
         return least_seconds(self.spans(graph), self.microbatches, kept_in_flight(*order), flushes=flushes)
@@ -91,21 +86,16 @@ def best_stages(
 ) -> tuple[Staging, tuple[CutSpans, ...]] | None:
     """Divide a network into the best number of stages, and cut each stage; arguments and errors as in ``plan_stages``."""
     candidates = [*_candidates(request, graph)]
-    ahead = [(own.quick_bound(graph), number, False) for number, own in enumerate(candidates)]
-    heapify(ahead)
+    ahead = sorted((own.bound(graph), number) for number, own in enumerate(candidates))
     # Where nothing overlaps and no weight is tied an estimate is exact, so that only the fastest is run.
     tied = bool(graph.ties) and request.counted != PAPER
     several = tied or any(machine.overlap for machine in request.machines) or request.chunks is not None
     least, near = limit, NEAR if several else 1.0
     found: list[tuple[float, int, Divided]] = []
-    while ahead and ahead[0][0] <= least * near * (1 + ROUNDING):
-        _, number, close = heappop(ahead)
-        if not close:
-            bound = candidates[number].close_bound(graph)
-            if bound < math.inf:
-                heappush(ahead, (bound, number, True))
-            continue
-        progress(len(candidates) - len(ahead) - 1, len(candidates))
+    for done, (bound, number) in enumerate(ahead):
+        if bound == math.inf or bound > least * near * (1 + ROUNDING):
+            break
+        progress(done, len(candidates))
         own = candidates[number].divided(graph, least * near)
         if own is not None:
             seconds = estimated_s(own.request, own.microbatches, own.priced)

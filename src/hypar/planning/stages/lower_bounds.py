@@ -13,14 +13,13 @@ import sys
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.machine.work import fullest_share
 from hypar.network.nodes import kept_with_graph
 from hypar.network.training import OPTIMIZERS
-from hypar.planning.stages.span import LayerBounds
 from hypar.schedule.moves import timed_inside
 from hypar.sharding.amounts.transfers import Sums, network_of, sends_back
 from hypar.sharding.conventions import FUSED, PAPER
@@ -41,6 +40,28 @@ MOST_COMBINATIONS = 4096
 
 ROUNDING = 1e-9
 """Largest relative difference between a sum and the same sum in another order."""
+
+
+class LayerBounds(NamedTuple):
+    """The lower bounds of a layer.
+
+    Attributes:
+        seconds: time for a mini-batch.
+        forward: time of the computation of the forward phase of a microbatch.
+        weights: elements of its weight on the fullest device.
+        input: the fraction of its input on the fullest device.
+        output: the fraction of its output there.
+        error: elements of the error of its trail's output there.
+        kept: elements that it and its trail keep there for each microbatch in flight.
+    """
+
+    seconds: float = 0.0
+    forward: float = 0.0
+    weights: float = 0.0
+    input: float = 0.0
+    output: float = 0.0
+    error: float = 0.0
+    kept: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,51 +95,30 @@ class LowerBounds:
             return nothing, nothing
         return _least_received(self.spans)
 
-    @cached_property
+    def step(self, every: Collection[LowerBounds]) -> Costs:
+        """Return the time of a step in which each span is a stage, which a microbatch reaches behind all layers before it.
+
+        Args:
+            every: the lower bounds on the devices of all stages.
+        """
+        each = ([layer.forward for layer in own.layers] for own in every)
+        ahead = _sums([min(own) for own in zip(*each, strict=True)])[0]
+        return np.asarray((self.seconds + ahead[:-1, None]) * (1 - ROUNDING))
+
+    @property
     def seconds(self) -> Costs:
         """The busy time for a mini-batch; infinite for empty spans."""
-        return self._busy(lambda layer: layer.seconds)
-
-    def _busy(self, computing: Callable[[LayerBounds], float]) -> Costs:
-        """Return the busy time for a mini-batch, of which each layer computes for some seconds."""
-        found, (received, returned) = self._added(computing), self._sent
+        found = self._added(lambda layer: layer.seconds)
+        received, returned = (
+            self.microbatches * _seconds(link, each / self.spans.replicas)
+            for link, each in zip(self.spans.site.links, self.arriving, strict=True)
+        )
         if self.spans.setting.machine.overlap:
             found = np.maximum(found, np.maximum(received, returned))
         else:
             found = found + received + returned
         some = np.arange(len(self.layers) + 1) > np.arange(len(self.layers))[:, None]
         return np.where(some, found * (1 - ROUNDING), np.inf)
-
-    @cached_property
-    def _sent(self) -> tuple[Costs, Costs]:
-        """The seconds to receive F, and E, of a mini-batch from other stages."""
-        forward, backward = (
-            self.microbatches * _seconds(link, each / self.spans.replicas)
-            for link, each in zip(self.spans.site.links, self.arriving, strict=True)
-        )
-        return forward, backward
-
-    def step(self, every: Collection[LowerBounds]) -> Costs:
-        """Return the time of a step in which each span is a stage, or a part of one, of a pipeline that flushes.
-
-        Every microbatch passes all layers before the span on its way to it, and on its way back; then not for the gradient
-        of a stage's first weight, which no other stage waits for.
-
-        Args:
-            every: the lower bounds on the devices of all stages.
-        """
-        ahead, beside = (
-            _sums([min(own) for own in zip(*each, strict=True)], 1)[0]
-            for each in (
-                [[layer.forward for layer in own.layers] for own in every],
-                [[layer.through for layer in own.layers] for own in every],
-            )
-        )
-        gradients = np.array([layer.turns / self.microbatches - layer.through for layer in self.layers])
-        turns = self._busy(lambda layer: layer.turns)
-        found: Costs = np.maximum(self.seconds + ahead[:-1, None], turns + (beside[:-1] - gradients)[:, None])
-        found *= 1 - ROUNDING
-        return found
 
     @cached_property
     def always(self) -> Costs:
@@ -218,11 +218,11 @@ def _seconds(link: Link | None, num_bytes: Costs) -> Costs:
     return np.where(num_bytes > 0, link.seconds("neighbours", num_bytes), 0.0)
 
 
-def _sums(amounts: Sequence[float], starts: int | None = None) -> Costs:
-    """Return lower bounds of the sums over every span, ``[starts, ends]``, from all or the first starts; 0 for empty spans."""
+def _sums(amounts: Sequence[float]) -> Costs:
+    """Return lower bounds of the sums over every span, ``[starts, ends]``; 0 for empty spans."""
     before = np.concatenate([[0.0], np.cumsum(amounts)])
     lost = 1e-15 * len(amounts) * before[-1]
-    found: Costs = before[None, :] - before[:-1, None][:starts]
+    found: Costs = before[None, :] - before[:-1, None]
     found *= 1 - ROUNDING
     found -= lost
     return np.maximum(found, 0.0, out=found)
@@ -304,18 +304,12 @@ def _under(layer: PlanNode, sums: Sums, chosen: Options, setting: Setting, micro
     if not setting.machine.times(layer.nest):
         return LayerBounds(output=output, error=output * layer.trail[-1].elements)
     time = setting.machine.layer_time(layer.nest, divisors, setting.element_bytes)
-    spent = [*time.seconds.items()]
-    once = [("update", setting.update_seconds(time))]
-    if not setting.machine.overlap:
-        moved = [(move.phase, seconds) for move, seconds in _moves(layer, sums, chosen, setting)]
-        spent += [each for each in moved if each[0] != "gradient"]
-        once += [each for each in moved if each[0] == "gradient"]
-    turns = [microbatches * seconds for _, seconds in spent]
+    spent, once = [*time.seconds.values()], [setting.update_seconds(time)]
+    for move, seconds in [] if setting.machine.overlap else _moves(layer, sums, chosen, setting):
+        (once if move.phase == "gradient" else spent).append(seconds)
     return LayerBounds(
-        seconds=math.fsum((*turns, *(seconds for _, seconds in once))),
-        forward=math.fsum(seconds for phase, seconds in spent if phase == "forward"),
-        through=math.fsum(seconds for phase, seconds in spent if phase != "gradient"),
-        turns=math.fsum(turns),
+        seconds=math.fsum((*(microbatches * each for each in spent), *once)),
+        forward=time.seconds.get("forward", 0.0),
         weights=time.fullest["weight"],
         input=fullest_share(layer.nest, divisors, "input"),
         output=output,

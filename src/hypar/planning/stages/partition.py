@@ -154,24 +154,10 @@ def least_seconds(
         flushes: whether the pipeline runs empty after each mini-batch; otherwise the busiest stage alone counts.
     """
     tables, places = _tables(spans, microbatches, kept, "time"), spans[0].ends
-    if flushes:
-        each = {id(table): table for table in tables}.values()
-        for table in each:
-            step = table.least.step([own.least for own in each])
-            for own in table.costs.values():
-                own[:] = step
-    fitting = _fitting(tables, kept, places)
-    return least_bottleneck(fitting.__getitem__, len(kept), len(places) - 1)
-
-
-def least_share(spans: Sequence[CutSpans], microbatches: int) -> float:
-    """Return a lower bound of ``least_seconds``: an equal share of the work of all layers, or all of a layer's.
-
-    Arguments as in ``best_partition``.
-    """
-    each = {id(own): LowerBounds(own, microbatches).layers for own in spans}.values()
-    least: list[float] = [min(layer.seconds for layer in own) for own in zip(*each, strict=True)]
-    return max(math.fsum(least) / len(spans), *least) * (1 - ROUNDING)
+    each = {id(table): table for table in tables}.values()
+    for table in each if flushes else ():
+        table.costs.update(dict.fromkeys(table.costs, table.least.step([own.least for own in each])))
+    return least_bottleneck(_fitting(tables, kept, places).__getitem__, len(kept), len(places) - 1)
 
 
 def _tables(
