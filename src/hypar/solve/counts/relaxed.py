@@ -9,18 +9,22 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.solve.cliques import Cliques, entries_of
 from hypar.solve.counts.forms import pair_costs
 from hypar.solve.counts.near import near, state_costs
 from hypar.solve.counts.states import states_of
-from hypar.solve.marginals import Ends, bound, marginals
+from hypar.solve.minsum import MinSum, single
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from hypar.solve.counts.forms import CountGraph, Numbers
     from hypar.solve.edge import Costs
-    from hypar.solve.marginals import Kept
+    from hypar.solve.minsum import Ends, Solved
+
+    Kept = slice | NDArray[np.bool_]
 
 ROUNDING = 1e-12
 """Largest rounding error of a sum, relative to it."""
@@ -100,27 +104,41 @@ class Relaxed:
         """Leave out the states that no plan of a known cost takes."""
         most = known * (1 + ROUNDING)
         for far in (False, True):
-            least = marginals(self.nodes, self._ends, self.pairs, far=far)
-            self._keep([costs <= most for costs in least])
+            solved, floor = self._spanned(far=far)
+            self._keep([costs + floor <= most for costs in solved.marginals()])
 
     def by_cliques(self, known: float) -> float:
         """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""
         least = 0.0
         while True:
             sizes = [len(costs) for costs in self.nodes]
-            if not self.complete or entries_of(sizes, self._ends) > MOST_ENTRIES:
+            if not self.complete or MinSum(sizes, self._ends).entries > MOST_ENTRIES:
                 return least
-            found = Cliques(self.nodes, self._ends, self.pairs)
-            most = known * (1 + ROUNDING)
-            kept = [costs <= most for costs in found.marginals]
-            if found.least > known or all(own.all() for own in kept):
-                return max(least, found.least)
-            least = max(least, found.least)
+            found = single(self.nodes, self._ends, self.pairs)
+            lowest, most = float(found.lowest[0]), known * (1 + ROUNDING)
+            kept = [costs <= most for costs in found.marginals()]
+            least = max(least, lowest)
+            if lowest > known or all(own.all() for own in kept):
+                return least
             self._keep(kept)
 
     def bound(self) -> float:
         """Return a lower bound of all plans."""
-        return bound(self.nodes, self._ends, self.pairs)
+        solved, floor = self._spanned(far=False)
+        return float(solved.lowest[0]) + floor
+
+    def _spanned(self, *, far: bool) -> tuple[Solved, float]:
+        """Return the least sums on a spanning forest, and the least of the tensors that it leaves out.
+
+        Args:
+            far: whether tensors between layers that are far apart come into the forest first.
+        """
+        ends, pairs = self._ends, self.pairs
+        kept = spanning(len(self.nodes), ends, far=far)
+        least = {id(costs): costs for costs in pairs}
+        lowest = {key: float(costs.min()) for key, costs in least.items()}
+        floor = math.fsum(lowest[id(pairs[at])] for at in {*range(len(ends))} - {*kept})
+        return single(self.nodes, [ends[at] for at in kept], [pairs[at] for at in kept]), floor
 
     def between(self, link: int, first: int) -> Costs:
         """Return the costs of pairs of a link, one of its ends first."""
@@ -133,3 +151,22 @@ class Relaxed:
         """The layers of the tensors whose costs are computed."""
         links = zip(self.graph.links, self.costs_of, strict=True)
         return [(link.source, link.target) for link, costs in links if costs is not None]
+
+
+def spanning(nodes: int, ends: Sequence[Ends], *, far: bool) -> list[int]:
+    """Return the pairs of a spanning forest, those of nodes near each other first, or those of nodes far apart."""
+    parent = list(range(nodes))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    found = []
+    for at in sorted(range(len(ends)), key=lambda at: abs(ends[at][0] - ends[at][1]) * (-1 if far else 1)):
+        one, other = map(root, ends[at])
+        if one != other:
+            parent[one] = other
+            found.append(at)
+    return sorted(found)
