@@ -13,13 +13,14 @@ import sys
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.machine.work import fullest_share
 from hypar.network.nodes import kept_with_graph
 from hypar.network.training import OPTIMIZERS
+from hypar.planning.stages.span import LayerBounds
 from hypar.schedule.moves import timed_inside
 from hypar.sharding.amounts.transfers import Sums, network_of, sends_back
 from hypar.sharding.conventions import FUSED, PAPER
@@ -40,28 +41,6 @@ MOST_COMBINATIONS = 4096
 
 ROUNDING = 1e-9
 """Largest relative difference between a sum and the same sum in another order."""
-
-
-class LayerBounds(NamedTuple):
-    """The lower bounds of a layer.
-
-    Attributes:
-        seconds: time for a mini-batch.
-        forward: time of the computation of the forward phase of a microbatch.
-        weights: elements of its weight on the fullest device.
-        input: the fraction of its input on the fullest device.
-        output: the fraction of its output there.
-        error: elements of the error of its trail's output there.
-        kept: elements that it and its trail keep there for each microbatch in flight.
-    """
-
-    seconds: float = 0.0
-    forward: float = 0.0
-    weights: float = 0.0
-    input: float = 0.0
-    output: float = 0.0
-    error: float = 0.0
-    kept: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

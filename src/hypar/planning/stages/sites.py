@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.lower_bounds import LayerBounds
+    from hypar.planning.stages.span import LayerBounds
 
 
 class Known(NamedTuple):

@@ -177,6 +177,28 @@ class CutSpan(NamedTuple):
         return all(lane.setting.machine.fits(held) for lane, held in each)
 
 
+class LayerBounds(NamedTuple):
+    """The lower bounds of a layer.
+
+    Attributes:
+        seconds: time for a mini-batch.
+        forward: time of the computation of the forward phase of a microbatch.
+        weights: elements of its weight on the fullest device.
+        input: the fraction of its input on the fullest device.
+        output: the fraction of its output there.
+        error: elements of the error of its trail's output there.
+        kept: elements that it and its trail keep there for each microbatch in flight.
+    """
+
+    seconds: float = 0.0
+    forward: float = 0.0
+    weights: float = 0.0
+    input: float = 0.0
+    output: float = 0.0
+    error: float = 0.0
+    kept: float = 0.0
+
+
 class Phases(NamedTuple):
     """The durations of a stage's phases, without transfers from other stages.
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
-    from hypar.planning.stages.lower_bounds import LayerBounds
+    from hypar.planning.stages.span import LayerBounds
     from hypar.schedule.moves import Link
     from hypar.sharding.amounts.transfers import Network
     from hypar.sharding.placement import Options
