@@ -20,7 +20,7 @@ from hypar.solve.elimination.order import trace
 from hypar.solve.limits import checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from hypar.solve.cost_graph import CostGraph
     from hypar.solve.edge import Costs
@@ -73,11 +73,17 @@ class MinSum:
         work: the entries that are computed.
     """
 
-    def __init__(self, sizes: Sequence[int], ends: Sequence[Ends]) -> None:
-        """Find the order, which depends on the numbers of choices."""
+    def __init__(self, sizes: Sequence[int], ends: Sequence[Ends], last: int | None = None) -> None:
+        """Find the order, which depends on the numbers of choices.
+
+        Args:
+            sizes: the number of choices of each node.
+            ends: the nodes of each pair.
+            last: the node that leaves last; None for any.
+        """
         self.sizes = tuple(sizes)
         links = tuple(Link(*pair, (sizes[pair[0]],), (sizes[pair[1]],)) for pair in ends)
-        traced = trace(Structure(sizes=self.sizes, links=links))
+        traced = trace(Structure(sizes=self.sizes, links=links), last)
         self.steps: tuple[Step, ...] = traced.steps
         self.complete = traced.complete
         self.work = sum(step.work for step in traced.steps)
@@ -135,12 +141,14 @@ class Form(NamedTuple):
 
     def total(self, tables: Sequence[Costs]) -> Costs:
         """Return the sum of tables, with an axis for each node, the problems first."""
-        found = np.zeros((max(map(len, tables)), *self.sizes))
+        found: Costs | None = None
         for axes, table in zip(self.axes, tables, strict=True):
             own = table.reshape(len(table), *[self.sizes[axis] for axis in axes])
             order = sorted(range(len(axes)), key=axes.__getitem__)
             shape = [self.sizes[axis] if axis in axes else 1 for axis in range(len(self.sizes))]
-            found += own.transpose(0, *[axis + 1 for axis in order]).reshape(-1, *shape)
+            own = own.transpose(0, *[axis + 1 for axis in order]).reshape(-1, *shape)
+            found = own if found is None else found + own
+        assert found is not None  # noqa: S101 (a node has costs)
         return found
 
 
@@ -161,11 +169,16 @@ class _Kind:
 
     def __init__(self, form: Form, tables: Sequence[Costs]) -> None:
         self.form, self.tables = form, tables
-        self.left: Costs = form.total(tables).min(axis=1)
+        self.left: Costs = self.total.min(axis=1)
         self.lowest: Costs = self.left.reshape(len(self.left), -1).min(axis=1)
         self.left = self.left - self._spread(self.lowest, self.left.ndim)
         self._chosen: dict[tuple[int, ...], int] = {}
         self._one: Costs | None = None
+
+    @property
+    def total(self) -> Costs:
+        """The sum of the tables, with an axis for each node, the problems first."""
+        return self.form.total(self.tables)
 
     def choice(self, problem: int, others: tuple[int, ...]) -> int:
         """Return the best choice of the node in one problem, which is the same each time, given those of its neighbours."""
@@ -183,11 +196,8 @@ class _Kind:
             above: what the least of all lacks in the table that the step leaves; None if that is a number.
             lower: the places of tables that other steps have left.
         """
-        full = self.form.total(self.tables)
-        full -= self._spread(self.lowest, full.ndim)
-        if above is not None:
-            full += above[:, None]
-        rest = []
+        lowest = self._spread(self.lowest, self.left.ndim)
+        full, rest = self.total + ((0.0 if above is None else above) - lowest)[:, None], []
         for at in lower:
             axes, table = self.form.axes[at], self.tables[at]
             least = full.min(axis=tuple(axis + 1 for axis in range(full.ndim - 1) if axis not in axes))
@@ -244,31 +254,27 @@ class Solved:
             chosen[step.node] = kind.choice(problem, tuple([chosen[other] for other in step.scope]))
         return chosen
 
+    def of_last(self) -> Costs:
+        """Return the least of each problem with each choice of the node that leaves last, ``[problems, choices]``."""
+        kind = self._kinds[-1]
+        return np.asarray(kind.total + (self.lowest - kind.lowest)[:, None])
+
     def marginals(self) -> list[Costs]:
         """Return for each node the least of the first problem with each of its choices, ``[choices]``."""
-        return [costs[0] for costs in self.every_marginal()]
-
-    def every_marginal(self) -> list[Costs]:
-        """Return the same of all problems, ``[problems, choices]``."""
+        search = self._search
         known: dict[object, tuple[Costs, list[Costs]]] = {}
-        found: list[Costs] = [np.zeros(0)] * len(self._search.sizes)
+        found: list[Costs] = [np.zeros(0)] * len(search.sizes)
         above: dict[int, Costs] = {}
-        for at, step, kind, lower in self._downward():
-            rest = above.pop(at, None)
+        for at in reversed(range(len(search.steps))):
+            kind, rest = self._kinds[at], above.pop(at, None)
+            below = [(place, table - self._first) for place, table in enumerate(search.recipes[at].tables)]
+            lower = [(place, step) for place, step in below if step >= 0]
             key = (id(kind), id(rest))
             if key not in known:
                 checkpoint()
                 own, tables = kind.back(rest, [place for place, _ in lower])
                 known[key] = (own, [self._shared(table) for table in tables])
             own, tables = known[key]
-            above.update({below: table for (_, below), table in zip(lower, tables, strict=True)})
-            found[step.node] = own + self.lowest[:, None]
+            above.update({step: table for (_, step), table in zip(lower, tables, strict=True)})
+            found[search.steps[at].node] = own[0] + self.lowest[0]
         return found
-
-    def _downward(self) -> Iterator[tuple[int, Step, _Kind, list[tuple[int, int]]]]:
-        """Yield the steps, the last one first, each with the places of its tables that steps have left, and these steps."""
-        search = self._search
-        for at in reversed(range(len(search.steps))):
-            own = enumerate(search.recipes[at].tables)
-            lower = [(place, table - self._first) for place, table in own if table >= self._first]
-            yield at, search.steps[at], self._kinds[at], lower

@@ -142,9 +142,14 @@ class Relaxed:
 
     def between(self, link: int, first: int) -> Costs:
         """Return the costs of pairs of a link, one of its ends first."""
+        costs = self.pair(link)
+        return costs if self.graph.links[link].source == first else costs.T
+
+    def pair(self, link: int) -> Costs:
+        """Return the costs of pairs of a link."""
         costs = self.costs_of[link]
         assert costs is not None  # noqa: S101 (only some are missing, and only while states are left out)
-        return costs if self.graph.links[link].source == first else costs.T
+        return costs
 
     @property
     def _ends(self) -> list[Ends]:

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.solve.minsum import MinSum
+
 if TYPE_CHECKING:
-    from hypar.solve.counts.blocks import Block, Branch
+    from hypar.solve.counts.blocks import Block
     from hypar.solve.counts.forms import Numbers
     from hypar.solve.counts.relaxed import Relaxed
     from hypar.solve.edge import Costs
+    from hypar.solve.minsum import Solved
 
 
 AT_ONCE = 2**16
@@ -49,78 +52,56 @@ class Table:
     def __init__(self, relaxed: Relaxed, block: Block) -> None:
         """Compute the bound of counts."""
         self.relaxed, self.block = relaxed, block
-        self._between: dict[int, Costs] = {}
+        self._others = [branch.node for branch in block.branches]
+        self._links = [link for branch in block.branches for link in branch.links]
         self.first = self._bound()
         self.costs = self.first.copy()
         self.exact = np.full(self.first.shape, len(block.nodes) == 2)
         self.tried: dict[tuple[int, int], int] = {}
         self.placed: dict[tuple[int, int], Placed] = {}
 
-    def beside(self, rows: slice) -> dict[int, Costs]:
-        """Return the cost of every state of the other nodes beside some states of the pivot; the port's own is left out."""
-        found = {}
-        number = len(range(*rows.indices(len(self.relaxed.nodes[self.block.pivot]))))
-        for node, links in self.block.spokes.items():
-            own = self.relaxed.nodes[node]
-            costs = np.tile(np.zeros(len(own)) if node == self.block.port else own, (number, 1))
-            for link in links:
-                costs += self.relaxed.between(link, self.block.pivot)[rows]
-            found[node] = costs
-        return found
-
-    def between(self, branch: Branch) -> Costs:
-        """Return the costs of a node of a tree with the node above it, which comes first."""
-        assert branch.above is not None  # noqa: S101 (asked for nodes below others)
-        if branch.node not in self._between:
-            every = [self.relaxed.between(link, branch.above) for link in branch.links]
-            self._between[branch.node] = every[0] if len(every) == 1 else np.asarray(sum(every))
-        return self._between[branch.node]
-
     def _bound(self) -> Costs:
         """Return the bound of counts, some states of the pivot at once."""
-        sizes = {node: len(costs) for node, costs in enumerate(self.relaxed.nodes)}
-        pairs = [sizes[own.node] * sizes[own.above] for own in self.block.branches if own.above is not None]
+        states = len(self.relaxed.nodes[self.block.pivot])
+        pairs = [self.relaxed.pair(link).size for link in self._links]
         step = max(1, AT_ONCE // max(pairs, default=1))
-        states = sizes[self.block.pivot]
-        found = [self._rows(slice(first, first + step)) for first in range(0, states, step)]
-        return np.concatenate(found)
+        firsts = range(0, states, step)
+        found = (self._solved(range(first, min(first + step, states))) for first in firsts)
+        return np.concatenate([solved.of_last() for solved in found])
 
-    def _rows(self, rows: slice) -> Costs:
-        least = self.beside(rows)
-        whole: Costs = np.zeros(1)
-        for tree in self.block.trees:
-            for branch in reversed(tree):
-                if branch.above is not None:
-                    costs = self.between(branch) + least[branch.node][:, None]
-                    least[branch.above] += costs.min(axis=2)
-                elif branch.node != self.block.port:
-                    whole = whole + least[branch.node].min(axis=1)
-        return least[self.block.port] + whole.reshape(-1, 1)
+    def _solved(self, rows: range, column: int | None = None) -> Solved:
+        """Return the least sums beside some states of the pivot, each a problem; the port's own costs are left out.
+
+        Args:
+            rows: the states of the pivot.
+            column: the state of the port; None for any.
+        """
+        nodes, place = [], {node: at for at, node in enumerate(self._others)}
+        for node in self._others:
+            own = self.relaxed.nodes[node]
+            costs = np.tile(np.zeros(len(own)) if node == self.block.port else own, (len(rows), 1))
+            for link in self.block.spokes[node]:
+                costs += self.relaxed.between(link, self.block.pivot)[rows.start : rows.stop]
+            nodes.append(self._kept(node, costs, 1, column))
+        ends, pairs = [], []
+        for link in self._links:
+            source, target, _ = self.relaxed.graph.links[link]
+            ends.append((place[source], place[target]))
+            costs = self._kept(source, self.relaxed.pair(link)[None], 1, column)
+            pairs.append(self._kept(target, costs, 2, column))
+        sizes, last = [costs.shape[1] for costs in nodes], place[self.block.port]
+        return MinSum(sizes, ends, last).solve(nodes, pairs)
+
+    def _kept(self, node: int, costs: Costs, axis: int, column: int | None) -> Costs:
+        """Return costs with one state of the port alone."""
+        return costs if column is None or node != self.block.port else costs.take([column], axis=axis)
 
     def marginals(self, row: int, column: int) -> Marginals:
         """Return the least cost by counts for each state of each other node, given those of pivot and port."""
-        least = {node: costs[0] for node, costs in self.beside(slice(row, row + 1)).items()}
-        barred = np.full(len(least[self.block.port]), np.inf)
-        barred[column] = 0.0
-        least[self.block.port] += barred
-        sent, roots = {}, []
-        for tree in self.block.trees:
-            for branch in reversed(tree):
-                if branch.above is not None:
-                    sent[branch.node] = (self.between(branch) + least[branch.node]).min(axis=1)
-                    least[branch.above] += sent[branch.node]
-                else:
-                    roots.append(float(least[branch.node].min()))
-        found, whole = {}, sum(roots)
-        for tree, lowest in zip(self.block.trees, roots, strict=True):
-            for branch in tree:
-                if branch.above is not None:
-                    above = least[branch.above]
-                    rest = np.where(np.isfinite(above), above - sent[branch.node], np.inf)
-                    least[branch.node] = least[branch.node] + (self.between(branch) + rest[:, None]).min(
-                        axis=0
-                    )
-                found[branch.node] = least[branch.node] + (whole - lowest)
+        solved = self._solved(range(row, row + 1), column)
+        found, whole = dict(zip(self._others, solved.marginals(), strict=True)), float(solved.lowest[0])
+        found[self.block.port] = np.full(len(self.relaxed.nodes[self.block.port]), np.inf)
+        found[self.block.port][column] = whole
         return Marginals(whole, found)
 
 

@@ -86,8 +86,12 @@ class Trace(NamedTuple):
         return max((step.entries for step in self.steps), default=0)
 
 
-def trace(structure: Structure) -> Trace:
+def trace(structure: Structure, last: int | None = None) -> Trace:
     """Trace the elimination of a graph without its costs.
+
+    Args:
+        structure: the graph.
+        last: the node that leaves last; None for any.
 
     Examples:
         >>> from hypar.solve.cost_graph import Structure
@@ -99,17 +103,17 @@ def trace(structure: Structure) -> Trace:
         >>> found.width, found.largest
         (2, 4)
     """
-    found = steps(structure)
+    found = steps(structure, last)
     return Trace(steps=found, complete=len(found) == len(structure.sizes))
 
 
 @lru_cache(maxsize=16)
-def steps(structure: Structure) -> tuple[Step, ...]:
-    """Return the elimination steps in order, up to the first with too large a table."""
+def steps(structure: Structure, last: int | None = None) -> tuple[Step, ...]:
+    """Return the elimination steps in order, up to the first with too large a table; arguments as in ``trace``."""
     links = _merged_links(structure)
     wide: list[set[Scope]] = [set() for _ in structure.sizes]
     found: list[Step] = []
-    for node, scope in _order(structure):
+    for node, scope in _order(structure, last):
         over = _digit_by_digit(node, scope, links, wide[node])
         found.append(_step(node, scope, over, links, structure.sizes))
         if found[-1].work > MOST_ENTRIES:
@@ -123,14 +127,16 @@ def steps(structure: Structure) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def _order(structure: Structure) -> Iterator[tuple[int, Scope]]:
+def _order(structure: Structure, last: int | None) -> Iterator[tuple[int, Scope]]:
     """Yield the nodes in min-fill order, each with its neighbours at that time."""
     near = structure.neighbours()
     weights = [math.log2(size) for size in structure.sizes]
     parting = separators(near)
 
-    def rank(node: int) -> tuple[int, bool, float, int]:
+    def rank(node: int) -> tuple[float, bool, float, int]:
         around = near[node]
+        if node == last:
+            return math.inf, True, math.inf, node
         if len(around) > MOST_COUNTED:
             return math.comb(len(around), 2), node in parting, math.inf, node
         fill = sum(b not in near[a] for a, b in combinations(around, 2))
