@@ -174,7 +174,7 @@ MUTANTS = [
     Mutant("of the tasks of a line the last one is waited for", "schedule/tasks.py", "if found.get(line, -1) < task:", "if line not in found:"),
     Mutant("devices of a tree are told apart by all their coordinates", "program/layout.py", "tuple(group[own[group] == part] for part", "tuple(np.flatnonzero(own == part) for part"),
     Mutant("a dominated choice leaves as it was numbered", "solve/elimination/dominance.py", "kept = tuple(old[keep] for old, keep in zip(found.kept, left, strict=True))", "kept = tuple(left)"),
-    Mutant("a separator of a root has two branches", "solve/elimination/separators.py", "if branches > 1 else found", "if branches > 2 else found"),
+    Mutant("a separator is of two components", "solve/elimination/separators.py", "if count > 1}", "if count > 2}"),
     Mutant("a device keeps where its samples lie", "program/layout.py", "ordered = _in_place(piece, held, given) if held else piece", "ordered = piece"),
     Mutant("chunks have as many synchronisations as there are", "schedule/buckets.py", "len(sizes) - at if self.serial else at + 1", "len(sizes) - at if self.serial else at"),
     # planning, of stages, chunks and uneven splits
