@@ -229,7 +229,6 @@ class Solved:
         for form, places in search.recipes:
             key = (id(form), *[id(tables[place]) for place in places])
             if key not in known:
-                checkpoint()
                 known[key] = _Kind(form, [tables[place] for place in places])
                 known[key].left = self._shared(known[key].left)
             self._kinds.append(known[key])
