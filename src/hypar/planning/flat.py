@@ -1,4 +1,4 @@
-"""The joint search over one flat level whose devices each layer may number in an order of its own.
+"""The answer of a request for identical devices, and the joint search over one flat level whose devices each layer may number in an order of its own.
 
 Idea: the prime factors of the ways are levels, and the optimum over them is the optimum over all grids and all
 numberings, as no numbering shares more than the best order of levels does (``docs/optimal.md``). Where a layer would
@@ -75,11 +75,11 @@ def _free(request: Resolved) -> bool:
 
 def _is_flat(request: Resolved) -> bool:
     """Return whether a request is for the bytes of one level whose grids have orders."""
-    space = parse_space(request.space, None)
-    ways = math.prod(request.array)
+    if len(request.array) != 1:
+        return False
+    space, (ways,) = parse_space(request.space, None), request.array
     return (
-        len(request.array) == 1
-        and len(primes(ways)) > 1
+        len(primes(ways)) > 1
         and load_search(request.search).at_once
         and request.cost == "volume"
         and space.whole_grids
@@ -164,3 +164,17 @@ def _digits(question: Question, ways: Sequence[int]) -> list[str | None]:
 def _renamed(choice: Choice, dim: str | None) -> Choice:
     """Return a choice with the dim that the batch stands for."""
     return choice if dim is None or choice.divided != (BATCH,) else cut(dim, choice.degree(BATCH))
+
+
+def searched(request: Resolved, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer]:
+    """Return the search problem of a request for identical devices, its pins, and its answer.
+
+    Raises:
+        InputError: the request does not suit the network.
+        TableLimitError: the tables of an exact search would not fit.
+    """
+    numbered = by_digits(request, graph)
+    if numbered is not None:
+        return numbered
+    question, pins = ask(request, graph)
+    return question, pins, load_search(request.search).run(question)

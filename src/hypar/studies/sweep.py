@@ -13,8 +13,7 @@ from hypar.machine.load import load_machine
 from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
 from hypar.plan.request import Request, checked
-from hypar.planning.checks.levels import checked_array
-from hypar.planning.checks.stages import checked_nodes, has_stages, named_starts
+from hypar.planning.checked import checked_array, checked_nodes, has_stages, named_starts
 from hypar.planning.refusals import refusal
 from hypar.planning.resolved import BASELINE, of_baseline
 from hypar.planning.strategies.base import load_strategy

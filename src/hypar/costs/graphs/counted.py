@@ -24,8 +24,7 @@ from hypar.sharding.dims import BATCH
 from hypar.sharding.levels import WHOLE_LAYER, Level
 from hypar.sharding.placement import COPIES, IDLE, choice_of, grid, partial_results
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, merged
-from hypar.solve.counts.idle import Idle
-from hypar.solve.counts.once import Once
+from hypar.solve.counts.further import Idle, Once
 from hypar.solve.counts.states import all_states, number_of_states
 from hypar.solve.counts.tiers import Own, Tier
 

@@ -11,9 +11,9 @@ from hypar.plan.stages import StageRecord, StagesRecord
 from hypar.planning.claims import objective
 from hypar.planning.records import Decided
 from hypar.planning.searches.base import load_search
+from hypar.planning.stages.again import refine_stages
+from hypar.planning.stages.best import pins_of, plan_stages
 from hypar.planning.stages.ends import stage_ends
-from hypar.planning.stages.refining import refine_stages
-from hypar.planning.stages.search import pins_of, plan_stages
 from hypar.planning.uneven.records import splits_of, together
 from hypar.planning.uneven.tree import Branching
 from hypar.sharding.tree import WHOLE_ARRAY

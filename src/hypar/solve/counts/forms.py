@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.idle import Idle, idle_costs
-from hypar.solve.counts.once import Once, once_costs
+from hypar.solve.counts.further import Idle, Once, idle_costs, once_costs
 from hypar.solve.counts.tiers import Own, Tier, products
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ import numpy as np
 from hypar.solve.counts.blocks import blocks_of
 from hypar.solve.counts.chain import ROUNDING, Chain
 from hypar.solve.counts.columns import Columns
-from hypar.solve.counts.near import floor_of
 from hypar.solve.counts.orders import written
-from hypar.solve.counts.relaxed import STEPS, Relaxed
+from hypar.solve.counts.relaxed import STEPS, Relaxed, floor_of
 from hypar.solve.counts.states import number_of
 from hypar.solve.counts.tiers import MOST_LEVELS
 from hypar.solve.limits import ENTRY_BYTES, Budget
