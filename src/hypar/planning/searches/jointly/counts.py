@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import combinations, pairwise
 from operator import itemgetter
@@ -11,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.planning.searches.base import busiest, costs_by_level
+from hypar.planning.searches.base import costs_by_level
 from hypar.planning.searches.jointly.answers import Standing, better_of, greedy, level_by_level, total
-from hypar.sharding.dims import SPATIAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,18 +51,7 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
         for found in deque(_improving(problem, budget), maxlen=1):
             yield _of_group(question, problem.choices(found.orders))
         return
-    if not problem.graph.own:
-        yield from _by_bytes(question, problem, budget)
-        return
-    last = None
-    for last in _by_seconds(question, problem, budget):
-        yield last
-    fewer = _plainer(question)
-    if last is not None and not last.exact and fewer.options != question.options:
-        # Few options are searched further than many: a wider space has no dearer a plan.
-        for plain in deque(by_counts(fewer, structure, budget), maxlen=1):
-            if plain.cost < last.cost:
-                yield _standing((plain.cost, plain.choices()), last.bound or 0.0)
+    yield from (_by_seconds if problem.graph.own else _by_bytes)(question, problem, budget)
 
 
 def _improving(problem: Counted, budget: Budget) -> Iterator[Found]:
@@ -91,16 +78,6 @@ def _by_seconds(question: Question, problem: Counted, budget: Budget) -> Iterato
     plans = [_ordered(price, problem, orders, bound) for orders in distinct.values()]
     best = _standing(min(plans, key=itemgetter(0)), bound)
     yield best if best.exact else better_of(best, greedy(question, bound, COUNTS))
-
-
-def _plainer(question: Question) -> Question:
-    """Return the problem by counts without idle devices and cuts of height and width, but for layers that have no others."""
-    plain = question.offering(
-        lambda offered, level: tuple(
-            own for own in busiest(offered, level) if not {*SPATIAL} & {*own.divided}
-        )
-    )
-    return replace(plain, solver=COUNTS)
 
 
 def _by_bytes(question: Question, problem: Counted, budget: Budget) -> Iterator[Standing]:
