@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.solve.counts.forms import EVERYWHERE, Cells, CountGraph, Form, Link, Term, pair_costs
-from hypar.solve.counts.states import all_states, splits, states_of
-from hypar.solve.counts.tiers import Own, Tier
+from hypar.solve.counts.states import Own, Tier, all_states, splits
 from tests.counts import LEVELS, count_graphs, forms, groups_of, pairs_of, sequences
 from tests.effort import examples
 
@@ -36,7 +35,7 @@ def found_and_least(graph: CountGraph) -> tuple[Costs, Costs]:
     link, groups = graph.links[0], groups_of(graph)
     every = [sequences(graph, node) for node in (0, 1)]
     pairs = pairs_of(graph, link, every)
-    states = [states_of(graph, node) for node in (0, 1)]
+    states = [graph.states_of(node) for node in (0, 1)]
     found = pair_costs(link.form, states[0], states[1], graph.cells)
     place = []
     for node in (0, 1):

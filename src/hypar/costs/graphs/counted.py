@@ -25,8 +25,7 @@ from hypar.sharding.levels import WHOLE_LAYER, Level
 from hypar.sharding.placement import COPIES, IDLE, choice_of, grid, partial_results
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, merged
 from hypar.solve.counts.further import Idle, Once
-from hypar.solve.counts.states import all_states, number_of_states
-from hypar.solve.counts.tiers import Own, Tier
+from hypar.solve.counts.states import Own, Tier, all_states, number_of_states
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,10 +21,10 @@ from hypar.planning.records import Decided
 from hypar.planning.refinement import Slot
 from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
-from hypar.planning.uneven.layer_shares import Offer, rows_of
 from hypar.planning.uneven.memory import fits
 from hypar.planning.uneven.records import claim_of, splits_of
 from hypar.planning.uneven.search import Place, SplitSearch
+from hypar.planning.uneven.shares import Offer, rows_of
 from hypar.planning.uneven.split import UnevenSplit
 from hypar.planning.uneven.tree import Branching, state_above
 from hypar.sharding.amounts.above import outermost

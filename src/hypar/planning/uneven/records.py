@@ -9,7 +9,7 @@ from hypar.machine.setting import Setting
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.records import even_split
 from hypar.planning.searches.base import Answer
-from hypar.planning.uneven.layer_shares import Offer
+from hypar.planning.uneven.shares import Offer
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.lanes import Lane
 from hypar.sharding.conventions import PAPER

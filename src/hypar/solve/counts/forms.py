@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.solve.counts.further import Idle, Once, idle_costs, once_costs
-from hypar.solve.counts.tiers import Own, Tier, products
+from hypar.solve.counts.states import Own, Tier, all_states, number_of_states, products
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -169,6 +169,14 @@ class CountGraph:
     def options(self, node: int) -> int:
         """Return the number of options of a layer."""
         return len(self.nodes[node][0].options)
+
+    def number_of(self, node: int) -> int:
+        """Return the number of states of a layer."""
+        return number_of_states(self.depths, self.offered[node])
+
+    def states_of(self, node: int) -> Numbers:
+        """Return all states of a layer, ``[states, groups, options]``."""
+        return all_states(self.depths, self.offered[node], self.options(node))
 
     def cost(self, orders: Indices, groups: Indices) -> float:
         """Return the cost of a plan.

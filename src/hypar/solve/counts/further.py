@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.tiers import products
+from hypar.solve.counts.states import products
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from hypar.solve.counts.tiers import Tier
+    from hypar.solve.counts.states import Tier
     from hypar.solve.edge import Costs
 
     Counts = NDArray[np.integer[Any]]

@@ -10,7 +10,6 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.solve.counts.forms import node_costs, pair_costs
-from hypar.solve.counts.states import states_of
 from hypar.solve.minsum import MinSum, single
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def floor_of(graph: CountGraph) -> float:
     for node, terms in enumerate(graph.nodes):
         key = (terms, id(graph.own_of(node)), graph.offered[node])
         if key not in known:
-            known[key] = float(state_costs(graph, node, states_of(graph, node)).min())
+            known[key] = float(state_costs(graph, node, graph.states_of(node)).min())
         total += known[key]
     return max(0.0, total)
 
@@ -94,7 +93,7 @@ class Relaxed:
             steps: the most pairs of states of a tensor whose costs are computed, step by step.
         """
         self.graph, self.most = graph, math.inf
-        self.states = [states_of(graph, node) for node in range(len(graph.nodes))]
+        self.states = [graph.states_of(node) for node in range(len(graph.nodes))]
         self.costs_of: list[Costs | None] = [None] * len(graph.links)
         if math.isinf(known):
             self._keep([slice(None)] * len(self.states))
