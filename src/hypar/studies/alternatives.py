@@ -26,7 +26,7 @@ from hypar.schedule.scoring import summarise
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
-from hypar.solve.cliques import min_marginals
+from hypar.solve.minsum import min_marginals
 from hypar.solve.solvers.base import cheapest, load_solver
 from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, network_of, plan_and_score
 

@@ -23,7 +23,7 @@ import numpy as np
 from hypar.activity import tell
 from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
-from hypar.planning.checks.words import space_text
+from hypar.planning.checked import space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
 from hypar.sharding.placement import WHOLE, Choice
