@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term
-from hypar.solve.counts.states import states_of
-from hypar.solve.counts.tiers import Own, Tier
+from hypar.solve.counts.states import Own, Tier
 from hypar.solve.edge import Edge
 from hypar.solve.solvers.base import load_solver
 from tests.problems import bridges, chains, series_parallel, trees
@@ -79,7 +78,7 @@ def tiered(draw: st.DrawFn, graphs: Graphs = shapes) -> CountGraph:
     graph = draw(count_graphs(graphs).filter(lambda own: len(own.ways) > 1))
     own = []
     for node in range(len(graph.nodes)):
-        states = states_of(graph, node)
+        states = graph.states_of(node)
         costs = draw(st.lists(st.sampled_from((0.0, 1.0, 30.0)), min_size=len(states), max_size=len(states)))
         own.append(Own(states=states, costs=np.array(costs)))
     tiers = (Tier(1, draw(st.sampled_from((0.0, 1.0, 8.0)))), Tier(2, draw(st.sampled_from((1.0, 4.0)))))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.execution.reference import start
+from hypar.execution.devices import start
 from hypar.execution.simulator import run
 from hypar.planning.counting import cost_convention
-from hypar.studies import memory
+from hypar.studies import verify
 from hypar.studies.pieces import lowered
 from hypar.studies.verify import runs_by
 
 if TYPE_CHECKING:
     from hypar import LayerGraph, Plan
-    from hypar.studies.memory import Held
+    from hypar.studies.verify import Held
 
 
 def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
@@ -21,7 +21,7 @@ def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
     assert plan.score is not None
     program = lowered(plan, graph, runs_by(cost_convention(plan)))
     devices = run(program, [start(program.graph)])
-    return memory.held_by(plan, plan.score, program, devices.elements, devices.arrived)
+    return verify.held_by(plan, plan.score, program, devices)
 
 
 def within(memory: Held) -> bool:

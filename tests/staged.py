@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hypar import LayerGraph, Machine, plan_model
 from hypar.machine.setting import Setting
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages.replay import stored_stages
+from hypar.planning.stages.again import stored_stages
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import PAPER

@@ -156,8 +156,8 @@ def test_the_toy_machine_scores_a_plan(name: str, tmp_path: Path) -> None:
     machine = hypar.load_machine(tmp_path / name, {"unweighted": "free"})
     outer, inner = machine.links((2, 2))
     # Two devices of a part send over the one link in the middle.
-    assert outer.seconds_per_byte["all_reduce"] == pytest.approx(1e-9)
-    assert inner.seconds_per_byte["all_reduce"] == pytest.approx(1e-9)
+    assert outer.lines["all_reduce"][-1].seconds_per_byte == pytest.approx(1e-9)
+    assert inner.lines["all_reduce"][-1].seconds_per_byte == pytest.approx(1e-9)
     assert (outer.hops, inner.hops) == (2, 1)
     graph = hypar.load_model("lenet-c", batch=64)
     plan = hypar.plan_model(graph, levels=2, strategy="dp", hardware=machine)

@@ -21,7 +21,7 @@ from hypar.cli.main import main
 from hypar.cli.rows import COMMANDS
 from hypar.files.quantities import Sourced
 from hypar.files.yaml_file import MOST_NODES
-from hypar.machine import measured, profiles
+from hypar.machine import profiles
 from hypar.machine.schema import (
     MOST_HELD,
     Assumptions,
@@ -123,7 +123,7 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
         *(("plans.md", part) for part in (records.RefinementRecord, records.ChunksRecord, records.Score)),
         *(("plans.md", part) for part in (stages.StagesRecord, stages.StageRecord)),
         *(("profiles.md", part) for part in (profiles.Profile, profiles.ProfiledModel)),
-        *(("overlap.md", part) for part in (measured.OverlapTable, measured.MeasuredLayer)),
+        *(("overlap.md", part) for part in (profiles.OverlapTable, profiles.MeasuredLayer)),
         *(
             ("hardware.md", part)
             for part in (
@@ -146,8 +146,8 @@ def test_the_limits_of_a_model_file_are_documented() -> None:
 
 
 def test_the_limits_of_a_table_of_measured_times_are_documented() -> None:
-    assert f"{measured.MOST_SECONDS:,} s" in PAGES["overlap.md"].read_text(encoding="utf-8")
-    assert measured.MOST_LAYERS == MOST_LAYERS
+    assert f"{profiles.MOST_SECONDS:,} s" in PAGES["overlap.md"].read_text(encoding="utf-8")
+    assert profiles.MOST_LAYERS == MOST_LAYERS
 
 
 def test_every_field_of_a_machine_plugin_is_on_its_page() -> None:

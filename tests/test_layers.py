@@ -67,13 +67,13 @@ INSIDE = {
     "network": "training layer modelfile expand nodes graph",
     "importers": "trace atoms layers sequences rules experts fusion writing imported formats torch_module onnx_file jax_function config_file readers",
     "sharding": "dims conventions placement space collectives direct levels amounts tree",
-    "machine": "spatial step_times compute_models collectives schema traffic topologies lines links work machine setting rates profiles load measured",
+    "machine": "spatial step_times compute_models collectives schema traffic topologies links work machine setting load profiles",
     "plan": "records stages request plan diff",
     "schedule": "timeline chunks alike moves measured entering pipeline_orders lanes tasks pipeline chunked step stages totals energy lifetimes memory scoring",
     "planning": "chunks refinement searches sources strategies checks resolved asked question flat records counting refusals claims nodes baselines uneven stages timing planner replay choices",
-    "program": "places tables holding counting steps cuts pieces reads flow statistics forward backward lowering liveness memory",
-    "execution": "loss reference exchange devices compute simulator verify",
-    "studies": "step shrink pieces memory verify remarks grid alternatives sweep",
+    "program": "holding layout steps lowering",
+    "execution": "loss exchange devices compute simulator verify",
+    "studies": "step shrink pieces verify remarks grid alternatives",
     "reports": "words palette text charts plots exports terminal steps renderers trace of report",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""

@@ -171,7 +171,9 @@ def figure_2() -> kit.Result:
             for count in COUNTS
         ]
         held = 4 * weights(own.layers[-1])
-        links = [machine().links((max(count, 2),))[0].seconds_per_byte["neighbours"] for count in COUNTS]
+        links = [
+            machine().links((max(count, 2),))[0].lines["neighbours"][-1].seconds_per_byte for count in COUNTS
+        ]
         sent = [count * held * each * (count > 1) for count, each in zip(COUNTS, links, strict=True)]
         estimated = [exact[0] / count + update for count, update in zip(COUNTS, sent, strict=True)]
         for words, times in (("by the engine", exact), ("as estimated", estimated)):

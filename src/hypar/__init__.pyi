@@ -22,9 +22,9 @@ from hypar.studies.alternatives import Explanation as Explanation, explain_plan 
 from hypar.studies.alternatives import Exploration as Exploration, explore_model as explore_model
 from hypar.studies.check import Verdict as Verdict, check_plan as check_plan
 from hypar.studies.grid import Comparison as Comparison, Run as Run, compare_strategies as compare_strategies
+from hypar.studies.grid import Sweep as Sweep, sweep_model as sweep_model
 from hypar.studies.step import score_layers as score_layers
 from hypar.studies.profile import profile_model as profile_model
-from hypar.studies.sweep import Sweep as Sweep, sweep_model as sweep_model
 from hypar.studies.verify import Verified as Verified, verify_plan as verify_plan
 
 __all__: list[str]

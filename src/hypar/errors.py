@@ -8,7 +8,7 @@ import reprlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 Where = tuple[str | int, ...]
 """A place in a document: keys and indices from the top."""
@@ -75,8 +75,7 @@ class UnknownNameError(InputError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
-        more = f" and {len(self.known) - MOST_NAMES} more" * (len(self.known) > MOST_NAMES)
-        listed = ", ".join(self.known[:MOST_NAMES]) + more
+        listed = few(self.known, MOST_NAMES)
         super().__init__(where, f"no {kind} {_SHORT.repr(name)}", listed, suggestion(name, self.known))
 
 
@@ -101,6 +100,11 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     near = sorted(repr(words[word]) for word in found)
     listed = " or ".join(filter(None, [", ".join(near[:-1]), *near[-1:]]))
     return f"did you mean {listed}?" if near else ""
+
+
+def few(names: Sequence[str], most: int = 3) -> str:
+    """List names, as ``a, b, c and 2 more``."""
+    return ", ".join(names[:most]) + f" and {len(names) - most} more" * (len(names) > most)
 
 
 def reason(error: BaseException) -> str:

@@ -17,24 +17,14 @@ from hypar.errors import UnknownNameError
 _PACKAGE = Path(__file__).parent
 
 GROUPS = {
-    "compute_models": "machine/compute_models",
-    "costs": "costs",
-    "documents": "reports/of",
-    "exports": "reports/exports",
-    "ops": "ops/families",
-    "readers": "importers/readers",
-    "searches": "planning/searches",
-    "solvers": "solve/solvers",
-    "strategies": "planning/strategies",
-    "topologies": "machine/topologies",
-}
+    "compute_models": "machine/compute_models", "topologies": "machine/topologies", "costs": "costs",
+    "searches": "planning/searches", "solvers": "solve/solvers", "strategies": "planning/strategies",
+    "ops": "ops/families", "readers": "importers/readers", "documents": "reports/of", "exports": "reports/exports",
+}  # fmt: skip
 """The folder of each group of plug-ins, inside the package."""
 
-FAMILIES = {"exports", "ops", "topologies"}
-"""Groups of which a file has several plug-ins by their names, ``plugins``."""
-
-DATA = {"hardware": "machine/catalog", "models": "models"}
-"""The folder of each kind of data files, inside the installed package."""
+FAMILIES, DATA = {"exports", "ops", "topologies"}, {"hardware": "machine/catalog", "models": "models"}
+"""Groups of which a file has several ``plugins`` by their names; the folder of each kind of data files, inside the package."""
 
 ALIASES = {"vgg-a": "vgg11", "vgg-b": "vgg13", "vgg-d": "vgg16", "vgg-e": "vgg19"}
 """Models by their second names, the configurations of Simonyan and Zisserman, Table 1."""

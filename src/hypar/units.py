@@ -88,14 +88,10 @@ def format_gain(first: float | None, own: float) -> str:
 
 
 _AMOUNTS: dict[str, Callable[[float], str]] = {
-    "bytes": format_bytes,
-    "seconds": format_seconds,
-    "joules": lambda number: format_seconds(number, "J"),
-    "count": format_count,
-    "whole": lambda number: f"{number:,}" if number == int(number) else f"{number:,.1f}",
-    "ratio": lambda number: format_gain(number, 1),
-    "percent": lambda number: f"{number:.1%}",
-}
+    "bytes": format_bytes, "seconds": format_seconds, "joules": lambda number: format_seconds(number, "J"),
+    "count": format_count, "whole": lambda number: f"{number:,}" if number == int(number) else f"{number:,.1f}",
+    "ratio": lambda number: format_gain(number, 1), "percent": lambda number: f"{number:.1%}",
+}  # fmt: skip
 
 
 def amount(number: float, unit: str) -> str:

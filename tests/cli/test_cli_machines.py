@@ -23,7 +23,7 @@ from hypar import (
     sweep_model,
 )
 from hypar.cli.main import main
-from hypar.machine.numbers import whole_layers
+from hypar.machine.energy import whole_layers
 from hypar.plan.records import GroupScore
 from hypar.planning.replay import run_plan
 from hypar.registry import data_folder, data_names

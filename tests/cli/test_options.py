@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from hypar.cli.main import main
-from hypar.cli.options import Command, Option
 from hypar.cli.rows import COMMANDS as TABLE
+from hypar.cli.rows import Command, Option
 from hypar.costs.deepa import MODES
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.parameter import HEADINGS, OTHER

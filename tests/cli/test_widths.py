@@ -104,7 +104,7 @@ STUDIES = (
     "reports.of.plan.remarks",
     "reports.of.plan.baseline_scores",
     "studies.grid.compare_strategies",
-    "studies.sweep.sweep_model",
+    "studies.grid.sweep_model",
     "studies.alternatives.explore_model",
 )
 """What commands call that takes long, and gives the same for every output."""

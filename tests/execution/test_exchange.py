@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.execution.exchange import add, copy, mask
-from hypar.program.counting import added, copied
 from hypar.program.holding import Holding
+from hypar.program.steps import added, copied
 from tests.effort import examples
 from tests.program.arrays import array_places
 

@@ -9,9 +9,8 @@ import pytest
 
 from hypar import load_model
 from hypar.files.yaml_file import read_yaml
-from hypar.machine.compute_models.blocked_row_stationary import BlockedRowStationary
+from hypar.machine.compute_models.blocked_row_stationary import BlockedRowStationary, run_length_words
 from hypar.machine.load import machine_of
-from hypar.machine.spatial.zeros import run_length_words
 from hypar.machine.work import local_shape
 from hypar.ops.dims import CUTTABLE
 from hypar.ops.families.contract import Conv, ConvTranspose

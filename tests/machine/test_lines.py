@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar import load_machine, plan_model, score_plan
-from hypar.machine.lines import Line, fastest, least, seconds
+from hypar.machine.links import LevelLink, Line, least
 from hypar.sharding.conventions import BY_LEVELS
 from tests.effort import crossed
 
@@ -26,13 +26,14 @@ lines = st.lists(st.builds(Line, numbers, numbers, st.sampled_from(["ring", "tre
 @given(lines, st.lists(st.floats(0, 1e6), min_size=1, max_size=5))
 def test_the_lines_kept_are_least_everywhere(given_lines: list[Line], sizes: list[float]) -> None:
     kept = least(given_lines)
+    link = LevelLink(lines={"all_reduce": kept}, hops=1, mean_hops=1.0, resource="links")
     assert {*kept} <= {*given_lines}
     for size in sizes:
         time = min(line.seconds(size) for line in given_lines)
-        assert seconds(kept, size) == pytest.approx(time, rel=1e-8, abs=1e-12)
-        assert fastest(kept, size).seconds(size) == seconds(kept, size)
-    found = seconds(kept, np.array(sizes))
-    assert np.asarray(found).tolist() == [seconds(kept, size) for size in sizes]
+        assert link.seconds("all_reduce", size) == pytest.approx(time, rel=1e-8, abs=1e-12)
+        assert link.line("all_reduce", size).seconds(size) == link.seconds("all_reduce", size)
+    found = link.seconds("all_reduce", np.array(sizes))
+    assert np.asarray(found).tolist() == [link.seconds("all_reduce", size) for size in sizes]
 
 
 @given(lines)

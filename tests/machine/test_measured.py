@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import HyparError, load_model
-from hypar.machine.measured import read_step_times
+from hypar.machine.profiles import read_step_times
 from tests.effort import examples
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_layers_and_columns_are_in_any_order() -> None:
 
 def test_forward_is_of_all_layers_or_of_none() -> None:
     rows = [f"{row}, forward: 2 ms" for row in ROWS.values()]
-    assert read("t.yaml", table(*rows)).forward_s == 8e-3
+    assert sum(layer.forward_s for layer in read("t.yaml", table(*rows)).layers) == 8e-3
     with pytest.raises(HyparError) as caught:
         read("t.yaml", table(*rows[:2], ROWS["fc1"], rows[3]))
     message = "t.yaml:5: layers[2].forward 'fc1': 'forward' is missing; allowed: the times of every layer, or of none"
@@ -77,7 +77,7 @@ def test_forward_is_of_all_layers_or_of_none() -> None:
     )
     with pytest.raises(HyparError) as caught:
         read("t.csv", heterogeneous)
-    assert str(caught.value).startswith("t.csv:4: forward 'fc1': 'forward' is missing")
+    assert str(caught.value).startswith("t.csv:4: layers[2].forward 'fc1': 'forward' is missing")
 
 
 def test_a_long_list_of_layers_is_cut_short() -> None:

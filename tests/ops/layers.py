@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.execution.reference import finished, first_values
+from hypar.execution.compute import finished
+from hypar.execution.devices import first_values
 from hypar.network.layer import Layer
 from hypar.ops.nest import operand_name
 from hypar.ops.run import Run, put

@@ -53,12 +53,11 @@ def test_another_numbering_costs_more_and_drifts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "ways"), [pytest.param("sconv", 64, marks=pytest.mark.slow), ("lenet-c", 64)]
+    ("model", "ways"), [pytest.param("sconv", 64, marks=pytest.mark.slow), ("cifar-c", 64)]
 )
 def test_where_the_batch_is_exhausted_height_and_width_are_cut_and_the_gap_is_stated(
     model: str, ways: int
 ) -> None:
-    """Digits are turned for the one network; columns are searched anew for the other, whose channels are few."""
     plan = flat(model, ways, batch=2)
     assert {"height", "width"} & {dim for layer in plan.layers for dim in plan.choices(layer)[0].divided}
     layers = {layer.name: layer.nest.sizes for layer in load_model(model).with_batch(2).contracted.layers}
@@ -68,6 +67,12 @@ def test_where_the_batch_is_exhausted_height_and_width_are_cut_and_the_gap_is_st
     assert 0.9 * plan.cost.value < plan.bounds[0] < plan.cost.value
     assert "at most" in plan.claim
     assert verify_plan(plan, shrink=True).ok
+
+
+def test_where_that_does_not_do_devices_are_numbered_through() -> None:
+    plan = flat("lenet-c", 64, batch=2)
+    assert plan.splits[0].numbering is None
+    assert ", grids of dims, numbered through, for least volume" in plan.claim
 
 
 def test_all_divisors_are_counted() -> None:

@@ -16,6 +16,7 @@ from hypar.planning.resolved import Resolved
 from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
 from hypar.planning.searches.jointly import tuples
+from hypar.planning.searches.jointly.answers import Standing, total
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.cost_graph import CostGraph, Solution, Structure
 from hypar.solve.solvers.base import Tables
@@ -53,7 +54,10 @@ def test_a_plan_without_proof_is_never_dearer_than_the_greedy_one(monkeypatch: p
     asked = question("lenet-c", 2)
     greedy = load_search("greedy").run(asked)
     monkeypatch.setattr(Question, "pick_solver", lambda self, *_: (self.solver or "bounded", Poor()))
-    monkeypatch.setattr(tuples, "greedy_answer", lambda asked, bound, _: replace(greedy, bounds=(bound,)))
+    cost = total(greedy.costs)
+    monkeypatch.setattr(
+        tuples, "greedy", lambda _: Standing(cost, None, False, "bounded", lambda: greedy.choices)
+    )
     assert Joint().run(replace(asked, solver="bounded")).choices == greedy.choices
 
 

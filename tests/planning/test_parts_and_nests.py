@@ -10,8 +10,8 @@ import pytest
 from hypar import Plan, load_machine, load_model, plan_model, verify_plan
 from hypar.errors import InputError
 from hypar.planning.resolved import Resolved
+from hypar.planning.stages.again import stored_stages
 from hypar.planning.stages.division import held_in
-from hypar.planning.stages.replay import stored_stages
 from hypar.planning.stages.running import estimated_s, fullest_moments
 from hypar.sharding.conventions import PAPER
 from tests.heterogeneous import group, groups_of, kind, write_machine

@@ -13,10 +13,8 @@ from hypar import load_machine, plan_model
 from hypar.costs.base import GroupRates
 from hypar.machine.machine import DeviceGroup
 from hypar.plan.request import SHARES
-from hypar.planning.uneven.common_shares import Decision, best, search
-from hypar.planning.uneven.layer_shares import Offer, by_layer, settled, settled_costs
-from hypar.planning.uneven.quadratics import quadratics_of
-from hypar.planning.uneven.split import UnevenSplit
+from hypar.planning.uneven.shares import Decision, Offer, best, by_layer, search, settled, settled_costs
+from hypar.planning.uneven.split import UnevenSplit, quadratics_of
 from hypar.planning.uneven.tree import state_above
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.factors import Offered
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.network.graph import LayerGraph
-    from hypar.planning.uneven.quadratics import Quadratics
+    from hypar.planning.uneven.split import Quadratics
 
 MACHINE = load_machine("tpu-v2")
 Assignment = tuple[int, ...]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.program.layout import Layout, Places, laid
+from hypar.program.layout import Layout, Places, shares_of
 
 if TYPE_CHECKING:
     from hypar.sharding.placement import Choice
@@ -29,7 +29,11 @@ def array_places(array: tuple[int, ...]) -> Places:
 @lru_cache(maxsize=1024)
 def array_layout(array: tuple[int, ...], choices: tuple[Choice, ...]) -> Layout:
     """Return the layout that an array of identical devices gives a layer by a choice at each level."""
-    places = array_places(array)
-    every = np.arange(places.devices)
-    where = [[(every, part)] for part in (np.unravel_index(every, array) if array else ())]
-    return laid(places, where, [[own] for own in zip(choices, array, strict=True)])
+    places, levels = array_places(array), []
+    working = np.ones(places.devices, bool)
+    parts = np.unravel_index(np.arange(places.devices), array) if array else ()
+    for own, ways, part in zip(choices, array, parts, strict=True):
+        shares, works = shares_of(own, ways)
+        working &= works[part]
+        levels.append({dim: ends[part] for dim, ends in shares.items()})
+    return Layout(places, tuple(levels), working)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.execution.verify import verify_program
-from hypar.program.counting import added, copied
 from hypar.program.holding import Holding
 from hypar.program.lowering import lower
+from hypar.program.steps import added, copied
 from hypar.sharding.placement import cut
 from tests.effort import examples
 from tests.program.arrays import array_places
@@ -29,7 +29,7 @@ def has(holding: Holding, device: int, element: tuple[int, ...]) -> bool:
 
 
 def who(holding: Holding, element: tuple[int, ...]) -> set[int]:
-    return {device for device in range(holding.devices) if has(holding, device, element)}
+    return {device for device in range(len(holding.members[0])) if has(holding, device, element)}
 
 
 def parts_of(places: Places, level: int) -> list[set[int]]:

@@ -205,7 +205,14 @@ def branched(draw: st.DrawFn) -> LayerGraph:
     ]
     add = {"op": "add", "name": "add", "inputs": [own["name"] for own in readers]}
     image = {"op": "input", "channels": 16, **(rows if conv else {})}
-    layers = [image, made, {"op": "relu", "name": "behind"}, *readers, add, {**made, "name": "last"}]
+    layers: list[dict[str, Any]] = [
+        image,
+        made,
+        {"op": "relu", "name": "behind"},
+        *readers,
+        add,
+        {**made, "name": "last"},
+    ]
     return network(*layers, batch=16).at_rest
 
 

@@ -67,7 +67,7 @@ def texts(root: ET.Element) -> list[str]:
 
 
 def bars(values: Iterable[Any], unit: str = "seconds") -> Table:
-    columns = (Column(key="name"), Column(key="value", unit=unit), Column(key="bar", head="", unit="bar"))
+    columns = (Column("name"), Column("value", unit=unit), Column("bar", "", "bar"))
     return Table(
         columns, [{"name": f"r{at}", "value": own, "bar": own} for at, own in enumerate(values)], title="t"
     )
@@ -75,7 +75,7 @@ def bars(values: Iterable[Any], unit: str = "seconds") -> Table:
 
 @given(st.lists(VALUES, min_size=1, max_size=9))
 def test_any_bars_are_drawn_with_their_numbers(values: list[float | None]) -> None:
-    shown = Column(key="", unit="bytes").text
+    shown = Column("", unit="bytes").text
     said = texts(drawn(bars([0.0, *values], "bytes")))
     assert {shown(own) for own in values if own is not None} <= {*said}
 
@@ -120,9 +120,7 @@ def test_a_bar_has_two_parts_or_a_text_in_its_place() -> None:
 def test_a_choice_of_two_dims_has_two_halves_and_its_colours_are_explained() -> None:
     cell = Cell("n8 c2", (("n8", "batch"), ("c2", "out_channels")))
     table = bars([1.0])
-    root = drawn(
-        table._replace(columns=(*table.columns, Column(key="H1")), rows=[{**table.rows[0], "H1": cell}])
-    )
+    root = drawn(table._replace(columns=(*table.columns, Column("H1")), rows=[{**table.rows[0], "H1": cell}]))
     batch, out = (float(marks(root, "rect", dim)[0].get("width", "")) for dim in ("batch", "out_channels"))
     assert batch == out > 0
     assert {"n8", "c2", "n cuts the batch", "c cuts output channels"} <= {*texts(root)}

@@ -67,7 +67,7 @@ def test_bars_go_first_and_the_texts_beside_them_stay(width: int, bars: list[str
 
 
 def test_a_head_names_the_parts_of_bars_where_there_is_room() -> None:
-    columns = Column(key="layer"), Column(key="bar", head="computes, receives", unit="bar")
+    columns = Column("layer"), Column("bar", "computes, receives", "bar")
     own = Table(columns, [{"layer": "a", "bar": (1.0, 1.0)}])
     assert shown(own, 40) == ["layer  ━ computes, ┅ receives", "a      " + "━" * 8 + "┅" * 8]
     assert shown(own, 28) == ["layer", "a      " + "━" * 8 + "┅" * 8]
@@ -106,7 +106,7 @@ def test_at_last_each_row_is_a_record() -> None:
 
 def test_a_total_has_no_dash_where_nothing_adds_up() -> None:
     own = table("layer time=seconds cost=bytes", ["a", 1.0, None])._replace(total={"0": "all", "1": 1.0})
-    own = Table((*own.columns, Column(key="3", head="x")), [{**row, "3": "y"} for row in own.rows], own.total)
+    own = Table((*own.columns, Column("3", "x")), [{**row, "3": "y"} for row in own.rows], own.total)
     assert shown(own, 80) == ["layer    time  x", "a      1.00 s  y", "all    1.00 s"]
 
 

@@ -13,7 +13,7 @@ from cgdp_2018 import groupings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.machine.measured import measured_devices, with_times
+from hypar.machine.profiles import measured_devices, with_times
 from hypar.machine.setting import Setting
 from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.schedule.buckets import EXCHANGES, best_sizes, rule_sizes
@@ -122,7 +122,7 @@ def test_the_engine_takes_as_long_as_the_closed_form(
     exchange = EXCHANGES[name]
     cuts = numbers.draw(st.integers(0, 2 ** (len(times.layers) - 1) - 1))
     sizes = next(found for number, found in enumerate(groupings(len(times.layers))) if number == cuts)
-    closed = times.forward_s + max(exchange.spans(times, sizes))
+    closed = sum(layer.forward_s for layer in times.layers) + max(exchange.spans(times, sizes))
     assert run(lowered(times, sizes, name).tasks).makespan == pytest.approx(closed, rel=1e-12)
 
 

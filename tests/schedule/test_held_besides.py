@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hypar import load_machine, plan_model
 from hypar.errors import InputError
-from hypar.planning.uneven.replay import branch_of
+from hypar.planning.uneven.records import branch_of
 from hypar.schedule.memory import held_besides, memory_of
 from hypar.schedule.stages import StepWork
 from tests.effort import examples

@@ -232,7 +232,7 @@ def test_one_after_another_every_byte_that_all_devices_receive_takes_its_time(pl
     seconds = [
         task.seconds
         if move is None
-        else move.total_bytes * links[move.level].seconds_per_byte[move.collective]
+        else move.total_bytes * links[move.level].lines[move.collective][-1].seconds_per_byte
         for task, move in zip(step.tasks, step.moves, strict=True)
     ]
     assert serial.cost.value == pytest.approx(math.fsum(seconds), rel=1e-9)

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from hypar.ops.windows import ShapeError, Window
-from hypar.program.holding import Holding, flattened
-from hypar.program.reads import one_each
+from hypar.program.holding import Holding, flattened, one_each
 from hypar.sharding.amounts.cuts import ratios
 from hypar.sharding.amounts.windows import Digit, Image, Rows
 from hypar.sharding.placement import COPIES, IDLE

@@ -378,6 +378,15 @@ def test_a_machine_whose_file_changed_is_seen(tmp_path: Path) -> None:
     assert re.search(r"\ncapacity_bytes +8.00 GB -> 9.00 GB +\+12%\n", result.stdout)
 
 
+def test_a_digest_of_another_version_is_told() -> None:
+    plan = planned(**KINDS["scored"])
+    assert plan.score is not None
+    assert plan.score.hardware_digest.endswith(".2")
+    found = check_plan(written(plan, **{"score.hardware_digest": plan.score.hardware_digest[:-2]}))
+    assert "score.hardware_digest: made with another version of hypar" in found.notes
+    assert [change.what for change in found.changes] == ["hardware"]
+
+
 def test_numbers_within_the_tolerance_are_no_drift_and_choices_always_are() -> None:
     plan = planned(**KINDS["scored"])
     assert plan.score is not None

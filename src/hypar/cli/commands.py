@@ -13,8 +13,7 @@ from click.shell_completion import get_completion_class
 from hypar import __version__
 from hypar.activity import INTERRUPTIBLE, holding
 from hypar.cli import rows
-from hypar.cli.options import argument
-from hypar.cli.rows import asked, command, doing, show, use, wrote
+from hypar.cli.rows import argument, asked, command, doing, show, use, wrote
 from hypar.errors import HyparError, OptionError
 from hypar.files.text import require_writable
 from hypar.plan.parameter import MACHINE, NETWORK, OUTPUT, Parameter
@@ -38,7 +37,7 @@ def plan(
     network, named = rows.network_of(model, inputs, sequence), given["profile"]
     step_table = named is not None and use("machine.step_times:is_step_table")(named)
     if step_table and hardware is None and changes:
-        machine = use("machine.measured:measured_devices")(Path(named), changes)
+        machine = use("machine.profiles:measured_devices")(Path(named), changes)
     else:
         machine = rows.machine_of(hardware, changes)
     if explained is not None:
@@ -145,7 +144,7 @@ def hardware(
     load, of = use("machine.load:load_machine"), "reports.of.catalogue:"
     machine = None if hardware is None else load(hardware, changes)
     if machine is None:
-        every = [use("machine.numbers:machine_summary")(load(name)) for name in data_names("hardware")]
+        every = [use("machine.machine:machine_summary")(load(name)) for name in data_names("hardware")]
         show(f"{of}machines_document", every, data=every, as_json=as_json)
     elif as_yaml:
         rows.print_data(use("machine.load:hardware_yaml")(hardware, changes))
@@ -155,7 +154,7 @@ def hardware(
         show(f"{of}document_of", machine, data="machine_numbers", as_json=as_json)
     else:
         graph = use("network.graph:load_model")(model, batch=batch)
-        times = use("machine.numbers:whole_layers")(machine, graph)
+        times = use("machine.energy:whole_layers")(machine, graph)
         title = f"{graph.name}, batch {graph.batch}, whole on one device of {machine.name}"
         show(f"{of}times_document", times, title, data=times, as_json=as_json)
 

@@ -19,27 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GONE = {
-    "overlap": (
-        "overlap is plan with chunks: hypar plan",
-        {"--hardware --profile": "hmc", "--strategy": "dp", "--chunks": "best"},
-    ),
-    "pipeline": (
-        "pipeline is plan in stages of single devices: hypar plan",
-        {"--hardware": "hmc", "--stages --starts": "4", "--levels": "0", "--schedule": "layer-block"},
-    ),
-    "reproduce": (
-        "papers are computed by a script, in a clone of the repository: python examples/papers/run.py",
-        {},
-    ),
-}
+    "overlap": ("overlap is plan with chunks: hypar plan",
+                {"--hardware --profile": "hmc", "--strategy": "dp", "--chunks": "best"}),
+    "pipeline": ("pipeline is plan in stages of single devices: hypar plan",
+                 {"--hardware": "hmc", "--stages --starts": "4", "--levels": "0", "--schedule": "layer-block"}),
+    "reproduce": ("papers are computed by a script, in a clone of the repository: python examples/papers/run.py", {}),
+}  # fmt: skip
 """The commands that are no more: what does the same, and its options unless they, or others in their place, were typed."""
 
-REWORDED = (
-    (r"--exchange[ =]", "--set exchange="),
-    (r"--table\b", "--profile"),
-    (r"--devices[ =]", "--array "),
-    (r"--chunks[ =]none\b", "--chunks one"),
-)
+REWORDED = {
+    r"--exchange[ =]": "--set exchange=", r"--table\b": "--profile", r"--devices[ =]": "--array ",
+    r"--chunks[ =]none\b": "--chunks one",
+}  # fmt: skip
 """Words of those commands, and the same of ``hypar plan``."""
 
 OF_SCORE = r" --(?:trace|plot) (?:'.*?'|\S+)"
@@ -99,7 +90,7 @@ def _in_place_of(command: str, words: list[str]) -> str:
     """Return what to type in place of a command that is no more."""
     begin, options = GONE[command]
     typed = shlex.join(word for word in words if word not in {"-h", "--help"})
-    for pattern, now in REWORDED:
+    for pattern, now in REWORDED.items():
         typed = re.sub(pattern, now, typed)
     files, typed = re.findall(OF_SCORE, typed), re.sub(OF_SCORE, "", typed)
     given = {*re.findall(r"--\w+", typed)}

@@ -1,4 +1,4 @@
-"""The table of commands, the options that several have, and how results are written and shown."""
+"""The table of commands, their options under the headings of a help page, and how results are written and shown."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.exceptions import Exit
+from click.formatting import measure_table
+from click.shell_completion import CompletionItem
 
-from hypar.cli.options import Command, Option, argument
-from hypar.errors import OptionError
+from hypar.errors import OptionError, shown, suggestion
 from hypar.files.text import require_writable
-from hypar.plan.parameter import ARRAY, MACHINE, NETWORK, OUTPUT, SEARCH, Parameter
+from hypar.plan.parameter import ARRAY, HEADINGS, MACHINE, NETWORK, OTHER, OUTPUT, SEARCH, Parameter
+from hypar.registry import data_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,11 +22,96 @@ if TYPE_CHECKING:
 
     Options = Callable[[], Iterable[Parameter]]
 
+WIDEST, MOST_NUMBERS = 30, 10_000
+"""Characters of an option that its help still stands beside, as click has it; and the last number of a range, at most."""
+
 EXCLUSIVE = ("csv", "json"), ("validate", "model"), ("yaml", "json"), ("yaml", "validate"), ("yaml", "model")
 """Options that exclude each other."""
 
-MOST_NUMBERS = 10_000
-"""The last number of a range, at most."""
+
+def _offered(names: Iterable[str], typed: str, *, files: bool) -> list[CompletionItem]:
+    """Return the names that begin with what was typed, else files if there may be one."""
+    found = [CompletionItem(name) for name in names if name.startswith(typed)]
+    return found or ([CompletionItem(typed, type="file")] if files else [])
+
+
+class Option(click.Option):
+    """An option of a command."""
+
+    def __init__(self, row: Parameter) -> None:
+        """Take its row."""
+        self.row, self.heading = row, row.heading
+        plain = not row.listed and (
+            row.read in {str, int, float, bool} or isinstance(row.read, click.ParamType)
+        )
+        file = click.Path(dir_okay=False, allow_dash=True) if row.metavar == "FILE" else None
+        how: dict[str, Any] = {"type": row.read if plain else file, "multiple": row.several}
+        if row.read is bool:
+            how = {"is_flag": True, "default": False}
+        elif row.alone is not None:
+            how |= {"is_flag": False, "flag_value": row.alone}
+        if row.default is not None:
+            how |= {"default": row.default, "show_default": "[default" not in row.help}
+        how |= {"required": row.required, "metavar": row.metavar, "help": row.help}
+        super().__init__(row.flags.split(), callback=None if plain else self._read, **how)
+
+    def _read(self, _ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
+        """Return what the row reads of a text, or of each in a list."""
+        if value is None:
+            return None
+        if self.row.several:
+            return self.row.read(value) if value else {}
+        return tuple(map(self._one, value.split(","))) if self.row.listed else self._one(value)
+
+    def _one(self, text: str) -> Any:
+        """Return what the row reads of a text, or the text itself if it only checks it."""
+        try:
+            found = self.row.read(text)
+        except ValueError:
+            hint = suggestion(text, self.row.names())
+            raise OptionError(str(self.name), f"found {shown(text)}", self.row.allowed, hint) from None
+        return text if found is None else found
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the flags and the help text with the names in it."""
+        if "{names}" in self.row.help:
+            self.help = self.row.help.replace("{names}", ", ".join((self.row.forms or self.row.names)()))
+        return super().get_help_record(ctx)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the names that begin with what was typed, else files if there may be one."""
+        row = self.row
+        before, comma, _ = incomplete.rpartition(",") if row.listed else ("", "", incomplete)
+        names = (before + comma + name for name in (data_names(row.kind) if row.kind else row.names()))
+        files = bool(row.ending or row.kind or row.metavar in {"FILE", "PATH"})
+        return _offered(names, incomplete, files=files) or super().shell_complete(ctx, incomplete)
+
+
+def argument(name: str, kind: str = "", **named: Any) -> click.Argument:
+    """Return an argument that is a file, or the bare name of a ``kind`` of data file, as of ``models``."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+        return _offered(data_names(kind) if kind else (), typed, files=True)
+
+    return click.Argument([name], shell_complete=complete, **named)
+
+
+class Command(click.Command):
+    """A command whose help page groups its options under headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, heading by heading, the help texts of all below each other."""
+        found: dict[str, list[tuple[str, str]]] = {heading: [] for heading in HEADINGS}
+        for param in self.get_params(ctx):
+            record = None if isinstance(param, click.Argument) else param.get_help_record(ctx)
+            if record is not None:
+                found[getattr(param, "heading", OTHER)].append(record)
+        beside = [row for rows in found.values() for row in rows if len(row[0]) <= WIDEST]
+        width = measure_table(beside)[0]
+        for heading, rows in found.items():
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl([(f"{name:<{width}}", text) for name, text in rows], col_max=width)
 
 
 class Spec(NamedTuple):
@@ -207,121 +294,110 @@ def unfit_score(score: Score | None) -> list[str]:
     return [] if score is None or score.fits else [use("reports.words:fit")(score)]
 
 
-class Study(NamedTuple):
-    """A command that makes one result, writes it and shows it.
+def study(
+    name: str, text: str, argument: click.Argument, call: str, what: str, of: str, data: str,
+    options: Options, *, loads: bool = False, lines: str = "",
+) -> None:  # fmt: skip
+    """List a command that makes one result, writes it and shows it; ``what`` is said meanwhile.
 
-    ``doing`` is said meanwhile. ``of`` is the module of its document and ``data`` the function there that returns its data,
-    empty if the result has JSON of its own; ``loads`` says whether the call takes a machine, not names; ``unfit`` is a
-    function from the result to a line for each plan that exceeds its machine's memory.
+    ``of`` is the module of its document and ``data`` the function there that returns its data, empty if the result has JSON of
+    its own; ``loads`` says whether the call takes a machine, not names; ``lines`` is a function from the result to a line for
+    each plan that exceeds its machine's memory.
     """
 
-    help: str
-    argument: click.Argument
-    call: str
-    doing: str
-    of: str
-    data: str
-    options: Options
-    loads: bool = False
-    unfit: str = ""
-
-    def run(self, *, fit: bool = False, **given: Any) -> bool:
-        """Run it, and return whether the answer is no."""
-        meanwhile, subject = self.doing.format(**given), given.pop(str(self.argument.name))
+    def run(*, fit: bool = False, **given: Any) -> bool:
+        meanwhile, subject = what.format(**given), given.pop(str(argument.name))
         shown = {name: given.pop(name) for name in ("full", "top", "as_json", "as_csv") if name in given}
         files = {write: given.pop(name, None) for name, write in (("plot", "plot"), ("output", "write"))}
-        if self.loads:
+        if loads:
             given["hardware"] = machine_of(given["hardware"], given.pop("changes"), needed="vary" in given)
         with doing(meanwhile) as progress:
             if "inputs" in given:
                 subject = network_of(subject, given.pop("inputs"), given.pop("sequence"))
-            if self.argument is MODEL:
+            if argument is MODEL:
                 given["progress"] = progress
-            found = use(self.call)(subject, **given)
+            found = use(call)(subject, **given)
         for write, file in files.items():
             if file is not None:
                 getattr(found, write)(file)
         wrote(*files.values())
-        lines = use(self.unfit)(found) if self.unfit else ()
-        show(f"reports.of.{self.of}:plugin", found, data=self.data, **shown)
-        return unfit(lines, fit=fit, as_data=shown["as_json"]) or not getattr(found, "ok", True)
+        too_large = use(lines)(found) if lines else ()
+        show(f"reports.of.{of}:plugin", found, data=data, **shown)
+        return unfit(too_large, fit=fit, as_data=shown["as_json"]) or not getattr(found, "ok", True)
+
+    COMMANDS[name] = Spec(run, text, (argument,), options)
 
 
-STUDIES = {
-    "compare": Study(
-        "Plan MODEL by several strategies and show them side by side, relative to dp.",
-        MODEL, "studies.grid:compare_strategies", "comparing", "runs", "comparison_data",
-        loads=True, unfit="reports.of.runs:unfit_lines", options=lambda: [
-        INPUTS, SEQUENCE, *asked(
-            strategy={"flags": "--strategy strategies", "several": True,
-                      "help": "Strategy to compare with dp; may be repeated: {names}.  [default: all with dp's cost]"},
-            convention=counted("moved"),
-        ),
-        FIT, AS_JSON,
-    ]),
-    "sweep": Study(
-        "Plan and score MODEL for every combination of arrays, batches, strategies and machines.",
-        MODEL, "studies.sweep:sweep_model", "sweeping", "runs", "rows_of", options=lambda: [
-        INPUTS, SEQUENCE, *asked(
-            without=["changes"],
-            hardware={"required": True, "metavar": "NAMES", "listed": True,
-                      "help": "Machines, as hmc or hmc,my.yaml: {names}, and hardware files."},
-            levels={"read": read_numbers, "allowed": "numbers as 1,2,4 or 0..6", "metavar": "NUMBERS",
-                    "help": "Numbers of two-way levels, as 0..6; 0 means one device.  [default: 4]"},
-            array={"listed": True, "metavar": "ARRAYS",
-                   "help": "Arrays instead, each by the ways of its levels, outermost first, as 4,16,2xs4x2."},
-            batch={"read": read_numbers, "allowed": "numbers as 1,2,4 or 0..6", "metavar": "NUMBERS",
-                   "help": "Samples in a mini-batch, as 32,4096.  [default: the model's]"},
-            strategy={"default": "dp,hypar", "metavar": "NAMES", "listed": True,
-                      "help": "Strategies, as dp,hypar: {names}."},
-            convention=counted("moved"),
-        ),
-        CHANGES._replace(flags="--vary changes", read=read_axes, metavar="NAME=VALUES",
-            help="Values of the machine to vary, as topology=h_tree,torus; may be repeated. Names: {names}."),
-        Parameter("--scale", MACHINE, "Give a machine with one network as many devices as the levels need.", read=bool),
-        PLOT, AS_CSV, AS_JSON,
-    ]),
-    "explore": Study(
-        "Score every combination of some choices in a plan of MODEL, the others fixed; the fastest come first.",
-        MODEL, "studies.alternatives:explore_model", "exploring", "runs", "rows_of",
-        loads=True, options=lambda: [
-        Parameter("--vary", SEARCH, "Layers and levels whose choices vary, as fc1, conv*@H2 or *@H1; may be repeated.",
-            "LAYER[@LEVEL]", several=True, required=True),
-        INPUTS, SEQUENCE, *asked(
-            strategy={"default": "hypar", "help": "Strategy whose plan gives the space and the fixed choices: {names}."},
-            convention=counted("moved"),
-        ),
-        Parameter("--top", OUTPUT, "Rows of the table.", "N", click.IntRange(min=1), default=10),
-        PLOT, AS_CSV, AS_JSON,
-    ]),
-    "profile": Study(
-        "Measure with PyTorch, on this machine, the time of a device's shard of each layer of MODEL under each choice.",
-        MODEL, "studies.profile:profile_model", "measuring", "catalogue", "", options=lambda: [
-        Parameter("--ways", ARRAY, "Devices of the level.", "N", int, default=16),
-        *asked("batch", "space", space={"help": "Choices to measure: one or several of {names}, as --space of hypar plan.  "
-            "[default: those of the strategy deepa]"}),
-        Parameter("--repeats", MACHINE, "Measurements of every shard; the shortest time counts.", "N", int, default=3),
-        SAVE._replace(help="Write the times to a file."), AS_JSON,
-    ]),
-    "verify": Study(
-        """Run a step of a stored PLAN on simulated devices; exit 1 if its numbers, bytes, memory or results are wrong, 3 on an error.
+# fmt: off
+study("compare",
+    "Plan MODEL by several strategies and show them side by side, relative to dp.",
+    MODEL, "studies.grid:compare_strategies", "comparing", "runs", "comparison_data",
+    loads=True, lines="reports.of.runs:unfit_lines", options=lambda: [
+    INPUTS, SEQUENCE, *asked(
+        strategy={"flags": "--strategy strategies", "several": True,
+                  "help": "Strategy to compare with dp; may be repeated: {names}.  [default: all with dp's cost]"},
+        convention=counted("moved"),
+    ),
+    FIT, AS_JSON,
+])
+study("sweep",
+    "Plan and score MODEL for every combination of arrays, batches, strategies and machines.",
+    MODEL, "studies.grid:sweep_model", "sweeping", "runs", "rows_of", options=lambda: [
+    INPUTS, SEQUENCE, *asked(
+        without=["changes"],
+        hardware={"required": True, "metavar": "NAMES", "listed": True,
+                  "help": "Machines, as hmc or hmc,my.yaml: {names}, and hardware files."},
+        levels={"read": read_numbers, "allowed": "numbers as 1,2,4 or 0..6", "metavar": "NUMBERS",
+                "help": "Numbers of two-way levels, as 0..6; 0 means one device.  [default: 4]"},
+        array={"listed": True, "metavar": "ARRAYS",
+               "help": "Arrays instead, each by the ways of its levels, outermost first, as 4,16,2xs4x2."},
+        batch={"read": read_numbers, "allowed": "numbers as 1,2,4 or 0..6", "metavar": "NUMBERS",
+               "help": "Samples in a mini-batch, as 32,4096.  [default: the model's]"},
+        strategy={"default": "dp,hypar", "metavar": "NAMES", "listed": True,
+                  "help": "Strategies, as dp,hypar: {names}."},
+        convention=counted("moved"),
+    ),
+    CHANGES._replace(flags="--vary changes", read=read_axes, metavar="NAME=VALUES",
+        help="Values of the machine to vary, as topology=h_tree,torus; may be repeated. Names: {names}."),
+    Parameter("--scale", MACHINE, "Give a machine with one network as many devices as the levels need.", read=bool),
+    PLOT, AS_CSV, AS_JSON,
+])
+study("explore",
+    "Score every combination of some choices in a plan of MODEL, the others fixed; the fastest come first.",
+    MODEL, "studies.alternatives:explore_model", "exploring", "runs", "rows_of",
+    loads=True, options=lambda: [
+    Parameter("--vary", SEARCH, "Layers and levels whose choices vary, as fc1, conv*@H2 or *@H1; may be repeated.",
+        "LAYER[@LEVEL]", several=True, required=True),
+    INPUTS, SEQUENCE, *asked(
+        strategy={"default": "hypar", "help": "Strategy whose plan gives the space and the fixed choices: {names}."},
+        convention=counted("moved"),
+    ),
+    Parameter("--top", OUTPUT, "Rows of the table.", "N", click.IntRange(min=1), default=10),
+    PLOT, AS_CSV, AS_JSON,
+])
+study("profile",
+    "Measure with PyTorch, on this machine, the time of a device's shard of each layer of MODEL under each choice.",
+    MODEL, "studies.profile:profile_model", "measuring", "catalogue", "", options=lambda: [
+    Parameter("--ways", ARRAY, "Devices of the level.", "N", int, default=16),
+    *asked("batch", "space", space={"help": "Choices to measure: one or several of {names}, as --space of hypar plan.  "
+        "[default: those of the strategy deepa]"}),
+    Parameter("--repeats", MACHINE, "Measurements of every shard; the shortest time counts.", "N", int, default=3),
+    SAVE._replace(help="Write the times to a file."), AS_JSON,
+])
+study("verify",
+    """Run a step of a stored PLAN on simulated devices; exit 1 if its numbers, bytes, memory or results are wrong, 3 on an error.
 
-        The numbers must be those of one device, every level must move the bytes that are counted there, no device may hold more than
-        the score says, and the plan's cost and score must be those of its choices.
-        """,
-        PLAN, "studies.verify:verify_plan", "verifying {plan}", "verification", "verification_data", options=lambda: [
-        MODEL_FILE,
-        *asked("batch", batch={"help": "Samples in the mini-batch.  [default: the plan's; with --shrink the fewest]"}),
-        Parameter("--shrink", NETWORK, "Divide channels, image and mini-batch by powers of two; even cuts stay even.", read=bool),
-        HARDWARE_FILE,
-        *asked("convention", convention={"names": lambda: use("sharding.conventions:CONVENTIONS"),
-            "help": "What becomes of partial sums: {names}.  [default: as the plan's cost counts; moved for paper]"}),
-        Parameter("--count", OUTPUT, "Count the bytes alone, and run nothing.", read=bool),
-        FULL._replace(help="Show each transfer, with a row for each level that it crosses."), AS_JSON,
-    ]),
-}  # fmt: skip
-"""The commands that make one result, by their names."""
-
-COMMANDS.update(
-    {name: Spec(own.run, own.help, (own.argument,), own.options) for name, own in STUDIES.items()}
-)
+    The numbers must be those of one device, every level must move the bytes that are counted there, no device may hold more than
+    the score says, and the plan's cost and score must be those of its choices.
+    """,
+    PLAN, "studies.verify:verify_plan", "verifying {plan}", "verification", "verification_data", options=lambda: [
+    MODEL_FILE,
+    *asked("batch", batch={"help": "Samples in the mini-batch.  [default: the plan's; with --shrink the fewest]"}),
+    Parameter("--shrink", NETWORK, "Divide channels, image and mini-batch by powers of two; even cuts stay even.", read=bool),
+    HARDWARE_FILE,
+    *asked("convention", convention={"names": lambda: use("sharding.conventions:CONVENTIONS"),
+        "help": "What becomes of partial sums: {names}.  [default: as the plan's cost counts; moved for paper]"}),
+    Parameter("--count", OUTPUT, "Count the bytes alone, and run nothing.", read=bool),
+    FULL._replace(help="Show each transfer, with a row for each level that it crosses."), AS_JSON,
+])
+# fmt: on

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from hypar.errors import OptionError
-from hypar.machine.rates import Rates, group_seconds, time_rates
-from hypar.machine.setting import Setting
+from hypar.machine.setting import Rates, Setting, group_seconds, time_rates
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import dim_of

@@ -15,7 +15,7 @@ import numpy as np
 
 from hypar.costs.base import Time
 from hypar.errors import OptionError, suggestion
-from hypar.machine.rates import Rates, time_rates
+from hypar.machine.setting import Rates, time_rates
 from hypar.sharding.conventions import DIRECT
 
 if TYPE_CHECKING:

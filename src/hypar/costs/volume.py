@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hypar.costs.base import Cost, GroupRates
 from hypar.errors import OptionError
-from hypar.machine.rates import Rates, even_rates
+from hypar.machine.setting import Rates, even_rates
 from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:

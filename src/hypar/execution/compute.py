@@ -8,16 +8,16 @@ import numpy as np
 
 from hypar.execution.exchange import mask
 from hypar.execution.loss import loss
-from hypar.execution.reference import finished
 from hypar.ops.run import Run
-from hypar.ops.tape import Unlike, selection
+from hypar.ops.tape import Unlike, aligned, selection
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from hypar.execution.devices import Devices
     from hypar.network.layer import Layer
-    from hypar.ops.run import Piece
+    from hypar.ops.nest import Nest
+    from hypar.ops.run import Arrays, Piece
     from hypar.ops.tape import Array
     from hypar.program.steps import Compute
 
@@ -62,21 +62,26 @@ def _computed(
     """Return what devices with some pieces write, by its role; ``at`` selects them from all."""
     nest = layer.nest(devices.program.graph.batch)
     reads = {role: devices.values[name][at] for role, name in step.reads.items()}
-    operands = {"input" if role == "input 0" else role: values for role, values in reads.items()}
     error = reads.get("error")
     run = Run(
         value=layer.op.value,
         nest=nest,
         pieces=pieces,
-        arrays=operands | {name: own[at] for name, own in devices.parameters.get(layer.name, {}).items()},
+        arrays=reads | {name: own[at] for name, own in devices.parameters.get(layer.name, {}).items()},
         sums=reads,
         back_sums={name: reads[f"back {name}"] for name in nest.sums if f"back {name}" in reads},
     )
-    if error is None:
-        return {"output": run.forward()} if step.kind == "forward" else run.statistics()
     if step.kind == "statistics":
         return run.statistics(error)
-    return {"input 0" if name == "input" else name: own for name, own in run.backward(error).items()}
+    return {"output": run.forward()} if error is None else run.backward(error)
+
+
+def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
+    """Return the added terms of an output with the bias, on whichever elements a device has."""
+    bias = nest.operands.get("bias")
+    if not (bias and nest.weight):
+        return value
+    return value + aligned((*bias.axes,), parameters["bias"], (*nest.result.axes,))
 
 
 def _finish(devices: Devices, step: Compute, layer: Layer) -> Array:
@@ -87,14 +92,11 @@ def _finish(devices: Devices, step: Compute, layer: Layer) -> Array:
 
 def _loss(devices: Devices, step: Compute, layer: Layer) -> Array:
     """Return the errors, and note what each device adds to the loss: the elements that no device before it has."""
-    outputs = devices.values[step.reads["output"]]
-    losses = devices.losses.setdefault(step.layer, np.zeros(len(outputs)))
-    errors, counted = np.zeros(outputs.shape), np.zeros(outputs.shape[1:], np.bool_)
-    for device, piece in enumerate(step.pieces):
-        if piece is not None:
-            found, box = loss(layer, outputs[device], tuple(piece.values())), np.ix_(*piece.values())
-            losses[device] += found.parts[box][~counted[box]].sum()
-            counted[box], errors[device] = True, found.error
+    there = mask(step.due["output"])
+    parts, errors = loss(layer, np.where(there, devices.values[step.reads["output"]], np.nan))
+    first = there & (there.cumsum(axis=0) == 1)
+    added = np.where(first, parts, 0.0).reshape(len(parts), -1).sum(axis=1)
+    devices.losses[step.layer] = devices.losses.get(step.layer, 0.0) + added
     return errors
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.counting import each_copy
 from hypar.program.holding import outer
+from hypar.program.steps import each_copy
 
 if TYPE_CHECKING:
     from hypar.program.holding import Holding
@@ -55,23 +55,19 @@ def copy(places: Places, source: Array, have: Mask, need: Mask) -> tuple[Array, 
     return np.where(need, values, np.nan), moved
 
 
-def add(
-    places: Places, source: Array, terms: Mask, need: Mask, copies: Numbers, *, rest: bool = False
-) -> tuple[Array, Numbers]:
-    """Sum the terms of each element, innermost level first, at a device that needs it, and hand on the sums; at ``rest`` at all.
+def add(places: Places, source: Array, terms: Mask, need: Mask, copies: Numbers) -> tuple[Array, Numbers]:
+    """Sum the terms of each element, innermost level first, at a device that needs it, and hand on the sums.
 
     Returns:
         The sums that each device needs; the number of elements that it received at each level, ``[levels, devices]``.
     """
-    if rest:
-        return _reduced(places, source, terms, need)
     target, moved = np.full(source.shape, np.nan), np.zeros((len(places.parts), len(need)), np.int64)
     for mine, gets in each_copy(copies, source.ndim - 1):
         having = terms & mine
         wanted = need & gets & having.any(axis=0)
         having = having & wanted.any(axis=0)
         owner = _owners(places, having, wanted)
-        sums, received = _reduced(places, source, having, owner)
+        sums, received = reduced(places, source, having, owner)
         handed, gathered = copy(places, sums, owner, wanted)
         target = np.where(wanted, handed, target)
         moved += received + gathered
@@ -94,8 +90,8 @@ def _owners(places: Places, having: Mask, wanted: Mask) -> Mask:
     return np.asarray(chosen & wanted)
 
 
-def _reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[Array, Numbers]:
-    """Return the sum of each element at its owner, and the number of elements received, ``[levels, devices]``."""
+def reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[Array, Numbers]:
+    """Return the sums of the terms of each element at its owners, the nearest ones, and the elements received, ``[levels, devices]``."""
     moved = np.zeros((len(places.parts), len(owner)), np.int64)
     values, now = np.where(having, source, 0.0), having.copy()
     for level in reversed(range(len(places.parts))):

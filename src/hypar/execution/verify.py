@@ -7,17 +7,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.execution.reference import Start, start, step_from, updated
+from hypar.execution.devices import start
+from hypar.execution.exchange import mask
 from hypar.execution.simulator import run
-from hypar.program.steps import Update, exchanges_gradients
+from hypar.program.layout import Layout, Places
+from hypar.program.lowering import lower
+from hypar.program.steps import exchanges_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hypar.execution.devices import Devices
-    from hypar.execution.reference import Step
+    from hypar.execution.devices import Devices, Parameters
+    from hypar.network.graph import LayerGraph
+    from hypar.ops.tape import Array
     from hypar.program.layout import Numbers
     from hypar.program.steps import Item, Program
+
+LEARNING_RATE = 0.1
+"""Rate of the stochastic gradient descent, without momentum, that updates parameters."""
 
 TOLERANCE = 1e-10
 """Largest error of a number, relative to the largest of its tensor."""
@@ -108,25 +115,22 @@ def verify_program(
         seed: seed of the samples and of the parameters' initial values.
         without: the number of a transfer among the steps to leave out, which must show.
     """
-    first = start(program.graph, seed)
-    starts = [
-        Start(data=start(program.graph, seed + number).data, parameters=first.parameters)
-        for number in range(microbatches)
-    ]
-    expected = [step_from(program.graph, begin) for begin in starts]
-    devices = run(program, starts, without=without)
+    first, one = start(program.graph, seed), alone(program.graph)
+    samples = [start(program.graph, seed + number).data for number in range(microbatches)]
+    expected = [run(one, [first._replace(data=data)]) for data in samples]
+    devices = run(program, [first._replace(data=data) for data in samples], without=without)
+    whole = {name: sum(step.gradients[name][0] for step in expected) for name in expected[0].gradients}
     transfers = tuple(
-        Checked(item=item, counted=own, moved=moved)
-        for (item, own), moved in zip(counted(program, microbatches), devices.moved.values(), strict=True)
+        Checked(item=item, counted=own, moved=arrived.sum(axis=1))
+        for (item, own), arrived in zip(counted(program, microbatches), devices.arrived.values(), strict=True)
     )
+    expected_loss = sum(step.loss for step in expected)
     return Verification(
         transfers=transfers,
         loss=devices.loss,
-        expected_loss=sum(step.loss for step in expected),
-        errors=_errors(devices, expected),
-        zero=tuple(
-            name for name in expected[0].gradients if not any(step.gradients[name].any() for step in expected)
-        ),
+        expected_loss=expected_loss,
+        errors=_errors(devices, first.parameters, whole, abs(expected_loss)),
+        zero=tuple(name for name, own in whole.items() if not own.any()),
         elements=devices.elements,
         arrived={
             number: own // (1 if exchanges_gradients(devices.program.steps[number]) else microbatches)
@@ -142,23 +146,23 @@ def counted(program: Program, microbatches: int = 1) -> Iterator[tuple[Item, Num
         yield step.item, times * step.counted(program.places)
 
 
-def _errors(devices: Devices, expected: list[Step]) -> dict[str, float]:
+def alone(graph: LayerGraph) -> Program:
+    """Return the program of a training step on one device."""
+    whole = Layout(Places((np.zeros(1, np.int64),)), ({},), np.ones(1, bool))
+    return lower(graph, whole.places, dict.fromkeys([node.name for node in graph.contracted.layers], whole))
+
+
+def _errors(
+    devices: Devices, parameters: Parameters, whole: Mapping[str, Array], loss: float
+) -> dict[str, float]:
     """Return the largest relative error of each trained tensor on any device."""
-    found = {}
-    whole = {
-        name: np.sum([step.gradients[name] for step in expected], axis=0) for name in expected[0].gradients
-    }
-    loss = abs(sum(step.loss for step in expected))
-    largest = max([loss, *(float(np.abs(own).max()) for own in whole.values())])
-    for update in devices.program.steps:
-        if isinstance(update, Update):
-            name = f"{update.layer}.{update.parameter}"
-            gradients = devices.values[update.gradient]
-            values = devices.values[f"W {name}"]
-            after = updated(expected[0].parameters[name], whole[name])
-            pairs = ((gradients, whole[name]), (updated(values, gradients), after))
-            held = devices.held[f"W {name}"]
-            found[name] = max(_error(own, other, held, SMALL * largest) for own, other in pairs)
+    found, largest = {}, max([loss, *(float(np.abs(own).max()) for own in whole.values())])
+    for update, (name, gradient) in zip(devices.program.updates, devices.gradients.items(), strict=True):
+        value, held = devices.parameters[update.layer][update.parameter], mask(update.holding)
+        updated = value - LEARNING_RATE * gradient
+        after = parameters[update.layer][update.parameter] - LEARNING_RATE * whole[name]
+        pairs = (gradient, whole[name]), (updated, after)
+        found[name] = max(_error(own, other, held, SMALL * largest) for own, other in pairs)
     return found
 
 

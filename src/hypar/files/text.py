@@ -25,11 +25,7 @@ MOST_BYTES = 64 * 2**20
 
 
 def read_text(file: Path) -> str:
-    """Return the text of a file.
-
-    Raises:
-        DocumentError: the file is missing, a folder, too large, or not text.
-    """
+    """Return the text of a file; raises ``DocumentError`` if it is missing, a folder, too large, or not text."""
     with _told(file, "read"), file.open("rb") as stream:
         content = stream.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
@@ -42,11 +38,7 @@ def read_text(file: Path) -> str:
 
 
 def require_writable(file: str | Path) -> None:
-    """Raise if a file could not be written, before anything is computed for it.
-
-    Raises:
-        DocumentError: the file or its folder is not writable, the folder is missing, or the name is invalid.
-    """
+    """Raise a ``DocumentError`` if a file could not be written, before anything is computed for it."""
     with _told(Path(file), "written"):
         _target(Path(file))
 
@@ -60,10 +52,7 @@ def make_folder(folder: Path) -> None:
 def write(file: Path, content: str | bytes) -> None:
     """Write a file atomically: a new file beside it is written, then renamed; a link is followed, an old file's mode kept.
 
-    A device or a pipe is written to directly. Half a character of a text is written as ?.
-
-    Raises:
-        DocumentError: the file cannot be written.
+    A device or a pipe is written to directly. Half a character of a text is written as ?. Raises ``DocumentError``.
     """
     with _told(file, "written"):
         content = content.encode("utf-8", "replace") if isinstance(content, str) else content
@@ -122,12 +111,7 @@ def refused(
 
 
 def read_json(file: Path) -> Any:
-    """Read a JSON file, more strictly than the JSON standard.
-
-    Raises:
-        DocumentError: the file cannot be read, is not JSON, is nested too deeply, repeats a key, or has a number that is
-            not finite or too large for a float.
-    """
+    """Read a JSON file; raises ``DocumentError``, also where it nests too deeply, repeats a key, or has a number not finite."""
     text = read_text(file)
     if not text.strip():
         raise DocumentError(str(file), "the file is empty")
@@ -194,11 +178,7 @@ class Row(NamedTuple):
 
 
 def read_csv(file: Path) -> list[Row]:
-    """Read a CSV file whose first row names the columns; empty rows and spaces around cells are ignored.
-
-    Raises:
-        DocumentError: it cannot be read, is empty or not CSV, repeats a column, or has rows of different lengths.
-    """
+    """Read a CSV file whose first row names the columns, without empty rows and spaces around cells; raises ``DocumentError``."""
     rows = _records(file, read_text(file))
     _, head = next(rows, (0, []))
     if not head:

@@ -17,14 +17,8 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound=BaseModel)
 
-MOST_ENTRIES = 50_000
-"""Largest number of entries in one list or mapping; a network has at most 20,000 layers."""
-
-MOST_CHARACTERS = 100_000
-"""Largest number of characters in one text."""
-
-MOST_FAULTS = 20
-"""Faults of one file that are named, at most."""
+MOST_ENTRIES, MOST_CHARACTERS, MOST_FAULTS = 50_000, 100_000, 20
+"""The most entries of one list or mapping, as a network has at most 20,000 layers; characters of one text; faults named of a file."""
 
 
 def together(faults: Iterable[InputError]) -> InputError:
@@ -58,22 +52,12 @@ class Faults:
 
 
 _WORDS = {
-    "bool_type": "true or false",
-    "dict_type": "a mapping",
-    "float_type": "a number",
-    "finite_number": "a finite number",
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "int_type": "a whole number",
-    "less_than_equal": "at most {le:,}",
-    "list_type": "a list",
-    "model_type": "a mapping",
+    "bool_type": "true or false", "int_type": "a whole number", "float_type": "a number", "finite_number": "a finite number",
+    "string_type": "a text", "list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping",
+    "greater_than": "more than {gt}", "greater_than_equal": "at least {ge}", "less_than_equal": "at most {le:,}",
+    "too_long": "at most {max_length}", "too_short": "at least {min_length}", "string_too_long": "at most {max_length} characters",
     "string_pattern_mismatch": "a name of letters, digits, _ and -, at most 100 of them",
-    "string_too_long": "at most {max_length} characters",
-    "string_type": "a text",
-    "too_long": "at most {max_length}",
-    "too_short": "at least {min_length}",
-}
+}  # fmt: skip
 """Allowed values by pydantic's type of error, in place of its messages about Python."""
 
 
@@ -86,18 +70,10 @@ def validated(
     also_allowed: Iterable[str] = (),
     every: bool = False,
 ) -> Model:
-    """Validate plain data by a pydantic model.
+    """Validate plain data, the content of a file, by a pydantic model; raises an InputError of class ``error``.
 
-    Args:
-        model: the model.
-        data: content of a file.
-        place: function from a place below ``data`` to ``file:line: field``.
-        error: class of the exception.
-        also_allowed: keys that the caller has already removed, listed beside the model's own.
-        every: whether the error names every fault, not the first alone.
-
-    Raises:
-        InputError: the data are invalid; of class ``error``.
+    ``place`` returns a place below the data as ``file:line: field``; ``also_allowed`` are keys that the caller has removed,
+    listed beside the model's own. With ``every`` the error names every fault, not the first alone.
     """
     try:
         for large, size, most in _too_large(data, ()):

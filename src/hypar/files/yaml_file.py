@@ -16,11 +16,8 @@ import yaml
 from hypar.errors import DocumentError, Where, field_name, shown
 from hypar.files.text import read_text
 
-MOST_NODES = 200_000
-"""Largest number of values in one file, with aliases expanded."""
-
-MOST_DEPTH = 64
-"""Largest nesting of lists and mappings; YAML's composer recurses in C and would end the process."""
+MOST_NODES, MOST_DEPTH = 200_000, 64
+"""The most values in one file, aliases expanded, and its deepest nesting: YAML's composer recurses in C, and would end the process."""
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -43,11 +40,7 @@ class Document:
 
 
 def plain_document(data: object, name: str) -> Document:
-    """Return mappings, lists and scalars that a program made as the content of a file, for which a name stands in messages.
-
-    Raises:
-        DocumentError: there is something else among the data, or they hold themselves.
-    """
+    """Return plain data of a program as the content of a file, for which a name stands in messages; raises ``DocumentError``."""
     try:
         return Document(file=Path(name), data=json.loads(json.dumps(data)))
     except (TypeError, ValueError, RecursionError) as error:
@@ -62,11 +55,7 @@ def format_yaml(data: Any) -> str:
 
 
 def read_yaml(file: Path) -> Document:
-    """Read a YAML file with the line of each field.
-
-    Raises:
-        DocumentError: the file cannot be read, is empty or not YAML, or expands to more than ``MOST_NODES`` values.
-    """
+    """Read a YAML file with the line of each field; raises ``DocumentError``, also for more than ``MOST_NODES`` values."""
     return parse_yaml(read_text(file), file)
 
 

@@ -28,7 +28,8 @@ MAC = "mac"
 ENERGIES = (MAC, "multiply", "add", "register", "array", "buffer", "memory")
 """The energies that a table may give."""
 
-TARGET = re.compile(r"(?P<component>.+)\.(?P<action>[\w-]+?)(?:/(?P<words>[1-9][0-9]{0,5}))?")
+_RANGE = re.compile(r"\[[^\]]*\]")
+"""The range of a component's copies, as ``[0..167]``."""
 
 
 class _Part(Record):
@@ -80,60 +81,42 @@ def read_energies(file: str | Path, mapping: Mapping[str, str]) -> dict[str, Any
 
     Raises:
         InputError: the file is no such table, or has no such component or action.
-
-    Examples:
-        >>> from pathlib import Path
-        >>> from tempfile import mkdtemp
-        >>> file = Path(mkdtemp()) / "ERT.yaml"
-        >>> rows = "[{name: 'top.glb[1..1]', actions: [{name: read, arguments: {}, energy: 18.0}]}]"
-        >>> _ = file.write_text(f"ERT: {{version: '0.4', tables: {rows}}}")
-        >>> read_energies(file, {"buffer": "glb.read/4"})
-        {'energy.buffer': {'value': '4.5 pJ', 'source': 'ERT.yaml of Accelergy: top.glb[1..1] read, 18 pJ for 4 words'}}
     """
     path = Path(file)
-    document = read_yaml(path)
-    components = validated(
-        _TableFile, document.data, place=document.at, error=HardwareError, every=True
-    ).table.tables
-    found: dict[str, Any] = {}
+    document, found = read_yaml(path), dict[str, Any]()
+    read = validated(_TableFile, document.data, place=document.at, error=HardwareError, every=True)
+    energies: dict[tuple[str, str], list[float]] = {}
+    for component in read.table.tables:
+        for action in component.actions:
+            energies.setdefault((component.name, action.name), []).append(action.energy)
     for name, target in mapping.items():
         if name not in ENERGIES:
             raise UnknownNameError("energy", name, ENERGIES)
         if name == MAC and {"multiply", "add"} & {*mapping}:
             raise OptionError("map", f"found {MAC} beside multiply or add", "mac alone, or the two")
-        found[f"energy.{'multiply' if name == MAC else name}"] = _energy(path, components, target)
+        found[f"energy.{'multiply' if name == MAC else name}"] = _energy(path, energies, target)
         if name == MAC:
             found["energy.add"] = {"value": "0 pJ", "source": "in the energy of the multiplication"}
     return found
 
 
-def _energy(file: Path, components: Sequence[_Component], target: str) -> dict[str, str]:
+def _energy(file: Path, energies: Mapping[tuple[str, str], list[float]], target: str) -> dict[str, str]:
     """Return the energy of a word and its source; of several energies, by arguments, the largest."""
-    match = TARGET.fullmatch(target)
+    match = re.fullmatch(r"(.+\.[\w-]+)(?:/([1-9][0-9]{0,5}))?", target)
     if match is None:
         allowed = "COMPONENT.ACTION, as glb.read, or glb.read/4 for 4 words"
         raise OptionError("map", f"found {shown(target)}", allowed)
-    component = _component(file, components, match["component"])
-    energies = [action.energy for action in component.actions if action.name == match["action"]]
-    if not energies:
-        known = dict.fromkeys(action.name for action in component.actions)
-        raise UnknownNameError("action", match["action"], known, f"{file}: {component.name}")
-    words, most = int(match["words"] or 1), max(energies)
-    several = f", the largest of {len(energies)}" * (len({*energies}) > 1)
-    said = f"{most:.9g} pJ{f' for {words} words' * (words > 1)}{several}"
-    source = f"{file.name} of Accelergy: {component.name} {match['action']}, {said}"
-    return {"value": f"{most / words:.9g} pJ", "source": source}
-
-
-def _component(file: Path, components: Sequence[_Component], name: str) -> _Component:
-    """Return the component of a name, which may be the end of its whole name, without the range of its copies."""
-    plain = {own.name: re.sub(r"\[[^\]]*\]$", "", own.name) for own in components}
-    end = re.sub(r"\[[^\]]*\]$", "", name)
-    found = [own for own in components if name in {own.name, plain[own.name]}]
-    found = found or [own for own in components if plain[own.name].endswith(f".{end}")]
-    if len(found) > 1:
-        names = ", ".join(own.name for own in found)
-        raise HardwareError(str(file), f"{len(found)} components end in {name!r}", f"one of {names}")
+    plain = {own: _RANGE.sub("", ".".join(own)) for own in energies}
+    exact = [own for own, name in plain.items() if match[1] in {".".join(own), name}]
+    end = _RANGE.sub("", match[1])
+    found = exact or [own for own, name in plain.items() if name.endswith(f".{end}")]
     if not found:
-        raise UnknownNameError("component", name, [*plain.values()], str(file))
-    return found[0]
+        raise UnknownNameError("action", end, [*plain.values()], str(file))
+    if len(found) > 1:
+        names = ", ".join(map(".".join, found))
+        raise HardwareError(str(file), f"{len(found)} actions end in {end!r}", f"one of {names}")
+    words, each = int(match[2] or 1), energies[found[0]]
+    several = f", the largest of {len(each)}" * (len({*each}) > 1)
+    said = f"{max(each):.9g} pJ{f' for {words} words' * (words > 1)}{several}"
+    source = f"{file.name} of Accelergy: {' '.join(found[0])}, {said}"
+    return {"value": f"{max(each) / words:.9g} pJ", "source": source}

@@ -19,27 +19,28 @@ from hypar.registry import load_plugin, plugin_names
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from hypar.files.record import Record
     from hypar.files.yaml_file import Document
 
-OUTWARD = "outward"
+OUTWARD, _COMPUTE, _INTERCONNECT = "outward", "compute", "interconnect"
 _OF_NETWORK = tuple(Network.model_fields)
-_PARTS = {
-    part: tuple(field.alias or name for name, field in model.model_fields.items())
-    for part, model in (("memory", Memory), ("energy", Energy), (OUTWARD, Outward))
+_WITHOUT: dict[str, tuple[type[Record], str]] = {
+    "memory": (Memory, "the machine's file gives no memory"),
+    "energy": (Energy, "the machine's file gives no energies"),
+    OUTWARD: (Outward, "the machine has no groups side by side"),
 }
-_WITHOUT = {
-    "memory": "the machine's file gives no memory",
-    "energy": "the machine's file gives no energies",
-    OUTWARD: "the machine has no groups side by side",
-}
-_COMPUTE, _INTERCONNECT = "compute", "interconnect"
+"""Parts that a machine may lack, with what is said then."""
 
 CHANGEABLE = (
     *_OF_NETWORK,
     *Assumptions.model_fields,
     "word",
     "buffer",
-    *(f"{part}.{field}" for part, fields in _PARTS.items() for field in fields),
+    *(
+        f"{part}.{own.alias or name}"
+        for part, (model, _) in _WITHOUT.items()
+        for name, own in model.model_fields.items()
+    ),
 )
 """Names of values that may be changed without another file, but for those of ``PATTERNS``."""
 
@@ -50,11 +51,13 @@ PATTERNS = (f"{_COMPUTE}.FIELD", f"{_INTERCONNECT}.NUMBER.FIELD")
 def change_names() -> tuple[str, ...]:
     """Return all names that a change may have on some machine."""
     fields = (field for name in plugin_names("compute_models") for field in _compute_fields(name))
-    of_tiers = (
-        f"{_INTERCONNECT}.{number}.{field}" for number in range(MOST_NETWORKS) for field in _OF_NETWORK
-    )
+    numbers = range(MOST_NETWORKS)
     computes = dict.fromkeys(f"{_COMPUTE}.{field}" for field in fields)
-    return (*CHANGEABLE, *computes, *of_tiers)
+    return (
+        *CHANGEABLE,
+        *computes,
+        *(f"{_INTERCONNECT}.{number}.{field}" for number in numbers for field in _OF_NETWORK),
+    )
 
 
 def require_name(key: str, change: str, prefix: str = "") -> None:
@@ -69,17 +72,9 @@ def require_name(key: str, change: str, prefix: str = "") -> None:
         OptionError: there is no such name.
     """
     number = re.fullmatch(rf"{_INTERCONNECT}\.\d{{1,9}}\.(\w+)", key)
-    if key in CHANGEABLE or (number and number[1] in _OF_NETWORK):
-        return
-    names = change_names()
-    if key not in names:
-        allowed = f"{prefix}{', '.join((*CHANGEABLE, *PATTERNS))}"
-        raise OptionError(
-            f"change {change!r}" if prefix else f"change {change}",
-            "not a change",
-            allowed,
-            suggestion(key, names),
-        )
+    if key not in CHANGEABLE and not (number and number[1] in _OF_NETWORK) and key not in change_names():
+        where, allowed = f"change {change!r}" if prefix else f"change {change}", (*CHANGEABLE, *PATTERNS)
+        raise OptionError(where, "not a change", prefix + ", ".join(allowed), suggestion(key, change_names()))
 
 
 class Changed(NamedTuple):
@@ -133,16 +128,16 @@ def _places(data: dict[str, Any], key: str, value: Any) -> Iterator[Where]:
     """Yield the places of a value in a file's content."""
     change = f"change {key}={value.get('value') if isinstance(value, dict) else value}"
     part, _, field = key.rpartition(".")
-    if not (part == _COMPUTE and field in _compute_fields(_compute_model(data))):
-        require_name(key, f"{key}={value}")
+    if part == _COMPUTE:
+        yield _in_compute(data, field, change)
+        return
+    require_name(key, f"{key}={value}")
     if part == OUTWARD and "groups" in data:
         yield from _outward(data, field)
     elif part.startswith(_INTERCONNECT) or key in _OF_NETWORK:
         yield _in_network(data, part, field, change)
-    elif part == _COMPUTE:
-        yield _in_compute(data, field, change)
     elif part and part not in data["device"]:
-        raise OptionError(change, _WITHOUT[part])
+        raise OptionError(change, _WITHOUT[part][1])
     else:
         yield ("assumptions", key) if key in Assumptions.model_fields else ("device", *key.split("."))
 
@@ -161,33 +156,27 @@ def _in_network(data: Mapping[str, Any], part: str, field: str, change: str) -> 
     networks = data.get(_INTERCONNECT)
     if not networks:
         raise OptionError(change, "the machine is one device without a network")
-    count = len(networks) if isinstance(networks, list) else 1
+    several = isinstance(networks, list)
+    count = len(networks) if several else 1
     number = int(part.partition(".")[2] or count - 1)
     if number >= count:
         allowed = ", ".join(map(str, range(count)))
-        raise OptionError(
-            change, f"the machine has {count} network{'s' * (count > 1)}", f"the number {allowed}"
-        )
-    return (_INTERCONNECT, number, field) if isinstance(networks, list) else (_INTERCONNECT, field)
+        found = f"the machine has {count} network{'s' * (count > 1)}"
+        raise OptionError(change, found, f"the number {allowed}")
+    return (_INTERCONNECT, number, field) if several else (_INTERCONNECT, field)
 
 
 def _in_compute(data: Mapping[str, Any], field: str, change: str) -> Where:
-    """Return the place of a field of the compute model."""
-    device, name = data["device"], _compute_model(data)
+    device = data["device"]
     if isinstance(device[_COMPUTE], str):
-        device[_COMPUTE] = {"name": name}
+        device[_COMPUTE] = {"name": device[_COMPUTE]}
+    name = str(device[_COMPUTE]["name"])
     fields = _compute_fields(name)
     if field not in fields:
-        raise OptionError(
-            change, f"compute model {name} has no such field", ", ".join(fields), suggestion(field, fields)
-        )
+        require_name(f"{_COMPUTE}.{field}", change.removeprefix("change "))
+        found = f"compute model {name} has no such field"
+        raise OptionError(change, found, ", ".join(fields), suggestion(field, fields))
     return "device", _COMPUTE, field
-
-
-def _compute_model(data: Mapping[str, Any]) -> str:
-    """Return the name of the compute model of a valid file."""
-    given = data["device"][_COMPUTE]
-    return given if isinstance(given, str) else str(given["name"])
 
 
 def _compute_fields(name: str) -> tuple[str, ...]:

@@ -183,12 +183,12 @@ def _scatters(grid: Numbers, hops: Distances, allowed: Collection[str]) -> Itera
         return
     axes = range(grid.ndim)
     for manner in ("ring", "two_rings", "direct"):
-        rounds = [_round(_lines(grid, axis), manner, hops) for axis in axes]
+        lines = (np.moveaxis(grid, axis, -1).reshape(-1, grid.shape[axis]) for axis in axes)
+        rounds = [_round(own, manner, hops) for own in lines]
+        if grid.ndim > 1 or manner != "direct":
+            yield f"dimensions {manner}", _along(grid, rounds, [axes])
         if grid.ndim == 1:
-            if manner != "direct":
-                yield f"dimensions {manner}", _along(grid, rounds, [axes])
             continue
-        yield f"dimensions {manner}", _along(grid, rounds, [axes])
         yield f"dimensions {manner}", _along(grid, rounds, [axes[::-1]])
         # Each part begins with another edge.
         orders = [[(part + turn) % grid.ndim for turn in axes] for part in axes]
@@ -212,24 +212,17 @@ def _halvings(ways: int) -> Iterator[Schedule]:
         )
 
 
-class _Round(NamedTuple):
-    """A round of an exchange of shards along an edge, the fraction of a subgroup's data in its messages, and the rounds."""
-
-    parts: tuple[tuple[float, Messages], ...]
-    rounds: int
-
-
-def _round(lines: Numbers, manner: str, hops: Distances) -> _Round:
-    """Return a round in which each line of a grid exchanges its shards by ``ring``, ``two_rings`` or ``direct``."""
+def _round(lines: Numbers, manner: str, hops: Distances) -> Step:
+    """Return the rounds in which each line of a grid exchanges its shards, with the fraction of the data in one of them."""
     size = lines.shape[1]
     if manner == "direct":
-        return _Round(((1 / size, Messages(lines, lines)),), 1)
+        return once(1 / size, Messages(lines, lines))
     ring = around(ring_order(lines, hops))
     ways = _both_ways(ring) if manner == "two_rings" and size > PAIR else ((1.0, ring),)
-    return _Round(tuple((part / size, sent) for part, sent in ways), size - 1)
+    return Step(tuple((part / size, sent) for part, sent in ways), size - 1)
 
 
-def _along(grid: Numbers, rounds: Sequence[_Round], orders: Sequence[Sequence[int]]) -> Schedule:
+def _along(grid: Numbers, rounds: Sequence[Step], orders: Sequence[Sequence[int]]) -> Schedule:
     """Return a reduce-scatter of equal parts of the data at the same time, each along one edge after another in its order."""
     found, data = list[Step](), [grid.size / (grid.size - 1) / len(orders)] * len(orders)
     for axes in zip(*orders, strict=True):
@@ -238,7 +231,7 @@ def _along(grid: Numbers, rounds: Sequence[_Round], orders: Sequence[Sequence[in
     return tuple(found)
 
 
-def _together(exchanged: Sequence[tuple[float, _Round]]) -> Iterator[Step]:
+def _together(exchanged: Sequence[tuple[float, Step]]) -> Iterator[Step]:
     """Yield the steps of exchanges of some data at the same time, of which one may have more rounds than another."""
     done = 0
     for end in sorted({own.rounds for _, own in exchanged}):
@@ -300,11 +293,6 @@ def grid_of(coordinates: Numbers) -> Numbers:
     grid = np.full(sizes, -1)
     grid[tuple(place for _, place in places)] = np.arange(ways)
     return np.arange(ways) if (grid < 0).any() else grid.squeeze()
-
-
-def _lines(grid: Numbers, axis: int) -> Numbers:
-    """Return the subgroups of each line along an edge, in order."""
-    return np.moveaxis(grid, axis, -1).reshape(-1, grid.shape[axis])
 
 
 def ring_order(lines: Numbers, hops: Distances) -> Numbers:

@@ -1,12 +1,15 @@
-"""Energy of an access, of one phase of a layer on a device by component, and power at rest."""
+"""Energy of an access, of one phase of a layer on a device by component, and power at rest; what phases take besides."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from hypar.ops.nest import PHASES
 
 if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.work import LayerTime
+    from hypar.network.graph import LayerGraph
 
 COMPONENTS = ("arithmetic", "registers", "array", "buffer", "memory", "static")
 
@@ -45,3 +48,28 @@ def phase_energy(machine: Machine, time: LayerTime, phase: str) -> dict[str, flo
         found[place] = time.work[phase].accesses[place] * joules
     found["static"] = power_at_rest(machine) * time.seconds[phase]
     return found
+
+
+def whole_layers(machine: Machine, graph: LayerGraph) -> list[dict[str, Any]]:
+    """Return time, energy, accesses and mapping of each phase of whole layers on one device, of each group if there are any."""
+    if machine.groups:
+        groups = ((name, whole_layers(own, graph)) for name, own, _ in machine.leaves())
+        return [{"group": name, **row} for name, rows in groups for row in rows]
+    return [
+        {"layer": layer.name, "phase": phase, **phase_of(phase, time, machine)}
+        for layer in graph.contracted.layers
+        if machine.times(layer.nest)
+        for time in [machine.layer_time(layer.nest, (1,) * len(layer.nest.counted), graph.element_bytes)]
+        for phase in PHASES
+    ]
+
+
+def phase_of(phase: str, time: LayerTime, machine: Machine) -> dict[str, Any]:
+    """Return what a phase of a layer takes on a device."""
+    return {
+        "time_s": time.seconds[phase],
+        "macs": time.macs,
+        "accesses": dict(time.work[phase].accesses),
+        "mapping": dict(time.work[phase].mapping),
+        "energy": phase_energy(machine, time, phase),
+    }

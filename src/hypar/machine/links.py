@@ -14,24 +14,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.errors import HardwareError
-from hypar.machine import collectives, lines
-from hypar.machine.lines import Line, Lines
+from hypar.machine import collectives
 from hypar.machine.traffic import Listed, Sets
 from hypar.sharding.collectives import COLLECTIVES
 from hypar.sharding.placement import primes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hypar.machine.collectives import Messages, Schedule, Step
     from hypar.machine.topologies.base import Topology
-    from hypar.machine.traffic import Amounts, Numbers, Traffic
+    from hypar.machine.traffic import Amounts, Loads, Numbers, Traffic
 
 MOST_MESSAGES = 2**17
 """Most messages of one level on networks on which all are listed."""
 
 MOST_CELLS = 2**20
 """Most cells of a table of sets by devices."""
+
+
+SAME = 1 + 1e-9
+"""Ratio up to which two bandwidths are equal but for rounding."""
 
 
 FEWER = 4
@@ -68,6 +71,53 @@ class Tier:
         return hash((self.name, self.devices, self.bytes_per_s, self.latency_s, self.ports, self.collectives))
 
 
+class Line(NamedTuple):
+    """Time of one algorithm: ``latency_s + bytes * seconds_per_byte``.
+
+    Attributes:
+        latency_s: time that does not depend on the bytes.
+        seconds_per_byte: time per byte that one subgroup receives.
+        algorithm: the algorithm's name.
+    """
+
+    latency_s: float
+    seconds_per_byte: float
+    algorithm: str
+
+    def seconds(self, num_bytes: Any) -> Any:
+        """Return the time of some bytes, a number or an array."""
+        return num_bytes * self.seconds_per_byte + self.latency_s
+
+
+Lines = tuple[Line, ...]
+"""The lines that are least for some bytes, in ascending order of latency and of bandwidth."""
+
+
+def least(lines: Iterable[Line]) -> Lines:
+    """Return the lines that are least for some bytes, from the one for few bytes to the one for many.
+
+    Examples:
+        >>> [line.algorithm for line in least([Line(2, 1, "ring"), Line(1, 4, "tree"), Line(3, 1, "slow")])]
+        ['tree', 'ring']
+    """
+    found: list[Line] = []
+    for line in sorted(lines):
+        # Of equal bandwidths, up to rounding, the one with less latency counts.
+        if found and line.seconds_per_byte * SAME >= found[-1].seconds_per_byte:
+            continue
+        while len(found) > 1 and _crossing(found[-1], line) <= _crossing(found[-2], found[-1]):
+            found.pop()
+        if found and line.latency_s <= found[-1].latency_s:
+            found.pop()
+        found.append(line)
+    return tuple(found)
+
+
+def _crossing(one: Line, other: Line) -> float:
+    """Return the bytes from which the second line, of more bandwidth, is less."""
+    return (other.latency_s - one.latency_s) / (one.seconds_per_byte - other.seconds_per_byte)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelLink:
     """Transfer times between the subgroups of a group at one level of an array.
@@ -91,16 +141,12 @@ class LevelLink:
             collective: name of the collective.
             subgroup_bytes: bytes that each subgroup receives, a number or an array.
         """
-        return lines.seconds(self.lines[collective], subgroup_bytes)
+        times = [line.seconds(subgroup_bytes) for line in self.lines[collective]]
+        return np.minimum.reduce(times) if isinstance(subgroup_bytes, np.ndarray) else min(times)
 
     def line(self, collective: str, subgroup_bytes: float) -> Line:
-        """Return latency, rate and name of the algorithm that is fastest for some bytes."""
-        return lines.fastest(self.lines[collective], subgroup_bytes)
-
-    @property
-    def seconds_per_byte(self) -> dict[str, float]:
-        """Time per byte that one subgroup receives, of many bytes, for each collective."""
-        return {kind: own[-1].seconds_per_byte for kind, own in self.lines.items()}
+        """Return latency, rate and name of the algorithm that is fastest for some bytes; of equal ones the first."""
+        return min(self.lines[collective], key=lambda line: line.seconds(subgroup_bytes))
 
 
 @lru_cache(maxsize=256)
@@ -154,7 +200,6 @@ class _Places(NamedTuple):
     shape: tuple[int, int, int]
 
     def listed(self, starts: Numbers, ends: Numbers) -> Listed:
-        """Return messages from device to device."""
         groups, ports, places = self.shape
         first = (self.group[ends] * ports + self.port[starts]) * places
         return Listed(first + self.place[starts], first + self.place[ends], groups * ports * places)
@@ -234,7 +279,7 @@ class _Level:
         everyone = self.routed(exchange.parts[0][1])
         devices = len(self.bases) * self.ways
         return LevelLink(
-            lines={kind: lines.least(self.line(*one) for one in named[kind]) for kind in COLLECTIVES},
+            lines={kind: least(self.line(*one) for one in named[kind]) for kind in COLLECTIVES},
             hops=max(everyone.hops, 1),
             mean_hops=everyone.crossed / (devices * (self.ways - 1)),
             # All levels of a tier share it: even messages to the far half of a tree use the links of its leaves.
@@ -242,7 +287,6 @@ class _Level:
         )
 
     def line(self, algorithm: str, schedule: Schedule) -> Line:
-        """Return the time of a schedule."""
         seconds = math.fsum(max(self.by_tier(step)) for step in schedule) / self.inner
         latency = [step.rounds * self.latency_s(step) for step in schedule]
         return Line(math.fsum(latency), seconds, algorithm)
@@ -266,11 +310,15 @@ class _Level:
         key = sent.key, summed
         if key not in self.known:
             parts = [self._loads(own) for own in self._traffic(sent, summed=summed)]
+            latencies = (
+                sum(own.hops * tier.latency_s for tier, own in zip(self.tiers, part, strict=True))
+                for part in parts
+            )
             self.known[key] = _Routed(
-                busy=tuple(sum(own[1:], own[0]) for own in zip(*(part.busy for part in parts), strict=True)),
-                crossed=sum(part.crossed for part in parts),
-                latency_s=max(part.latency_s for part in parts),
-                hops=max(part.hops for part in parts),
+                busy=tuple(sum(own.busy for own in tier) for tier in zip(*parts, strict=True)),
+                crossed=sum(own.crossed for part in parts for own in part),
+                latency_s=max(float(np.max(own)) for own in latencies),
+                hops=max(int(np.max(sum(own.hops for own in part))) for part in parts),
             )
         return self.known[key]
 
@@ -286,25 +334,15 @@ class _Level:
             sources, targets = (side[first : first + step] for side in sets)
             yield [own.sets(sources, targets, summed=summed) for own in self.places]
 
-    def _loads(self, sent: Sequence[Traffic]) -> _Routed:
-        tiers = list(zip(self.tiers, sent, strict=True))
-        found = [tier.topology.loads(own, tier.devices) for tier, own in tiers]
-        latency = sum(own.hops * tier.latency_s for tier, own in zip(self.tiers, found, strict=True))
-        return _Routed(
-            busy=tuple(own.busy for own in found),
-            crossed=sum(own.crossed for own in found),
-            latency_s=float(np.max(latency)),
-            hops=int(np.max(sum(own.hops for own in found))),
-        )
+    def _loads(self, sent: Sequence[Traffic]) -> list[Loads]:
+        return [tier.topology.loads(own, tier.devices) for tier, own in zip(self.tiers, sent, strict=True)]
 
     def hops(self, sources: Numbers, targets: Numbers) -> Numbers:
         """Return the links between the first devices of subgroups."""
         ends = sources * self.inner, targets * self.inner
-        loads = [
-            tier.topology.loads(own.listed(*ends), tier.devices)
-            for tier, own in zip(self.tiers, self.places, strict=True)
-        ]
-        found: Numbers = np.sum([own.hops for own in loads], axis=0)
+        found: Numbers = np.sum(
+            [own.hops for own in self._loads([to.listed(*ends) for to in self.places])], axis=0
+        )
         return found
 
     def grid(self) -> Numbers:

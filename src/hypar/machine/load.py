@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +20,6 @@ from hypar.machine.schema import (
     GroupEntry,
     HardwareFile,
     HeterogeneousFile,
-    Network,
     group_name,
 )
 from hypar.machine.work import Devices
@@ -35,20 +32,6 @@ if TYPE_CHECKING:
     from hypar.files.quantities import Description
     from hypar.machine.compute_models.base import ComputeModel
 
-LATER: dict[str, Any] = {
-    "sums": "free",
-    "exchange": "serial",
-    "unweighted": "free",
-    "reduction": "at_leaves",
-    "zeros": "kept",
-    "link": None,
-    "static": None,
-    "fp32_peak": None,
-    "ports": None,
-    "collectives": ["direct", "ring"],
-}
-"""Fields that were added later, with what machines had before: those that have it keep the hash that stored plans have of them."""
-
 
 def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
     """Read a hardware file, of identical devices or of groups of different ones.
@@ -56,9 +39,6 @@ def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | No
     Args:
         hardware: a path, or the bare name of a machine that comes with hypar; a loaded machine is returned as it is.
         changes: other values, by the names of ``machine/changes.py``, as written in a file; of every group, if it has groups.
-
-    Returns:
-        The machine.
 
     Raises:
         InputError: the file or a change is invalid, a loaded machine is to be changed, or it is no machine.
@@ -77,9 +57,9 @@ def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | No
 def machine_of(file: Path, text: str, changes: Mapping[str, Any] | None = None) -> Machine:
     """Return the machine of a file's text, with other values; an invalid file is refused before its changes."""
     document, changes = _document(file, text), dict(changes or {})
-    if _has_groups(document):
+    if "groups" in document.data:
         return _Groups(document, changes).machine()
-    return _identical(file, text, _Changes(changes), _Changes(changes))
+    return _identical(file, text, _Changes(changes))
 
 
 def hardware_yaml(hardware: str | Path, changes: Mapping[str, Any]) -> str:
@@ -118,12 +98,8 @@ def _document(file: Path, text: str) -> Document:
     return document
 
 
-def _has_groups(document: Document) -> bool:
-    return "groups" in document.data
-
-
 def _require_identical(document: Document) -> None:
-    if _has_groups(document):
+    if "groups" in document.data:
         found = f"hardware {document.file.stem!r} is a heterogeneous machine"
         raise HardwareError(document.at(("groups",)), found, "a machine of identical devices")
 
@@ -139,21 +115,14 @@ class _Changes(dict[str, Any]):
 
 
 @lru_cache(maxsize=64)
-def _identical(file: Path, text: str, changes: _Changes, asked: _Changes) -> Machine:
-    """Build a machine of identical devices; equal texts and changes share it, with all times that are cached by it.
-
-    Args:
-        file: its file.
-        text: the file's text.
-        changes: other values.
-        asked: those of them that the machine names as changes; a heterogeneous machine's file has others.
-    """
+def _identical(file: Path, text: str, changes: _Changes) -> Machine:
+    """Build a machine of identical devices; equal texts and changes share it, with all times that are cached by it."""
     document = _document(file, text)
     _require_identical(document)
     if changes:
-        _identical(file, text, _Changes(), _Changes())
+        _identical(file, text, _Changes())
     content = changed(document, changes)
-    machine = _machine(file.stem, content, dict(asked))
+    machine = _machine(file.stem, content)
     _require_effect(machine, content)
     return machine
 
@@ -164,51 +133,38 @@ def _require_effect(machine: Machine, content: Changed) -> None:
     Raises:
         OptionError: a change changes nothing.
     """
-    shared = machine.content.assumptions.bandwidth.value == "total"
-    idle = "link_bandwidth" if shared else "total_bandwidth"
+    kind, name = machine.content.assumptions.bandwidth.value, machine.content.device.compute["name"]
+    idle = "link" if kind == "total" else "total"
     for key, (place,) in content.places.items():
-        where = f"change {key}={content.changes[key]}"
-        if place[-1] == idle:
-            found = (
-                f"changes nothing, as assumption bandwidth is {machine.content.assumptions.bandwidth.value}"
-            )
-            other = ("total_bandwidth", "bandwidth=link") if shared else ("link_bandwidth", "bandwidth=total")
-            allowed = f"{key.replace(idle, other[0])}, or {other[1]} besides"
-            raise OptionError(where, found, allowed)
-        if place == ("device", "buffer") and not machine.compute.buffered:
-            name = machine.content.device.compute["name"]
-            found = f"changes nothing, as compute model {name} derives nothing from the buffer"
-            raise OptionError(where, found)
+        where, allowed = f"change {key}={content.changes[key]}", ""
+        if place[-1] == f"{idle}_bandwidth":
+            why = f"assumption bandwidth is {kind}"
+            allowed = f"{key.replace(idle, kind)}, or bandwidth={idle} besides"
+        elif place == ("device", "buffer") and not machine.compute.buffered:
+            why = f"compute model {name} derives nothing from the buffer"
+        else:
+            continue
+        raise OptionError(where, f"changes nothing, as {why}", allowed)
 
 
-def _machine(name: str, given: Changed, changes: dict[str, Any]) -> Machine:
+def _machine(name: str, given: Changed) -> Machine:
     """Validate a file's content, plug-ins and networks included, and build the machine."""
     networks, place = given.data.get("interconnect"), given.at
     data = {**given.data, "interconnect": [networks]} if isinstance(networks, dict) else given.data
     content, compute = _content(data, place)
-    tiers = tuple(
-        _tier(network, content, index, place) for index, network in enumerate(content.interconnect or ())
-    )
-    _require_number(
-        math.prod(tier.devices for tier in tiers), place(("interconnect", len(tiers) - 1, "devices"))
-    )
-    buffer, word = content.device.buffer, content.device.word.value
-    beside = compute.beside(None if buffer is None else buffer.value / word, _costs(content))
+    number = len(content.interconnect or ())
+    tiers = tuple(_tier(content, index, place) for index in range(number))
+    devices = math.prod(tier.devices for tier in tiers)
+    _require_number(devices, place(("interconnect", number - 1, "devices")))
+    buffer, word, energy = content.device.buffer, content.device.word.value, content.device.energy
+    costs = (energy.buffer.value, energy.array.value if energy.array else 0.0) if energy else (0.0, 0.0)
+    beside = compute.beside(buffer.value / word if buffer else None, costs if costs[0] else (1.0, 0.0))
     return Machine(
         name=name,
         source=content.source,
-        digest=_digest(content, compute, tiers),
-        changes=changes,
+        changes=dict(given.changes),
         devices=Devices(content=content, compute=beside, tiers=tiers),
     )
-
-
-def _costs(content: HardwareFile) -> tuple[float, float]:
-    """Return the energy of a word from the buffer and of one from the array's network; 1 and 0 if none are known."""
-    given = content.device.energy
-    if given is None or not given.buffer.value:
-        return 1.0, 0.0
-    return given.buffer.value, 0.0 if given.array is None else given.array.value
 
 
 def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[HardwareFile, ComputeModel]:
@@ -228,35 +184,9 @@ def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[Hardw
     given = content.device.model_fields_set
     needing = [part for part in ("energy", "buffer") if part in given]
     if needing and "word" not in given:
-        raise HardwareError(
-            place(("device",)), "'word' is missing", f"one, as the file gives {' and '.join(needing)}"
-        )
+        allowed = f"one, as the file gives {' and '.join(needing)}"
+        raise HardwareError(place(("device",)), "'word' is missing", allowed)
     return content, compute
-
-
-def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier]) -> str:
-    """Return a hash of a machine's values, plug-in defaults included, however the file writes them."""
-    named = {"device": {"compute"}, "interconnect": {"__all__": {"topology"}}}
-    values: list[Any] = [
-        content.model_dump(mode="json", exclude=named),  # type: ignore[arg-type]
-        [content.device.compute["name"], compute.model_dump(mode="json")],
-        [[tier.name, tier.topology.model_dump(mode="json")] for tier in tiers],
-    ]
-    return _hash(json.dumps(_values(values), sort_keys=True))
-
-
-def _values(data: Any) -> Any:
-    """Return plain data without any ``source``, as a better citation does not change a machine, and without ``LATER``."""
-    if isinstance(data, list):
-        return [_values(item) for item in data]
-    if not isinstance(data, dict):
-        return data
-    found = {key: _values(value) for key, value in data.items() if key != "source"}
-    return {
-        key: value
-        for key, value in found.items()
-        if key not in LATER or value not in (LATER[key], {"value": LATER[key]})
-    }
 
 
 def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[Where], str]) -> Any:
@@ -268,21 +198,16 @@ def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[W
         kind: type[Description] = load_plugin(group, fields["name"])
     except UnknownNameError as error:
         raise UnknownNameError(error.kind, error.name, error.known, place((*where, "name"))) from None
-    rest = {key: value for key, value in fields.items() if key != "name"}
-    return validated(
-        kind,
-        rest,
-        place=lambda inner: place((*where, *inner)),
-        error=HardwareError,
-        also_allowed=["name"],
-        every=True,
+    rest, own = (
+        {key: value for key, value in fields.items() if key != "name"},
+        lambda at: place((*where, *at)),
     )
+    return validated(kind, rest, place=own, error=HardwareError, also_allowed=["name"], every=True)
 
 
-def _tier(network: Network, content: HardwareFile, index: int, place: Callable[[Where], str]) -> Tier:
-    """Build one network of a machine."""
+def _tier(content: HardwareFile, index: int, place: Callable[[Where], str]) -> Tier:
     where: Where = ("interconnect", index)
-    assumed, inner = content.assumptions, (content.interconnect or [])[index + 1 :]
+    assumed, (network, *inner) = content.assumptions, (content.interconnect or [])[index:]
     topology = _plugin("topologies", network.topology, (*where, "topology"), place)
     devices = network.devices.value
     fault = topology.fault(devices)
@@ -326,29 +251,21 @@ class _Groups:
         self.content = changed(document, outward)
 
     def machine(self) -> Machine:
-        """Read the file."""
-        where = self.content.document.at(("groups",))
-        content = validated(
-            HeterogeneousFile, self.content.data, place=self.content.at, error=HardwareError, every=True
-        )
+        given, place = self.content.data, self.content.at
+        content = validated(HeterogeneousFile, given, place=place, error=HardwareError, every=True)
         name = self.content.document.file.stem
         machine = self.side_by_side(name, content.source, content.groups, ("groups",))
-        _require_number(machine.num_devices, where)
+        _require_number(machine.num_devices, place(("groups",)))
         return machine
 
     def side_by_side(self, name: str, source: str, entries: Sequence[GroupEntry], where: Where) -> Machine:
-        """Read groups side by side."""
         if not 2 <= len(entries) <= MOST_GROUPS:
             found = f"found {len(entries)} groups"
             raise HardwareError(self.content.at(where), found, f"2 to {MOST_GROUPS}")
         groups = tuple(self.group(entry, source, (*where, index)) for index, entry in enumerate(entries))
-        parts = [(own.name, own.machine.digest, own.bytes_per_s, own.latency_s) for own in groups]
-        return Machine(
-            name=name, source=source, digest=_hash(repr(parts)), changes=self.changes, groups=groups
-        )
+        return Machine(name=name, source=source, changes=self.changes, groups=groups)
 
     def group(self, entry: GroupEntry, source: str, where: Where) -> DeviceGroup:
-        """Read one group."""
         groups = entry.groups is not None
         faults = (
             (groups and entry.hardware is not None, "both 'hardware' and 'groups'", "one of them"),
@@ -359,40 +276,37 @@ class _Groups:
         for faulty, found, allowed in faults:
             if faulty:
                 raise HardwareError(self.content.at(where), f"found {found}", allowed)
-        name = entry.name or self.named(str(entry.hardware), where)
-        if name in self.names:
-            allowed = "each group a name of its own" + "; all is the whole" * (name == WHOLE_ARRAY)
-            raise HardwareError(self.content.at(where), f"found a second group {shown(name)}", allowed)
-        self.names.add(name)
+        name = self.name(entry, where)
         machine = (
             self.identical(entry, where)
             if entry.groups is None
             else self.side_by_side(name, source, entry.groups, (*where, "groups"))
         )
-        return DeviceGroup(
-            name=name,
-            machine=machine,
-            num_devices=machine.num_devices,
-            bytes_per_s=entry.outward.bandwidth.value,
-            latency_s=entry.outward.latency.value,
-        )
+        used, own = machine.num_devices, entry.outward
+        link = {"bytes_per_s": own.bandwidth.value, "latency_s": own.latency.value}
+        return DeviceGroup(name=name, machine=machine, num_devices=used, **link)
 
-    def named(self, hardware: str, where: Where) -> str:
-        """Return the name of a group called like its hardware file."""
+    def name(self, entry: GroupEntry, where: Where) -> str:
+        """Return the name of a group, by default that of its hardware file."""
+        name = entry.name or Path(str(entry.hardware)).stem
+        found, allowed = f"found a second group {shown(name)}", "each group a name of its own"
         try:
-            return group_name(Path(hardware).stem)
+            known = group_name(name) in self.names
         except ValueError as error:
-            found = f"found a group named {shown(Path(hardware).stem)} as its hardware file"
-            raise HardwareError(self.content.at(where), found, f"{error}: give it another") from None
+            found, known = f"found a group named {shown(name)} as its hardware file", True
+            allowed = f"{error}: give it another"
+        if known:
+            end = "; all is the whole" * (name == WHOLE_ARRAY)
+            raise HardwareError(self.content.at(where), found, allowed + end)
+        self.names.add(name)
+        return name
 
     def identical(self, entry: GroupEntry, where: Where) -> Machine:
-        """Read a group of identical devices from its hardware file."""
         named = str(entry.hardware)
         own = self.content.document.file.parent / named if named.endswith((".yaml", ".yml")) else named
         try:
             file = data_file("hardware", str(own))
-            changes = _Changes(entry.changes | self.inside)
-            return _identical(file, read_text(file), changes, _Changes(self.changes))
+            return _identical(file, read_text(file), _Changes(entry.changes | self.inside))
         except UnknownNameError as error:
             if error.where or error.name != named:
                 raise
@@ -409,7 +323,3 @@ class _Groups:
 def _require_number(devices: int, where: str) -> None:
     if devices > MOST_HELD:
         raise HardwareError(where, f"found {devices:,} devices in all", f"at most {MOST_HELD:,}")
-
-
-def _hash(text: str) -> str:
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

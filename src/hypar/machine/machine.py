@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from hypar.document import Result
 from hypar.errors import HardwareError
+from hypar.machine.collectives import ALGORITHMS
 from hypar.machine.links import LevelLink, level_links
 from hypar.sharding.tree import WHOLE_ARRAY
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
 
 T = TypeVar("T")
+
+DIGEST = ".2"
+"""The end of a machine's digest: the number of what is hashed, another one where fields were added."""
 
 
 class _OfDevices(Generic[T]):
@@ -85,7 +90,6 @@ class Machine(Result):
     Attributes:
         name: the file's name without its ending, or the group's.
         source: the publication.
-        digest: a hash of everything but the sources.
         changes: values changed from the file, in every group.
         devices: identical devices; None if there are groups.
         groups: groups side by side, at least two; empty if all devices are identical.
@@ -95,7 +99,6 @@ class Machine(Result):
 
     name: str
     source: str
-    digest: str
     changes: Mapping[str, Any]
     devices: Devices | None = None
     groups: tuple[DeviceGroup, ...] = ()
@@ -110,6 +113,13 @@ class Machine(Result):
     times: ClassVar[_OfDevices[Callable[[Nest], bool]]] = _OfDevices()
     layer_time: ClassVar[_OfDevices[Callable[..., LayerTime]]] = _OfDevices()
     timed: ClassVar[_OfDevices[Callable[..., LayerTime]]] = _OfDevices()
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of every value, plug-in defaults and measured times included, but of no source, and the version of what is hashed."""
+        values = [(row["what"], row["value"]) for row in machine_numbers(self)]
+        text = repr((values, self.measured and self.measured.digest))
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}{DIGEST}"
 
     @property
     def num_devices(self) -> int:
@@ -251,3 +261,74 @@ def _links(
 @lru_cache(maxsize=256)
 def _of_stage(machine: Machine, outside: int, ways: int) -> Machine:
     return machine.having(staged=(outside, ways))
+
+
+# What it is, as data
+
+_UNITS = {
+    "device.energy.static": "W", "device.buffer": "B", "bandwidth": "B/s", "link_bandwidth": "B/s", "total_bandwidth": "B/s",
+    "capacity": "B", "word": "B", "frequency": "Hz", "latency": "s", "peak": "FLOP/s", "fp32_peak": "FLOP/s",
+    "half_efficiency_flop": "FLOP",
+}  # fmt: skip
+"""Units of the numbers in hardware files, by their place or the last word of it; energies are in joules."""
+
+
+def machine_summary(machine: Machine) -> dict[str, Any]:
+    """Return the size and the source of a machine; of a heterogeneous one with a list of its groups' entries."""
+    named = {"hardware": machine.name, "devices": machine.num_devices}
+    if machine.groups:
+        groups = [
+            {"group": own.name, "outward_bytes_per_s": own.bytes_per_s, "outward_latency_s": own.latency_s}
+            | machine_summary(own.machine)
+            for own in machine.groups
+        ]
+        return {**named, "source": machine.source, "groups": groups}
+    return {
+        **named,
+        "topology": [tier.name for tier in machine.tiers],
+        "compute_model": machine.content.device.compute["name"],
+        "memory_bytes": machine.memory_bytes,
+        "link_bytes_per_s": [tier.bytes_per_s for tier in machine.tiers],
+        "source": machine.source,
+    }
+
+
+def machine_numbers(machine: Machine) -> list[dict[str, Any]]:
+    """Return every value of a machine's file with its unit and source, group by group if it is heterogeneous."""
+    if machine.groups:
+        return [
+            {**row, "what": f"{group.name}.{row['what']}"}
+            for group in machine.groups
+            for outward in [{"bandwidth": group.bytes_per_s, "latency": group.latency_s}]
+            for row in (*_values({"outward": _sourced(outward)}), *machine_numbers(group.machine))
+        ]
+    content = machine.content.model_dump(mode="json", by_alias=True)
+    device, networks = content["device"], content["interconnect"] or []
+    name = {"value": device["compute"]["name"], "source": "compute model"}
+    device["compute"] = {"name": name, **machine.compute.model_dump(mode="json")}
+    for network, tier in zip(networks, machine.tiers, strict=True):
+        fields = tier.topology.model_dump(mode="json", exclude_none=True)
+        network["topology"] = {"name": {"value": tier.name, "source": "topology"}, **_sourced(fields)}
+        if tier.collectives == ALGORITHMS:
+            network["collectives"]["value"] = "all"
+    content["interconnect"] = networks[0] if len(networks) == 1 else networks
+    return [*_values(content)]
+
+
+def _sourced(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: {"value": value, "source": "as the file says"} for key, value in fields.items()}
+
+
+def _values(data: Any, where: str = "") -> Iterator[dict[str, Any]]:
+    """Yield the values below a field of the file, with their places, units and sources."""
+    if isinstance(data, dict) and data.keys() == {"value", "source"}:
+        energy = "J" * where.startswith("device.energy.")
+        unit = _UNITS.get(where) or energy or _UNITS.get(where.rpartition(".")[2], "")
+        found = {"value": data["value"], "unit": "" if isinstance(data["value"], str) else unit}
+        yield {"what": where, **found, "source": data["source"]}
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield from _values(value, f"{where}.{key}".removeprefix("."))
+    elif isinstance(data, list):
+        for index, value in enumerate(data):
+            yield from _values(value, f"{where}[{index}]")

@@ -1,27 +1,44 @@
-"""Table of measured times of one device, for each layer's shard under each choice of a level.
+"""Measured times of a network's layers in files, as ``--profile`` names them, and machines that take them.
 
-``hypar profile`` writes it; the cost ``deepa`` reads it in place of a machine's own computation. Described in
-``docs/profiles.md``.
+A profile, which ``hypar profile`` writes as JSON, has the seconds of each layer's shard under each choice of a level; the
+cost ``deepa`` counts them in place of a machine's own computation: ``docs/profiles.md``. A step table, as YAML or CSV, has the
+seconds of each layer of a data-parallel step, and of the exchange of its gradients if that was measured; a machine takes
+them in place of those of its compute model and of its links: ``docs/overlap.md``.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
-from hypar.errors import ProfileError, field_name, shown, suggestion
+from hypar.errors import HardwareError, OptionError, ProfileError, UnknownNameError, Where, shown, suggestion
+from hypar.files.quantities import Description, Text
 from hypar.files.record import Record
-from hypar.files.text import format_json, read_json, write
+from hypar.files.text import format_json, read_csv, read_json, write
 from hypar.files.validation import validated
+from hypar.files.yaml_file import Document, read_yaml
+from hypar.machine.load import machine_of
+from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.sharding.dims import grid_word
+from hypar.units import parse_quantity
 
 if TYPE_CHECKING:
-    from hypar.errors import Where
+    from collections.abc import Callable, Mapping, Sequence
 
-Seconds = Annotated[int | float, Field(ge=0, le=1e9)]
+    from hypar.machine.machine import Machine
+    from hypar.network.graph import LayerGraph
+
+MOST_SECONDS = 10**9
+"""The longest measured time allowed."""
+
+MOST_LAYERS = 20_000
+"""The largest number of layers, equal to a model file's."""
+
+Seconds = Annotated[int | float, Field(ge=0, le=MOST_SECONDS)]
 
 
 class ProfiledModel(Record):
@@ -33,7 +50,7 @@ class ProfiledModel(Record):
 
 
 class Profile(Record):
-    """Measured times.
+    """Measured times of shards.
 
     Attributes:
         schema_: version of the format.
@@ -80,15 +97,12 @@ class Profile(Record):
         Raises:
             ProfileError: the shard was not measured.
         """
-        table, word = self.seconds.get(layer), grid_word(degrees)
+        table, word, place = self.seconds.get(layer), grid_word(degrees), f"profile {self.name!r}: seconds"
         if table is None:
-            hint = suggestion(layer, self.seconds)
-            raise ProfileError(f"profile {self.name!r}: seconds", f"no layer {layer!r}", hint=hint)
+            raise ProfileError(place, f"no layer {layer!r}", hint=suggestion(layer, self.seconds))
         if word not in table:
-            place = f"profile {self.name!r}: seconds.{layer}"
-            raise ProfileError(
-                place, f"no {word!r}", hint="measure it with hypar profile, its --space as here"
-            )
+            hint = "measure it with hypar profile, its --space as here"
+            raise ProfileError(f"{place}.{layer}", f"no {word!r}", hint=hint)
         return table[word]
 
     def require(self, name: str, digest: str, batch: int, array: tuple[int, ...]) -> None:
@@ -97,34 +111,197 @@ class Profile(Record):
         Raises:
             ProfileError: one of them differs.
         """
-        place = f"profile {self.name!r}"
+        place, ways = f"profile {self.name!r}", "x".join(map(str, array))
         if (name, digest) != (self.model.name, self.model.digest):
             found = f"measured {self.model.name!r}, not this {name!r}"
             raise ProfileError(f"{place}: model", found, hint="measure it with hypar profile")
         if batch != self.model.batch:
             raise ProfileError(f"{place}: model.batch", f"found {self.model.batch}", f"{batch}, as planned")
         if array != (self.ways,):
-            ways = "x".join(map(str, array))
-            raise ProfileError(
-                f"{place}: ways", f"found {self.ways}", f"one level of them; the array is {ways}"
-            )
+            allowed = f"one level of them; the array is {ways}"
+            raise ProfileError(f"{place}: ways", f"found {self.ways}", allowed)
 
 
 def read_profile(file: str | Path) -> Profile:
-    """Read a table of measured times.
+    """Read a profile.
 
     Raises:
         InputError: the file is missing, damaged, or of another schema.
     """
     path = Path(file)
-    data = read_json(path)
-    if not isinstance(data, dict):
-        raise ProfileError(str(path), f"found {shown(data)}", "an object")
-    if "name" in data:
-        raise ProfileError(f"{path}: name", f"found {shown(data['name'])}", "no such key")
+    data, place = read_json(path), Document(file=path, data=None).at
+    if isinstance(data, dict) and "name" in data:
+        raise ProfileError(place(("name",)), f"found {shown(data['name'])}", "no such key")
+    found: Profile = validated(Profile, data, place=place, error=ProfileError)
+    return found.model_copy(update={"name": path.stem})
+
+
+# Step tables
+
+EXCHANGE_STEPS = ("copy_out", "accumulate", "copy_back")
+"""The phases of the exchange of a layer's gradients, in order."""
+
+_HEAD = "synchronisation"
+"""What stands once in a table, and in each row of a CSV file."""
+
+
+def _time(value: Any) -> float:
+    seconds = parse_quantity(value, "seconds")
+    if not 0 <= seconds <= MOST_SECONDS:
+        raise ValueError(f"0 s to {MOST_SECONDS:,} s")
+    return seconds
+
+
+Time = Annotated[float, BeforeValidator(_time)]
+
+
+class MeasuredLayer(Description):
+    """The measured times of a layer."""
+
+    name: Text
+    forward: Time | None = None
+    backward: Time
+    copy_out: Time | None = None
+    accumulate: Time | None = None
+    copy_back: Time | None = None
+
+    @property
+    def times(self) -> LayerTimes:
+        """The same, with the steps of the exchange added up."""
+        steps = [getattr(self, step) for step in EXCHANGE_STEPS]
+        exchange_s = None if None in steps else math.fsum(steps)
+        return LayerTimes(self.name, self.forward or 0.0, self.backward, exchange_s)
+
+
+class OverlapTable(Description):
+    """A table of measured times of a step."""
+
+    source: Text = "not given"
+    synchronisation: Time | None = None
+    layers: Annotated[list[MeasuredLayer], Field(min_length=1, max_length=MOST_LAYERS)]
+
+
+def read_step_times(file: Path, layers: Sequence[str], model: str) -> StepTimes:
+    """Read a table of measured times of a network's layers: CSV where the file's name ends in ``.csv``, else YAML.
+
+    Args:
+        file: the table.
+        layers: names of the network's weighted layers, in its order.
+        model: its name, for messages.
+
+    Raises:
+        InputError: it is missing, damaged, or invalid, has a layer that the network lacks, or the reverse.
+    """
+    document = _csv_document(file) if file.suffix == ".csv" else read_yaml(file)
 
     def place(where: Where) -> str:
-        return f"{path}: {field_name(where)}" if where else str(path)
+        """Append the layer's name to the position, if the name is a text."""
+        try:
+            name = document.data["layers"][where[1]]["name"]
+        except (IndexError, KeyError, TypeError):
+            name = None
+        return document.at(where) + (f" {shown(name)}" if isinstance(name, str) else "")
 
-    found: Profile = validated(Profile, {**data, "name": path.stem}, place=place, error=ProfileError)
-    return found
+    table: OverlapTable = validated(OverlapTable, document.data, place=place, error=ProfileError)
+    _require_whole(table, place)
+    found: dict[str, LayerTimes] = {}
+    for index, layer in enumerate(table.layers):
+        if layer.name in found:
+            raise ProfileError(place(("layers", index, "name")), "given twice", "each layer once")
+        if layer.name not in layers:
+            raise UnknownNameError("weighted layer", layer.name, layers, place(("layers", index, "name")))
+        found[layer.name] = layer.times
+    for name in layers:
+        if name not in found:
+            raise ProfileError(place(("layers",)), f"no layer {name!r}", f"all of {model!r}")
+    return StepTimes(
+        layers=tuple(found[name] for name in layers), sync_s=table.synchronisation or 0.0, source=file.stem
+    )
+
+
+def _csv_document(file: Path) -> Document:
+    """Read a CSV file of a row for each layer, each of which repeats the synchronisation."""
+    rows = read_csv(file)
+    heads = {row.cells.pop(_HEAD, None): row.line for row in reversed(rows)}
+    if len(heads) > 1:
+        (at, first), (line, other), *_ = sorted((line, head) for head, line in heads.items())
+        allowed = f"{shown(first)}, as in line {at}"
+        raise ProfileError(f"{file}:{line}: {_HEAD}", f"found {shown(other)}", allowed)
+    data: dict[str, Any] = {"layers": [row.cells for row in rows]}
+    data |= {_HEAD: head for head in heads if head is not None}  # noqa: B035 (one at most)
+    lines: dict[Where, int] = {("layers", index): row.line for index, row in enumerate(rows)}
+    return Document(file=file, data=data, lines={(): 1, **lines})
+
+
+def _require_whole(table: OverlapTable, place: Callable[[Where], str]) -> None:
+    """Refuse the forward phase of some layers alone, and a part of the exchange."""
+    forward, exchange = dict[Where, float | None](), dict[Where, float | None]()
+    exchange[_HEAD,] = table.synchronisation
+    for index, layer in enumerate(table.layers):
+        forward["layers", index, "forward"] = layer.forward
+        exchange |= {("layers", index, step): getattr(layer, step) for step in EXCHANGE_STEPS}
+    for fields, allowed in (
+        (forward, "the times of every layer, or of none"),
+        (exchange, "the whole exchange, or nothing of it"),
+    ):
+        missing = [where for where, seconds in fields.items() if seconds is None]
+        if 0 < len(missing) < len(fields):
+            raise ProfileError(place(missing[0]), f"{str(missing[0][-1])!r} is missing", allowed)
+
+
+# Machines
+
+_DEVICES = """\
+source: two devices whose times were all measured; the numbers of this file that are times count for nothing
+device:
+  word: {value: 4 B, source: float32}
+  compute: {name: roofline, peak: {value: 1 TFLOP/s, source: none}, half_efficiency_flop: {value: 0, source: none}}
+interconnect: {topology: ring, devices: {value: 2, source: fewest}, link_bandwidth: {value: 1 GB/s, source: none}}
+assumptions: {overlap: {value: full, source: gradients are exchanged beside the backward phase}}
+"""
+
+
+def measured_devices(file: Path, changes: Mapping[str, Any]) -> Machine:
+    """Return two devices that overlap, for times of which all are measured.
+
+    Args:
+        file: the table, after which the machine is named.
+        changes: changed assumptions.
+    """
+    return machine_of(file, _DEVICES, changes)
+
+
+def measured_machine(file: str | Path, machine: Machine | None, graph: LayerGraph) -> Machine:
+    """Return a machine that takes the measured times of a network; two devices if no machine is named.
+
+    Raises:
+        InputError: the table is damaged or is for other layers, its exchange was not measured and no machine is named, or
+            the machine has device groups.
+    """
+    file = Path(file)
+    times = read_step_times(file, [layer.name for layer in graph.layers if layer.weighted], graph.name)
+    if machine is None and not times.exchanges:
+        found = f"no machine is named, and {file} has no times of an exchange"
+        raise OptionError("hardware", found, "one, as --hardware hmc")
+    machine = machine or measured_devices(file, {})
+    if machine.groups:
+        found = f"the devices of hardware {machine.name!r} are heterogeneous, the times those of one of them"
+        raise OptionError("profile", found, "a machine of identical devices")
+    return with_times(machine, times)
+
+
+def with_times(machine: Machine, times: StepTimes) -> Machine:
+    """Return a machine that takes measured times in data parallelism."""
+    return machine.having(measured=times)
+
+
+def whole_array(machine: Machine) -> tuple[int, ...]:
+    """Return all devices of a machine, as one level for each of its networks.
+
+    Raises:
+        HardwareError: it has one device, which has no partner for an exchange.
+    """
+    ways = tuple(tier.devices for tier in machine.tiers if tier.devices > 1)
+    if not ways:
+        raise HardwareError(f"hardware {machine.name!r}", "found one device", "two, to exchange gradients")
+    return ways

@@ -77,11 +77,7 @@ class Device(Description):
 
 
 def _algorithms(names: Any) -> Any:
-    """Check the names of algorithms and put them in order; ``all`` stands for all of them.
-
-    Raises:
-        ValueError: a name is unknown or given twice, or there is none.
-    """
+    """Check the names of algorithms and put them in order; ``all`` stands for all of them."""
     if names == "all":
         return list(ALGORITHMS)
     texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
@@ -91,12 +87,7 @@ def _algorithms(names: Any) -> Any:
 
 
 class Network(Description):
-    """Network of devices, or of groups, of which then every device has its own link outward.
-
-    Attributes:
-        ports: number of links of each group outward, which its devices share, instead of one for each device.
-        collectives: algorithms by which reductions and gatherings may run.
-    """
+    """Network of devices, or of groups, of which then every device has its own link outward unless they share ``ports``."""
 
     topology: Plugin
     devices: Sourced[Annotated[int, Field(ge=1, le=MOST_HELD)]]
@@ -119,21 +110,7 @@ Networks = Annotated[list[Network], Field(min_length=1, max_length=MOST_NETWORKS
 
 
 class Assumptions(Description):
-    """Named choices that the publication of a machine leaves open.
-
-    Attributes:
-        units_per_device: compute units of one device, which share its work.
-        efficiency: fraction of the compute model's speed that is reached.
-        duplex: whether a link carries its bandwidth in both directions at once.
-        bandwidth: whether each link has ``link_bandwidth``, or all share ``total_bandwidth`` evenly.
-        accesses_per_word_moved: accesses to memory for each word that a device receives, at both ends.
-        sums: whether the additions of partial sums that devices receive take energy.
-        overlap: whether transfers on which nothing depends run beside computation.
-        exchange: whether chunks of gradients share the links one after another, or each has links of its own while its
-            latency stalls the devices, as CGDP counts.
-        unweighted: whether ops without a weight take the time and the energy of their words in memory, or the layers with a weight
-            alone take any, as papers count: each in three phases, the first one too, whose error no run computes.
-    """
+    """Named choices that the publication of a machine leaves open, as ``docs/hardware.md`` describes them."""
 
     units_per_device: Sourced[Count] = Sourced(value=1, source="one unit a device")
     efficiency: Sourced[Part] = Sourced(value=1.0, source="as the compute model says")
@@ -173,15 +150,7 @@ def group_name(name: str) -> str:
 
 
 class GroupEntry(Description):
-    """One group of a heterogeneous machine: identical devices by their hardware file, or further groups.
-
-    Attributes:
-        name: the group's name; the hardware file's name if not given.
-        hardware: a bare name, or a path relative to this file.
-        changes: fields that differ from that file, as ``devices``.
-        groups: the groups that make it up, instead of ``hardware``.
-        outward: the link of each of its devices to the groups beside it.
-    """
+    """One group of a heterogeneous machine: identical devices by their hardware file, or further groups."""
 
     name: Annotated[str, AfterValidator(group_name)] | None = None
     hardware: Text | None = None

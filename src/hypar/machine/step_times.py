@@ -1,4 +1,4 @@
-"""The times of a step layer by layer, and the times at which the gradients of each layer are ready."""
+"""The measured times of a data-parallel step, layer by layer, and when the gradients of each layer are ready."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.errors import ProfileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 STEP_TABLES = (".yaml", ".yml", ".csv")
 """Endings of the files of tables of measured times of steps."""
@@ -40,7 +40,7 @@ class LayerTimes(NamedTuple):
     exchange_s: float | None
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class StepTimes:
     """The times of a training step, layer by layer.
 
@@ -60,8 +60,7 @@ class StepTimes:
         return hashlib.sha256(repr((self.layers, self.sync_s)).encode()).hexdigest()
 
     @cached_property
-    def by_name(self) -> Mapping[str, LayerTimes]:
-        """Return each layer's times by its name."""
+    def _by_name(self) -> dict[str, LayerTimes]:
         return {layer.name: layer for layer in self.layers}
 
     def phases(self, layer: str, cut: Sequence[str]) -> dict[str, float]:
@@ -74,7 +73,7 @@ class StepTimes:
         Raises:
             ProfileError: the layer was not measured, or is not cut in the batch alone.
         """
-        own = self.by_name.get(layer)
+        own = self._by_name.get(layer)
         if own is None:
             allowed = "the layers of the network that was measured"
             raise ProfileError("measured times", f"no layer {layer!r}", allowed)
@@ -90,29 +89,14 @@ class StepTimes:
 
     def chunk_s(self, layers: Iterable[str]) -> float:
         """Return the seconds in which layers exchange their gradients together, synchronisation included."""
-        return math.fsum((self.sync_s, *(self.by_name[name].exchange_s or 0.0 for name in layers)))
-
-    @property
-    def backward_order(self) -> tuple[LayerTimes, ...]:
-        """Return the layers in the order of the backward phase."""
-        return self.layers[::-1]
-
-    @property
-    def forward_s(self) -> float:
-        """Return the seconds of the whole forward phase."""
-        return math.fsum(layer.forward_s for layer in self.layers)
+        return math.fsum((self.sync_s, *(self._by_name[name].exchange_s or 0.0 for name in layers)))
 
     @cached_property
     def ready(self) -> tuple[float, ...]:
-        """Return the seconds of the backward phase until the first n layers are done: ``[layers + 1]``."""
-        return tuple(accumulate((layer.backward_s for layer in self.backward_order), initial=0.0))
+        """Return the seconds of the backward phase until its first n layers are done: ``[layers + 1]``."""
+        return tuple(accumulate((layer.backward_s for layer in reversed(self.layers)), initial=0.0))
 
     @cached_property
     def sent(self) -> tuple[float, ...]:
-        """Return the seconds that the gradients of the first n layers take, one after another: ``[layers + 1]``."""
-        each = (layer.exchange_s or 0.0 for layer in self.backward_order)
-        return tuple(accumulate(each, initial=0.0))
-
-    def __repr__(self) -> str:
-        """Return the number of layers and the backward time, short enough for a prompt."""
-        return f"<StepTimes of {len(self.layers)} layers, backward {self.ready[-1]:.6g} s>"
+        """Return the seconds in which its first n layers exchange their gradients one by one: ``[layers + 1]``."""
+        return tuple(accumulate((layer.exchange_s or 0.0 for layer in reversed(self.layers)), initial=0.0))

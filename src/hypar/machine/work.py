@@ -122,7 +122,42 @@ class Devices:
 
     def timed(self, nest: Nest, degrees: Degrees, element_bytes: int) -> LayerTime:
         """Return ``layer_time`` anew, for numbers or arrays of degrees if the compute model takes arrays."""
-        return _timed(self, nest, degrees, element_bytes)
+        shape, compute = local_shape(nest, degrees), self.compute.of_format(element_bytes)
+        assumed = self.content.assumptions
+        units = assumed.units_per_device.value
+        work = {
+            phase: compute.work(shape, phase, units) if nest.macs else _copying(nest, shape, phase)
+            for phase in PHASES
+        }
+        if not nest.sends and assumed.unweighted.value == "counted":
+            work["backward"] = _nothing(work["backward"])
+        # Accesses are counted for an even share; those of the fullest device grow in proportion to its words.
+        fullest = {
+            tensor: nest.elements(tensor) * fullest_share(nest, degrees, tensor) for tensor in nest.names
+        }
+        uneven = sum(fullest.values()) / sum(shape.words.values())
+        seconds = {
+            phase: _slower(
+                _slower(done.seconds / assumed.efficiency.value, done.buffer_seconds),
+                self.memory_seconds(done.accesses["memory"] * uneven * element_bytes),
+            )
+            for phase, done in work.items()
+        }
+        if nest.others:
+            # Both errors of a product of activations come before any layer that reads them.
+            seconds |= {
+                "backward": seconds["backward"] + seconds["gradient"],
+                "gradient": seconds["gradient"] * 0,
+            }
+        if self.counts_unweighted:
+            for phase in ("forward", "backward"):
+                more, words = _unweighted(self, nest, degrees, phase, element_bytes)
+                seconds[phase] = seconds[phase] + more
+                accesses = {
+                    key: own + words if key in THROUGH else own for key, own in work[phase].accesses.items()
+                }
+                work[phase] = replace(work[phase], accesses=accesses)
+        return LayerTime(seconds=seconds, work=work, macs=shape.macs, words=shape.words, fullest=fullest)
 
     @property
     def counts_unweighted(self) -> bool:
@@ -130,47 +165,7 @@ class Devices:
         return self.content.assumptions.unweighted.value == "counted" and self.measured is None
 
 
-@lru_cache(maxsize=16384)
-def _layer_time(devices: Devices, nest: Nest, degrees: tuple[int, ...], element_bytes: int) -> LayerTime:
-    return _timed(devices, nest, degrees, element_bytes)
-
-
-def _timed(devices: Devices, nest: Nest, degrees: Degrees, element_bytes: int) -> LayerTime:
-    """Compute the times of a layer's phases on one device, for numbers or arrays of degrees."""
-    shape, compute = local_shape(nest, degrees), devices.compute.of_format(element_bytes)
-    assumed = devices.content.assumptions
-    units = assumed.units_per_device.value
-    work = {
-        phase: compute.work(shape, phase, units) if nest.macs else _copying(nest, shape, phase)
-        for phase in PHASES
-    }
-    if not nest.sends and assumed.unweighted.value == "counted":
-        work["backward"] = _nothing(work["backward"])
-    # Accesses are counted for an even share; those of the fullest device grow in proportion to its words.
-    fullest = {tensor: nest.elements(tensor) * fullest_share(nest, degrees, tensor) for tensor in nest.names}
-    uneven = sum(fullest.values()) / sum(shape.words.values())
-    seconds = {
-        phase: _slower(
-            _slower(done.seconds / assumed.efficiency.value, done.buffer_seconds),
-            devices.memory_seconds(done.accesses["memory"] * uneven * element_bytes),
-        )
-        for phase, done in work.items()
-    }
-    if nest.others:
-        # Both errors of a product of activations come before any layer that reads them.
-        seconds |= {
-            "backward": seconds["backward"] + seconds["gradient"],
-            "gradient": seconds["gradient"] * 0,
-        }
-    if devices.counts_unweighted:
-        for phase in ("forward", "backward"):
-            more, words = _unweighted(devices, nest, degrees, phase, element_bytes)
-            seconds[phase] = seconds[phase] + more
-            accesses = {
-                key: own + words if key in THROUGH else own for key, own in work[phase].accesses.items()
-            }
-            work[phase] = replace(work[phase], accesses=accesses)
-    return LayerTime(seconds=seconds, work=work, macs=shape.macs, words=shape.words, fullest=fullest)
+_layer_time = lru_cache(maxsize=16384)(Devices.timed)
 
 
 def _unweighted(

@@ -15,60 +15,44 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import PlanError
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import ChunksRecord
-from hypar.sharding.placement import numbered
+from hypar.sharding.placement import Choice, numbered
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from hypar.sharding.placement import Choice
-
     Place = tuple[Any, ...]
 
 RESULTS = re.compile(r"cost|bound|(time|critical|busy|energy|communication|memory|groups) .*|.*_(s|j|bytes)")
-"""The names of numbers that planning computes."""
-
 SECTIONS = {"model", "cost", "stages", "refined", "chunks", "score"}
-"""Sections of a plan file whose entries are known by their own names."""
+"""The names of numbers that planning computes; and sections of a plan file whose entries are known by their own names."""
 
 PLACES: dict[Place, tuple[int, str]] = {
-    ("model", "name"): (0, "model"),
-    ("array",): (0, "stage array"),
-    ("profile", "digest"): (0, "profile"),
-    ("cost", "name"): (0, "cost name"),
-    ("chunks", "asked"): (0, "chunks"),
-    ("score", "convention"): (0, "score convention"),
-    ("layers", "*"): (1, "layer"),
-    ("stages", "layers", "*"): (2, "stage"),
-    ("splits", "*", "split"): (3, "split"),
-    ("splits", "*", "choices", "*"): (4, "choice"),
-    ("cuts", "*"): (4, "cut"),
-    ("splits", "*", "shares"): (4, "shares"),
-    ("splits", "*", "layer_shares", "*"): (4, "shares"),
-    ("splits", "*", "costs", "*"): (5, "cost"),
-    ("cost", "value"): (6, "cost"),
-    ("bound",): (6, "bound"),
-}
+    ("model", "name"): (0, "model"), ("array",): (0, "stage array"), ("profile", "digest"): (0, "profile"),
+    ("cost", "name"): (0, "cost name"), ("chunks", "asked"): (0, "chunks"), ("score", "convention"): (0, "score convention"),
+    ("layers", "*"): (1, "layer"), ("stages", "layers", "*"): (2, "stage"), ("splits", "*", "split"): (3, "split"),
+    ("splits", "*", "choices", "*"): (4, "choice"), ("cuts", "*"): (4, "cut"),
+    ("splits", "*", "shares"): (4, "shares"), ("splits", "*", "layer_shares", "*"): (4, "shares"),
+    ("splits", "*", "costs", "*"): (5, "cost"), ("cost", "value"): (6, "cost"), ("bound",): (6, "bound"),
+}  # fmt: skip
 """The rank and the name of entries by their places; ``*`` stands for a split or a layer.
 
 Ranks are the order in which differences are listed: the request, layers, stages, splits, choices, costs, the cost, the score.
 """
 
-COMMON = {"cut", "stage", "choice", "cost"}
-"""What is compared for the layers of both plans alone: a layer that only one has is named once."""
-
-ORDERED = {("splits",), ("cuts",), ("stages", "layers"), ("score", "groups")}
-"""Beginnings of the places of layers, splits and groups whose order counts."""
+COMMON, ORDERED = (
+    {"cut", "stage", "choice", "cost"},
+    {("splits",), ("cuts",), ("stages", "layers"), ("score", "groups")},
+)
+"""What is compared for the layers of both plans alone, as a layer that only one has is named once; and where the order counts."""
 
 ABSENT = {
     "balance": "time", "starts": "searched", "graph": "contracted", "shares": "equal", "refined": "no", "split": "idle",
     "layer": "not in the model", "convention": "paper", "score convention": "paper",
 }  # fmt: skip
-"""Words for an absent entry, if the word is not ``none``."""
-
 BETWEEN = {"stage array": "x", "levels": "x", "hardware": " "}
-"""Separators between the values of a list, if not a comma."""
+"""Words for an absent entry, if not ``none``; and separators between the values of a list, if not a comma."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,23 +15,14 @@ HEADINGS = (NETWORK, ARRAY, SEARCH, MACHINE, STAGES, OUTPUT, OTHER)
 
 
 class Parameter(NamedTuple):
-    """An option as a command line gives it.
+    """An option as a command line gives it: its flags, and behind them the argument that it gives if that has another name.
 
-    Attributes:
-        flags: its flags, and behind them the argument that it gives if that has another name.
-        help: what it does, in a line; ``{names}`` stands for the names of its values.
-        read: ``bool`` for a flag without a value, ``int``, ``float``, or a function that reads the text, or only checks it; if
-            the option may be repeated, the function reads all texts into a mapping.
-        allowed: what is allowed where that function raises ``ValueError``.
-        names: function that returns the names of its values, called where they are needed.
-        closed: whether no other values are allowed.
-        several: whether it may be repeated; the value is then a tuple.
-        between: separator of the items of a value.
-        ending: ending of the file that a value may be; empty if it is none.
-        forms: function that returns what a help page lists in place of many names.
-        listed: whether a value is a list, separated by commas.
-        kind: kind of data file, as ``models``, whose bare names are completed.
-        alone: its value if the flag is given without one.
+    ``help`` says what it does in a line, in which ``{names}`` stands for the names of its values, or for ``forms`` in place of
+    many. Both are functions, called where they are needed; no other values are allowed if it is ``closed``. ``read`` is ``bool``
+    for a flag without a value, ``int``, ``float``, or a function that reads the text or only checks it, and raises
+    ``ValueError`` for what is not ``allowed``. If it may be repeated, for ``several``, the function reads all texts into a mapping.
+    A ``listed`` value is separated by commas, the items of any by ``between``; a value may be a file with an ``ending``, or the
+    bare name of a ``kind`` of data file, as ``models``. Its value is ``alone`` if the flag is given without one.
     """
 
     flags: str

@@ -33,11 +33,7 @@ SCHEMA: Final = "hypar.plan/2"
 
 
 def rooted(splits: Sequence[tree.Split], stages: StagesRecord | None) -> tree.Node:
-    """Return the tree of splits that are listed and of the stages of a plan.
-
-    Raises:
-        ValueError: they form no tree.
-    """
+    """Return the tree of splits that are listed and of the stages of a plan; raises ``ValueError`` where they form none."""
     for found in () if stages is None else stages.faults():
         raise ValueError(found)
     if stages is None or not (stages.pipelined or stages.groups):
@@ -125,19 +121,11 @@ class Plan(Result, Record):
         return format_json(self.to_data()) + "\n"
 
     def write(self, file: str | Path) -> None:
-        """Write the plan whole or not at all.
-
-        Raises:
-            DocumentError: the folder is missing or cannot be written to.
-        """
+        """Write the plan whole or not at all; raises ``DocumentError`` where the folder is missing or cannot be written to."""
         write(Path(file), self.to_json())
 
     def render(self, form: str = "table") -> str:
-        """Render the plan as ``table``, ``markdown``, ``html`` or ``csv``.
-
-        Raises:
-            UnknownNameError: there is no such form.
-        """
+        """Render the plan as ``table``, ``markdown``, ``html`` or ``csv``; raises ``UnknownNameError`` for another form."""
         text: str = importlib.import_module("hypar.reports.renderers").rendered(self.document(), form)
         return text
 
@@ -213,25 +201,17 @@ class Plan(Result, Record):
             group: for a heterogeneous machine, the group of identical devices whose levels are meant.
 
         Raises:
-            UnknownNameError: no layer of that name is cut, or there is no such group.
+            UnknownNameError: no layer of that name is cut, there is no such group, or several and none is named.
         """
         return tuple("*".join(choice.divided) or None for choice in self.choices(layer, group))
 
     def choices(self, layer: str, group: str | None = None) -> tuple[Choice, ...]:
         """Return the choice of a layer at each level; ``dims`` describes the arguments and the errors."""
-        return tuple(split.choice(layer) for split in self.levels_of(group or self._group_of(layer)))
-
-    def levels_of(self, group: str | None = None) -> tuple[tree.Split, ...]:
-        """Return the splits above and inside a group of identical devices, outermost first.
-
-        Raises:
-            UnknownNameError: there is no such group, or several and none is named.
-        """
         groups = {found.name: found for found in self.groups}
-        name = next(iter(groups)) if group is None and len(groups) == 1 else group or ""
+        name = group or self._group_of(layer) or ("" if len(groups) > 1 else next(iter(groups)))
         if name not in groups:
             raise UnknownNameError("group", name, groups)
-        return (*(uneven for uneven, _ in groups[name].above), *groups[name].splits)
+        return tuple(split.choice(layer) for split in groups[name].levels)
 
     @property
     def in_grids(self) -> bool:
@@ -242,17 +222,12 @@ class Plan(Result, Record):
         return max(self.array, default=1) > 2 or any(self.devices(layer) < whole for layer in self.layers)
 
     def devices(self, layer: str) -> int:
-        """Count the devices that work for a layer.
-
-        Raises:
-            UnknownNameError: no layer of that name is cut.
-        """
+        """Count the devices that work for a layer; raises ``UnknownNameError`` if no layer of that name is cut."""
         root = self._group_of(layer)
+        own = (group for group in self.groups if root in {None, group.root})
+        working = (group for group in own if all(split.shares_of(layer)[at] for split, at in group.above))
         return sum(
-            math.prod(split.choice(layer).devices(split.ways) for split in group.splits)
-            for group in self.groups
-            if root in {None, group.root}
-            and all(uneven.shares_of(layer)[group] for uneven, group in group.above)
+            math.prod(split.choice(layer).devices(split.ways) for split in group.splits) for group in working
         )
 
     @cached_property
@@ -278,14 +253,12 @@ class Plan(Result, Record):
             yield "splits: found []; allowed: at least 1 where there are no stages"
         if not self.heterogeneous and levels != [*enumerate(self.array)]:
             yield f"splits do not match the array {self.array}; allowed: one a level, outermost first"
-        if self.stages is not None:
-            yield from self._stage_faults(self.stages)
+        yield from () if self.stages is None else self._stage_faults(self.stages)
         for group in self.groups:
-            of_root = [layer for layer, root in self._roots.items() if root in {None, group.root}]
-            for split in self.levels_of(group.name):
-                if not split.choices.keys() == split.costs.keys() == {*of_root}:
-                    here = f"splits[{split.level}]"
-                    yield f"{here}: its choices, its costs and level 0 name different layers"
+            own = {layer for layer, root in self._roots.items() if root in {None, group.root}}
+            strange = (one for one in group.levels if not one.choices.keys() == one.costs.keys() == own)
+            for split in strange:
+                yield f"splits[{split.level}]: its choices, its costs and level 0 name different layers"
         if self.heterogeneous:
             yield from self._group_faults()
         elif self.arrays is not None or self.path is not None or self.groups[0].name != tree.WHOLE_ARRAY:

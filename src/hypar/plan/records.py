@@ -1,7 +1,7 @@
 """The records inside a plan: its network, files, cost, limits, refinement, baselines, chunks, convention, and its score.
 
-Of conventions a file leaves out ``paper``, which also stands for the count of a cost that has only one, as ``direct`` of
-the cost ``deepa``: so a plan without the entry is counted as it was when plans had none.
+``docs/plans.md`` says what each key means. Of conventions a file leaves out ``paper``, which also stands for the count of a
+cost that has only one, as ``direct`` of the cost ``deepa``: so a plan without the entry is counted as it was when plans had none.
 """
 
 # Annotations are not postponed here: pydantic would parse the text of each one at every start.
@@ -65,13 +65,7 @@ class CostRecord(Record):
 
 
 class LimitsRecord(Record):
-    """The limits that kept a joint search from a proof.
-
-    Attributes:
-        seconds: the time that it was allowed, counted as work.
-        cut: ``time`` if the clock came before the work was done, ``interrupt`` if the user did; None if neither did.
-        answers: how many answers the search had given by then.
-    """
+    """The limits that kept a joint search from a proof, and what ``cut`` it after how many answers, if anything did."""
 
     seconds: Annotated[Amount, Field(gt=0)]
     bytes: Annotated[Amount, Field(gt=0)]
@@ -97,12 +91,7 @@ SEARCHED = "search"
 
 
 class BaselinesRecord(Record):
-    """The strategies that the engine timed beside the search's plan.
-
-    Attributes:
-        taken: name of the strategy whose plan this is, or ``search``.
-        step_s: the engine's time of the search's plan and of each baseline, before any refinement.
-    """
+    """The strategies that the engine timed beside the search's plan, before any refinement, and the one that was taken."""
 
     taken: str
     step_s: Annotated[dict[str, Amount], Field(min_length=2)]
@@ -125,13 +114,7 @@ MOST_NAMED = 6
 
 
 class ChunksRecord(Record):
-    """Layers that exchange their gradients together.
-
-    Attributes:
-        asked: the requested manner: a name, or the size of CGDP's rule.
-        layers: the names of each chunk's layers, in the order of the backward phase.
-        alone_s: the engine's time with a chunk for every layer.
-    """
+    """Layers that exchange their gradients together, in the order of the backward phase, and the time of each by itself."""
 
     asked: Manner | Annotated[int, Field(ge=1)]
     layers: list[Annotated[list[str], Field(min_length=1)]]
@@ -148,8 +131,9 @@ class ChunksRecord(Record):
             "layers that are cut, each once, in the order of the backward phase",
         )
         for number, chunk in enumerate(self.layers):
-            strange = ((at, name) for at, name in enumerate(chunk) if name not in left)
-            yield from (fault(f"chunks.layers[{number}][{at}]", name, allowed) for at, name in strange)
+            for at, name in enumerate(chunk):
+                if name not in left:
+                    yield fault(f"chunks.layers[{number}][{at}]", name, allowed)
 
     @property
     def words(self) -> str:
@@ -178,13 +162,7 @@ Items = dict[str, Amount]
 
 
 class GroupScore(Record):
-    """One training step on one group of identical devices of a heterogeneous machine, or on one stage.
-
-    Attributes:
-        idle_s: seconds of waiting for other groups or for the end.
-        memory_bytes: peak on each device.
-        capacity_bytes: memory of a device; None if the machine's file does not say.
-    """
+    """One training step on one group of identical devices of a heterogeneous machine, or on one stage."""
 
     group: str
     devices: Annotated[int, Field(ge=1)]

@@ -15,22 +15,12 @@ from hypar.plan.stages import BALANCES, FLUSHES
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.conventions import BY_LEVELS
 
-BEST = "best"
-"""In place of a number of stages: as many as are fastest."""
-
-SHARES = ("equal", "linear", "exact", "layers")
-"""The rules for the shares of device groups; ``layers`` gives each layer its own."""
-
-GRAPHS = ("contracted", "operators")
-"""The graphs of a network that can be planned."""
+BEST, GRAPHS, SHARES = "best", ("contracted", "operators"), ("equal", "linear", "exact", "layers")
+"""In place of a number of stages, as many as are fastest; the graphs of a network; the rules for the shares of device groups."""
 
 
 def read_array(text: str) -> tuple[int | str, ...]:
-    """Read ``4x8`` as the ways of each level, ``2xs4x2`` with a number of stages among them.
-
-    Raises:
-        OptionError: it is not of that form.
-    """
+    """Read ``4x8`` as the ways of each level, ``2xs4x2`` with a number of stages among them; raises ``OptionError``."""
     words = text.split("x")
     try:
         return tuple(f"s{int(word[1:])}" if word.startswith("s") else int(word) for word in words)
@@ -44,9 +34,7 @@ def read_array(text: str) -> tuple[int | str, ...]:
 class Request:
     """Everything that is asked of a plan but its network; what is None is the strategy's, or the usual.
 
-    Raises:
-        OptionError: a text or a list is something else.
-        UnknownNameError: an option that has names alone has another value.
+    Raises ``OptionError`` for a text or a list that is none, and ``UnknownNameError`` for a value of an option with names alone.
     """
 
     # fmt: off
@@ -122,11 +110,7 @@ class Request:
 
     @classmethod
     def of(cls, function: str, given: Mapping[str, Any]) -> Self:
-        """Return the request of keyword arguments of a function, which messages name.
-
-        Raises:
-            UnknownNameError: one is none of an option, or its value is none of the option's names.
-        """
+        """Return the request of keyword arguments of a function, which messages name; raises ``UnknownNameError``."""
         for name in given:
             if name not in PARAMETERS:
                 raise UnknownNameError("argument", name, sorted(PARAMETERS), function)
@@ -158,11 +142,7 @@ _KINDS: dict[str, tuple[Any, str]] = {
 
 
 def checked(name: str, value: str) -> str:
-    """Check the value of an option that has names alone, and return it.
-
-    Raises:
-        UnknownNameError: it is none of them.
-    """
+    """Check the value of an option that has names alone, and return it; raises ``UnknownNameError``."""
     allowed = tuple(PARAMETERS[name].names())
     if not isinstance(value, str) or value not in allowed:
         raise UnknownNameError(name, str(value), allowed)

@@ -1,4 +1,7 @@
-"""The stages of a plan: how they were asked for, their order of work, and the layers and the time of each."""
+"""The stages of a plan: how they were asked for, their order of work, and the layers and the time of each.
+
+``docs/plans.md`` says what each key means, and where it is left out, which is None here.
+"""
 
 # Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
@@ -14,11 +17,9 @@ from hypar.files.record import Record, one_of
 from hypar.sharding.tree import MOST_DEVICES, Amount, fault
 
 INTERLEAVED = "interleaved"
-"""The schedule in which each stage works for several parts of the network."""
-
 FLUSHES = {"layer-block": False, "gpipe": True, "1f1b": True, INTERLEAVED: True}
-"""The schedules of stages, and whether the pipeline runs empty after each mini-batch, so that no weights are stale."""
-
+"""The schedules of stages, the last with several parts of the network in each, and whether the pipeline runs empty after each
+mini-batch, so that no weights are stale."""
 
 BALANCES = {"time": "seconds", "memory": "bytes", "traffic": "bytes", "macs": "MACs"}
 """The quantities of the costliest stage that a partition can minimise, with their units."""
@@ -34,15 +35,7 @@ Ways = Annotated[list[Annotated[int, Field(ge=2)]], AfterValidator(_few)]
 
 
 class StageRecord(Record):
-    """One stage of a pipeline.
-
-    Attributes:
-        group: on a heterogeneous machine, the device group that it is on; None on identical devices.
-        layers: its layers that are cut.
-        parts: the number of these layers in each of its parts, which are apart from each other; None for one part.
-        in_flight: the largest number of microbatches whose activations it keeps; each counts once for every part.
-        staleness: the largest number of mini-batches by which the weights of a forward are out of date.
-    """
+    """One stage of a pipeline; on identical devices it has no group, with one part no ``parts``, the numbers of its layers."""
 
     group: str | None = None
     layers: Annotated[list[str], Field(min_length=1)]
@@ -64,19 +57,9 @@ class StageRecord(Record):
 
 
 class StagesRecord(Record):
-    """Stages over the split outside all levels.
+    """Stages, with ``outside`` levels and uneven splits outside them, and how they were asked for.
 
-    Attributes:
-        asked: the number of stages requested, or ``best``.
-        array: for ``best``, ways of the levels over which stages and cuts were tried; None on device groups.
-        solver: the solver requested; None for the cheapest exact one of each stage.
-        asked_microbatches: for ``best``, the number of microbatches requested; None if several were tried.
-        starts: whether the first layers of the stages were given; None if the best partition was searched.
-        balance: the quantity of the costliest stage that the partition minimises; None for time.
-        bottleneck: cost of the costliest stage in the unit of that balance; None for time.
-        outside: number of levels and uneven splits outside the stages; None for none.
-        bottleneck_s: seconds that a mini-batch keeps the busiest stage busy.
-        arrays: for ``best`` on device groups, these ways inside each group of identical devices.
+    For ``best``, ``array`` has the levels over which stages and cuts were tried, ``arrays`` those inside each device group.
     """
 
     asked: Annotated[int, Field(ge=1)] | Literal["best"]

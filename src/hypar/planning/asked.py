@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.costs.base import load_cost
 from hypar.plan.records import of_score
 from hypar.plan.request import GRAPHS, Request
-from hypar.planning.checks.words import space_text
+from hypar.planning.checked import space_text
 from hypar.planning.resolved import USUAL, asked_stages
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import data_names, plugin_names

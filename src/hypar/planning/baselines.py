@@ -10,15 +10,15 @@ whose choices differ from all earlier ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError, TableLimitError
+from hypar.network.nodes import kept_with_graph
 from hypar.plan.records import SEARCHED, BaselinesRecord
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.nodes.leaf import Leaf
-from hypar.planning.question import ask
+from hypar.planning.question import question_of
 from hypar.planning.refinement import LEAST_GAIN
 from hypar.planning.resolved import Resolved
 from hypar.planning.searches.base import load_search
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
-    from hypar.plan.records import Operators
     from hypar.planning.chunks.search import Chunked
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.nodes.levels import LevelPlanner
     from hypar.sharding.placement import Options
+    from hypar.sharding.space import Pin
 
     Entrants = Callable[[LevelPlanner, LayerGraph, Node], Iterator[tuple[str, Node]]]
 
@@ -157,62 +157,39 @@ def take_fastest(planner: LevelPlanner, graph: LayerGraph, found: Node, entrants
 def entrants_alike(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:
     """Yield the competing baselines of identical devices: those within the space, or all if no space was requested."""
     request = planner.request
+    nodes, plain = (own.nodes(request.graph) for own in (graph, graph.without_rests))
+    pins = tuple(planner.pins)
     for name in request.baselines:
-        asked = _Asked(
-            name, id(graph.nodes(request.graph)), request.graph, request.array, request.pins, graph
-        )
-        choices = _planned(asked)
+        choices = _planned(plain, name, request.array, pins, planner.element_bytes)
         if choices is None:
             continue
-        node = found.taking(iter(choices))
+        node = found.taking(iter(_as_made(nodes, choices, request.array)))
         if request.beyond_space or planner.within(node):
             yield name, node
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The inputs that determine the choices of a baseline; the machine is not one of them.
-
-    Attributes:
-        name: the baseline.
-        identity: the identity of the layers, which live as long as the network.
-        nodes: ``operators`` to plan pools too.
-        array: ways of each level.
-        pins: choices to hold.
-        graph: the network itself.
-    """
-
-    name: str
-    identity: int
-    nodes: Operators | None
-    array: tuple[int, ...]
-    pins: tuple[str, ...]
-    graph: LayerGraph = field(compare=False)
-
-
-@lru_cache(maxsize=32)
-def _planned(asked: _Asked) -> tuple[Options, ...] | None:
-    """Plan a baseline; None if a layer has no option, or the tables of its search would not fit."""
-    named = load_strategy(asked.name)
+@kept_with_graph
+def _planned(
+    graph: PlanGraph, name: str, array: tuple[int, ...], pins: tuple[Pin, ...], element_bytes: int
+) -> tuple[Options, ...] | None:
+    """Plan a baseline, whatever the machine; None if a layer has no option, or the tables of its search would not fit."""
+    named = load_strategy(name)
     request = Resolved(
-        strategy=asked.name,
+        strategy=name,
         space=named.space,
         cost=named.cost,
         parameters={},
         search=named.search,
         solver=None,
-        arrays={WHOLE_ARRAY: asked.array},
-        pins=asked.pins,
-        graph=asked.nodes,
+        arrays={WHOLE_ARRAY: array},
+        pins=(),
         convention=named.convention,
     )
     try:
-        question, _ = ask(request, asked.graph.without_rests)
+        question = question_of(request, graph, pins, element_bytes)
         if question.leaves_no_choice:
-            found = tuple(tuple(options[0] for options in at_layer) for at_layer in question.options)
-        else:
-            found = load_search(named.search).run(question).choices
-        return _as_made(asked.graph.nodes(asked.nodes), found, asked.array)
+            return tuple(tuple(options[0] for options in at_layer) for at_layer in question.options)
+        return load_search(named.search).run(question).choices
     except (OptionError, TableLimitError):
         return None
 

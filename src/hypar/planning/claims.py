@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.planning.flat import numbered_through
 from hypar.sharding.conventions import PAPER
 from hypar.units import format_bytes
 
@@ -35,10 +36,8 @@ def claim_of(request: Resolved, question: Question, answer: Answer, claim: str) 
 
 def _numbering(request: Resolved, question: Question) -> str:
     """Return what a claim says of the numbering of a flat level's devices."""
-    if not (request.pins or request.refine):
+    if question.numbered or len(request.array) > 1:
         return ""
-    from hypar.planning.flat import numbered_through  # noqa: PLC0415 (only with pins or refinement)
-
     return ", numbered through" * numbered_through(request, question)
 
 

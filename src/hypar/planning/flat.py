@@ -1,31 +1,25 @@
-"""The joint search over one flat level whose devices each layer may number in an order of its own.
+"""The answer of a request for identical devices, and the joint search over one flat level whose devices each layer may number in an order of its own.
 
 Idea: the prime factors of the ways are levels, and the optimum over them is the optimum over all grids and all
 numberings, as no numbering shares more than the best order of levels does (``docs/optimal.md``). Where a layer would
 be cut further than its dims have elements, height and width take the place of the batch at the digits at which fewest layers
-cut it. Where that does not do, a second search allows the batch in the outer digits only, then height and width in turn, and a dim of
-channels in the inner ones. The optimum of the first search is the lower bound.
+cut it, and the optimum is the lower bound. Where that does not do, the devices are numbered through.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import accumulate
-from operator import mul
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from hypar.costs.graphs.counted import counted
-from hypar.costs.graphs.offered import UncountableError
 from hypar.errors import TableLimitError
 from hypar.planning.question import ask
 from hypar.planning.searches.base import Answer, costs_by_level, load_search
 from hypar.planning.searches.jointly.counts import COUNTS
 from hypar.sharding.dims import BATCH, SPATIAL
 from hypar.sharding.levels import levels_of
-from hypar.sharding.placement import WHOLE, cut, numbered, primes, runs_of
+from hypar.sharding.placement import cut, numbered, primes, runs_of
 from hypar.sharding.space import parse_space
-from hypar.solve.counts.columns import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,12 +61,11 @@ def by_digits(request: Resolved, graph: LayerGraph) -> tuple[Question, tuple[Pin
 
 
 def numbered_through(request: Resolved, question: Question) -> bool:
-    """Return whether pins or refinement keep the devices of a flat level from being numbered by each layer.
+    """Return whether the devices of a flat level might be numbered by each layer, but are not.
 
-    Both hold single grids, which say nothing of an order.
+    Pins and refinement hold single grids, which say nothing of an order; elsewhere no order may cut dims as far as they go.
     """
-    held = bool(request.pins or request.refine)
-    return held and _is_flat(request) and question.by_products and not question.cost.counts_work
+    return _is_flat(request) and question.by_products and not question.cost.counts_work
 
 
 def _free(request: Resolved) -> bool:
@@ -82,11 +75,11 @@ def _free(request: Resolved) -> bool:
 
 def _is_flat(request: Resolved) -> bool:
     """Return whether a request is for the bytes of one level whose grids have orders."""
-    space = parse_space(request.space, None)
-    ways = math.prod(request.array)
+    if len(request.array) != 1:
+        return False
+    space, (ways,) = parse_space(request.space, None), request.array
     return (
-        len(request.array) == 1
-        and len(primes(ways)) > 1
+        len(primes(ways)) > 1
         and load_search(request.search).at_once
         and request.cost == "volume"
         and space.whole_grids
@@ -113,25 +106,10 @@ def _beyond(question: Question, choices: Sequence[Options]) -> set[tuple[int, st
     return found
 
 
-class _Digit(NamedTuple):
-    """A digit of the capped search.
-
-    Attributes:
-        dim: the dim that a cut of the batch stands for; None for none.
-        degree: the degree of this dim after it.
-    """
-
-    dim: str | None
-    degree: int
-
-
 def _capped(question: Question, free: Answer) -> Answer | None:
     """Return a plan that cuts no dim further than it has elements, with the bound of one that may; None if there is none."""
     ways = [level.ways for level in question.levels]
-    digits = _digits(question, ways)
-    choices = _turned(question, free.choices, digits) if len({*ways}) == 1 else None
-    if choices is None:
-        choices = _anew(question, free, digits, ways)
+    choices = _turned(question, free.choices, _digits(question, ways)) if len({*ways}) == 1 else None
     if choices is None:
         return None
     costs = costs_by_level(question, choices)
@@ -141,7 +119,7 @@ def _capped(question: Question, free: Answer) -> Answer | None:
 
 
 def _turned(
-    question: Question, choices: Sequence[Options], digits: Sequence[_Digit]
+    question: Question, choices: Sequence[Options], digits: Sequence[str | None]
 ) -> tuple[Options, ...] | None:
     """Return a plan with height and width in place of the batch at the digits at which fewest layers cut it.
 
@@ -163,38 +141,13 @@ def _turned(
     return None if beyond or _beyond(question, found) else found
 
 
-def _anew(
-    question: Question, free: Answer, digits: Sequence[_Digit], ways: Sequence[int]
-) -> tuple[Options, ...] | None:
-    """Return a plan by columns, of which each digit allows what ``_allowed`` says; None if there is none."""
-    barred = _beyond(question, free.choices)
-    options = tuple(
-        tuple(_allowed(question, at, level, digits[level], barred, ways) for level in range(len(ways)))
-        for at in range(len(question.graph.layers))
-    )
-    if not all(own for at_layer in options for own in at_layer):
-        return None
-    try:
-        problem = counted(question.cost, question.graph, question.levels, options)
-    except UncountableError:
-        return None
-    search = Columns(problem.graph)
-    if not search.widest:
-        return None
-    plan = search.improved(search.greedy(), search.widest)
-    return tuple(
-        tuple(_renamed(choice, digit) for choice, digit in zip(own, digits, strict=True))
-        for own in problem.choices(plan.orders)
-    )
-
-
-def _digits(question: Question, ways: Sequence[int]) -> list[_Digit]:
+def _digits(question: Question, ways: Sequence[int]) -> list[str | None]:
     """Return what the batch stands for at each digit: itself as far as it goes, then height and width in turn."""
     samples = question.graph.layers[0].nest.sizes[BATCH]
     image = [
         dim for dim in SPATIAL if any(dim in choice.divided for own in question.options for choice in own[0])
     ]
-    found: list[_Digit] = []
+    found: list[str | None] = []
     done = dict.fromkeys((BATCH, *image), 1)
     turn = 0
     for size in ways:
@@ -204,31 +157,24 @@ def _digits(question: Question, ways: Sequence[int]) -> list[_Digit]:
             turn += 1
         if dim is not None:
             done[dim] *= size
-        found.append(_Digit(dim, 1 if dim is None else done[dim]))
+        found.append(dim)
     return found
 
 
-def _allowed(
-    question: Question, at: int, level: int, digit: _Digit, barred: set[tuple[int, str]], ways: Sequence[int]
-) -> Options:
-    """Return the options of a layer at a digit, with the batch in place of what it stands for."""
-    sizes = question.graph.layers[at].nest.sizes
-    inner = [*accumulate(reversed(ways[level:]), mul)][-1]
-    found = []
-    for choice in question.options[at][level]:
-        dim = next(iter(choice.divided), None)
-        if dim is None:
-            found.append(choice)
-        elif dim == digit.dim:
-            if digit.degree <= sizes[dim]:
-                found.append(cut(BATCH, ways[level]))
-        elif dim not in {BATCH, *SPATIAL} and ((at, dim) not in barred or inner <= sizes[dim]):
-            found.append(choice)
-    return tuple(found)
-
-
-def _renamed(choice: Choice, digit: _Digit) -> Choice:
+def _renamed(choice: Choice, dim: str | None) -> Choice:
     """Return a choice with the dim that the batch stands for."""
-    if choice == WHOLE or digit.dim is None or choice.divided != (BATCH,):
-        return choice
-    return cut(digit.dim, choice.degree(BATCH))
+    return choice if dim is None or choice.divided != (BATCH,) else cut(dim, choice.degree(BATCH))
+
+
+def searched(request: Resolved, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer]:
+    """Return the search problem of a request for identical devices, its pins, and its answer.
+
+    Raises:
+        InputError: the request does not suit the network.
+        TableLimitError: the tables of an exact search would not fit.
+    """
+    numbered = by_digits(request, graph)
+    if numbered is not None:
+        return numbered
+    question, pins = ask(request, graph)
+    return question, pins, load_search(request.search).run(question)

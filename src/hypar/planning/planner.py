@@ -12,12 +12,18 @@ from hypar.machine.step_times import is_step_table
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.records import Origin, remember
 from hypar.plan.request import BEST, PARAMETERS, Request
-from hypar.planning.answers import searched
-from hypar.planning.checks.levels import checked_array, checked_arrays
-from hypar.planning.checks.stages import checked_stages
-from hypar.planning.checks.words import checked_chunks, checked_limits, checked_shares, space_text
+from hypar.planning.checked import (
+    checked_array,
+    checked_arrays,
+    checked_chunks,
+    checked_limits,
+    checked_shares,
+    checked_stages,
+    space_text,
+)
 from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of
+from hypar.planning.flat import searched
 from hypar.planning.records import decided, plan_of
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.resolved import BASELINES, USUAL, Resolved
@@ -245,7 +251,7 @@ def _on_measured(request: Request, network: LayerGraph) -> Request:
     """
     if request.batch is not None:
         raise OptionError("batch", "given together with a table of measured times", "the mini-batch measured")
-    from hypar.machine.measured import measured_machine, whole_array  # noqa: PLC0415 (only where they are)
+    from hypar.machine.profiles import measured_machine, whole_array  # noqa: PLC0415 (only where they are)
 
     machine = measured_machine(str(request.profile), request.hardware, network)
     free = request.levels is None and request.array is None and request.stages is None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError
 from hypar.machine.setting import Setting
-from hypar.planning.searches.base import Question, load_search
+from hypar.planning.searches.base import Question
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.levels import levels_of
@@ -54,10 +54,8 @@ def question_of(request: Resolved, graph: PlanGraph, pins: Sequence[Pin], elemen
     space = space_of(request, graph)
     levels = levels_of(request.array, element_bytes)
     cost = load_cost(request.cost, request.parameters, context_of(request))
-    # Level by level, computation counts at the innermost level only: otherwise all devices but one would be left idle.
-    at_once = load_search(request.search).at_once
-    # Only grids may leave devices idle.
-    idle = [space.grids and cost.counts_work and (at_once or level.innermost) for level in levels]
+    # Only grids may leave devices idle, at the innermost level: further out computation is not weighed.
+    idle = [space.grids and cost.counts_work and level.innermost for level in levels]
     kinds = [(level.ways, own) for level, own in zip(levels, idle, strict=True)]
     by_kind = {kind: _choices(space, graph, *kind) for kind in set(kinds)}
     free = list(zip(*(by_kind[kind] for kind in kinds), strict=True)) or [()] * len(graph.layers)

@@ -13,7 +13,7 @@ from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.plan.request import BEST, Request
 from hypar.plan.stages import INTERLEAVED
-from hypar.planning.checks.stages import checked_nodes, has_stages
+from hypar.planning.checked import checked_nodes, has_stages
 from hypar.planning.counting import follows
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import MOST_DEVICES

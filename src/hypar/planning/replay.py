@@ -14,17 +14,17 @@ from hypar.network.graph import LayerGraph
 from hypar.plan.plan import Plan, read_plan, rooted
 from hypar.plan.records import Origin, origin_of, remember
 from hypar.plan.request import checked
-from hypar.planning.chunks.replay import chunks_of
+from hypar.planning.chunks.search import chunks_of
 from hypar.planning.counting import score_convention
 from hypar.planning.question import ask
 from hypar.planning.records import decided
 from hypar.planning.resolved import Resolved
 from hypar.planning.searches.base import Answer, costs_by_level
 from hypar.planning.sources import as_planned, machine_of, model_of, require_groups
+from hypar.planning.stages.again import stored_stages
 from hypar.planning.stages.records import stage_splits, stages_of
-from hypar.planning.stages.replay import stored_stages
 from hypar.planning.uneven.planner import Planner, as_branching
-from hypar.planning.uneven.replay import branch_of
+from hypar.planning.uneven.records import branch_of
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import DIRECT, PAPER

@@ -162,7 +162,7 @@ def _measured(
     plan: Plan, file: Path, times: Path, changes: Mapping[str, Any], hardware: str | Path | None
 ) -> Machine:
     """Load the machine whose step has measured times."""
-    from hypar.machine.measured import measured_devices, measured_machine  # noqa: PLC0415 (only where they are)
+    from hypar.machine.profiles import measured_devices, measured_machine  # noqa: PLC0415 (only where they are)
 
     assert plan.score is not None  # noqa: S101 (checked by the caller)
     assert plan.profile is not None  # noqa: S101 (as above)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.planning.answers import searched
 from hypar.planning.baselines import entrants_alike, take_fastest
 from hypar.planning.chunks.search import run_chunked
+from hypar.planning.flat import searched
 from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.refinement import refine
 from hypar.schedule.scoring import summarise
@@ -55,8 +55,7 @@ def timed(request: Resolved, graph: LayerGraph, progress: Callable[[int, int], N
 def _planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node, Entrants]:
     """Return the planner of a request, its plan, and the baselines that compete."""
     if request.heterogeneous is not None:
-        from hypar.planning.uneven.entrants import entrants_of_groups  # noqa: PLC0415 (only for device groups)
-        from hypar.planning.uneven.planner import Planner  # noqa: PLC0415 (as above)
+        from hypar.planning.uneven.planner import Planner, entrants_of_groups  # noqa: PLC0415 (only for device groups)
 
         nodes = graph.nodes(request.graph)
         held = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)

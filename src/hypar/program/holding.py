@@ -1,11 +1,10 @@
-"""Who holds which elements of a tensor, as masks of the indices of each dim.
+"""Who holds which elements of a tensor, and what ops read of it, as masks of the indices of each dim.
 
 Few different masks occur in a program, however many layers it has, so what is found of one is kept by its content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce, wraps
 from itertools import islice
@@ -15,7 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
+
+    from hypar.ops.nest import Operand, Projection
+    from hypar.ops.run import Piece
+    from hypar.ops.windows import Window
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,11 +26,8 @@ T = TypeVar("T")
 Members = NDArray[np.bool_]
 """Whether each device has each index of a dim, ``[devices, size]``."""
 
-Cells = NDArray[np.bool_]
+Cells = Members
 """Whether each device has each class of elements, ``[devices, classes of each dim]``."""
-
-Piece = Mapping[str, NDArray[np.intp]]
-"""The indices of each dim of an op that one device computes."""
 
 MOST_KEPT = 1024
 """Results of a function that are kept at most."""
@@ -39,7 +39,7 @@ def by_content(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def kept(*args: P.args, **kwargs: P.kwargs) -> T:
-        key = _key((*args, *kwargs.items()))
+        key = key_of(args)
         if key not in found:
             if len(found) == MOST_KEPT:
                 del found[next(iter(found))]
@@ -49,23 +49,15 @@ def by_content(function: Callable[P, T]) -> Callable[P, T]:
     return kept
 
 
-def _key(value: object) -> object:
-    """Return a key that arrays, and tuples of arrays, with equal entries share."""
+def key_of(value: object) -> object:
+    """Return a key that arrays with equal entries share, and tuples and objects of these."""
     if isinstance(value, np.ndarray):
         return value.shape, (np.packbits(value) if value.dtype == np.bool_ else value).tobytes()
-    return tuple(map(_key, value)) if isinstance(value, tuple) else value
+    return tuple(map(key_of, value)) if isinstance(value, tuple) else getattr(value, "content", value)
 
 
 def kinds_of(table: Members) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the different columns of a table in lexicographic order.
-
-    Returns:
-        The first column of each kind; the kind of each column; the number of columns of each kind.
-
-    Examples:
-        >>> kinds_of(np.array([[True, True, False], [False, False, True]]))[2].tolist()
-        [1, 2]
-    """
+    """Return for the kinds of columns of a table, in lexicographic order, the first of each, that of each column, their numbers."""
     packed = np.ascontiguousarray(np.packbits(table, axis=0).T)
     keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
     _, first, which, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
@@ -76,6 +68,16 @@ def kinds_of(table: Members) -> tuple[NDArray[np.int64], NDArray[np.int64], NDAr
 def indices_of(table: Members) -> tuple[NDArray[np.intp], ...]:
     """Return the indices that each device has."""
     return tuple(np.flatnonzero(row) for row in table)
+
+
+def pieces_of(dims: Mapping[str, Members], made: Container[str] | None = None) -> tuple[Piece | None, ...]:
+    """Return the indices of each dim for each device; None for a device that has none of some dim, or of some that is made."""
+    rows = zip(*(indices_of(own) for own in dims.values()), strict=True)
+    pieces = [dict(zip(dims, row, strict=True)) for row in rows]
+    return tuple(
+        own if all(len(at) for dim, at in own.items() if made is None or dim in made) else None
+        for own in pieces
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +93,6 @@ class Holding:
     more: tuple[tuple[Members, ...], ...] = ()
 
     @property
-    def devices(self) -> int:
-        """Number of devices."""
-        return len(self.members[0])
-
-    @property
     def shape(self) -> tuple[int, ...]:
         """Size of each dim of the tensor."""
         return tuple(own.shape[1] for own in self.members)
@@ -108,23 +105,13 @@ class Holding:
     @cached_property
     def content(self) -> object:
         """A key that holdings of the same elements share."""
-        return _key(self.each)
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether every device has the same indices of both."""
-        return isinstance(other, Holding) and self.content == other.content
-
-    def __hash__(self) -> int:
-        """Return a hash of the content."""
-        return hash(self.content)
+        return key_of(self.each)
 
     @cached_property
     def elements(self) -> NDArray[np.int64]:
         """Number of elements of each device, ``[devices]``."""
-        if self.more:
-            (own,), weights = cells(self)
-            return np.asarray((own * weights).reshape(self.devices, -1).sum(axis=1), np.int64)
-        return np.asarray(np.prod([own.sum(axis=1) for own in self.members], axis=0, dtype=np.int64))
+        (own,), weights = cells(self)
+        return np.asarray((own * weights).reshape(len(own), -1).sum(axis=1), np.int64)
 
     def on(self, devices: NDArray[np.bool_]) -> Holding:
         """Return what some of the devices have."""
@@ -134,15 +121,6 @@ class Holding:
     def meets(self, other: Holding) -> bool:
         """Return whether some device has elements of both; devices of two stages have not."""
         return bool(((self.elements > 0) & (other.elements > 0)).any())
-
-    def within(self, other: Holding) -> bool:
-        """Return whether every device has in the other what it has in this."""
-        if self.more or other.more:
-            (mine, theirs), _ = cells(self, other)
-            return not bool((mine & ~theirs).any())
-        pairs = zip(self.members, other.members, strict=True)
-        lacks = np.any([(own & ~theirs).any(axis=1) for own, theirs in pairs], axis=0)
-        return not bool((lacks & (self.elements > 0)).any())
 
 
 def cells(*holdings: Holding) -> tuple[list[Cells], NDArray[np.int64]]:
@@ -175,3 +153,76 @@ def outer(rows: Sequence[Members]) -> Cells:
 def flattened(rows: Sequence[Members]) -> Members:
     """Return the indices of several dims as those of one, the first dim outermost."""
     return outer(rows).reshape(len(rows[0]), -1)
+
+
+# What ops read
+
+
+def members(operand: Operand, dims: Mapping[str, Members]) -> tuple[Members, ...]:
+    """Return the indices along each axis of a tensor that devices read, or make of a result, from those of the loop dims."""
+    working = np.asarray(dims["batch"].any(axis=1, keepdims=True))
+    return tuple(_along(own, dims, working) for own in operand.axes.values())
+
+
+def _along(own: Projection, dims: Mapping[str, Members], working: Members) -> Members:
+    if own.turns or not own.dims:
+        return np.repeat(working, own.size, axis=1)
+    if own.window is not None:
+        made = dims[own.dims[0]]
+        return np.asarray(made @ _read_by(own.window, made.shape[1], own.size))
+    return dims[own.dims[0]] if len(own.dims) == 1 else flattened([dims[dim] for dim in own.dims])
+
+
+def reached(window: Window, held: Members, size: int) -> Members:
+    """Return the outputs, ``[devices, size]``, of which devices hold something, ``[devices, inputs]``, that windows read."""
+    return np.asarray(held @ _read_by(window, size, held.shape[1]).T)
+
+
+def in_place(window: Window, held: Members, size: int) -> Members:
+    """Return the outputs that devices compute where they hold what is read, as ``reached`` by a window of one element.
+
+    An output that reads nothing goes with the next one.
+    """
+    reading = np.flatnonzero(_read_by(window, size, held.shape[1]).any(axis=1))
+    nearest = np.abs(np.arange(size)[:, None] - reading).argmin(axis=1)
+    return np.asarray(reached(window, held, size)[:, reading[nearest]])
+
+
+def _read_by(window: Window, made: int, size: int) -> Members:
+    """Return whether each output reads each index, ``[outputs, size]``."""
+    found = np.zeros((made, size + 1), bool)
+    found[np.arange(made)[:, None], window.taps(size, np.arange(made))] = True
+    return found[:, :size]
+
+
+def one_each(reading: Holding, held: Holding) -> Holding:
+    """Return what each device reads, but rows of an image, or channels, that several pieces read by one of them.
+
+    Where pieces overlap, an index belongs to the piece most of whose devices hold it, else to the one in whose middle it
+    lies more nearly.
+    """
+    dims = reading.members
+    rest = [_owned(dims[at], held.members[at], (*dims[:at], *dims[at + 1 :])) for at in range(1, len(dims))]
+    return Holding((dims[0], *rest))
+
+
+@by_content
+def _owned(reading: Members, held: Members, others: Sequence[Members]) -> Members:
+    """Return what each device reads of a dim, each index by one piece; pieces overlap only where the other dims are alike."""
+    first, which, _ = kinds_of(reading.T)
+    pieces = reading[first]
+    if not (pieces.sum(axis=0) > 1).any():
+        return reading
+    holding = np.zeros(pieces.shape)
+    np.add.at(holding, which, held & reading)
+    before, after = np.cumsum(pieces, axis=1), np.cumsum(pieces[:, ::-1], axis=1)[:, ::-1]
+    depth = np.minimum(before, after) / (2.0 * pieces.shape[1])
+    worth = np.where(pieces, holding + depth, -1.0)
+    found = reading.copy()
+    _, alike, counts = kinds_of(np.concatenate(others, axis=1).T)
+    for group in range(len(counts)):
+        devices = np.flatnonzero(alike == group)
+        own = np.unique(which[devices])
+        owner = own[worth[own].argmax(axis=0)]
+        found[devices] &= which[devices, None] == owner
+    return found

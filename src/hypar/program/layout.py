@@ -16,25 +16,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.holding import by_content, kinds_of
+from hypar.program.holding import by_content, key_of, kinds_of
 from hypar.sharding.levels import whole_ends
 from hypar.sharding.placement import ALONE, IDLE, WHOLE, Choice, choice_of, digits_of, shards_of
-from hypar.sharding.tree import Device, Level, Stages
+from hypar.sharding.tree import Device, Stages, splits_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from hypar.plan.plan import Plan
     from hypar.program.holding import Members
-    from hypar.sharding.tree import Node
+    from hypar.sharding.tree import Node, Split
 
 Numbers = NDArray[np.int64]
 
 Shares = NDArray[np.float64]
 """The start and the end of each device's share of a dim, as fractions of its group's piece, ``[devices, 2]``."""
 
-ALL = np.array((0.0, 1.0))
+ALL: Shares = np.array((0.0, 1.0))
 """The share of a device whose group does not divide the dim."""
+
+PART = ""
+"""The dim under which the part of each device stands while layouts are made; 0 where a level has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,16 +90,18 @@ class Layout:
         """The dims that some level divides, in order."""
         return dict.fromkeys(dim for shares in self.levels for dim in shares)
 
+    @cached_property
+    def content(self) -> object:
+        """A key that layouts of the same shares have in common."""
+        return self.places, key_of(tuple(tuple(own.items()) for own in self.levels)), key_of(self.working)
+
     @by_content
     def copies(self, dims: tuple[str, ...]) -> Numbers:
         """Return which copy of its shards of some dims each device has.
 
         At every level the parts of a group that have the same shards are copies of one another. A copy at all levels is
-        whole if its shards make up the dims; in a tree of unequal groups some are not.
-
-        Returns:
-            0 for the devices of the first copy, 1 for those of the next whole one; -1 for a device that is idle, or whose
-            copy is not whole.
+        whole if its shards make up the dims; in a tree of unequal groups some are not. The devices of the first whole copy
+        have 0, those of the next 1; idle devices and those of a copy that is not whole -1.
         """
         ranks = np.zeros((len(self.levels), self.places.devices), np.int64)
         share = np.where(self.working, 1.0, 0.0)
@@ -125,139 +130,91 @@ class Layout:
     ) -> Layout:
         """Return the layout of a layer's output whose sums go to the shards that its reader divides, level by level.
 
-        At a level that leaves terms the sums are divided as the reader divides its input there, or go to all where it does
-        not; at any other level they lie as they are made. Groups of devices may divide unlike dims.
-
-        Args:
-            reader: the layout of the tensor's only reader.
-            made_as: the tensor's names for the dims of this layout.
-            read_as: the tensor's names for those of the reader.
-            terms: the dims whose division leaves terms.
+        Where a group of devices divides ``terms``, dims of which it leaves terms, sums are divided as the reader divides its
+        input there, or go to all if it does not; elsewhere they lie as they are made. The tensor has its own names for the
+        dims of this layout, and for those of the reader.
         """
-        levels, goes = [], np.zeros((len(self.levels), self.places.devices, 1), bool)
-        for level, (made, read) in enumerate(zip(self.levels, reader.levels, strict=True)):
+        levels = []
+        for level, own in enumerate(self.levels):
+            goes = np.zeros((self.places.devices, 1), bool)
             for group, parts in self.places.inside[level]:
-                own, other = _divided(made, group), _divided(read, group)
+                divided = {dim for dim, shares in own.items() if (shares[group] != ALL).any()}
                 works = all(self.working[part].any() and reader.working[part].any() for part in parts)
-                goes[level, group] = bool(own) and own <= {*terms} and len(other) == 1 and works
-        for here, made, read in zip(goes, self.of(made_as).levels, reader.of(read_as).levels, strict=True):
-            levels.append(
-                {dim: np.where(here, read.get(dim, ALL), made.get(dim, ALL)) for dim in made | read}
-            )
+                goes[group] = bool(divided) and divided <= {*terms} and works
+            made, read = (each.levels[level] for each in (self.of(made_as), reader.of(read_as)))
+            both = {dim: (read.get(dim, ALL), made.get(dim, ALL)) for dim in made | read}
+            levels.append({dim: np.where(goes, *shares) for dim, shares in both.items()})
         return Layout(self.places, tuple(levels), self.working)
 
 
-def _divided(shares: Mapping[str, Shares], group: Numbers) -> set[str]:
-    """Return the dims that a level divides in a group of devices."""
-    return {dim for dim, own in shares.items() if (own[group] != ALL).any()}
-
-
-_Where = tuple[Numbers, Numbers]
-"""The devices below a node, and the part of it in which each of them lies."""
-
-_Given = tuple[Choice, int | tuple[float, ...]]
+Given = tuple[Choice, int | tuple[float, ...]]
 """What a node decides for a layer: a choice, and the number of equal parts or the share of each; a stage has it alone."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Digit:
-    """A digit of a level: what each layer divides by it, and the number of its values."""
-
-    choices: Mapping[str, Choice]
-    ways: int
-
-
-_Inner = Level | Stages | _Digit
-
-
 def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
-    """Return the devices of a plan and the layout of each of its layers; layers that are cut alike share one object.
+    """Return the devices of a plan and the layout of each of its layers.
 
     Pieces are laid digit by digit, transfers are counted level by level.
     """
-    levels = [*zip_longest(*_paths(plan.root, {}), fillvalue=(None, 0))]
-    nodes, places = [*map(_nodes, levels)], _places(levels)
-    found, known = {}, dict[object, Layout]()
-    for name in plan.layers:
-        given = tuple(tuple(_given(node, name) for node, _ in level) for level in nodes)
-        if given not in known:
-            known[given] = laid(places, [[at for _, at in level] for level in nodes], given)
-        found[name] = known[given]
-    return _places([*zip_longest(*_paths(plan.root), fillvalue=(None, 0))]), found
+    splits = {id(split): _given(split) for split in splits_of(plan.root)}
+    each = {name: _laid(plan.root, name, splits) for name in plan.layers}
+    levels, _ = next(iter(each.values()))
+    digits, places = _places(levels), _places(_laid(plan.root, "", {})[0])
+    for own in (level for levels, _ in each.values() for level in levels):
+        del own[PART]
+    return places, {name: Layout(digits, tuple(own), working) for name, (own, working) in each.items()}
 
 
-def _places(levels: Sequence[Sequence[tuple[object, int]]]) -> Places:
-    """Return the devices that lie in some parts at each level."""
-    return Places(tuple(np.array([part for _, part in own]) for own in levels))
+def _places(levels: Sequence[Mapping[str, Shares]]) -> Places:
+    return Places(tuple(own[PART][:, 0].astype(np.int64) for own in levels))
 
 
-def _paths(
-    node: Node, digits: dict[int, list[_Digit]] | None = None
-) -> Iterator[tuple[tuple[_Inner, int], ...]]:
-    """Yield for each device below a node the nodes on the way to it, each with the part in which the device lies.
+def _given(split: Split) -> dict[str, tuple[Given, ...]]:
+    """Return what a split decides for each of its layers, digit by digit; under no name, for those of other stages."""
+    choices = {name: split.choice(name) for name in split.choices}
+    if split.sides is not None:
+        own = {name: ((choice, split.shares_of(name)),) for name, choice in choices.items()}
+        return {**own, "": ((WHOLE, split.ways),)}
+    digits = digits_of([*choices.values()], split.ways)
+    rows = zip(*[[(choice_of(label, own), own) for label in labels] for own, labels in digits], strict=True)
+    return {**dict(zip(choices, rows, strict=True)), "": tuple((WHOLE, own) for own, _ in digits)}
 
-    With ``digits``, those of levels that are known, each of these is a node of its own.
+
+def _laid(
+    node: Node, name: str, splits: Mapping[int, Mapping[str, tuple[Given, ...]]]
+) -> tuple[list[dict[str, Shares]], NDArray[np.bool_]]:
+    """Return the shares that each device below a node has of a layer at each level, and whether it works.
+
+    Levels whose splits are not given are whole. The number of a device's part at a level is a share, too.
     """
     if isinstance(node, Device):
-        yield ()
-        return
-    ways = node.split.ways if isinstance(node, Level) else len(node.below)
-    for part, below in enumerate(node.below * (ways // len(node.below))):
-        here: list[tuple[_Inner, int]] = [(node, part)]
-        if digits is not None and isinstance(node, Level) and node.split.sides is None:
-            own = digits.get(id(node)) or digits.setdefault(id(node), _digits(node))
-            places = np.unravel_index(part, [digit.ways for digit in own])
-            here = [*zip(own, map(int, places), strict=True)]
-        if below is not None:
-            yield from ((*here, *path) for path in _paths(below, digits))
-
-
-def _digits(node: Level) -> list[_Digit]:
-    """Return the digits of a level."""
-    choices = {name: node.split.choice(name) for name in node.split.choices}
-    digits = digits_of([*choices.values()], node.split.ways)
-    each = ((own, [choice_of(label, own) for label in labels]) for own, labels in digits)
-    return [_Digit(dict(zip(choices, found, strict=True)), own) for own, found in each]
-
-
-def _nodes(level: Sequence[tuple[_Inner | None, int]]) -> list[tuple[_Inner, _Where]]:
-    """Return the nodes of a level, each with the devices below it, from the node above each device and its part."""
-    found: dict[int, tuple[_Inner, list[int], list[int]]] = {}
-    for device, (node, part) in enumerate(level):
-        if node is not None:
-            _, devices, parts = found.setdefault(id(node), (node, [], []))
-            devices.append(device)
-            parts.append(part)
-    return [(node, (np.array(devices), np.array(parts))) for node, devices, parts in found.values()]
-
-
-def _given(node: _Inner, name: str) -> _Given:
-    """Return what a node decides for a layer; one of another stage nothing."""
+        return [], np.ones(1, bool)
     if isinstance(node, Stages):
-        return ALONE, tuple(float(name in own) for own in node.layers)
-    if isinstance(node, _Digit):
-        return node.choices.get(name, WHOLE), node.ways
-    if name not in node.split.choices:
-        return WHOLE, node.split.ways
-    return node.split.choice(name), node.split.shares_of(name) if node.split.sides else node.split.ways
-
-
-def laid(places: Places, where: Sequence[Sequence[_Where]], given: Sequence[Sequence[_Given]]) -> Layout:
-    """Return the layout of a layer, from the devices below the nodes of each level and what these decide."""
-    working, levels = np.ones(places.devices, bool), []
-    for nodes, own in zip(where, given, strict=True):
-        level: dict[str, Shares] = {}
-        for (devices, part), of in zip(nodes, own, strict=True):
-            shares, works = _shares(*of)
-            working[devices] &= works[part]
-            for dim, ends in shares.items():
-                level.setdefault(dim, np.tile(ALL, (len(working), 1)))[devices] = ends[part]
-        levels.append(level)
-    return Layout(places, tuple(levels), working)
+        given: tuple[Given, ...] = ((ALONE, tuple(float(name in own) for own in node.layers)),)
+    else:
+        decided = splits.get(id(node.split), {"": ((WHOLE, node.split.ways),)})
+        given = decided.get(name, decided[""])
+    ways = [own if isinstance(own, int) else len(own) for _, own in given]
+    below = [None if part is None else _laid(part, name, splits) for part in node.below]
+    each = enumerate(below * (math.prod(ways) // len(below)))
+    numbers, parts = zip(*[(number, part) for number, part in each if part is not None], strict=True)
+    sizes, working = [len(own) for _, own in parts], np.concatenate([own for _, own in parts])
+    levels = list[dict[str, Shares]]()
+    for part, own in zip(np.unravel_index(np.repeat(numbers, sizes), ways), given, strict=True):
+        shares, works = shares_of(*own)
+        levels.append(
+            {PART: np.stack([part, part], axis=1), **{dim: ends[part] for dim, ends in shares.items()}}
+        )
+        working &= works[part]
+    for level in zip_longest(*[own for own, _ in parts], fillvalue=dict[str, Shares]()):
+        pairs = [*zip(level, [np.tile(ALL, (size, 1)) for size in sizes], strict=True)]
+        dims = dict.fromkeys(dim for own in level for dim in own)
+        levels.append({dim: np.concatenate([own.get(dim, rest) for own, rest in pairs]) for dim in dims})
+    return levels, working
 
 
 @lru_cache(maxsize=1024)
-def _shares(choice: Choice, given: int | tuple[float, ...]) -> tuple[dict[str, Shares], NDArray[np.bool_]]:
+def shares_of(choice: Choice, given: int | tuple[float, ...]) -> tuple[dict[str, Shares], NDArray[np.bool_]]:
     """Return the share of each part of a node of the dims that it divides, ``[parts, 2]``, and whether each part works."""
     if isinstance(given, int):
         numbers = shards_of(choice, given)
@@ -270,7 +227,7 @@ def _shares(choice: Choice, given: int | tuple[float, ...]) -> tuple[dict[str, S
 
 @by_content
 def divide(size: int, layout: Layout, dim: str, held: Sequence[Members] = ()) -> Members:
-    """Return the indices of a dim that each device gets.
+    """Return the indices of a dim that each device gets, ``[devices, size]``; nothing for an idle one.
 
     Args:
         size: number of indices.
@@ -278,41 +235,38 @@ def divide(size: int, layout: Layout, dim: str, held: Sequence[Members] = ()) ->
         dim: the dim of the layer's op.
         held: the indices of some tensors that each device has already; the pieces are then chosen among them where
             shares allow. Nothing for pieces of consecutive indices.
-
-    Returns:
-        ``[devices, size]``; nothing for an idle device.
     """
     # Devices whose pieces were alike so far have one number: pieces depend on the levels that divide the dim alone.
-    alike = np.where(layout.working, 0, -1)
-    pieces = {0: np.arange(size)}
+    alike, pieces = np.where(layout.working, 0, -1), [np.arange(size)]
     for level, shares in enumerate(layout.levels):
         if dim in shares:
-            below: dict[int, NDArray[np.intp]] = {}
-            after = np.full(len(alike), -1)
-            for number, piece in pieces.items():
-                groups = [group[alike[group] == number] for group, _ in layout.places.inside[level]]
-                for given in _sharing(groups, shares[dim]):
-                    ordered = _in_place(piece, held, given) if held else piece
-                    ends = whole_ends(len(piece), [*given])
-                    for devices, (start, end) in zip(given.values(), ends, strict=True):
-                        after[devices] = len(below)
-                        below[len(below)] = np.sort(ordered[start:end])
+            groups = [group[alike[group] >= 0] for group, _ in layout.places.inside[level]]
+            after, below = np.full(len(alike), -1), list[NDArray[np.intp]]()
+            for number, given in _sharing([group for group in groups if len(group)], alike, shares[dim]):
+                piece = _in_place(pieces[number], held, given) if held else pieces[number]
+                for devices, (start, end) in zip(
+                    given.values(), whole_ends(len(piece), [*given]), strict=True
+                ):
+                    after[devices] = len(below)
+                    below.append(np.sort(piece[start:end]))
             alike, pieces = after, below
     found = np.zeros((len(alike), size), bool)
-    for number, piece in pieces.items():
+    for number, piece in enumerate(pieces):
         found[np.ix_(np.flatnonzero(alike == number), piece)] = True
     return found
 
 
-def _sharing(groups: Sequence[Numbers], shares: Shares) -> Iterator[dict[tuple[float, float], Numbers]]:
-    """Yield the devices of each share, the first share first, for all groups together that have the same shares."""
-    alike: dict[tuple[tuple[float, float], ...], list[Numbers]] = {}
+def _sharing(
+    groups: Sequence[Numbers], alike: Numbers, shares: Shares
+) -> Iterator[tuple[int, dict[tuple[float, float], Numbers]]]:
+    """Yield the devices of each share of a piece, the first share first, for all groups that share it alike together."""
+    found: dict[tuple[int, tuple[tuple[float, float], ...]], list[Numbers]] = {}
     for group in groups:
-        if len(group):
-            alike.setdefault(tuple(sorted({*map(tuple, shares[group].tolist())})), []).append(group)
-    for own, members in alike.items():
+        given = tuple(sorted({*map(tuple, shares[group].tolist())}))
+        found.setdefault((int(alike[group[0]]), given), []).append(group)
+    for (number, given), members in found.items():
         devices = np.concatenate(members)
-        yield {share: devices[(shares[devices] == share).all(axis=1)] for share in own}
+        yield number, {share: devices[(shares[devices] == share).all(axis=1)] for share in given}
 
 
 def _in_place(

@@ -1,7 +1,12 @@
-"""The steps of a program.
+"""The steps of a program, and the elements that its transfers move at each level, counted from who holds and who needs them.
 
 Steps name the arrays that they read and write; an array is written once. Every array is as large as its tensor on
 every device, of which a device has the elements of its holding.
+
+Every element enters a part of a level from outside at most once, and is handed on inside. The elements that are
+received at level h or further out are ``R(h)``, the sum over the parts of level h of what they need and do not have;
+what level h itself moves is ``R(h) - R(h - 1)``. A tensor is counted on a small grid of classes of indices, each weighted by
+its elements.
 """
 
 from __future__ import annotations
@@ -9,14 +14,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.program.counting import added, copied, overlapping
+import numpy as np
+
+from hypar.program.holding import by_content, cells
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Tie
-    from hypar.program.holding import Holding, Piece
+    from hypar.ops.run import Piece
+    from hypar.program.holding import Cells, Holding, Members
     from hypar.program.layout import Numbers, Places
 
 
@@ -37,8 +45,8 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Transfer:
-    """Elements that move between devices.
+class Copy:
+    """Every device gets the elements that it needs and does not have.
 
     Attributes:
         source: the array that is read.
@@ -54,44 +62,32 @@ class _Transfer:
     need: Holding
     item: Item
 
-
-class Copy(_Transfer):
-    """Every device gets the elements that it needs and does not have."""
-
-    @property
-    def idle(self) -> bool:
-        """Whether every device has what it needs."""
-        return self.need.within(self.have)
-
     def counted(self, places: Places) -> Numbers:
         """Return the elements that each level moves."""
         return copied(places, self.have, self.need)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Add(_Transfer):
+class Add(Copy):
     """The terms that devices have are summed at an owner of each element, and sums are handed to those who need them.
 
     Attributes:
         copies: which copy of its terms each device has: each copy is summed by itself.
-        rest: whether sums are terms again, one for each device that needs them, to which the nearest terms go.
     """
 
     copies: Numbers
-    rest: bool = False
-
-    @property
-    def idle(self) -> bool:
-        """Whether each term is a sum, and every device has the term that it needs; of terms at rest, whether none moves."""
-        if self.rest:
-            return self.have.within(self.need)
-        return not overlapping(self.have, self.copies) and self.need.within(self.have.on(self.copies >= 0))
 
     def counted(self, places: Places) -> Numbers:
         """Return the elements that each level moves."""
-        if self.rest:
-            return copied(places, self.need, self.have)
         return added(places, self.have, self.need, self.copies)
+
+
+class Return(Add):
+    """The terms that devices have go the way back of what rests: to the nearest device that needs them, where they are terms again."""
+
+    def counted(self, places: Places) -> Numbers:
+        """Return the elements that each level moves: as many as a copy the other way."""
+        return copied(places, self.need, self.have)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -117,7 +113,7 @@ class Compute:
     due: Mapping[str, Holding] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Update:
     """Every device updates its own elements of a trained tensor.
 
@@ -136,26 +132,12 @@ class Update:
     ties: tuple[Tie, ...] = ()
 
 
-Step = Copy | Add | Compute | Update
+Step = Copy | Compute | Update
 
 
 def exchanges_gradients(step: Step) -> bool:
     """Return whether a step runs once, behind all microbatches."""
-    return isinstance(step, Add) and step.item.phase == "gradient"
-
-
-def reads(step: Step) -> tuple[str, ...]:
-    """Return the arrays that a step reads."""
-    if isinstance(step, Update):
-        return (step.gradient,)
-    return tuple(step.reads.values()) if isinstance(step, Compute) else (step.source,)
-
-
-def writes(step: Step) -> tuple[str, ...]:
-    """Return the arrays that a step writes."""
-    if isinstance(step, Update):
-        return ()
-    return tuple(step.writes.values()) if isinstance(step, Compute) else (step.target,)
+    return isinstance(step, Copy) and step.item.phase == "gradient"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -173,15 +155,73 @@ class Program:
     steps: tuple[Step, ...]
 
     @property
-    def transfers(self) -> dict[int, Copy | Add]:
+    def transfers(self) -> dict[int, Copy]:
         """The steps that may move elements, by their number among all steps."""
-        return {number: step for number, step in enumerate(self.steps) if isinstance(step, Copy | Add)}
+        return {number: step for number, step in enumerate(self.steps) if isinstance(step, Copy)}
 
     @property
-    def accumulated(self) -> frozenset[str]:
-        """The arrays that microbatches add to: the terms of gradients, and the gradients that need no addition."""
-        adds = [step for step in self.steps if isinstance(step, Add) and step.item.phase == "gradient"]
-        summed = {step.target for step in adds}
-        updates = [step for step in self.steps if isinstance(step, Update)]
-        alone = {step.gradient for step in updates} - summed
-        return frozenset(alone | {step.source for step in adds})
+    def updates(self) -> list[Update]:
+        """The updates of trained tensors."""
+        return [step for step in self.steps if isinstance(step, Update)]
+
+
+# Counts
+
+
+@by_content
+def copied(places: Places, have: Holding, need: Holding) -> Numbers:
+    """Return the elements that each level moves so that every device gets what it needs, ``[levels]``."""
+    (held, needed), weights = cells(have, need)
+    entering = [(needs & ~has).sum(axis=0) for has, needs in _by_part(places, held, needed)]
+    return np.diff([(own * weights).sum() for own in entering], prepend=0)
+
+
+@by_content
+def added(places: Places, terms: Holding, need: Holding, copies: Numbers) -> Numbers:
+    """Return the elements that each level moves to sum terms at one owner of each element and to hand on the sums.
+
+    The owner of an element is a device that needs it, as near as possible to one that has a term of it. A part adds up
+    its own terms before it sends one sum out.
+
+    Args:
+        places: the devices.
+        terms: the elements of which each device has a term.
+        need: the elements whose sums each device needs.
+        copies: the copy of its terms that each device has; each copy is summed by itself.
+    """
+    total, (having, needing), weights = np.zeros(len(places.parts), np.int64), *cells(terms, need)
+    for mine, gets in each_copy(copies, weights.ndim):
+        wanted = needing & gets & (having & mine).any(axis=0)
+        parts = _by_part(places, having & mine & wanted.any(axis=0), wanted)
+        # Terms leave all parts that have some and sums enter all that want them, but for that of the owner.
+        crossing = [
+            has.sum(axis=0) - (has & wants).any(axis=0) + wants.sum(axis=0) - wants.any(axis=0)
+            for has, wants in parts
+        ]
+        total += np.diff([(own * weights).sum() for own in crossing], prepend=0)
+    return total
+
+
+def _by_part(places: Places, *each: Cells) -> Iterator[tuple[Cells, ...]]:
+    """Yield for each level what each part has of some holdings, ``[parts, classes of each dim]``."""
+    for level in range(len(places.parts)):
+        parts = places.members(level)
+        yield tuple(np.stack([own[part].any(axis=0) for part in parts]) for own in each)
+
+
+def each_copy(copies: Numbers, dims: int) -> Iterator[tuple[Members, Members]]:
+    """Yield for each copy of some terms who has it, and who gets its sums, ``[devices, *1 for each dim]``.
+
+    Those that have no copy get the sums of the first.
+    """
+    copies = copies.reshape(-1, *[1] * dims)
+    for copy in range(int(copies.max()) + 1):
+        own = copies == copy
+        yield own, own | ((copies < 0) & (copy == 0))
+
+
+@by_content
+def overlapping(terms: Holding, copies: Numbers) -> bool:
+    """Return whether several devices have terms of an element, in one copy."""
+    (having,), weights = cells(terms)
+    return any(((having & own).sum(axis=0) > 1).any() for own, _ in each_copy(copies, weights.ndim))

@@ -18,39 +18,27 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.document import Cell, Column, Section, Span, Table, Timeline
+from hypar.document import Cell, Column, Document, Part, Section, Span, Table, Timeline
 from hypar.errors import OptionError
 from hypar.files.text import require_writable, write
 from hypar.reports.palette import RULE, TIMES, colour_of
-from hypar.reports.text import columns_of
+from hypar.reports.text import Shown, columns_of
 from hypar.reports.words import PLACES
 from hypar.units import format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hypar.document import Document, Part
-    from hypar.reports.text import Shown
-
 SANS = "system-ui,-apple-system,Segoe UI,Roboto,Liberation Sans,Arial,sans-serif"
-WIDTH, TEXT, HEAD, ROW, MARGIN = 880.0, 12, 16, 19, 20
-"""The least width of a picture, the size of its text and of its title, the height of a row, and what is left free around it."""
+WIDTH, TEXT, HEAD, ROW, MARGIN, GAP, UNIT, TRACK = 880.0, 12, 16, 19, 20, 14, 30, 440
+"""The least width of a picture, the size of its text and of its title, the height of a row, what is left free around it, a gap,
+and the least widths of a part of a choice and of a track."""
 
-GAP, UNIT, TRACK = 14, 30, 440
-"""A gap, the least width of a part of a choice, and that of a track."""
-
-WORDS = {
-    **dict.fromkeys(("computes", "receives", "energy")),
-    **dict.fromkeys(TIMES),
-    "communication": "receives",
-}
+WORDS = dict.fromkeys(("computes", "receives", "energy", *TIMES)) | {"communication": "receives"}
 """The kinds of spans, which are the names of their colours, first those of a bar's parts, with the word for one whose name is none."""
 
-ENDINGS = (".png", ".svg", ".pdf")
-"""File endings of the supported formats."""
-
-_KEPT_OUT = {".png": {"Software": None}, ".pdf": {"CreationDate": None}}
-"""Metadata to omit, so that the same input gives the same bytes."""
+ENDINGS, _KEPT_OUT = (".png", ".svg", ".pdf"), {".png": {"Software": None}, ".pdf": {"CreationDate": None}}
+"""The supported formats; and metadata to omit, so that the same input gives the same bytes."""
 
 
 @dataclass(slots=True)
@@ -138,7 +126,7 @@ def picture(parts: Sequence[Part], title: str) -> Picture:
             if isinstance(part, Table):
                 _bars(found, columns_of(part))
             else:
-                tracks = Table((Column(key=""),), [{"": track} for track in part.tracks])
+                tracks = Table((Column(""),), [{"": track} for track in part.tracks])
                 _times(found, columns_of(table or tracks), part)
             table = None
     return found
@@ -256,12 +244,7 @@ class _Axis(NamedTuple):
 
 
 def plot(document: Document, file: str | Path | None = None) -> Picture:
-    """Draw the timelines and bars of a document as one picture, and write it to a file if one is named.
-
-    Raises:
-        OptionError: as ``require_plot``, or nothing is to be drawn.
-        DocumentError: the folder is missing or not writable.
-    """
+    """Draw the timelines and bars of a document as one picture, and write it to a file; raises as ``require_plot``, or without any."""
     if file is not None:
         require_plot(file)
     found = picture([part for _, part in document.walk()], document.title)
@@ -277,9 +260,7 @@ def plot(document: Document, file: str | Path | None = None) -> Picture:
 def require_plot(file: str | Path, also: str = "") -> None:
     """Raise if a picture could not be drawn, before anything is computed for it; ``also`` is another ending that is allowed.
 
-    Raises:
-        OptionError: matplotlib is not installed where it is needed, or the ending is not a supported format.
-        DocumentError: the folder is missing or not writable.
+    It is an ``OptionError`` for another format or one that needs matplotlib, and a ``DocumentError`` for a place not writable.
     """
     require_writable(Path(file))
     ending = Path(file).suffix

@@ -12,18 +12,16 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hypar.document import Cell, Note, Section, Table
+from hypar.document import Cell, Column, Document, Note, Part, Section, Table
 from hypar.errors import UnknownNameError
 from hypar.reports.palette import colours_of
 from hypar.reports.plots import picture
 from hypar.reports.terminal import width
-from hypar.reports.text import columns_of, plain, render, tied, told
+from hypar.reports.text import Shown, columns_of, plain, render, tied, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hypar.document import Column, Document, Part
-    from hypar.reports.text import Shown
     from hypar.schedule.timeline import Timeline
 
 Content: TypeAlias = "str | Iterable[Content] | None"
@@ -66,11 +64,11 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def timeline_csv(timeline: Timeline, names: Sequence[str]) -> str:
     """Return one line for each task: name, kind, resource, start and end in seconds."""
-    rows = [
-        {"task": name, "kind": task.kind, "resource": task.resource, "start_s": start, "end_s": end}
-        for name, task, start, end in zip(names, timeline.tasks, timeline.starts, timeline.ends, strict=True)
-    ]
-    return csv_text(rows)
+    each = zip(names, timeline.tasks, timeline.starts, timeline.ends, strict=True)
+    rows = [(name, task.kind, task.resource, start, end) for name, task, start, end in each]
+    return csv_text(
+        [dict(zip(("task", "kind", "resource", "start_s", "end_s"), row, strict=True)) for row in rows]
+    )
 
 
 def _markdown(part: Part, depth: int) -> list[str]:
@@ -130,13 +128,14 @@ def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> 
     """
     sections = {own.title.split()[0].lower(): own for own in document.parts if isinstance(own, Section)}
     titles = {name: own.title for name, own in sections.items()} | ({"again": AGAIN} if commands else {})
-    head = tag(
-        "header",
+    title, lead = (
         tag("h1", document.title, class_=document.tone or None),
         tag("p", document.about, class_="lead"),
-        tag("nav", [tag("a", own, href=f"#{name}") for name, own in titles.items()], aria_label="Sections"),
-        id="headline",
     )
+    links = tag(
+        "nav", [tag("a", own, href=f"#{name}") for name, own in titles.items()], aria_label="Sections"
+    )
+    head = tag("header", title, lead, links, id="headline")
     lines = tag("pre", Markup(escape("\n".join(commands), quote=False)), tabindex=0)
     again = tag("section", tag("h2", AGAIN), lines, id="again") if commands else None
     body = [_part(own, id=name) for name, own in sections.items()]
@@ -190,13 +189,9 @@ def _table(table: Table) -> Markup:
         name = tag("th", _content(columns[0], at), scope="row")
         found = [tag("td", _content(own, at), class_=_side(own.column)) for own in columns[1:]]
         rows.append(tag("tr", name, found, class_=(row or {}).get("tone") or None))
-    whole = tag(
-        "table",
-        tag("thead", tag("tr", heads)),
-        tag("tbody", rows[:count]),
-        tag("tfoot", rows[count:]) if table.total else None,
-        class_="full" if table.has_bars else None,
-    )
+    parts = tag("thead", tag("tr", heads)), tag("tbody", rows[:count])
+    total = tag("tfoot", rows[count:]) if table.total else None
+    whole = tag("table", *parts, total, class_="full" if table.has_bars else None)
     return _scrolled(whole, table.title or "table")
 
 
@@ -238,8 +233,6 @@ def _side(own: Column) -> str | None:
 
 
 FORMS: dict[str, Callable[..., str]] = {
-    "csv": lambda document: csv_text(document.records()),
-    "html": fragment,
-    "markdown": to_markdown,
+    "csv": lambda document: csv_text(document.records()), "html": fragment, "markdown": to_markdown,
     "table": lambda document: plain(render(document, width())),
-}
+}  # fmt: skip

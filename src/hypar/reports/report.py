@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Document, Note, Section
 from hypar.errors import InputError, TableLimitError
-from hypar.machine.numbers import machine_numbers
-from hypar.plan.plan import read_plan
-from hypar.plan.records import of_score
+from hypar.machine.machine import machine_numbers
+from hypar.plan.plan import Plan, read_plan
+from hypar.plan.records import Score, of_score
 from hypar.planning.asked import plan_command, uneven_array
-from hypar.planning.replay import run_plan
+from hypar.planning.replay import ScoredStep, run_plan
 from hypar.planning.sources import as_planned, model_of, profile_of
 from hypar.reports import steps, words
 from hypar.reports.of.explanation import FEW
@@ -30,15 +30,12 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import Plan
-    from hypar.plan.records import Score
-    from hypar.planning.replay import ScoredStep
 
-OPEN = ("open in ", "not given", "assumed")
-"""How a source begins that leaves a number open."""
-
-OF_STEP = {"time", "critical", "bytes", "energy", "memory", "numbers"}
-"""The labels of the notes on a step."""
+OPEN, OF_STEP = (
+    ("open in ", "not given", "assumed"),
+    {"time", "critical", "bytes", "energy", "memory", "numbers"},
+)
+"""How a source begins that leaves a number open; and the labels of the notes on a step."""
 
 NOT_RUN = Note("", "Time, energy and memory are not known: no machine is named; --hardware names one.")
 AT_REST = Note("", "Power at rest, of all devices for the whole step, belongs to no layer.")
@@ -68,11 +65,7 @@ def read_reported(
     changes: Mapping[str, Any] | None = None,
     convention: str | None = None,
 ) -> Reported:
-    """Read a stored plan, and run it on its machine; the arguments are those of ``score_plan`` and of ``check_plan``.
-
-    Raises:
-        InputError: a file cannot be read, or the plan is for another network or does not fit the machine.
-    """
+    """Read a stored plan, and run it on its machine; arguments as of ``score_plan`` and ``check_plan``; raises ``InputError``."""
     path, changed = Path(file), changes or {}
     stored = read_plan(path)
     network = model_of(stored, path, model)
@@ -84,11 +77,8 @@ def read_reported(
     options = {"hardware": hardware, "model": model, "profile": profile, "convention": convention}
     words = [word for key, own in options.items() if own is not None for word in (f"--{key}", str(own))]
     words += [word for key, own in changed.items() for word in ("--set", f"{key}={own}")]
-    commands = (
-        plan_command(stored, path.name, network.batch, machine),
-        shlex.join(["hypar", "report", path.name, *words, "-o", "plan.html"]),
-        shlex.join(["hypar", "check", path.name]),
-    )
+    again = ["hypar", "report", path.name, *words, "-o", "plan.html"], ["hypar", "check", path.name]
+    commands = (plan_command(stored, path.name, network.batch, machine), *map(shlex.join, again))
     plan = stored if ran is None else stored.model_copy(update={"score": ran.score})
     times = profile_of(stored, path, profile)
     return Reported(plan, stored.score, sized, machine, times, ran, convention, commands)
@@ -97,11 +87,9 @@ def read_reported(
 def report_page(found: Reported, version: str) -> str:
     """Return the page of a report, made by a version of hypar."""
     plan = found.plan
-    named = [f"model {plan.model.name} {plan.model.digest}"]
-    if plan.score is not None:
-        named.append(f"machine {plan.score.hardware} {plan.score.hardware_digest}")
-    if plan.profile is not None:
-        named.append(f"profile {plan.profile.name} {plan.profile.digest}")
+    score, times, named = plan.score, plan.profile, [f"model {plan.model.name} {plan.model.digest}"]
+    named += [] if score is None else [f"machine {score.hardware} {score.hardware_digest}"]
+    named += [] if times is None else [f"profile {times.name} {times.digest}"]
     return page(report_document(found), found.commands, ", ".join([*named, f"hypar {version}"]))
 
 
@@ -109,9 +97,9 @@ def report_document(found: Reported) -> Document:
     """Return the document of a report."""
     plan = found.plan
     whole = plan_document(plan, found.graph, found.machine, found.profile, costs=True)
-    spent = {own.label: own for own in whole.notes if own.label in OF_STEP}
-    choices = [own for own in whole.notes if own.label == "choices"]
-    claimed = [own for own in whole.notes if own.label not in {*OF_STEP, "choices"}]
+    spent = {own.label: own for own in whole.notes if own.label in {*OF_STEP, "choices"}}
+    claimed = [own for own in whole.notes if own.label not in spent]
+    choices = [spent["choices"]] if "choices" in spent else []
     strategies = _asked("Strategies side by side", lambda: compared(found).document())
     best = strategies.about.partition(": ")[2]
     answer = f"of the strategies compared, {best}" if best else "not compared with other strategies"
@@ -162,24 +150,14 @@ def _step(ran: ScoredStep, notes: Mapping[str, Note]) -> Iterator[Section]:
 
 
 def compared(found: Reported) -> Comparison:
-    """Return the strategies that minimise dp's cost for the plan's devices, the plan among them.
-
-    Raises:
-        InputError: they cannot be compared on these devices.
-        TableLimitError: no search fits.
-    """
+    """Return the strategies that minimise dp's cost for the plan's devices, with the plan; raises as ``compare_strategies``."""
     plan, score = found.plan, found.plan.score
     own = of_score(plan.convention) if score is None else score.convention
     convention = None if plan.heterogeneous else found.convention or own
-    rows = compare_strategies(
-        found.graph,
-        array=_array(plan, found.machine),
-        batch=plan.model.batch,
-        inter_weight=plan.cost.parameters.get("inter_weight"),
-        hardware=found.machine,
-        optimizer="sgd" if score is None else score.optimizer,
-        convention=convention,
-    )
+    weight, optimizer = plan.cost.parameters.get("inter_weight"), "sgd" if score is None else score.optimizer
+    asked: dict[str, Any] = {"batch": plan.model.batch, "inter_weight": weight, "optimizer": optimizer}
+    array, machine = _array(plan, found.machine), found.machine
+    rows = compare_strategies(found.graph, hardware=machine, convention=convention, array=array, **asked)
     costs = tuple(split.cost for split in plan.summed)
     if convention is not None and not plan.staged:
         costs = costs_of(plan, found.graph, convention, found.machine)
@@ -188,7 +166,7 @@ def compared(found: Reported) -> Comparison:
     at = [*same, True].index(True)
     others = [*rows[:at], *rows[at + 1 :]]
     name = plan.strategy + " as planned" * any(run.name == plan.strategy for run in others)
-    row = replace(Run.of({"strategy": name}, plan), plan=plan, costs=costs, own=True)
+    row = Run.of({"strategy": name}, plan, plan=plan, costs=costs, own=True)
     return Comparison([*others[:at], row, *others[at:]], rows.convention)
 
 
@@ -229,7 +207,9 @@ def _machine(found: Reported, machine: Machine) -> Section:
     if score and planned and words.on_machine(planned) != words.on_machine(score):
         changed = f"The plan itself was scored {words.on_machine(planned)}."
     elif score and planned and planned.hardware_digest != score.hardware_digest:
-        changed = "The machine's file has changed since the plan was made."
+        changed = (
+            "The machine's file has changed since the plan was made, or another version of hypar made it."
+        )
     document = machine.document()
     notes = [Note("", text) for text in (changed, document.title) if text]
     every = Section("Every number and its source", document.parts, document.about)

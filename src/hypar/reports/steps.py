@@ -59,11 +59,8 @@ def step_notes(plan: Plan | None, score: Score, ran: ScoredStep | None = None) -
     yield Note("memory", f"{held}: {words.items(score.memory, 'bytes')} ({score.optimizer})")
     if score.element_bytes != score.word_bytes:
         sizes = f"{score.element_bytes} B each in the network, {score.word_bytes:g} B on {score.hardware}"
-        yield Note(
-            "numbers",
-            f"{sizes}, whose energy is that of its own, and whose speed unless its file has an fp32_peak",
-            detail=True,
-        )
+        whose = "whose energy is that of its own, and whose speed unless its file has an fp32_peak"
+        yield Note("numbers", f"{sizes}, {whose}", detail=True)
 
 
 def _peak_share(ran: ScoredStep | None) -> str:
@@ -73,11 +70,8 @@ def _peak_share(ran: ScoredStep | None) -> str:
         return ""
     units = machine.content.assumptions.units_per_device.value
     flop = math.fsum(sum(layer.nest.flop.values()) for layer in ran.graph.contracted.layers)
-    done = (
-        ran.score.time_s
-        * ran.plan.num_devices
-        * machine.compute.of_format(ran.graph.element_bytes).flop_per_s(units)
-    )
+    peak = machine.compute.of_format(ran.graph.element_bytes).flop_per_s(units)
+    done = ran.score.time_s * ran.plan.num_devices * peak
     return f"; {100 * flop / done:.2g}% of the peak FLOP/s used"
 
 
@@ -93,7 +87,7 @@ _HEADS = {
     "memory_bytes": "memory", "capacity_bytes": "of", "ready_s": "ready", "start_s": "begins", "end_s": "ends", "bar": "", "said": "",
 }  # fmt: skip
 _COLUMNS = tuple(
-    Column(key=key, head=_HEADS.get(key), unit=unit, prose=key == "layers") for key, unit in _UNITS.items()
+    Column(key, head=_HEADS.get(key), unit=unit, prose=key == "layers") for key, unit in _UNITS.items()
 )
 """The columns of groups, stages, chunks and levels, in their order; a table shows those of which its rows have values."""
 
@@ -154,11 +148,10 @@ def step_timeline(ran: ScoredStep | None, title: str = "", *, most: int = words.
         return group if ran.stages else _track(row_of[layer], group)
 
     tracks = dict.fromkeys(track(layer, group) for layer in row_of for group in rows.groups)
+    each = ((task, rows.groups[lane]) for task in rows.tasks for lane in task.lanes if task.seconds)
     spans = (
-        Span(track(task.layer, rows.groups[lane]), task.start_s, task.end_s, *_work(task, bool(ran.stages)))
-        for task in rows.tasks
-        for lane in task.lanes
-        if task.seconds
+        Span(track(task.layer, group), task.start_s, task.end_s, *_work(task, bool(ran.stages)))
+        for task, group in each
     )
     return [Timeline(title, (*tracks,), (*spans,))]
 
@@ -231,16 +224,11 @@ def _arguments(task: StepTask, choices: Mapping[str, str]) -> dict[str, Any]:
     from hypar.schedule.moves import level_name  # noqa: PLC0415 (only for a step that was run)
 
     found = {
-        "task": task.name,
-        "layer": task.layer,
-        "phase": task.phase or None,
+        "task": task.name, "layer": task.layer, "phase": task.phase or None,
         "level": None if task.level is None else level_name(task.level),
-        "microbatch": None if task.item is None else task.item + 1,
-        "choice": choices.get(task.layer),
-        "bytes": task.num_bytes,
-        "resource": task.resource,
-        "critical": task.critical,
-    }
+        "microbatch": None if task.item is None else task.item + 1, "choice": choices.get(task.layer),
+        "bytes": task.num_bytes, "resource": task.resource, "critical": task.critical,
+    }  # fmt: skip
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -263,11 +251,9 @@ def spent(rows: StepRows, places: Sequence[str | int]) -> dict[str, Any]:
     """Return what some layers or levels take of a step: bytes, seconds and joules."""
     received, computes, receives, joules = zip(*(rows.parts[place] for place in places), strict=True)
     return {
-        "received": math.fsum(received),
-        "time": math.fsum((*computes, *receives)),
-        "bar": (math.fsum(computes), math.fsum(receives)),
-        "energy": None if None in joules else math.fsum(joules),
-    }
+        "received": math.fsum(received), "energy": None if None in joules else math.fsum(joules),
+        "time": math.fsum((*computes, *receives)), "bar": (math.fsum(computes), math.fsum(receives)),
+    }  # fmt: skip
 
 
 def memory_tables(rows: StepRows) -> Iterator[Table]:

@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from hypar.activity import LISTENER, holding
-from hypar.document import Note
+from hypar.document import Document, Note
 from hypar.errors import printable
 from hypar.files.text import refused
 from hypar.reports.text import ASCII, plain, render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from hypar.document import Document
 
 NARROWEST, WIDTH_OF_A_PIPE = 20, 80
 """Columns that are assumed at least, and where stdout is no terminal and COLUMNS is not set."""
@@ -66,10 +64,8 @@ def note(text: str, style: str = "dim") -> None:
 def write(text: str, *, document: bool = False, styled: bool = False) -> None:
     """Print text on stdout, with ``?`` for characters that the terminal's encoding lacks; a file's content in UTF-8 as files are.
 
-    A text that is not ``styled`` already has ``?`` for control characters.
-
-    Raises:
-        DocumentError: stdout cannot be written to, at once and not at the end of the program.
+    A text that is not ``styled`` already has ``?`` for control characters. Raises ``DocumentError`` where stdout cannot be
+    written to, at once and not at the end of the program.
     """
     content = (text if styled else printable(text)).removesuffix("\n") + "\n"
     try:

@@ -13,14 +13,12 @@ from dataclasses import replace
 from itertools import chain, groupby, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.document import Cell, Column, Note, Section, Table
+from hypar.document import Cell, Column, Document, Note, Part, Section, Table
 from hypar.reports.palette import colours_of
 from hypar.units import format_gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from hypar.document import Document, Part
 
 Line = list[tuple[str, str]]
 """Texts, each with its style: words such as ``bold red``."""
@@ -83,7 +81,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 def note_lines(notes: Sequence[Note], width: int) -> list[Line]:
     """Return the lines of notes as those of a table of labels and texts; one without a label continues the note above it."""
-    columns = Column(key="label", head=""), Column(key="text", head="", prose=True)
+    columns = Column("label", ""), Column("text", "", prose=True)
     rows = [{"label": note.label and Cell(note.label), "text": note.text} for note in notes]
     return table_lines(Table(columns, rows), min(width, WIDEST_TEXT)) if rows else []
 

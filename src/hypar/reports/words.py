@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from hypar.document import Cell, Column, Note, Table
+from hypar.document import Cell, Column, Note, Table, Tone
 from hypar.sharding.dims import GRIDS, SPATIAL, choice_word, grid_of, word_of
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY, Split
@@ -17,7 +17,6 @@ from hypar.units import amount, format_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-    from hypar.document import Tone
     from hypar.plan.plan import Plan
     from hypar.plan.records import GroupScore, Score
     from hypar.sharding.placement import Choice
@@ -25,29 +24,18 @@ if TYPE_CHECKING:
 Key = TypeVar("Key")
 
 TOTALS = (
-    Column(key="time_s", head="time", unit="seconds"),
-    Column(key="energy_j", head="energy", unit="joules"),
-    Column(key="communication_bytes", head="received", unit="bytes"),
-    Column(key="memory_bytes", head="memory", unit="bytes"),
-)
+    Column("time_s", "time", "seconds"), Column("energy_j", "energy", "joules"),
+    Column("communication_bytes", "received", "bytes"), Column("memory_bytes", "memory", "bytes"),
+)  # fmt: skip
 """The totals of a step."""
 
-MOST_ROWS = 24
-"""The most layers that are shown one by one."""
-
-NEARLY_FULL = 0.9
-"""The share of a device's memory from which a plan barely fits."""
+MOST_ROWS, NEARLY_FULL = 24, 0.9
+"""The most layers that are shown one by one; and the share of a device's memory from which a plan barely fits."""
 
 PLACES = {
-    "batch": "the batch",
-    "in_channels": "input channels",
-    "out_channels": "output channels",
-    "height": "the height",
-    "width": "the width",
-    "groups": "groups of channels",
-    "channels": "a join's channels",
-    "whole": "nothing",
-}
+    "batch": "the batch", "in_channels": "input channels", "out_channels": "output channels", "height": "the height",
+    "width": "the width", "groups": "groups of channels", "channels": "a join's channels", "whole": "nothing",
+}  # fmt: skip
 """Each dim in plain words, and none."""
 
 
@@ -241,11 +229,8 @@ def items(amounts: Mapping[str, float], unit: str) -> str:
 def choice_notes(cells: Iterable[Cell]) -> list[Note]:
     """Explain the words of choices, of a grid's choice its letters, in one note; none without choices."""
     found = [(cell, _grid(cell.text)) for cell in dict.fromkeys(cells)]
-    named = {
-        dim: word
-        for cell, grid in found
-        for word, dim in [(word_of(dim, GRIDS), dim) for dim in grid] or cell.parts
-    }
+    each = ([(word_of(dim, GRIDS), dim) for dim in grid] or cell.parts for cell, grid in found)
+    named = {dim: word for parts in each for word, dim in parts}
     places = grouped((named[dim], place) for dim, place in PLACES.items() if dim in named)
     said = [f"{word} cuts {' or '.join(own)}" for word, own in places.items()]
     said += ["numbers count shards"] * any(grid for _, grid in found)
@@ -259,7 +244,7 @@ def _grid(text: str) -> dict[str, int]:
 def data(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return rows that JSON, CSV and data frames have, and readers see in another form."""
     keys = dict.fromkeys(key for row in rows for key in row)
-    columns = tuple(Column(key=key, show=False) for key in keys)
+    columns = tuple(Column(key, show=False) for key in keys)
     return Table(columns=columns, rows=[dict(row) for row in rows])
 
 

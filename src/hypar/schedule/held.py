@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.ops.nest import operand_name
 from hypar.ops.run import Run
 from hypar.program.holding import cells
 from hypar.program.steps import Add, Compute, Copy, Update, exchanges_gradients
@@ -263,12 +264,12 @@ class _Run:
         if nest.saved.output or layer.name not in self.record.read:
             # The network's outputs stay until their errors come back: the training loop has a name for them.
             reads.append(f"F {layer.name}")
-        inputs = tuple(name for role, name in step.reads.items() if role.startswith("input "))
+        inputs = tuple(name for role, name in step.reads.items() if role.startswith("input"))
         saved = inputs if nest.saved.input else ()
         kept = f"kept {layer.name}"
         self._next(*reads, *([kept] if kept in self.buffers else []), saved=saved)
         own = self.buffers[error]
-        for name in [name for role, name in step.writes.items() if role.startswith("input ")]:
+        for name in [name for role, name in step.writes.items() if role.startswith("input")]:
             if join:
                 self.buffers[name] = self.ledger.pass_on(own)
             elif nest.view:
@@ -386,7 +387,7 @@ def _read(program: Program, kind: str) -> dict[str, NDArray[np.bool_]]:
             for number, mask in enumerate(
                 Run(value=layer.op.value, nest=layer.nest(batch), pieces=[piece]).reads()
             ):
-                name = step.reads[f"input {number}"]
+                name = step.reads[operand_name(number)]
                 found.setdefault(name, np.zeros((len(step.pieces), *mask.shape), bool))[device] |= mask
     return found
 
@@ -429,7 +430,7 @@ def _buffers(training: Training, arrived: Mapping[int, Numbers]) -> Bytes:
         key: object = number
         if exchanges_gradients(step):
             key = next((chunk for chunk in training.chunks if step.item.layer in chunk), number)
-        each = _copied(places, step) if isinstance(step, Copy) else _added(training, step, received)
+        each = _added(training, step, received) if isinstance(step, Add) else _copied(places, step)
         for level, own in enumerate(each):
             at = (step.item.phase, training.place(step)) if _crosses(step) else (level, key)
             together[at] = together.get(at, 0) + own
@@ -438,7 +439,7 @@ def _buffers(training: Training, arrived: Mapping[int, Numbers]) -> Bytes:
 
 def _crosses(step: Copy | Add) -> bool:
     """Return whether a transfer brings a tensor from one stage to another: no device has elements at both ends."""
-    return isinstance(step, Copy) and not step.have.meets(step.need)
+    return not (isinstance(step, Add) or step.have.meets(step.need))
 
 
 def _copied(places: Places, step: Copy) -> NDArray[np.float64]:

@@ -255,6 +255,11 @@ class Group(NamedTuple):
     root: str = WHOLE_ARRAY
 
     @property
+    def levels(self) -> tuple[Split, ...]:
+        """Return the splits above and its own, outermost first."""
+        return (*(split for split, _ in self.above), *self.splits)
+
+    @property
     def array(self) -> tuple[int, ...]:
         """Return the ways of each of its own levels."""
         return tuple(split.ways for split in self.splits)

@@ -7,7 +7,6 @@ Nothing here knows of layers, bytes or machines.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass, field
@@ -17,16 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.errors import ProblemError
-from hypar.solve.edge import Costs, Edge, Indices
+from hypar.solve.edge import Costs, Edge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 PRECISION = 52
 """Bits of a sum of costs: one fewer than those of a float, so that the difference of two sums is exact as well."""
-
-BATCH = 2**16
-"""Entries that are looked at together."""
 
 __all__ = ["CostGraph", "Costs", "Edge", "Link", "Solution", "Structure"]
 
@@ -98,7 +94,6 @@ class CostGraph:
     Attributes:
         nodes: for each node the cost of each choice, ``[choices]``.
         edges: the cost of pairs; two nodes may be joined more than once.
-        batches: the distinct arrays, put together.
 
     Raises:
         ProblemError: a node without choices, an edge that does not fit its nodes, a cost that is not finite.
@@ -106,15 +101,13 @@ class CostGraph:
 
     nodes: tuple[Costs, ...]
     edges: tuple[Edge, ...]
-    batches: Batches = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check shapes and numbers once, so that solvers need not."""
         for index, costs in enumerate(self.nodes):
             if costs.ndim != 1 or not costs.size:
                 raise ProblemError(f"node {index}: found costs of shape {costs.shape}; allowed: one or more")
-        object.__setattr__(self, "batches", Batches(self._distinct()))
-        if not all(math.isfinite(batch.entries.sum()) for batch in self.batches):
+        if not all(math.isfinite(costs.sum()) for costs in self._distinct().values()):
             refuse_infinite(self.nodes, [edge.terms for edge in self.edges])
         sizes = [costs.size for costs in self.nodes]
         for edge in self.edges:
@@ -141,15 +134,15 @@ class CostGraph:
         equal sums tie whichever solver adds them up. Arrays that several nodes or edges share stay shared; a graph
         whose costs are such multiples already, as whole numbers of bytes are, is returned as it is.
         """
-        places = PRECISION - self._exponent()
-        if all(batch.is_rounded(places) for batch in self.batches):
+        places, distinct = self._places(), self._distinct()
+        exact = {key: rounded(costs, places) for key, costs in distinct.items()}
+        if all((exact[key] == costs).all() for key, costs in distinct.items()):
             return self
-        rounded = itertools.chain.from_iterable(batch.rounded(places) for batch in self.batches)
-        return self._with(dict(zip(map(id, self.batches.arrays), rounded, strict=True)))
+        return self._with(exact)
 
     def summable_entries(self) -> Costs:
         """Return the entries of all nodes, then of all terms, one after another, rounded as ``summable`` rounds them."""
-        return Batch.of(self._arrays()).summable()
+        return rounded(np.concatenate([costs.reshape(-1) for costs in self._arrays()]), self._places())
 
     def _with(self, arrays: Mapping[int, Costs]) -> CostGraph:
         """Return the same graph with other finite arrays of the same shapes, by the ``id`` of what they replace."""
@@ -160,23 +153,21 @@ class CostGraph:
             for source, target, terms in self.edges
         ]
         object.__setattr__(found, "edges", tuple(edges))
-        object.__setattr__(found, "batches", Batches(arrays.values()))
         return found
 
-    def _exponent(self) -> int:
-        """Return the binary exponent of the largest sum that costs of the graph can have."""
-        largest = np.concatenate([np.zeros(0), *[batch.largest() for batch in self.batches]])
+    def _places(self) -> int:
+        """Return the number of binary places to which the largest sum that costs of the graph can have is exact."""
         often = Counter(map(id, self._arrays()))
-        counts = np.array([often[id(costs)] for costs in self.batches.arrays], dtype=np.float64)
-        return math.frexp(float(largest @ counts))[1]
+        largest = (float(np.abs(costs).max()) * often[key] for key, costs in self._distinct().items())
+        return places_of(math.fsum(largest))
 
     def grain(self) -> float:
         """Return the largest power of two that every cost of a summable graph is a multiple of; 0 if all are 0."""
-        largest = max((float(batch.largest().max()) for batch in self.batches), default=0.0)
-        places = PRECISION - math.frexp(largest)[1]
+        distinct = self._distinct().values()
+        places = places_of(max((float(np.abs(costs).max()) for costs in distinct), default=0.0))
         bits = 0
-        for batch in self.batches:
-            bits |= int(np.bitwise_or.reduce(np.ldexp(batch.entries, places).astype(np.int64)))
+        for costs in distinct:
+            bits |= int(np.bitwise_or.reduce(np.ldexp(costs, places).astype(np.int64), axis=None))
         return math.ldexp(bits & -bits, -places)
 
     def joined(self) -> tuple[Edge, ...]:
@@ -187,9 +178,9 @@ class CostGraph:
             found[ends] = found[ends].plus(edge) if ends in found else edge
         return tuple(found.values())
 
-    def _distinct(self) -> Iterable[Costs]:
-        """Return the arrays, those that several nodes or edges share once."""
-        return {id(costs): costs for costs in self._arrays()}.values()
+    def _distinct(self) -> dict[int, Costs]:
+        """Return the arrays by their ``id``, those that several nodes or edges share once."""
+        return {id(costs): costs for costs in self._arrays()}
 
     def _arrays(self) -> list[Costs]:
         return [*self.nodes, *(term for edge in self.edges for term in edge.terms)]
@@ -231,76 +222,14 @@ class Solution:
     bound: float | None = None
 
 
-class Batch(NamedTuple):
-    """Some arrays one after another, as many small ones cost as much as one.
-
-    Attributes:
-        arrays: the arrays.
-        entries: their entries.
-        starts: where each of them starts.
-    """
-
-    arrays: list[Costs]
-    entries: Costs
-    starts: list[int] | Indices
-
-    @classmethod
-    def of(cls, arrays: list[Costs]) -> Batch:
-        """Put arrays one after another."""
-        starts = [0, *itertools.accumulate([costs.size for costs in arrays[:-1]])]
-        flat = [costs.reshape(-1) for costs in arrays]
-        return cls(arrays, flat[0] if len(flat) == 1 else np.concatenate(flat), starts)
-
-    def largest(self) -> Costs:
-        """Return the largest magnitude in each array."""
-        return np.asarray(np.maximum.reduceat(np.abs(self.entries), self.starts))
-
-    def is_rounded(self, places: int) -> bool:
-        """Return whether every entry is a multiple of ``2 ** -places``."""
-        scaled = np.ldexp(self.entries, places)
-        return bool((np.rint(scaled) == scaled).all())
-
-    def summable(self) -> Costs:
-        """Return the entries rounded so that all sums of one of each array are exact."""
-        return self.entries_rounded(PRECISION - math.frexp(float(self.largest().sum()))[1])
-
-    def entries_rounded(self, places: int) -> Costs:
-        """Return the entries, each rounded to a multiple of ``2 ** -places``."""
-        return np.ldexp(np.rint(np.ldexp(self.entries, places)), -places)
-
-    def rounded(self, places: int) -> list[Costs]:
-        """Return the arrays with every entry rounded to a multiple of ``2 ** -places``."""
-        entries = self.entries_rounded(places)
-        return [
-            entries[start : start + costs.size].reshape(costs.shape)
-            for costs, start in zip(self.arrays, self.starts, strict=True)
-        ]
+def places_of(largest: float) -> int:
+    """Return the number of binary places to which sums of some magnitude are exact."""
+    return PRECISION - math.frexp(largest)[1]
 
 
-class Batches:
-    """Arrays put together, those of many entries alone; a single batch is kept, several are made anew each time."""
-
-    def __init__(self, arrays: Iterable[Costs]) -> None:
-        self.arrays = list(arrays)
-        self._only: Batch | None = None
-
-    def __iter__(self) -> Iterator[Batch]:
-        """Yield the batches in the order of the arrays."""
-        if self._only is None and self.arrays and sum([costs.size for costs in self.arrays]) <= BATCH:
-            self._only = Batch.of(self.arrays)
-        return iter([self._only]) if self._only else self._several()
-
-    def _several(self) -> Iterator[Batch]:
-        waiting: list[Costs] = []
-        size = 0
-        for costs in self.arrays:
-            if waiting and size + costs.size > BATCH:
-                yield Batch.of(waiting)
-                waiting, size = [], 0
-            waiting.append(costs)
-            size += costs.size
-        if waiting:
-            yield Batch.of(waiting)
+def rounded(costs: Costs, places: int) -> Costs:
+    """Return costs, each rounded to a multiple of ``2 ** -places``."""
+    return np.ldexp(np.rint(np.ldexp(costs, places)), -places)
 
 
 @lru_cache(maxsize=64)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.solve.cost_graph import Batch, Batches, CostGraph, refuse_infinite, structure_of
+from hypar.solve.cost_graph import CostGraph, places_of, refuse_infinite, rounded, structure_of
 from hypar.solve.edge import Edge
 
 if TYPE_CHECKING:
@@ -120,14 +120,10 @@ class LaidOut(CostGraph):
             [Edge(link.source, link.target, (term,)) for link, term in zip(links, terms, strict=True)]
         )
 
-    @cached_property
-    def batches(self) -> Batches:
-        """The arrays, put together."""
-        return Batches(self._distinct())
-
     def summable_entries(self) -> Costs:
         """Return the entries of all nodes, then of all terms, one after another, rounded as ``summable`` rounds them."""
-        return Batch([], self.entries, layout_of(self.structure).starts).summable()
+        largest = np.maximum.reduceat(np.abs(self.entries), layout_of(self.structure).starts)
+        return rounded(self.entries, places_of(float(largest.sum())))
 
     def picked(self, assignment: Sequence[int]) -> tuple[list[float], list[float]]:
         """Return the costs that an assignment picks, those of the nodes and those of the edges."""

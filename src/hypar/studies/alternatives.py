@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,7 +13,7 @@ import numpy as np
 from hypar.document import Result
 from hypar.errors import OptionError
 from hypar.machine.load import load_machine
-from hypar.plan.plan import rooted
+from hypar.plan.plan import Plan, rooted
 from hypar.plan.request import Request, checked
 from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
 from hypar.planning.chunks.search import run_chunked
@@ -21,14 +22,13 @@ from hypar.planning.refusals import refusal
 from hypar.planning.replay import choices_of, run_again
 from hypar.planning.resolved import BASELINE, Resolved, of_baseline
 from hypar.planning.sources import times_of
-from hypar.schedule.scoring import summarise, totals_of
+from hypar.schedule.scoring import summarise
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
-from hypar.solve.cliques import min_marginals
+from hypar.solve.minsum import min_marginals
 from hypar.solve.solvers.base import cheapest, load_solver
 from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, network_of, plan_and_score
-from hypar.studies.remarks import on_this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import Plan
     from hypar.plan.records import Score
     from hypar.sharding.placement import Choice
     from hypar.solve.edge import Costs
@@ -59,14 +58,11 @@ def _named(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """The cost of a layer with one choice, all other layers as planned.
+    """The cost of a layer with one choice, all other layers as planned; ``chosen`` says that it is the plan's.
 
-    Attributes:
-        choice, chosen: the choice, and whether it is the plan's.
-        items: the layer's own costs, item by item, as ``compute`` and ``update``.
-        received, sent, total: cost of the tensors that it reads, of its tensors that other layers read, and of all.
-        replanned: increase of the level's least cost with this choice, all other layers planned anew; None if not known: the
-            tables would be too large, or the slowest of several device groups counts.
+    ``items`` are the layer's own costs, as ``compute`` and ``update``; ``received`` and ``sent`` those of the tensors that it reads,
+    and of its tensors that others read. ``replanned`` is the increase of the level's least cost with this choice, all others planned
+    anew; None if not known: the tables would be too large, or the slowest of several device groups counts.
     """
 
     choice: Choice
@@ -80,13 +76,9 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerExplanation:
-    """The choices of one layer at one level.
+    """The choices of one layer at one level, 0 for the outermost: the cheapest first, equal ones in the order of declaration.
 
-    Attributes:
-        layer, level: its name, and the level, 0 for the outermost.
-        alternatives: every choice, the cheapest first; equal ones in the order of declaration.
-        left_out: reasons why it lacks some degrees of the space.
-        ways, jointly, group: those of the level, as of ``LevelChoices``.
+    ``left_out`` are reasons why it lacks some degrees of the space; ``ways``, ``jointly`` and ``group`` are as of ``LevelChoices``.
     """
 
     layer: str
@@ -110,12 +102,7 @@ class LayerExplanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation(Result):
-    """The explanation of a plan.
-
-    Attributes:
-        plan: the plan.
-        explained: the layers asked for, level by level.
-    """
+    """The explanation of a plan: the layers asked for, level by level."""
 
     _document: ClassVar[str] = "explanation"
     plan: Plan
@@ -132,12 +119,7 @@ def explain_plan(
 ) -> Explanation:
     """Explain a plan for a network, with the machine of its score and the measured times that its cost used.
 
-    Args:
-        plan: the plan.
-        model: the network.
-        layer: a layer's name or a pattern whose choices are all costed, as ``fc1``, at one level alone as ``fc1@H2``.
-        machine: the machine.
-        profile: the times.
+    ``layer`` is a layer's name or a pattern whose choices are all costed, as ``fc1``, at one level alone as ``fc1@H2``.
 
     Raises:
         OptionError: there is no such layer or level, no layer is cut, or a heterogeneous machine is not named.
@@ -158,16 +140,11 @@ def _explained(plan: Plan, own: LevelChoices, nodes: Sequence[int]) -> Iterator[
     space = parse_space(plan.space, None)
     known = nodes and own.adds_up and load_solver(cheapest((own.problem.structure,))).exact
     least = min_marginals(own.problem) if known else []
+    at: dict[str, Any] = {"level": own.level, "ways": own.ways, "jointly": own.jointly, "group": own.group}
     for node in nodes:
-        yield LayerExplanation(
-            layer=own.layers[node].name,
-            level=own.level,
-            alternatives=_alternatives(own, node, least[node] if least else None),
-            left_out=space.left_out(own.layers[node], own.ways),
-            ways=own.ways,
-            jointly=own.jointly,
-            group=own.group,
-        )
+        costed = _alternatives(own, node, least[node] if least else None)
+        lacks = space.left_out(own.layers[node], own.ways)
+        yield LayerExplanation(layer=own.layers[node].name, alternatives=costed, left_out=lacks, **at)
 
 
 def _alternatives(own: LevelChoices, node: int, least: Costs | None) -> tuple[Alternative, ...]:
@@ -181,22 +158,18 @@ def _alternatives(own: LevelChoices, node: int, least: Costs | None) -> tuple[Al
             sent += edge.of_target(picked[edge.target])
     total = own.problem.nodes[node] + received + sent
     parts = {name: part.reshape(-1) for name, part in own.items(node).items()}
-    # A difference within rounding is none.
-    more = (
-        None if least is None else np.where(np.isclose(least, least.min(), 1e-12, 0), 0, least - least.min())
-    )
+    more = None
+    if least is not None:  # a difference within rounding is none
+        more = np.where(np.isclose(least, least.min(), 1e-12, 0), 0, least - least.min())
     return tuple(
         Alternative(
-            choice=options[at],
-            chosen=at == picked[node],
+            choice=options[at], chosen=at == picked[node],
             items={name: float(part[at]) for name, part in parts.items()},
-            received=float(received[at]),
-            sent=float(sent[at]),
-            total=float(total[at]),
+            received=float(received[at]), sent=float(sent[at]), total=float(total[at]),
             replanned=None if more is None else float(more[at]),
         )
         for at in np.argsort(total, kind="stable").tolist()
-    )
+    )  # fmt: skip
 
 
 class Exploration(Runs):
@@ -252,23 +225,23 @@ def explore_model(
     graph, direct = graph.with_batch(plan.model.batch), (score_convention(plan), counted) == (DIRECT, PAPER)
     request = replace(Resolved.of(plan, machine), counted=DIRECT if direct else counted)
     places, axes = _axes(plan, graph, machine, (vary,) if isinstance(vary, str) else vary)
-    remarks = tuple(on_this_machine(plan, machine))
+    planned = {
+        place: tuple(own.options[node][own.picked[node]] for own, node in nodes)
+        for place, nodes in places.items()
+    }
 
     def answer(chosen: Mapping[Place, Choices]) -> Run:
         score = _scored(_with(plan, places, chosen), request, graph, machine)
-        return Run(
-            axes={place: choices[0] for place, choices in chosen.items()},
-            remarks=remarks,
-            totals=totals_of(score),
-            fits=score.fits,
-            own=all(choices == _own(places[place]) for place, choices in chosen.items()),
-        )
+        point = plan.model_copy(update={"score": score})
+        words = {place: choices[0] for place, choices in chosen.items()}
+        return Run.of(words, point, machine, own=chosen == planned)
 
-    points = grid(axes, answer, progress=progress)
+    points = sorted(grid(axes, answer, progress=progress), key=lambda point: point.time_s)
     dp = plan_and_score(graph, BASELINE, counted, machine, **of_baseline(asked))
-    ways = {place: nodes[0][0].ways for place, nodes in places.items()}
-    baseline = Run.of({"strategy": BASELINE}, dp)
-    points.sort(key=lambda point: point.time_s)
+    ways, baseline = (
+        {place: own.ways for place, ((own, _), *_) in places.items()},
+        Run.of({"strategy": BASELINE}, dp),
+    )
     return Exploration(points, counted, plan=plan, ways=ways, baseline=baseline)
 
 
@@ -285,23 +258,20 @@ def _axes(
     counts = {}
     for text in vary:
         where = f"vary {text!r}"
-        found: dict[Place, Nodes] = {}
+        named: defaultdict[Place, Nodes] = defaultdict(list)
         for own, nodes in _named(plan, sorted(levels, key=lambda own: own.level), text, where):
             for node in nodes:
-                found.setdefault((own.layers[node].name, own.level), []).append((own, node))
-        places |= found
-        axes |= {place: _common(nodes, where) for place, nodes in found.items()}
-        counts[text] = math.prod(len(axes[place]) for place in found)
+                named[own.layers[node].name, own.level].append((own, node))
+        places |= named
+        axes |= {place: _common(nodes, where) for place, nodes in named.items()}
+        counts[text] = math.prod(len(axes[place]) for place in named)
     number = math.prod(map(len, axes.values()))
     if axes and number <= MOST_RUNS:
         return places, axes
     each = ", ".join(f"{text!r} alone {count:,}" for text, count in counts.items())
-    raise OptionError(
-        "vary",
-        f"found {number:,} points: {each}" if axes else "found nothing",
-        f"LAYER, LAYER@LEVEL or patterns, at most {MOST_RUNS:,} points",
-        "try fewer layers, or one level, as LAYER@H1",
-    )
+    found = f"found {number:,} points: {each}" if axes else "found nothing"
+    allowed = f"LAYER, LAYER@LEVEL or patterns, at most {MOST_RUNS:,} points"
+    raise OptionError("vary", found, allowed, "try fewer layers, or one level, as LAYER@H1")
 
 
 def _common(nodes: Nodes, where: str) -> list[Choices]:
@@ -315,18 +285,14 @@ def _common(nodes: Nodes, where: str) -> list[Choices]:
     return [tuple(each[text] for each in offered) for text in common]
 
 
-def _own(nodes: Nodes) -> Choices:
-    return tuple(own.options[node][own.picked[node]] for own, node in nodes)
-
-
 def _with(plan: Plan, places: Mapping[Place, Nodes], chosen: Mapping[Place, Choices]) -> Plan:
     """Return a plan with other choices; its costs and its score are those of the plan."""
-    given: dict[tuple[int, str], dict[str, dict[str, int]]] = {}
+    given = defaultdict[tuple[int, str], dict[str, dict[str, int]]](dict)
     for place, choices in chosen.items():
         for (own, _), choice in zip(places[place], choices, strict=True):
-            given.setdefault((own.level, own.group or WHOLE_ARRAY), {})[place[0]] = dict(choice.degrees)
+            given[own.level, own.group or WHOLE_ARRAY][place[0]] = dict(choice.degrees)
     splits = [
-        split.model_copy(update={"choices": split.choices | given.get((split.level, split.group), {})})
+        split.model_copy(update={"choices": split.choices | given[split.level, split.group]})
         for split in plan.splits
     ]
     return plan.model_copy(update={"root": rooted(splits, plan.stages), "chunks": None})

@@ -9,22 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.activity import tell
-from hypar.errors import (
-    HyparError,
-    InputError,
-    OptionError,
-    PlanError,
-    ProblemError,
-    TableLimitError,
-    UnknownNameError,
-)
+from hypar.errors import HyparError, InputError, OptionError, PlanError, ProblemError, TableLimitError, few
 from hypar.files.text import read_json, read_text
+from hypar.machine.machine import DIGEST
 from hypar.plan.diff import RESULTS, Change, changes_between
-from hypar.plan.plan import SCHEMA, read_plan
+from hypar.plan.plan import SCHEMA, Plan, read_plan
 from hypar.planning.asked import asked_of
 from hypar.planning.planner import follow
 from hypar.planning.refusals import Asked, require_together
-from hypar.planning.replay import recosted, score_plan
+from hypar.planning.replay import recosted, run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, model_of, profile_of
 from hypar.planning.strategies.base import load_strategy
@@ -34,11 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import Plan
 
 FAMILY = SCHEMA.partition("/")[0]
-"""The name of the format of plans, of all its versions."""
-
 CUT_SHORT = "its search was cut short: its choices are priced again, and its bound stands for the machine that found it"
 
 
@@ -106,13 +96,9 @@ def check_plan(
     fresh = fresh.model_copy(update={"files": stored.files})
     found = changes_between(stored, fresh)
     tolerated = tuple(change for change in found if near(change, tolerance))
-    return Verdict(
-        model_changed=changed,
-        changes=tuple(change for change in found if change not in tolerated),
-        fresh=fresh,
-        notes=(*_not_its_own(request), *notes),
-        tolerated=tolerated,
-    )
+    drifted = tuple(one for one in found if one not in tolerated)
+    notes = (*_older(stored), *_not_its_own(request), *notes)
+    return Verdict(model_changed=changed, changes=drifted, fresh=fresh, notes=notes, tolerated=tolerated)
 
 
 def near(change: Change, tolerance: float) -> bool:
@@ -123,17 +109,21 @@ def near(change: Change, tolerance: float) -> bool:
     return abs(after - before) <= tolerance * max(abs(before), abs(after))
 
 
+def _older(stored: Plan) -> tuple[str, ...]:
+    """Say where the digest of the machine is another one for the version of hypar alone."""
+    old = stored.score is not None and not stored.score.hardware_digest.endswith(DIGEST)
+    return ("score.hardware_digest: made with another version of hypar",) * old
+
+
 def _not_its_own(request: Resolved) -> tuple[str, ...]:
     """Say where a request is not what its strategy stands for: an option was given, or the name is another."""
     try:
         own = load_strategy(request.strategy)
-    except UnknownNameError as error:
+    except InputError as error:  # there is none of that name any more
         return (str(error),)
     place = f"strategy {request.strategy!r}: its"
-    values = ("space", request.space, own.space), ("search", request.search, own.search)
-    return tuple(
-        f"{place} {name} is {named}; the plan has {now}" for name, now, named in values if now != named
-    )
+    pairs = {name: (getattr(own, name), getattr(request, name)) for name in ("space", "search")}
+    return tuple(f"{place} {name} is {a}; the plan has {b}" for name, (a, b) in pairs.items() if a != b)
 
 
 def _again(
@@ -141,7 +131,7 @@ def _again(
 ) -> tuple[Plan, tuple[str, ...]]:
     """Plan the request today, and say if hypar would take another solver than the recorded one."""
     if stored.limits is not None and stored.limits.cut is not None and not changed:
-        return _priced(stored, request, graph), (CUT_SHORT,)
+        return priced(stored, request, graph), (CUT_SHORT,)
     free, own = replace(request, solver=None), None
     if request.solver is not None:
         with suppress(ProblemError, TableLimitError):
@@ -158,23 +148,19 @@ def _again(
         return follow(free, graph), ()
 
 
-def _priced(stored: Plan, request: Resolved, graph: LayerGraph) -> Plan:
-    fresh = recosted(stored, graph, request)
-    if stored.score is None:
+def priced(plan: Plan, request: Resolved, graph: LayerGraph) -> Plan:
+    """Return a stored plan with the cost, the score and the stages that its choices have today."""
+    fresh = recosted(plan, graph, request)
+    if request.machine is None:
         return fresh
-    return fresh.model_copy(update={"score": score_plan(fresh, hardware=request.machine, model=graph)})
+    ran = run_plan(plan, hardware=request.machine, model=graph)
+    return fresh.model_copy(update={"score": ran.score, "stages": ran.stages or plan.stages})
 
 
 def check_plans(
     places: Iterable[str], note: Callable[[str], object] = lambda _: None, **named: Any
 ) -> Iterator[tuple[str, Verdict | HyparError]]:
-    """Yield the verdict on each plan, those below folders included, or the error that prevents one.
-
-    Args:
-        places: files and folders.
-        note: function that is told which files below a folder are no plans.
-        named: further arguments of ``check_plan``.
-    """
+    """Yield the verdict on each plan, those below folders too, or the error instead; ``note`` is told of files that are no plans."""
     for place in places:
         files = [Path(place)]
         try:
@@ -203,8 +189,7 @@ def _plans_below(folder: Path, note: Callable[[str], object]) -> list[Path]:
             str(folder), f"no plans below it{more}", "files that hypar plan -o writes, named .json"
         )
     if others:
-        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        note(f"skipped below {folder}, as no plans: {', '.join(others[:3])}{more}")
+        note(f"skipped below {folder}, as no plans: {few(others)}")
     return found
 
 

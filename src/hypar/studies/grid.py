@@ -1,4 +1,4 @@
-"""Grids of requests, the loop of every study over plans; and comparisons, the grid of strategies.
+"""Grids of requests, the loop of every study over plans: comparisons of strategies, and sweeps over machines and arrays.
 
 Every run of a grid is counted by one convention. A strategy that is named after a paper keeps the convention by which its cost
 counts; any other minimises what is counted.
@@ -8,31 +8,35 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from hypar.document import Result
-from hypar.errors import HyparError, TableLimitError
+from hypar.costs.base import load_cost
+from hypar.document import Note, Result
+from hypar.errors import HardwareError, HyparError, OptionError, TableLimitError
 from hypar.machine.load import load_machine
 from hypar.machine.machine import Machine
+from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.request import Request, checked
+from hypar.planning.checked import checked_array, checked_nodes, has_stages, named_starts
 from hypar.planning.counting import follows
 from hypar.planning.planner import plan_model
+from hypar.planning.refusals import refusal
 from hypar.planning.replay import recosted, score_plan
 from hypar.planning.resolved import BASELINE, Resolved, of_baseline
 from hypar.planning.sources import times_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
-from hypar.schedule.scoring import Totals, totals_of
+from hypar.schedule.scoring import Totals, totals, totals_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.studies.remarks import on_this_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hypar.document import Note
     from hypar.plan.plan import Plan
 
     Axes = Mapping[Any, Sequence[Any]]
@@ -42,8 +46,8 @@ if TYPE_CHECKING:
 Hardware = Machine | str | Path
 """A machine, or the name of one."""
 
-MOST_RUNS = 10_000
-"""The largest number of requests of a grid; so many points of an exploration take some minutes."""
+MOST_RUNS, OF_STAGES = 10_000, ("schedule", "microbatches", "parts", "balance")
+"""The most requests of a grid, some minutes of an exploration; and options that the arrays of a sweep without stages do without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +79,12 @@ class Run:
     own: bool = False
 
     @classmethod
-    def of(cls, axes: Mapping[Any, Any], plan: Plan, machine: Machine | None = None) -> Self:
-        """Return the run of a plan on a machine, without the plan."""
-        score = plan.score
-        return cls(
-            axes=axes,
-            remarks=tuple(on_this_machine(plan, machine)),
-            totals=None if score is None else totals_of(score),
-            fits=score is None or score.fits,
-            note=plan.claim,
-        )
+    def of(cls, axes: Mapping[Any, Any], plan: Plan, machine: Machine | None = None, /, **more: Any) -> Self:
+        """Return the run of a plan on a machine, with the plan only if that is among ``more``."""
+        score, remarks = plan.score, tuple(on_this_machine(plan, machine))
+        found = None if score is None else totals_of(score)
+        fits = score is None or score.fits
+        return cls(axes=axes, remarks=remarks, totals=found, fits=fits, note=plan.claim, **more)
 
     @property
     def name(self) -> str:
@@ -103,11 +103,7 @@ class Run:
 
 
 class Runs(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribute cannot have slots)
-    """The runs of a grid.
-
-    Attributes:
-        convention: the convention by which every run is counted.
-    """
+    """The runs of a grid, each counted by one ``convention``."""
 
     _document = "runs"
     convention: str
@@ -160,12 +156,7 @@ def grid(
 def plan_and_score(
     graph: LayerGraph, strategy: str, convention: str, hardware: Hardware | None, /, **asked: Any
 ) -> Plan:
-    """Plan a network by a strategy, with a score, and unless the strategy is named after a paper a cost, of a convention.
-
-    Raises:
-        InputError: the request is not possible.
-        TableLimitError: the search would not fit.
-    """
+    """Plan a network with a score of a convention, and unless the strategy is named after a paper a cost; raises as ``plan_model``."""
     own, cost = load_strategy(strategy).convention, asked.get("cost")
     given = convention if own in {MOVED, convention} and (cost is None or follows(cost)) else None
     plan = plan_model(graph, strategy=strategy, hardware=hardware, convention=given, **asked)
@@ -242,10 +233,9 @@ def compare_strategies(
     names = tuple(dict.fromkeys((BASELINE, *(named or alike))))
 
     def answer(chosen: Chosen) -> Run:
-        own = of_baseline(asked) if chosen["strategy"] == BASELINE else asked
-        plan = plan_and_score(graph, chosen["strategy"], counted, machine, **own)
+        plan = plan_and_score(graph, chosen["strategy"], counted, machine, **_asked(chosen, asked))
         costs = costs_of(plan, graph.with_batch(plan.model.batch), counted, machine)
-        return replace(Run.of(chosen, plan, machine), plan=plan, costs=costs)
+        return Run.of(chosen, plan, machine, plan=plan, costs=costs)
 
     runs = grid({"strategy": names}, answer, (TableLimitError,), progress)
     if all(run.refused for run in runs) and runs[-1].refused:
@@ -253,7 +243,202 @@ def compare_strategies(
     return Comparison((replace(run, gain=_gain(runs[0], run)) for run in runs), counted)
 
 
+def _asked(chosen: Chosen, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    return of_baseline(asked) if chosen["strategy"] == BASELINE else asked
+
+
 def _gain(first: Run, own: Run) -> float | None:
     if not first.plan or not own.plan or first.plan.cost.name != own.plan.cost.name:
         return None
     return first.cost / own.cost if first.cost and own.cost else None
+
+
+class Sweep(Runs):
+    """The runs of a sweep, the last axis fastest: hardware, its changes, batch, strategy, and levels or array.
+
+    Attributes:
+        model: the network's name.
+        asked: the arguments of ``plan_model`` that all runs share, without those as by default.
+    """
+
+    model: str
+    asked: Mapping[str, Any]
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The axes that have more than one value."""
+        return tuple(name for name in self[0].axes if len({_key(run.axes[name]) for run in self}) > 1)
+
+    def base(self, run: Run) -> Run:
+        """Return the first run of the same batch that has a plan."""
+        alike = (one for one in self if one.totals and one.axes["batch"] == run.axes["batch"])
+        return next(alike, run)
+
+    def value(self, run: Run) -> float:
+        """Return the time of a sample."""
+        return run.time_s / float(run.axes["batch"])
+
+
+def sweep_model(
+    model: LayerGraph | str | Path,
+    *,
+    hardware: Hardware | Sequence[Hardware],
+    levels: int | Sequence[int] | None = None,
+    array: Sequence[int | str] | Sequence[Sequence[int | str]] | None = None,
+    batch: int | Sequence[int] | None = None,
+    strategy: str | Sequence[str] = "hypar",
+    changes: Mapping[str, Any] | None = None,
+    scale: bool = False,
+    convention: str | None = None,
+    progress: Progress = lambda *_: None,
+    **asked: Any,
+) -> Sweep:
+    """Plan and score a network for every combination of the given values.
+
+    Zero levels mean one device. An array smaller than its machine uses some of its devices; a combination that does
+    not fit has a note with the reason instead of totals. Options of stages count for the arrays that have stages.
+
+    Args:
+        model: a network, the path of a model file, or a bare name.
+        hardware: machines, homogeneous or heterogeneous, hardware files or bare names.
+        levels: numbers of two-way levels; 4 if neither these nor arrays are given.
+        array: arrays in place of ``levels``, each by the ways of its levels, outermost first, as ``[(16,), (4, 4)]``; one
+            with stages inside its levels as ``(2, "s4", 2)``.
+        batch: samples in a mini-batch; the model's own number if none is given.
+        strategy: names of strategies.
+        changes: values for some fields of the machine, as ``{"duplex": ["full", "half"]}``.
+        scale: whether a machine with one network gets as many devices as the array and the stages need, so that these
+            share whatever its devices share.
+        convention: how bytes and seconds of all runs are counted: ``moved`` if it is not given, ``paper`` or ``fused``.
+        progress: a function that takes the number of finished combinations and the number of all.
+        asked: further arguments of ``plan_model``, the same for every combination; as in ``compare_strategies``.
+
+    Raises:
+        InputError: the request cannot be met by any combination.
+    """
+    given = Request.of("sweep_model", asked).given()
+    graph, counted = network_of(model), checked("convention", convention or MOVED)
+    axes = {
+        "hardware": _values(hardware),
+        **{name: _values(values) for name, values in (changes or {}).items()},
+        "batch": (graph.batch,) if batch is None else _values(batch) or (graph.batch,),
+        "strategy": _values(strategy),
+        **_arrays(levels, array),
+    }
+    _check(axes, asked)
+    ask = _Ask(axes, graph, counted, tuple(changes or ()), scale, asked)
+    for chosen in combinations({name: axes[name] for name in ("hardware", *ask.changed)}):
+        ask.machine(chosen)
+    runs = grid(axes, ask.run, (HardwareError, OptionError, TableLimitError), progress)
+    if all(run.refused for run in runs) and isinstance(runs[0].refused, OptionError):
+        raise runs[0].refused
+    return Sweep(runs, counted, model=graph.name, asked=given)
+
+
+def _values(given: Any) -> tuple[Any, ...]:
+    """Return the distinct values of an axis; a single value is an axis of one."""
+    several = isinstance(given, Iterable) and not isinstance(given, str | dict)
+    found: dict[str, Any] = {}
+    for value in given if several else [given]:
+        found.setdefault(_key(value), value)
+    return tuple(found.values())
+
+
+def _key(value: Any) -> str:
+    """Return a key that identifies a value of an axis; for machines their digest, as several may have one name."""
+    return value.digest if isinstance(value, Machine) else repr(value)
+
+
+def _arrays(
+    levels: int | Sequence[int] | None, array: Sequence[int | str] | Sequence[Sequence[int | str]] | None
+) -> dict[str, tuple[Any, ...]]:
+    if array is None:
+        return {"levels": _values(4 if levels is None else levels)}
+    if levels is not None:
+        raise refusal("levels", "an array")
+    one = all(isinstance(ways, int | str) for ways in array)
+    return {"array": _values([tuple(array)] if one and array else [tuple(ways) for ways in array])}  # type: ignore[arg-type]
+
+
+def _check(axes: Axes, asked: Mapping[str, Any]) -> None:
+    """Refuse values that no combination allows, before the first one runs; those of one device are not planned."""
+    number = math.prod(map(len, axes.values()))
+    if not 0 < number <= MOST_RUNS:
+        found = f"{number:,} combinations" if number else "nothing"
+        raise OptionError("sweep", f"found {found}", f"1 to {MOST_RUNS:,} combinations")
+    for count in axes.get("levels", ()):
+        checked_array(count, None, stages=True)
+    weights = {name: asked[name] for name in ("inter_weight",) if asked.get(name) is not None}
+    for name in axes["strategy"]:
+        load_cost(asked.get("cost") or load_strategy(name).cost, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ask:
+    """What is asked of every combination; ``changed`` are the axes of the machine's fields."""
+
+    axes: Axes
+    graph: LayerGraph
+    convention: str
+    changed: tuple[str, ...]
+    scale: bool
+    asked: Mapping[str, Any]
+    machines: dict[str, Machine] = field(default_factory=dict)
+
+    def machine(self, chosen: Chosen, **more: Any) -> Machine:
+        """Return the machine of a combination with further changes, which is loaded once."""
+        changes = {**{name: chosen[name] for name in self.changed}, **more}
+        key = f"{_key(chosen['hardware'])} {changes!r}"
+        if key not in self.machines:
+            self.machines[key] = load_machine(chosen["hardware"], changes)
+        return self.machines[key]
+
+    def run(self, chosen: Chosen) -> Run:
+        """Return the answer to a combination; a machine that is too small for it may be scaled."""
+        machine, needed = self.machine(chosen), self._devices(chosen)
+        scalable = not machine.groups and len(machine.tiers) == 1 and "devices" not in self.changed
+        if self.scale and scalable and needed not in {1, machine.num_devices}:
+            machine = self.machine(chosen, devices=needed)
+        try:
+            return self._run_on(machine, chosen)
+        except HardwareError as error:
+            if self.scale or not scalable or needed <= machine.num_devices:
+                raise
+            hint = "--scale gives it as many as the array needs"
+            raise HardwareError(error.where, error.found, error.allowed, hint) from None
+
+    def _run_on(self, machine: Machine, chosen: Chosen) -> Run:
+        levels, array = chosen.get("levels"), chosen.get("array")
+        graph, asked = self.graph.with_batch(chosen["batch"]), _asked(chosen, self._of_array(array))
+        if levels == 0 and not has_stages(*self._stages, cut=False):
+            found = _on_one_device(graph, machine, asked.get("optimizer", "sgd"))
+            return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")
+        asked = {**asked, "levels": levels, "array": array}
+        plan = plan_and_score(graph, chosen["strategy"], self.convention, machine, **asked)
+        return Run.of(chosen, plan, machine)
+
+    @property
+    def _stages(self) -> tuple[int | str | None, str | Sequence[str] | None]:
+        return self.asked.get("stages"), self.asked.get("starts")
+
+    def _of_array(self, array: Any) -> Mapping[str, Any]:
+        """Return the arguments for an array: without those of stages where others have stages and it has none."""
+        mixed = any(isinstance(ways, str) for own in self.axes.get("array", ()) for ways in own)
+        left = OF_STAGES if mixed and checked_nodes(array, None).stages is None else ()
+        return {name: value for name, value in self.asked.items() if name not in left}
+
+    def _devices(self, chosen: Chosen) -> int:
+        """Return the devices of an array and its stages, each of which has an array of its own."""
+        nodes = checked_nodes(chosen.get("array", (2,) * chosen.get("levels", 0)), None)
+        stages, starts = self._stages
+        number = len(named_starts(starts)) if starts else nodes.stages or stages
+        return (number if isinstance(number, int) else 1) * math.prod(nodes.array or ())
+
+
+def _on_one_device(graph: LayerGraph, machine: Machine, optimizer: str) -> Totals:
+    if machine.groups:
+        found = "found one device, of kinds that differ"
+        raise HardwareError(f"hardware {machine.name!r}", found, "1 level or more")
+    setting = Setting(machine=machine, array=(), element_bytes=graph.element_bytes, optimizer=optimizer)
+    layers = graph.contracted
+    return totals(layers, [()] * len(layers.layers), setting)

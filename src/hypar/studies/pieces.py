@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.errors import OptionError, PlanError, suggestion
 from hypar.machine.compute_models.base import LocalShape
 from hypar.machine.work import as_matrices
-from hypar.ops.nest import PHASES
+from hypar.ops.nest import PHASES, Nest
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import origin_of
 from hypar.planning.replay import choices_of
 from hypar.planning.sources import as_planned, network_of
 from hypar.program.layout import layouts_of
 from hypar.program.lowering import lower
-from hypar.program.steps import Compute
+from hypar.program.steps import Compute, Program
 from hypar.sharding.conventions import MOVED
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
-    from hypar.ops.nest import Nest
-    from hypar.program.holding import Piece
+    from hypar.ops.run import Piece
     from hypar.program.steps import Program
     from hypar.sharding.placement import Options
 
@@ -36,16 +35,10 @@ MOST_ENTRIES = 2**30
 
 
 class Problem(NamedTuple):
-    """A phase of a layer's piece on one device.
+    """A phase, as ``forward``, of a layer's piece on one device: number ``number`` of its different ``pieces``, the largest first.
 
-    Attributes:
-        layer: name of the layer.
-        phase: ``forward``, ``backward`` or ``gradient``.
-        number: number of the piece among the different pieces of the layer, the largest is 1.
-        pieces: number of different pieces.
-        devices: number of devices with such a piece.
-        shape: the piece as a convolution, or as a product of matrices where it has no windows; no words are counted.
-        kind: the phase of that convolution with the same arithmetic: another than ``phase`` for a transposed convolution.
+    So many ``devices`` have such a piece. Its ``shape`` is that of a convolution, or of a product of matrices where it has no
+    windows, without words; ``kind`` is that convolution's phase of the same arithmetic, another one if it is transposed.
     """
 
     layer: str
@@ -108,12 +101,9 @@ def problems_of(
         hint = suggestion(layer, [own.name for own in weighted])
         raise OptionError("layer", f"no layer that multiplies by a weight is named {layer!r}", hint=hint)
     program = lowered(stored, graph)
-    return [
-        problem
-        for step in program.steps
-        if isinstance(step, Compute) and step.kind == "forward" and step.layer in layers
-        for problem in _of_layer(layers[step.layer], program.graph.batch, step.pieces)
-    ]
+    forward = (step for step in program.steps if isinstance(step, Compute) and step.kind == "forward")
+    own = ((layers[step.layer], step.pieces) for step in forward if step.layer in layers)
+    return [found for layer, pieces in own for found in _of_layer(layer, program.graph.batch, pieces)]
 
 
 def _of_layer(layer: Layer, batch: int, pieces: Iterable[Piece | None]) -> Iterator[Problem]:

@@ -23,10 +23,10 @@ import numpy as np
 from hypar.activity import tell
 from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
-from hypar.planning.checks.words import space_text
+from hypar.planning.checked import space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
-from hypar.sharding.placement import WHOLE
+from hypar.sharding.placement import WHOLE, Choice
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import MOST_DEVICES
 from hypar.studies.grid import network_of
@@ -40,14 +40,11 @@ if TYPE_CHECKING:
     from hypar.network.layer import Layer
     from hypar.ops.nest import Nest
     from hypar.ops.windows import Window
-    from hypar.sharding.placement import Choice
 
     Sizes = tuple[int, ...]
 
-MOST_REPEATS = MOST_RUNS = 1000
-
-LEAST_SECONDS = 0.005
-"""Seconds for which a shard is run, at least once, so that a short one is run often."""
+MOST_REPEATS, MOST_RUNS, LEAST_SECONDS = 1000, 1000, 0.005
+"""Rounds, runs of a shard in each, and the seconds for which it is run, at least once, so that a short one is run often."""
 
 MEASURED = ("conv", "conv_transpose", "linear", "crop", "add", "concat", "max", "average", "nearest", "bilinear")  # fmt: skip
 """The ops of shards, with the modes of pools and of upsampling."""
@@ -55,18 +52,11 @@ MEASURED = ("conv", "conv_transpose", "linear", "crop", "add", "concat", "max", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerShard:
-    """The computation of one device; equal shards take equal time.
+    """The computation of one device, of an op in ``MEASURED``; equal shards take equal time.
 
-    Attributes:
-        op: one of ``MEASURED``.
-        dtype: number format of every tensor.
-        inputs: ``[batch, channels]``, of an image with ``height, width``, of each tensor that is read.
-        weight: ``[out_channels, in_channels of a group]``, of a ``conv_transpose`` ``[in_channels, out_channels of a group]``,
-            with the sides of a kernel; empty without a weight.
-        output: as ``inputs``.
-        windows: along height and width.
-        groups: those of a convolution.
-        round_up: whether a last window may hang over the edge.
+    ``output`` and each of ``inputs`` are ``[batch, channels]``, of an image with ``height, width``. ``weight`` is ``[out_channels,
+    in_channels of a group]``, of a ``conv_transpose`` ``[in_channels, out_channels of a group]``, with the sides of a kernel, or
+    empty. ``windows`` are along height and width; with ``round_up`` a last one may hang over the edge.
     """
 
     op: str
@@ -136,12 +126,9 @@ def profile_model(
     bench = TorchBench() if bench is None else bench
     named = [(shard, f"{layer}, {word}") for layer, own in shards.items() for word, shard in own.items()]
     times = _measured(dict(reversed(named)), bench, repeats, progress)
-    return Profile(
-        model=ProfiledModel(name=network.name, digest=network.digest, batch=network.batch),
-        device=bench.device,
-        ways=ways,
-        seconds={layer: {word: times[shard] for word, shard in own.items()} for layer, own in shards.items()},
-    )
+    measured = {layer: {word: times[own] for word, own in each.items()} for layer, each in shards.items()}
+    of = ProfiledModel(name=network.name, digest=network.digest, batch=network.batch)
+    return Profile(model=of, device=bench.device, ways=ways, seconds=measured)
 
 
 def _measured(
@@ -157,15 +144,15 @@ def _measured(
     if room is not None and size > room:
         found = f"tensors and gradients of {format_bytes(size)}"
         raise _unfit(places[largest[0]], found, f"the memory's {format_bytes(room)}")
-    times = dict.fromkeys(largest, math.inf)
+    times, count = dict.fromkeys(largest, math.inf), len(largest) * repeats
     for done, shard in enumerate(largest * repeats):
-        progress(done, len(largest) * repeats)
+        progress(done, count)
         tell(f"measuring {places[shard]}")
         try:
             times[shard] = min(times[shard], bench.seconds(shard))
         except (MemoryError, RuntimeError) as error:
             raise _unfit(places[shard], next(iter(str(error).splitlines()), "out of memory")) from error
-    progress(len(largest) * repeats, len(largest) * repeats)
+    progress(count, count)
     return {shard: float(f"{seconds:.4g}") for shard, seconds in times.items()}
 
 
@@ -174,10 +161,7 @@ def _unfit(place: str, found: str, allowed: str = "") -> ProfileError:
 
 
 def shards_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, LayerShard]]:
-    """Return the fullest device's shard of each layer under each choice, most devices first, the whole layer last.
-
-    Raises ``OptionError`` where the space does not suit the network, or an op cannot be measured.
-    """
+    """Return the fullest device's shard of each layer under each choice, the whole layer last; raises ``OptionError``."""
     layers = {layer.name: layer for layer in graph.layers}
     allowed = parse_space(space)
     return {
@@ -271,16 +255,11 @@ class TorchBench:
         pool = {**slid, "kernel_size": kernel, "ceil_mode": shard.round_up}
         enlarge = partial(of.interpolate, scale_factor=stride, mode=shard.op)
         run: Callable[..., Any] = {
-            "linear": of.linear,
-            "add": lambda *read: reduce(operator.add, read),
-            "concat": lambda *read: torch.cat(read, 1),
-            "crop": lambda read: _centre(read, shard.output).clone(),
-            "conv": partial(of.conv2d, **conv),
-            "conv_transpose": partial(of.conv_transpose2d, **conv, output_padding=added),
-            **dict.fromkeys(("nearest", "bilinear"), enlarge),
-            "max": partial(of.max_pool2d, **pool),
-            "average": partial(of.avg_pool2d, **pool),
-        }[shard.op]
+            "linear": of.linear, "add": lambda *read: reduce(operator.add, read), "concat": lambda *read: torch.cat(read, 1),
+            "crop": lambda read: _centre(read, shard.output).clone(), **dict.fromkeys(("nearest", "bilinear"), enlarge),
+            "conv": partial(of.conv2d, **conv), "conv_transpose": partial(of.conv_transpose2d, **conv, output_padding=added),
+            "max": partial(of.max_pool2d, **pool), "average": partial(of.avg_pool2d, **pool),
+        }[shard.op]  # fmt: skip
         transposed = any(window.transposed for window in shard.windows)
         return (lambda *read: _centre(run(*read), shard.output)) if transposed else run
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.document import Note
-from hypar.errors import InputError, TableLimitError
-from hypar.plan.records import SEARCHED
+from hypar.errors import InputError, TableLimitError, few
+from hypar.plan.records import SEARCHED, Score
 from hypar.plan.request import BEST
 from hypar.planning.planner import follow
 from hypar.planning.question import ask
@@ -24,16 +24,10 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.records import Score
 
-LEAST_SHOWN = 1e-3
-"""The least gain of a faster baseline that is remarked."""
-
-CHEAP_ENTRIES = 2**22
-"""The most table entries for which the joint optimum is computed beside a greedy plan: some milliseconds."""
-
-ANY_SHAPE = "h_tree"
-"""The topology on which the shape of an array does not change what an exchange takes."""
+LEAST_SHOWN, CHEAP_ENTRIES, ANY_SHAPE = 1e-3, 2**22, "h_tree"
+"""The least gain of a faster baseline that is remarked; the most table entries for which the joint optimum is computed beside
+a greedy plan, some milliseconds; and the topology on which the shape of an array does not change what an exchange takes."""
 
 
 def remarks(
@@ -81,10 +75,7 @@ def _joint(plan: Plan, graph: LayerGraph, request: Resolved) -> Iterator[Note]:
 
 
 def baseline_scores(
-    plan: Plan,
-    graph: LayerGraph,
-    machine: Machine | None = None,
-    profile: Profile | None = None,
+    plan: Plan, graph: LayerGraph, machine: Machine | None = None, profile: Profile | None = None
 ) -> dict[str, Score]:
     """Return the scores of dp and of the baselines that a plan was not timed against; empty for one without a score."""
     if plan.score is None or (plan.staged and plan.heterogeneous):
@@ -136,9 +127,7 @@ def _too_fine(plan: Plan, graph: LayerGraph) -> Iterator[Note]:
         sizes = layer.nest.sizes
         found += [f"{layer.name} {dim}" for dim, count in shards.items() if count > sizes[dim]]
     if found:
-        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-        named = f"{', '.join(found[:3])}{more}"
-        yield Note("shards", f"more than there are elements, as the papers allow: {named}")
+        yield Note("shards", f"more than there are elements, as the papers allow: {few(found)}")
 
 
 def on_this_machine(plan: Plan, machine: Machine | None) -> Iterator[Note]:
@@ -157,9 +146,8 @@ def on_this_machine(plan: Plan, machine: Machine | None) -> Iterator[Note]:
 
 def proven(plan: Plan) -> bool:
     """Return whether every search behind a plan found its optimum, by an exact solver or by a bound."""
-    costs = (
-        [split.cost for split in plan.splits] if plan.bounds and len(plan.bounds) > 1 else [plan.cost.value]
-    )
+    several = plan.bounds and len(plan.bounds) > 1
+    costs = [split.cost for split in plan.splits] if several else [plan.cost.value]
     # The stages of a pipeline may have been solved by several solvers.
     exact = all(load_solver(name).exact for name in plan.solver.split(", ") if name)
     return exact or plan.bounds == costs

@@ -26,12 +26,8 @@ if TYPE_CHECKING:
 LEAST_CHANNELS, LEAST_IMAGE, LEAST_SAMPLES, LEAST_NAMED = 8, 16, 4, 4
 """Channels, rows and columns of the input, samples of a microbatch, and elements of a named dim that are left at least."""
 
-MOST_HALVINGS = 40
-
-CHANNEL_FIELDS = ("out_channels", "out_features", "channels")
-"""The fields of ops that say how many channels they make."""
-
-IMAGE = ("height", "width")
+MOST_HALVINGS, IMAGE, CHANNEL_FIELDS = 40, ("height", "width"), ("out_channels", "out_features", "channels")
+"""How often a size is halved at most, the dims of an image, and the fields of ops that say how many channels they make."""
 
 
 def shrunk(plan: Plan, graph: LayerGraph, microbatches: int, batch: int | None) -> LayerGraph:
@@ -104,9 +100,10 @@ class _Halved:
                 refused = [name for layer in small.layers for name in self._uneven(whole[layer.name], layer)]
             except ModelError as error:
                 refused = self._of_layer(whole[error.where])
-            if not refused:
+            halved = next(filter(self.halvings.get, refused), None)
+            if halved is None:
                 return small
-            self.halvings[refused[0]] -= 1
+            self.halvings[halved] -= 1
 
     def _add(self, layer: Layer) -> None:
         read = [self.sources[name] for name in layer.inputs]
@@ -159,12 +156,12 @@ class _Halved:
         for dim, degree in degrees.items():
             pairs = zip(_sizes(before, dim), _sizes(after, dim), strict=True)
             if any(size % degree == 0 and left % degree for size, left in pairs):
-                yield from self._halved(*self._of_dim(before, dim))
+                yield from self._of_dim(before, dim)
         read = after.nest(1).names["input"]
         for dim, size in after.nest(1).rounds.items():
             pieces = math.prod([size, *(degrees.get(op, 1) for op, name in read.items() if name == dim)])
             if _divided(self.named[dim], self.halvings[dim]) % pieces:
-                yield from self._halved(dim)
+                yield dim
 
     def _of_dim(self, layer: Layer, dim: str) -> list[str]:
         if self.named or dim in IMAGE:
@@ -175,10 +172,7 @@ class _Halved:
 
     def _of_layer(self, layer: Layer) -> list[str]:
         named = [dim for sizes in _stated(layer.op).values() for dim, _ in sizes]
-        return self._halved("", *named, *self._channels(layer.name, *layer.inputs))
-
-    def _halved(self, *names: str) -> list[str]:
-        return [name for name in names if self.halvings[name]]
+        return ["", *named, *self._channels(layer.name, *layer.inputs)]
 
     def _channels(self, *names: str) -> list[str]:
         return sorted({self.ties[source] for name in names for source in self.sources[name]})

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import product, repeat
+from itertools import chain, product, repeat
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
+
+import numpy as np
 
 from hypar.activity import tell
 from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.execution.simulator import most_elements
-from hypar.execution.verify import counted, verify_program
+from hypar.execution.verify import Verification, counted, verify_program
 from hypar.machine.setting import Setting
+from hypar.network.training import OPTIMIZERS
 from hypar.ops.nest import PHASES
-from hypar.plan.diff import changes_between
-from hypar.plan.records import origin_of
-from hypar.plan.stages import FLUSHES
+from hypar.plan.diff import Change, changes_between
+from hypar.plan.records import Score, origin_of
+from hypar.plan.stages import FLUSHES, StagesRecord
 from hypar.planning.counting import cost_convention, score_convention
-from hypar.planning.replay import recosted, run_again, run_plan, run_step
+from hypar.planning.replay import run_step
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, scored_on, times_of
-from hypar.schedule.moves import BETWEEN_STAGES, level_name, moves_of
+from hypar.schedule.held import Training
+from hypar.schedule.moves import BETWEEN_STAGES, Move, level_name, moves_of
+from hypar.schedule.pipeline_orders import ALONE, Moment, moments, schedule_of
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
-from hypar.studies.check import near
-from hypar.studies.memory import held_by
+from hypar.sharding.tree import Device, Level, Node, Stages
+from hypar.studies.check import near, priced
 from hypar.studies.pieces import lowered, microbatches_of, opened
 from hypar.studies.shrink import changes_of, shrunk
 
@@ -32,29 +37,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from hypar.execution.verify import Verification
+    from hypar.execution.devices import Devices
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.plan.diff import Change
     from hypar.plan.plan import Plan
-    from hypar.plan.records import Score
     from hypar.program.steps import Item, Program
-    from hypar.schedule.moves import Move
     from hypar.sharding.placement import Options
-    from hypar.studies.memory import Held
 
-MOST_ELEMENTS = 2**28
-"""Elements that all simulated devices hold at once, at most: 2 GiB."""
+MOST_ELEMENTS, MANY_ELEMENTS, ROUNDING = 2**28, 2**22, 1e-9
+"""Elements that all devices hold at once at most, 2 GiB; those from which a run takes so long that a smaller network is
+proposed; and the relative difference of a number that a search rounded, or added up in another order."""
 
-MANY_ELEMENTS = 2**22
-"""Elements from which a run takes so long that a smaller network is proposed."""
-
-ROUNDING = 1e-9
-"""Relative difference of a number that a search rounded, or added up in another order."""
-
-LESS = "try --shrink or a smaller --batch"
-
-ALL = "all"
+LESS, ALL = "try --shrink or a smaller --batch", "all"
 
 TENSORS = {ALL: PHASES, "activations": ("forward",), "errors": ("backward",), "gradients": ("gradient",)}
 """What moves in which phases: tensors between layers, with sums of them."""
@@ -83,6 +77,19 @@ class Received(NamedTuple):
     planned: float
     counted: int
     moved: int | None
+
+
+class Held(NamedTuple):
+    """The memory of the fullest device of a group, a stage or ``all``: the bytes that a score says, and those that it held."""
+
+    group: str
+    said: float
+    held: float
+
+    @property
+    def more(self) -> bool:
+        """Whether a device held more than the score says."""
+        return self.held > self.said * (1 + ROUNDING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -188,27 +195,21 @@ def verify_plan(
     memory: list[Held] = []
     if numbers is not None and machine is not None and plan.score is not None:
         score = _scored(plan, graph, machine, choices, run_by)
-        memory = held_by(plan, score, program, numbers.elements, numbers.arrived)
+        memory = held_by(plan, score, program, numbers)
     tell(f"comparing the counts of {graph.name}")
-    changes = changes_between(plan, _again(plan, whole, machine))
+    changes = changes_between(plan, priced(plan, Resolved.of(plan, machine, times_of(plan)), whole))
     levels = _levels(plan, len(program.places.parts))
     transfers = [*_transfers(program, microbatches_of(plan), numbers, levels)]
     planned = _planned(plan, graph, machine, choices, planned_by)
     received = [*_received(levels, transfers, planned, ran=not count)]
     return Verified(
-        plan=plan,
-        batch=graph.batch,
-        devices=plan.num_devices,
-        convention=run_by,
-        planned_by=planned_by,
+        plan=plan, batch=graph.batch, devices=plan.num_devices, convention=run_by, planned_by=planned_by,
         levels=tuple(each for each in received if each.tensor == ALL),
         tensors=tuple(each for each in received if each.tensor != ALL),
         transfers=tuple(transfers),
         changes=tuple(change for change in changes if not near(change, ROUNDING)),
-        numbers=numbers,
-        memory=tuple(memory),
-        notes=tuple(_notes(plan, whole, graph)),
-    )
+        numbers=numbers, memory=tuple(memory), notes=tuple(_notes(plan, whole, graph)),
+    )  # fmt: skip
 
 
 def _require_fresh_weights(plan: Plan, file: Path) -> None:
@@ -278,25 +279,17 @@ def _received(
 
 
 def _planned(
-    plan: Plan,
-    graph: LayerGraph,
-    machine: Machine | None,
-    choices: list[Options],
-    by: str,
+    plan: Plan, graph: LayerGraph, machine: Machine | None, choices: list[Options], by: str
 ) -> list[Move]:
     """Return the transfers of a plan's step as a convention counts them."""
     if machine is not None:
         request = replace(Resolved.of(plan, machine), counted=by)
         # Another convention may count gradients that are in no chunk, and chunks change no amount.
         whole = plan.model_copy(update={"chunks": None})
-        _, step, _ = run_again(whole, request, graph, choices, str(origin_of(plan).file))
-        return [move for move in step.moves if move is not None]
-    setting = Setting(
-        machine=cast("Machine", _Free()),
-        array=tuple(plan.array),
-        element_bytes=graph.element_bytes,
-        convention=by,
-    )
+        moves = run_step(whole, request, graph, machine, choices).step.moves
+        return [move for move in moves if move is not None]
+    free = cast("Machine", _Free())
+    setting = Setting(machine=free, array=(*plan.array,), element_bytes=graph.element_bytes, convention=by)
     inner, outer = moves_of(setting, graph.nodes(plan.graph), choices)
     return [move for moves in (*inner, *outer) for move in moves]
 
@@ -306,17 +299,57 @@ def _scored(plan: Plan, graph: LayerGraph, machine: Machine, choices: list[Optio
     own = score_convention(plan)
     alike = runs_by(own) == run_by
     request = replace(Resolved.of(plan, machine), counted=own if alike else run_by)
-    request = replace(request, optimizer=plan.score.optimizer if plan.score else request.optimizer)
     whole = plan if alike else plan.model_copy(update={"chunks": None})
     return run_step(whole, request, graph, machine, choices).score
 
 
-def _again(plan: Plan, graph: LayerGraph, machine: Machine | None) -> Plan:
-    again = recosted(plan, graph, Resolved.of(plan, machine, times_of(plan)))
-    if machine is None:
-        return again
-    ran = run_plan(plan, hardware=machine, model=graph)
-    return again.model_copy(update={"score": ran.score, "stages": ran.stages or plan.stages})
+def held_by(plan: Plan, score: Score, program: Program, numbers: Verification | Devices) -> list[Held]:
+    """Return what each group or stage of a score, of the network that was run, held in the run of a microbatch."""
+    places, stages = _places(plan.root), plan.stages if plan.staged else None
+    training = Training(
+        program=program,
+        element_bytes=score.element_bytes,
+        state=OPTIMIZERS[score.optimizer],
+        chunks=[frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else (),
+        places={} if stages is None else _layers(stages),
+        stages=[stage for stage, _ in places],
+        moments=[ALONE] if stages is None else [_moments(stages, own) for own in range(len(stages.stages))],
+    )
+    found = np.sum([*training.held(numbers.elements, numbers.arrived).values()], axis=0)
+    if score.groups is None:
+        return [Held("all", score.memory_bytes, float(found.max()))]
+    groups = [group.group for group in score.groups]
+    names = groups if stages is not None else [group.name for group in plan.groups if not group.idle]
+    lanes = sorted({*places})
+    of = np.array([names[lanes.index(place)] for place in places])
+    pairs = [(group, found[of == group.group]) for group in score.groups]
+    return [Held(group.group, group.memory_bytes, float(own.max())) for group, own in pairs if len(own)]
+
+
+def _places(node: Node | None) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the stage of each device, and the parts of uneven splits in which it lies."""
+    if node is None or isinstance(node, Device):
+        return [(0, ())]
+    if isinstance(node, Level) and node.split.sides is None:
+        return _places(node.below[0]) * node.split.ways
+    parts = [(part, own) for part, own in enumerate(node.below) if own is not None]
+    below = [(part, *place) for part, own in parts for place in _places(own)]
+    if isinstance(node, Stages):
+        return [(part, path) for part, _, path in below]
+    return [(stage, (part, *path)) for part, stage, path in below]
+
+
+def _layers(stages: StagesRecord) -> dict[str, tuple[int, int]]:
+    """Return the stage of each layer, and its part of it."""
+    spans = ((at, *own) for at, stage in enumerate(stages.stages) for own in enumerate(stage.spans))
+    return {layer: (number, part) for number, part, span in spans for layer in span}
+
+
+def _moments(stages: StagesRecord, stage: int) -> tuple[Moment, ...]:
+    """Return when a stage holds most over a mini-batch."""
+    order = schedule_of(stages.schedule, stages.parts)
+    works = order.steps(stage, len(stages.stages), stages.microbatches, 1)
+    return moments(chain.from_iterable(works), stages.parts or 1)
 
 
 def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:

@@ -5,31 +5,31 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar.machine.spatial.blocking import Blocking, best_blocking, counts
-from hypar.machine.spatial.loops import Array, PhaseLoops, Store
+from hypar.machine.spatial.blocking import Blocking, PhaseLoops, Unit, best_blocking
 from hypar.machine.spatial.sets import SetLayout
 from tests.effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ARRAY = Array(rows=4, columns=5, weight_words=14, input_words=8, output_words=3)
-STORES = [
-    Store(None),
-    Store(60),
-    Store(150),
-    Store(400),
-    Store(160, bank=16),
-    Store(120, weights=30),
-    Store(160, bank=32, weights=24, keeps_result=True),
-    Store(150, fewest="words"),
-    Store(240, bank=24, weights=40, keeps_result=True, fewest="product", pass_in_bank=True),
-    Store(300, bank=30, pass_in_bank=True),
-    Store(180, bank=12, pass_in_bank=True),
+UNIT = Unit(rows=4, columns=5, weight_words=14, input_words=8, output_words=3)
+STORES: list[dict[str, Any]] = [
+    {},
+    {"buffer": 60},
+    {"buffer": 150},
+    {"buffer": 400},
+    {"buffer": 160, "bank_words": 16},
+    {"buffer": 120, "weight_buffer_words": 30},
+    {"buffer": 160, "bank_words": 32, "weight_buffer_words": 24, "resident": "result"},
+    {"buffer": 150, "fewest": "words"},
+    {"buffer": 240, "bank_words": 24, "weight_buffer_words": 40, "resident": "result", "fewest": "product"}
+    | {"pass_rows": "bank"},
+    {"buffer": 300, "bank_words": 30, "pass_rows": "bank"},
+    {"buffer": 180, "bank_words": 12, "pass_rows": "bank"},
 ]
 
 
@@ -66,79 +66,81 @@ Pass = tuple[int, int, int, int, int]
 """Sets along channels, filters and samples, and channels and filters of an element."""
 
 
-def every_layout(array: Array, kernel: int, height: int) -> Iterator[SetLayout]:
+def every_layout(unit: Unit, kernel: int, height: int) -> Iterator[SetLayout]:
     """All widths that pieces of a set may have, with the sets that the array then holds."""
-    parts = next(parts for parts in range(1, kernel + 1) if math.ceil(kernel / parts) <= array.rows)
+    parts = next(parts for parts in range(1, kernel + 1) if math.ceil(kernel / parts) <= unit.rows)
     kernel_rows = math.ceil(kernel / parts)
-    bands = array.rows // kernel_rows
-    for width in range(1, min(height, bands * array.columns) + 1):
+    bands = unit.rows // kernel_rows
+    for width in range(1, min(height, bands * unit.columns) + 1):
         folds = math.ceil(height / width)
-        if height // folds < 2 and min(height, bands * array.columns) > 1:
+        if height // folds < 2 and min(height, bands * unit.columns) > 1:
             continue
-        stacked = math.ceil(width / array.columns)
-        below, beside = bands // stacked, max(1, array.columns // width)
-        sets = max(below, beside) if array.line and width > 1 else below * beside
+        stacked = math.ceil(width / unit.columns)
+        below, beside = bands // stacked, max(1, unit.columns // width)
+        sets = max(below, beside) if unit.sets == "line" and width > 1 else below * beside
         yield SetLayout(kernel_rows, parts, width, folds, sets)
 
 
-def every_mapping(loops: PhaseLoops, array: Array, store: Store) -> Iterator[Mapping]:
+def every_mapping(loops: PhaseLoops, unit: Unit) -> Iterator[Mapping]:
     """All mappings that fit, by plain loops over every size, of whole rows and of halves."""
-    yield from mappings_of(loops, array, store)
-    if store.pass_in_bank and loops.width > 1:
-        yield from mappings_of(loops.halved(), array, store)
+    yield from mappings_of(loops, unit)
+    if unit.pass_rows == "bank" and loops.width > 1:
+        yield from mappings_of(loops.halved(), unit)
 
 
-def mappings_of(loops: PhaseLoops, array: Array, store: Store) -> Iterator[Mapping]:
-    for layout in every_layout(array, loops.kernel, loops.height):
+def mappings_of(loops: PhaseLoops, unit: Unit) -> Iterator[Mapping]:
+    for layout in every_layout(unit, loops.kernel, loops.height):
         if layout.columns > math.ceil(loops.height / layout.folds):
             continue  # the pieces are not even
-        if loops.whole_width and not may_be_halved(loops, store, layout):
+        if loops.whole_width and not may_be_halved(loops, unit, layout):
             continue
-        most = most_channels(loops, store, layout)
+        most = most_channels(loops, unit, layout)
         for r, t, b in full_grids(loops, layout.sets, most):
             for q, p in itertools.product(range(1, loops.channels + 1), range(1, 4)):
-                if q * r <= most and element_holds(loops, array, store, (r, t, b, q, p)):
-                    yield from every_tile(loops, store, layout, (r, t, b, q, p))
+                if q * r <= most and element_holds(loops, unit, (r, t, b, q, p)):
+                    yield from every_tile(loops, unit, layout, (r, t, b, q, p))
 
 
-def may_be_halved(loops: PhaseLoops, store: Store, layout: SetLayout) -> bool:
+def may_be_halved(loops: PhaseLoops, unit: Unit, layout: SetLayout) -> bool:
     """Whether one channel's rows exceed a bank when they are whole, and fit when halved."""
     rows = (layout.columns - 1) * loops.stride + loops.extent
-    return rows * loops.whole_width > store.bank and rows * loops.read_width <= store.bank
+    return rows * loops.whole_width > unit.bank_words and rows * loops.read_width <= unit.bank_words
 
 
-def most_channels(loops: PhaseLoops, store: Store, layout: SetLayout) -> float:
+def most_channels(loops: PhaseLoops, unit: Unit, layout: SetLayout) -> float:
     """Channels of a sample whose rows fit a bank, or as many as fill the array."""
-    if not store.pass_in_bank:
+    if unit.pass_rows != "bank":
         return math.inf
     plane = ((layout.columns - 1) * loops.stride + loops.extent) * loops.read_width
     if loops.whole_width:
-        return store.bank // plane
+        return unit.bank_words // plane
     others = loops.filters * loops.samples * loops.groups
-    return max(1, store.bank // plane, math.ceil(layout.sets / others))
+    return max(1, unit.bank_words // plane, math.ceil(layout.sets / others))
 
 
-def element_holds(loops: PhaseLoops, array: Array, store: Store, taken: Pass) -> bool:
+def element_holds(loops: PhaseLoops, unit: Unit, taken: Pass) -> bool:
     """Whether registers, the part for W and the layer itself have so many channels and filters."""
     r, t, _, q, p = taken
     side, deep = q * r, p * t
-    if q > 1 and (q * (loops.taps + 1) > array.input_words or q * loops.taps > array.weight_words):
+    if q > 1 and (q * (loops.taps + 1) > unit.input_words or q * loops.taps > unit.weight_words):
         return False
-    if p > 1 and p * q * loops.taps > array.weight_words:
+    if p > 1 and p * q * loops.taps > unit.weight_words:
         return False
-    streams = store.weights and not loops.gradient and side * deep > 1
-    if streams and side * deep * loops.kernel * loops.taps > store.weights:
+    streams = unit.weight_buffer_words and not loops.gradient and side * deep > 1
+    if streams and side * deep * loops.kernel * loops.taps > unit.weight_buffer_words:
         return False
     return side < loops.channels + r and deep < loops.filters + t
 
 
-def every_tile(loops: PhaseLoops, store: Store, layout: SetLayout, taken: Pass) -> Iterator[Mapping]:
+def every_tile(loops: PhaseLoops, unit: Unit, layout: SetLayout, taken: Pass) -> Iterator[Mapping]:
     r, t, b, q, p = taken
     side, deep = q * r, p * t
     inner = (
-        ["channels", "filters", "samples"] if loops.gradient or not store.weights else ["channels", "filters"]
+        ["channels", "filters", "samples"]
+        if loops.gradient or not unit.weight_buffer_words
+        else ["channels", "filters"]
     )
-    if store.keeps_result:
+    if unit.resident == "result":
         inner = ["samples"] if loops.gradient else ["channels"]
     for loop in inner:
         sizes = [
@@ -148,9 +150,9 @@ def every_tile(loops: PhaseLoops, store: Store, layout: SetLayout, taken: Pass) 
         ]
         for n, m, c in itertools.product(*sizes):
             whole = b <= n and (deep <= m or loop == "filters") and (side <= c or loop == "channels")
-            if whole and banks(loops, store, layout, n, m, c) <= capacity(store):
+            if whole and banks(loops, unit, layout, n, m, c) <= capacity(unit):
                 cycles = layout.rounds(loops.planes, 1) * loops.taps * loops.width
-                yield cycles, *words(loops, store, layout, loop, (n, m, c), side, deep)
+                yield cycles, *words(loops, unit, layout, loop, (n, m, c), side, deep)
 
 
 def full_grids(loops: PhaseLoops, sets: int, most: float) -> list[tuple[int, int, int]]:
@@ -165,22 +167,22 @@ def full_grids(loops: PhaseLoops, sets: int, most: float) -> list[tuple[int, int
     return [(r, t, b) for r, t, b in kept if not any(grows((r, t, b), axis) for axis in range(3))]
 
 
-def capacity(store: Store) -> float:
-    return math.inf if store.words is None else store.words // store.bank
+def capacity(unit: Unit) -> float:
+    return math.inf if unit.buffer == math.inf else int(unit.buffer) // unit.bank_words
 
 
-def banks(loops: PhaseLoops, store: Store, layout: SetLayout, n: int, m: int, c: int) -> int:
+def banks(loops: PhaseLoops, unit: Unit, layout: SetLayout, n: int, m: int, c: int) -> int:
     """Banks of a tile."""
     rows = (layout.columns - 1) * loops.stride + loops.extent
     held = [n * c * rows * loops.read_width, n * m * layout.columns * loops.width]
-    if loops.gradient or not store.weights:
+    if loops.gradient or not unit.weight_buffer_words:
         held.append(m * c * loops.kernel * loops.taps * math.ceil(n / loops.samples))
-    return sum(math.ceil(amount / store.bank) for amount in held)
+    return sum(math.ceil(amount / unit.bank_words) for amount in held)
 
 
 def words(
     loops: PhaseLoops,
-    store: Store,
+    unit: Unit,
     layout: SetLayout,
     loop: str,
     tile: tuple[int, int, int],
@@ -212,18 +214,18 @@ def words(
     buffer: float = f_in * over + f_out * along * (1 if loops.gradient else 2)
     if loops.gradient:
         buffer += 2 * weights * loads
-    elif not store.weights:
+    elif not unit.weight_buffer_words:
         buffer += weights * loads
     return memory, buffer
 
 
-def rank(store: Store, mapping: Mapping) -> tuple[float, ...]:
+def rank(unit: Unit, mapping: Mapping) -> tuple[float, ...]:
     cycles, memory, buffer = mapping
     return {
         "cycles": (cycles, memory, buffer),
         "words": (memory, buffer, cycles),
         "product": (cycles * memory, buffer),
-    }[store.fewest]
+    }[unit.fewest]
 
 
 def test_the_best_mapping_equals_exhaustive_search_on_random_layers() -> None:
@@ -231,17 +233,17 @@ def test_the_best_mapping_equals_exhaustive_search_on_random_layers() -> None:
     compared = halved = 0
     layers = examples(500, 150)
     for number in range(layers):
-        loops, store = random_nest(draw), STORES[number % len(STORES)]
-        array = ARRAY._replace(line=draw.random() < 0.3)
-        found = best_blocking(loops, array, store, loops.planes, 1)
-        mappings = list(every_mapping(loops, array, store))
-        assert bool(mappings) == bool(found.innermost), (loops, store)
+        loops, unit = random_nest(draw), UNIT._replace(**STORES[number % len(STORES)])
+        unit = unit._replace(sets="line" if draw.random() < 0.3 else "any")
+        found = best_blocking(loops, unit, loops.planes, 1)
+        mappings = list(every_mapping(loops, unit))
+        assert bool(mappings) == bool(found.innermost), (loops, unit)
         if not mappings:
             continue
         compared += 1
-        halved += found.halved
-        ours = rank(store, counts(loops, found, loops.planes, 1))
-        assert ours == pytest.approx(min(rank(store, each) for each in mappings), rel=1e-12), (loops, store)
+        halved += bool(found.loops.whole_width)
+        ours = rank(unit, found.counts)
+        assert ours == pytest.approx(min(rank(unit, each) for each in mappings), rel=1e-12), (loops, unit)
     assert compared > 0.8 * layers
     assert halved > 0.01 * layers
 
@@ -251,23 +253,23 @@ def test_a_mapping_counts_as_its_layout_and_tile_say_and_no_wider_piece_fits() -
     draw = random.Random(18)
     wide = 0
     for number in range(500):
-        loops, store = random_nest(draw), STORES[number % len(STORES)]
-        array = ARRAY._replace(line=draw.random() < 0.3)
-        found = best_blocking(loops, array, store, loops.planes, 1)
+        loops, unit = random_nest(draw), UNIT._replace(**STORES[number % len(STORES)])
+        unit = unit._replace(sets="line" if draw.random() < 0.3 else "any")
+        found = best_blocking(loops, unit, loops.planes, 1)
         if not found.innermost:
             continue
-        loops = loops.halved() if found.halved else loops
+        loops = found.loops
         wide += found.layout.columns > math.ceil(loops.height / found.layout.folds)
         side, deep = (own * along for own, along in zip(found.interleaved, found.grid[:2], strict=True))
-        counted = words(loops, store, found.layout, found.innermost, found.tile, side, deep)
-        assert (found.memory, found.buffer) == pytest.approx(counted)
-        assert banks(loops, store, found.layout, *found.tile) <= capacity(store)
-        for layout in every_layout(array, loops.kernel, loops.height):
+        counted = words(loops, unit, found.layout, found.innermost, found.tile, side, deep)
+        assert found.counts[1:] == pytest.approx(counted)
+        assert banks(loops, unit, found.layout, *found.tile) <= capacity(unit)
+        for layout in every_layout(unit, loops.kernel, loops.height):
             like = layout._replace(columns=found.layout.columns) == found.layout
             if like and layout.columns > found.layout.columns:
-                too_many = side > most_channels(loops, store, layout)
-                too_many |= found.halved and not may_be_halved(loops, store, layout)
-                assert too_many or banks(loops, store, layout, *found.tile) > capacity(store)
+                too_many = side > most_channels(loops, unit, layout)
+                too_many |= bool(found.loops.whole_width) and not may_be_halved(loops, unit, layout)
+                assert too_many or banks(loops, unit, layout, *found.tile) > capacity(unit)
     assert wide > 10
 
 
@@ -317,17 +319,17 @@ def walked(loops: PhaseLoops, found: Blocking, outer: tuple[str, ...]) -> float:
 def test_words_from_memory_are_those_of_a_walk_through_the_tiles() -> None:
     draw = random.Random(17)
     for number in range(300):
-        loops, store = random_nest(draw)._replace(groups=1), STORES[number % 5]
-        found = best_blocking(loops, ARRAY, store, loops.planes, 1)
+        loops, unit = random_nest(draw)._replace(groups=1), UNIT._replace(**STORES[number % 5])
+        found = best_blocking(loops, unit, loops.planes, 1)
         if not found.innermost:
             continue
         others = [name for name in ("channels", "filters", "samples") if name != found.innermost]
         orders = ((*order, found.innermost) for order in itertools.permutations(others))
-        assert found.memory == min(walked(loops, found, order) for order in orders), (loops, store)
+        assert found.counts[1] == min(walked(loops, found, order) for order in orders), (loops, unit)
 
 
 def test_a_buffer_without_room_for_a_pass_is_bypassed() -> None:
     loops = PhaseLoops(3, 1, 512, 512, 3, 3, 28, 28, 1, 3, 30, gradient=False)
-    found = best_blocking(loops, Array(12, 14, 224, 12, 24), Store(54), loops.planes, 1)
+    found = best_blocking(loops, Unit(12, 14, 224, 12, 24, buffer=54), loops.planes, 1)
     assert found.innermost == ""
-    assert found.memory == found.buffer > 50 * 3 * 512 * 28 * 28
+    assert found.counts[1] == found.counts[2] > 50 * 3 * 512 * 28 * 28

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hypar.machine.spatial.zeros import run_length_words
+from hypar.machine.compute_models.blocked_row_stationary import run_length_words
 
 
 def coded_words(elements: list[bool]) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,15 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.solve.counts.forms import EVERYWHERE, Cells, CountGraph, Form, Link, Term, folded_costs, pair_costs
-from hypar.solve.counts.states import all_states, splits, states_of
-from hypar.solve.counts.tiers import Own, Tier
+from hypar.solve.counts.forms import EVERYWHERE, Cells, CountGraph, Form, Link, Term, pair_costs
+from hypar.solve.counts.states import Own, Tier, all_states, splits
 from tests.counts import LEVELS, count_graphs, forms, groups_of, pairs_of, sequences
 from tests.effort import examples
 
 if TYPE_CHECKING:
     from hypar.solve.edge import Costs
-    from hypar.solve.marginals import Folded
 
 
 def one_tensor(data: st.DataObject, *, stays: bool = False) -> CountGraph:
@@ -38,7 +35,7 @@ def found_and_least(graph: CountGraph) -> tuple[Costs, Costs]:
     link, groups = graph.links[0], groups_of(graph)
     every = [sequences(graph, node) for node in (0, 1)]
     pairs = pairs_of(graph, link, every)
-    states = [states_of(graph, node) for node in (0, 1)]
+    states = [graph.states_of(node) for node in (0, 1)]
     found = pair_costs(link.form, states[0], states[1], graph.cells)
     place = []
     for node in (0, 1):
@@ -87,38 +84,6 @@ def test_where_options_stay_it_is_the_least_of_all_orders_if_levels_are_alike(da
     assert (found <= least + 1e-9 * np.abs(least)).all()
     if graph.cells.alike:
         np.testing.assert_allclose(found, least, rtol=1e-12)
-
-
-@settings(max_examples=examples(200))
-@given(data=st.data(), stays=st.booleans(), most=st.sampled_from((1, 9, 36)))
-def test_by_classes_of_states_costs_are_the_same_and_no_higher_with_fewer(
-    data: st.DataObject, stays: bool, most: int
-) -> None:
-    graph = one_tensor(data, stays=stays)
-    form, (made, read) = graph.links[0].form, [states_of(graph, node) for node in (0, 1)]
-    costs = pair_costs(form, made, read, graph.cells)
-    same = folded_costs(form, made, read, graph.cells, math.inf)
-    fewer = folded_costs(form, made, read, graph.cells, most)
-    assert same is not None
-    np.testing.assert_allclose(whole(same), costs, rtol=1e-12)
-    assert fewer is None or (
-        fewer.costs.size <= most and (whole(fewer) <= costs + 1e-9 * np.abs(costs)).all()
-    )
-    here, there = (
-        np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(own), max_size=len(own))))
-        for own in (made, read)
-    )
-    np.testing.assert_allclose(same.least(there), (whole(same) + there).min(axis=1), rtol=1e-12)
-    np.testing.assert_allclose(same.T.least(here), (whole(same).T + here).min(axis=1), rtol=1e-12)
-    assert np.isclose(same.min(), costs.min(), rtol=1e-12)
-    assert (whole(same.kept(here > 4, slice(None))) == whole(same)[here > 4]).all()
-
-
-def whole(folded: Folded) -> Costs:
-    """The costs of every pair of states."""
-    (one, other), (here, there) = folded.classes, folded.alone
-    found: Costs = folded.costs[np.ix_(one, other)] + here[:, None] + there
-    return found
 
 
 @settings(max_examples=examples(100))

@@ -1,8 +1,7 @@
 """The problem of counts of a network: costs under ``moved`` and ``fused`` where every level multiplies what is moved.
 
 Levels at which an element costs the same are a tier; a step's time on a machine has a term for each. What its counts leave out makes a plan
-cost more than they say: the order of levels in a tier, by latency and idle devices, and cuts of height and width that save
-computation.
+cost more than they say: the order of levels in a tier, by latency, idle devices, and cuts of height and width that save computation.
 """
 
 from __future__ import annotations
@@ -25,10 +24,8 @@ from hypar.sharding.dims import BATCH
 from hypar.sharding.levels import WHOLE_LAYER, Level
 from hypar.sharding.placement import COPIES, IDLE, choice_of, grid, partial_results
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, merged
-from hypar.solve.counts.idle import Idle, added, prices
-from hypar.solve.counts.once import Once
-from hypar.solve.counts.states import all_states, number_of_states
-from hypar.solve.counts.tiers import Own, Tier
+from hypar.solve.counts.further import Idle, Once
+from hypar.solve.counts.states import Own, Tier, all_states, number_of_states
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -217,7 +214,7 @@ def _form_of(
 
 
 def _idle(parts: tuple[Part, ...], dims: tuple[Dims, Dims], shape: Form, both: float) -> Idle | None:
-    """Return what is received more slowly where devices are idle; None for forms of which that is not counted."""
+    """Return what devices receive of which some are idle; None for forms of which that is not counted."""
     made, read = (own.index(IDLE) if IDLE in own else None for own in dims)
     whole = [tuple(int(own == EVERYWHERE) for own in of) for of in (shape.made, shape.read)]
     backward, forward = (
@@ -337,25 +334,19 @@ def _further(
                 raise UncountableError
             states = all_states(problem.depths, in_groups, len(own.dims))
             costs = _work(cost, level, layer, own, problem, states)
-            costs = _received(problem, own, inside, states, costs, late=layer.weighted)
+            costs = costs + _late(problem, len(own.dims), inside, states, late=layer.weighted)
             known[key] = Own(states=states, costs=costs)
         found.append(known[key])
     return tuple(found)
 
 
-def _received(
-    problem: CountGraph, own: Offered, terms: Sequence[Term], states: Numbers, costs: Costs, *, late: bool
-) -> Costs:
-    """Return costs with those of sums inside a layer besides products: their latency, and more where devices are idle."""
-    by_group = [*states.swapaxes(0, 1)]
-    transfers = sum((np.array(powers) for weight, powers in terms if weight > 0), np.zeros(len(own.dims)))
-    for group, latency in enumerate(problem.latencies if late else ()):
-        costs = costs + latency * (by_group[group] @ transfers)
-    if IDLE in own.dims:
-        by_tier = prices(by_group, own.dims.index(IDLE), problem.ways, problem.tiers)
-        for weight, powers in merged(terms, len(own.dims)):
-            costs = costs + weight * added(by_tier, by_group, powers, problem.ways, problem.tiers)
-    return costs
+def _late(
+    problem: CountGraph, options: int, terms: Sequence[Term], states: Numbers, *, late: bool
+) -> Costs | float:
+    """Return the latency of sums inside a layer."""
+    transfers = sum((np.array(powers) for weight, powers in terms if weight > 0), np.zeros(options))
+    each = zip(problem.latencies if late else (), states.swapaxes(0, 1), strict=False)
+    return sum((latency * (own @ transfers) for latency, own in each), 0.0)
 
 
 def _work(

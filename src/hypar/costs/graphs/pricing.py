@@ -20,7 +20,7 @@ from hypar.solve.edge import Costs, Indices
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.machine.rates import Rates
+    from hypar.machine.setting import Rates
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.cuts import Cuts
     from hypar.sharding.amounts.transfers import Between, Factors, Part, Products, Sums

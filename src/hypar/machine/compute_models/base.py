@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hypar.files.quantities import Count, Description, Hertz, Sourced
 from hypar.ops.nest import PHASES
+from hypar.ops.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
-
-    from hypar.ops.windows import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +37,10 @@ class LocalShape:
     def size(self, dim: str) -> int:
         """Return the elements of a dim; 1 if the layer has no such dim."""
         return self.sizes.get(dim, 1)
+
+    def window(self, dim: str) -> Window:
+        """Return the window along a spatial dim; one of a single place if there is none."""
+        return self.windows.get(dim) or Window(kernel=1)
 
     def as_convolution(self, phase: str) -> tuple[LocalShape, str]:
         """Return the shape and the phase of a convolution with the same arithmetic.

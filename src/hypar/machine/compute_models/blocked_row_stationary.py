@@ -7,6 +7,11 @@ Sets are those of ``row_stationary``. A mapping is chosen for each phase of a la
 The arithmetic takes the cycles of the mapping; the words between buffer and array take the cycles that
 ``buffer_words_per_cycle`` allows, and the longer of the two is the time.
 
+Feature maps with zeros lie in memory run-length coded where ``zeros`` are saved. A word of 64 bits holds three pairs and one bit
+that marks the last word of a code; a pair is the number of zeros before an element, in 5 bits, and that element, in 16. A
+mapping reads some channels of a sample, so that each channel of a sample is a code of its own, and a vector is one. The zeros
+at its end take a pair, and its last word may have room for two more (JSSC 2017, section III).
+
 The backward phase of a strided convolution is done on F_out's gradient with zeros put between its elements, or as one
 convolution for each place that a kernel can have relative to the stride, whichever takes fewer cycles.
 """
@@ -16,46 +21,29 @@ from __future__ import annotations
 import math
 from collections import Counter
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr
 
 from hypar.files.quantities import AsNumber, Count, Sourced
 from hypar.machine.compute_models.base import ComputeModel, ElementArray, LocalShape, Work
-from hypar.machine.spatial.blocking import Blocking, best_blocking, counts
-from hypar.machine.spatial.loops import Array, PhaseLoops, Store
-from hypar.machine.spatial.passes import array_words
-from hypar.machine.spatial.zeros import run_length_words
+from hypar.machine.spatial.blocking import Blocking, PhaseLoops, Unit, best_blocking
 from hypar.ops.nest import PHASES
-from hypar.ops.windows import Window
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from hypar.ops.windows import Window
 
-class Placed(NamedTuple):
-    """Loops of one of several units with their mapping, and the sets that all units have together."""
 
-    loops: PhaseLoops
-    blocking: Blocking
-    planes: int
-    units: int
+MOST_ZEROS = 31
+"""Zeros of a run that one pair counts."""
 
-    @property
-    def counts(self) -> tuple[float, float, float]:
-        """Cycles, words from memory and words from the buffer of a unit, by which mappings are chosen."""
-        return counts(self.loops, self.blocking, self.planes, self.units)
+PAIRS = 3
+"""Pairs of a word of 64 bits."""
 
-    @property
-    def results(self) -> int:
-        """Elements of F_out that all units make."""
-        return self.planes // self.loops.channels * self.loops.height * self.loops.width
-
-    @property
-    def array_words(self) -> float:
-        """Words that elements take from the array's network: rows of F_in and W, and terms of F_out."""
-        loops, own = self.loops.halved() if self.blocking.halved else self.loops, self.blocking
-        return self.units * float(array_words(loops, own.interleaved, own.tile[0]))
+PAIR_WORDS = 64 / PAIRS / 16
+"""Words of 16 bits that a pair takes."""
 
 
 def _open(value: Any, why: str) -> Any:
@@ -92,55 +80,30 @@ class BlockedRowStationary(ElementArray):
         return placed
 
     @property
-    def array(self) -> Array:
-        """Processing elements of a unit."""
-        return Array(
-            self.rows.value,
-            self.columns.value,
-            self.weight_words.value,
-            self.input_words.value,
-            self.output_words.value,
-            self.sets.value == "line",
-        )
-
-    @property
-    def store(self) -> Store:
-        """Buffer of a unit."""
-        words, own = self._buffer_words, self.weight_buffer_words.value
-        return Store(
-            None if words is None else max(0, words - own),
-            self.bank_words.value,
-            own,
-            self.resident.value == "result",
-            self.fewest.value,
-            self.pass_rows.value == "bank",
-            self._costs,
-        )
+    def unit(self) -> Unit:
+        """The array with its buffer as mappings are searched for it."""
+        given = {name: getattr(self, name).value for name in Unit._fields if name in type(self).model_fields}
+        words = math.inf if self._buffer_words is None else self._buffer_words
+        return Unit(**given, buffer=max(0, words - self.weight_buffer_words.value), costs=self._costs)
 
     def _packed(self, shape: LocalShape) -> tuple[float, float]:
         """Return the words in memory for an element of F_in and for one of F_out; 1 where zeros are not known."""
-        if not (self.zeros.value == "saved" and shape.zeros):
+        if self.zeros.value != "saved":
             return 1.0, 1.0
         return _coded(shape, "input", "in_channels"), _coded(shape, "output", "out_channels")
-
-    def _best(self, ways: tuple[tuple[PhaseLoops, ...], ...], units: int) -> list[Placed]:
-        """Return the best of the ways to do a phase, the first of equal ones."""
-        array, store = self.array, self.store
-        found = [_placed(all_loops, array, store, units) for all_loops in ways]
-        return min(
-            found, key=lambda parts: store.rank(*map(sum, zip(*(part.counts for part in parts), strict=True)))
-        )
 
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
         """Return cycles and accesses of the best mapping; the last round of sets may be incomplete."""
         own, phase = shape.as_convolution(phase)
-        found = self._best(_nests(own, phase, self._packed(own)), units)
-        first, cycles = found[0], sum(part.counts[0] for part in found)
+        unit, ways = self.unit, _ways(own, phase, self._packed(own))
+        parts = min((_placed(way, unit, units) for way in ways), key=lambda each: unit.rank(*_counts(each)))
+        (whole, first), (cycles, memory, buffer) = parts[0], _counts(parts)
         even = own.macs / own.padded_macs
-        words = even * math.fsum(part.units * part.blocking.buffer for part in found)
+        words = even * units * buffer
         # Elements of the result that no tap meets are zeros, and written all the same.
-        met = math.inf if phase == "gradient" else even * sum(part.results for part in found)
-        left = max(0.0, own.words[PHASES[phase]] - met) * first.loops.packed[1]
+        made = sum(loops.all_samples * loops.filters * loops.height * loops.width for loops, _ in parts)
+        met = math.inf if phase == "gradient" else even * made
+        left = max(0.0, own.words[PHASES[phase]] - met) * whole.packed[1]
         read = "output" if phase == "backward" else "input"
         skipped = own.zeros.get(read, 0.0) if self.zeros.value == "saved" else 0.0
         rate = None if self.buffer_words_per_cycle is None else units * self.buffer_words_per_cycle.value
@@ -149,20 +112,46 @@ class BlockedRowStationary(ElementArray):
             buffer_seconds=0.0 if rate is None else words / (rate * self.frequency.value),
             accesses={
                 "registers": (4 - 3 * skipped) * own.macs,
-                "array": even * math.fsum(part.array_words for part in found),
+                "array": even * units * math.fsum(found.array_words for _, found in parts),
                 "buffer": words,
-                "memory": even * math.fsum(part.units * part.blocking.memory for part in found) + left,
+                "memory": even * units * memory + left,
             },
             skipped=skipped,
             mapping={
-                "active": min(
-                    first.blocking.layout.active, first.loops.kernel * first.loops.height * first.planes
-                ),
+                "active": min(first.layout.active, whole.kernel * whole.height * whole.planes),
                 "cycles": cycles,
                 "utilisation": own.padded_macs / (cycles * units * self.rows.value * self.columns.value),
-                **_named(first.blocking),
+                **first.layout._asdict(),
+                **dict(zip(_MAPPED, (*first.grid, *first.interleaved, *first.tile), strict=True)),
             },
         )
+
+
+_MAPPED = (
+    *("side_channels", "side_filters", "side_samples", "channels", "filters"),
+    *("tile_samples", "tile_filters", "tile_channels"),
+)
+"""Names of the numbers of a mapping besides those of its layout."""
+
+Parts = list[tuple[PhaseLoops, Blocking]]
+"""Loops one after another, of all units, with the mapping of one of these."""
+
+
+def run_length_words(zeros: float | None, elements: float = math.inf) -> float:
+    """Return the words that an element of a feature map takes in memory, its zeros being anywhere.
+
+    A pair stands for an element and for the zeros before it, up to ``MOST_ZEROS``: for one and for z + z^2 + ... elements
+    in the mean, z being the fraction of zeros. Without many zeros that is more than a word. A code ends inside a run as
+    often as an element makes no pair, and its last word has room for one pair in the mean.
+
+    Args:
+        zeros: fraction of zeros; None if not known, so that the map is not coded.
+        elements: elements of a code.
+    """
+    if zeros is None:
+        return 1.0
+    pairs = 1 / sum(zeros**run for run in range(MOST_ZEROS + 1))
+    return PAIR_WORDS * (pairs + (1 - pairs + (PAIRS - 1) / 2) / elements)
 
 
 def _coded(shape: LocalShape, tensor: str, channels: str) -> float:
@@ -172,52 +161,32 @@ def _coded(shape: LocalShape, tensor: str, channels: str) -> float:
     return run_length_words(shape.zeros.get(tensor), plane if plane > 1 else max(1.0, vector))
 
 
-def _named(found: Blocking) -> dict[str, int]:
-    """Return the numbers of a mapping with their names."""
-    names = ("side_channels", "side_filters", "side_samples", "channels", "filters")
-    tile = ("tile_samples", "tile_filters", "tile_channels")
-    return {
-        **found.layout._asdict(),
-        **dict(zip(names, (*found.grid, *found.interleaved), strict=True)),
-        **dict(zip(tile, found.tile, strict=True)),
-    }
+def _counts(parts: Parts) -> tuple[float, ...]:
+    """Return cycles, words from memory and words from the buffer of a unit in all parts."""
+    return tuple(map(sum, zip(*(found.counts for _, found in parts), strict=True)))
 
 
-def _placed(all_loops: tuple[PhaseLoops, ...], array: Array, store: Store, units: int) -> list[Placed]:
+def _placed(way: tuple[PhaseLoops, ...], unit: Unit, units: int) -> Parts:
     """Return all loops with their mappings, samples and filters shared by the units so that the fewest words move."""
-    planes, found = all_loops[0].planes, []
-    for loops in all_loops:
-        shares = [_shared(loops, share, units // share) for share in _divisors(units)]
-        each = [Placed(own, best_blocking(own, array, store, planes, units), planes, units) for own in shares]
-        found.append(min(each, key=lambda placed: store.rank(*placed.counts)))
+    found = []
+    for loops in way:
+        shares = [(own, units // own) for own in range(1, units + 1) if units % own == 0]
+        each = [
+            loops._replace(samples=-(-loops.samples // own), filters=-(-loops.filters // other))
+            for own, other in shares
+        ]
+        mapped = (best_blocking(own, unit, loops.planes, units) for own in each)
+        found.append((loops, min(mapped, key=lambda own: unit.rank(*own.counts))))
     return found
 
 
-def _shared(loops: PhaseLoops, samples: int, filters: int) -> PhaseLoops:
-    """Return the part of a loops on one of the units among which samples and filters are shared."""
-    return loops._replace(samples=-(-loops.samples // samples), filters=-(-loops.filters // filters))
-
-
-@lru_cache(maxsize=256)
-def _divisors(units: int) -> tuple[int, ...]:
-    return tuple(share for share in range(1, units + 1) if units % share == 0)
-
-
-def _nests(
-    shape: LocalShape, phase: str, packed: tuple[float, float] = (1.0, 1.0)
-) -> tuple[tuple[PhaseLoops, ...], ...]:
-    """Return the ways to do a phase, each as all_loops of loops one after another.
-
-    Args:
-        shape: the layer.
-        phase: the phase.
-        packed: words in memory for an element of F_in and for one of F_out; their errors have as many.
-    """
+def _ways(shape: LocalShape, phase: str, packed: tuple[float, float]) -> tuple[tuple[PhaseLoops, ...], ...]:
+    """Return the ways to do a phase, each as loops one after another; errors have as many words as what they are of."""
     whole = _forward(shape)._replace(gradient=PHASES[phase] == "weight", packed=packed)
     if phase != "backward":
         return ((whole,),)
     back = whole._replace(channels=whole.filters, filters=whole.channels, packed=packed[::-1])
-    high, wide = _window(shape, "height"), _window(shape, "width")
+    high, wide = shape.window("height"), shape.window("width")
     steps = high.stride * wide.stride
     dense = back._replace(
         height=back.height * high.stride,
@@ -230,30 +199,19 @@ def _nests(
     return ((dense,),) if steps == 1 else (_folded(back, high, wide), (dense,))
 
 
+_LOOPS = (
+    *("batch", "groups", "in_channels", "out_channels"),
+    *("kernel_height", "kernel_width", "height", "width"),
+)
+"""Dims of the first fields of ``PhaseLoops``."""
+
+
 def _forward(shape: LocalShape) -> PhaseLoops:
     """Return the loops of the forward phase; sizes of real shares are rounded up."""
-    sizes = {dim: math.ceil(size) for dim, size in shape.sizes.items()}
-    high, wide = _window(shape, "height"), _window(shape, "width")
-    width = sizes.get("width", 1)
-    return PhaseLoops(
-        samples=sizes.get("batch", 1),
-        groups=sizes.get("groups", 1),
-        channels=sizes.get("in_channels", 1),
-        filters=sizes.get("out_channels", 1),
-        kernel=sizes.get("kernel_height", 1),
-        taps=sizes.get("kernel_width", 1),
-        height=sizes.get("height", 1),
-        width=width,
-        stride=high.stride,
-        extent=high.extent,
-        read_width=(width - 1) * wide.stride + wide.extent,
-        gradient=False,
-        across=wide.stride,
-    )
-
-
-def _window(shape: LocalShape, dim: str) -> Window:
-    return shape.windows.get(dim) or Window(kernel=1)
+    n, g, c, m, rows, taps, height, width = (math.ceil(shape.size(dim)) for dim in _LOOPS)
+    high, wide = shape.window("height"), shape.window("width")
+    read, along = (width - 1) * wide.stride + wide.extent, (high.stride, high.extent)
+    return PhaseLoops(n, g, c, m, rows, taps, height, width, *along, read, False, across=wide.stride)
 
 
 def _folded(back: PhaseLoops, high: Window, wide: Window) -> tuple[PhaseLoops, ...]:

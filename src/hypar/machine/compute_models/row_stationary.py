@@ -17,7 +17,7 @@ cycles is used, of equal ones the value with the fewest folds, which has the mos
 
 from __future__ import annotations
 
-from functools import lru_cache
+import math
 
 from hypar.machine.compute_models.base import ComputeModel, ElementArray, LocalShape, Work, memory_words
 from hypar.machine.spatial.sets import SetLayout, layouts
@@ -33,23 +33,17 @@ class RowStationary(ElementArray):
     """
 
     def mapping(self, kernel_height: int, height: int) -> SetLayout:
-        """Return the layout of sets of given kernel and output rows."""
-        return _mapping(self.rows.value, self.columns.value, kernel_height, height)
+        """Return the layout of sets of some kernel and output rows that takes the fewest cycles, of equal ones the fewest folds."""
+        every = layouts(self.rows.value, self.columns.value, kernel_height, height)
+        return min(every, key=lambda laid: laid.folds / laid.sets)
 
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
         """Return cycles and accesses; rows are whole, and the last round of sets may be incomplete."""
         shape, phase = shape.as_convolution(phase)
         kernel, height = shape.size("kernel_height"), shape.size("height")
-        taps, width = shape.size("kernel_width"), shape.size("width")
         laid = self.mapping(kernel, height)
-        planes = (
-            shape.size("batch")
-            * shape.size("groups")
-            * shape.size("in_channels")
-            * shape.size("out_channels")
-        )
-        rounds = -(-planes // (laid.sets * units))
-        cycles = rounds * laid.folds * laid.kernel_folds * taps * width
+        planes = math.prod(shape.size(dim) for dim in ("batch", "groups", "in_channels", "out_channels"))
+        cycles = laid.rounds(planes, units) * shape.size("kernel_width") * shape.size("width")
         return Work(
             seconds=cycles / self.frequency.value,
             accesses=self._accesses(shape, phase, laid, planes),
@@ -71,33 +65,25 @@ class RowStationary(ElementArray):
             "input": (min(kernel, height) - 1) * height * width,
             "weight": (height - 1) * kernel * taps,
         }
-        window = shape.windows.get("height"), shape.windows.get("width")
-        strides = [1 if along is None else along.stride for along in window]
-        read_rows = laid.folds * ((laid.columns - 1) * strides[0] + kernel)
+        read_rows = laid.folds * ((laid.columns - 1) * shape.window("height").stride + kernel)
+        read_columns = (width - 1) * shape.window("width").stride + taps
         q = max(1, min(self.input_words.value // taps, shape.size("in_channels")))
-        p = max(
-            1, min(self.weight_words.value // (q * taps), self.output_words.value, shape.size("out_channels"))
-        )
+        held = min(self.weight_words.value // (q * taps), self.output_words.value)
+        p = max(1, min(held, shape.size("out_channels")))
         fetched = {
             "weight": laid.folds * kernel * taps / shape.size("batch"),
-            "input": read_rows * ((width - 1) * strides[1] + taps) / p,
+            "input": read_rows * read_columns / p,
             "output": height * width / q,
         }
         # A result is read, accumulated and written again.
         buffer = sum(words * (1 + (tensor == result)) for tensor, words in fetched.items())
-        even = shape.macs / shape.padded_macs
+        even = shape.macs / shape.padded_macs * planes
         return {
             "registers": 4 * shape.macs,
-            "array": even * planes * hops[result],
-            "buffer": even * planes * buffer,
+            "array": even * hops[result],
+            "buffer": even * buffer,
             "memory": memory_words(shape),
         }
-
-
-@lru_cache(maxsize=4096)
-def _mapping(rows: int, columns: int, kernel_height: int, height: int) -> SetLayout:
-    """Return the layout with the fewest cycles, of equal ones the one with the fewest folds."""
-    return min(layouts(rows, columns, kernel_height, height), key=lambda laid: laid.folds / laid.sets)
 
 
 plugin: type[ComputeModel] = RowStationary

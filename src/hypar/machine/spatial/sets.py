@@ -6,7 +6,6 @@ A set has R rows of the kernel by ``columns`` rows of the output; see ``compute_
 from __future__ import annotations
 
 from functools import lru_cache
-from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -96,11 +95,6 @@ def _sets(bands: int, columns: int, width: int, *, line: bool) -> int:
     stacked = -(-width // columns)
     below, beside = bands // stacked, columns // width if stacked == 1 else 1
     return max(below, beside) if line and width > 1 else below * beside
-
-
-def by_rounds(choices: tuple[SetLayout, ...], planes: int, units: int) -> list[tuple[int, SetLayout]]:
-    """Return the layouts with the rounds of each, the fewest first."""
-    return sorted([(layout.rounds(planes, units), layout) for layout in choices], key=itemgetter(0))
 
 
 @lru_cache(maxsize=1024)

@@ -29,6 +29,9 @@ Node = tuple[str, int] | int
 """A device by its number, or another node as a pair."""
 
 
+MOST = 512
+"""Most devices of which each pair has a link."""
+
 BLOCK = 256
 """Nodes from which shortest paths are counted at the same time."""
 
@@ -136,4 +139,24 @@ class Graph(Wired):
         )
 
 
-plugins: dict[str, type[Topology]] = {"graph": Graph}
+class FullyConnected(Topology):
+    """Topology with one hop between any two devices."""
+
+    def loads(self, sent: Traffic, devices: int) -> Loads:
+        """Return what messages load."""
+        there, moved = sent.pairs(devices)
+        one, other = np.triu_indices(devices, 1)
+        busy = np.stack([there[:, one, other], there[:, other, one]]).reshape(2, -1)
+        return Loads(busy, float(there.sum()), moved)
+
+    def num_links(self, devices: int) -> int:
+        """Return the number of pairs."""
+        return devices * (devices - 1) // 2
+
+    def fault(self, devices: int) -> str | None:
+        """Refuse too many devices, as links grow with their square."""
+        many = f"{devices} devices; allowed: at most {MOST}, as each pair has a link"
+        return many if devices > MOST else None
+
+
+plugins: dict[str, type[Topology]] = {"fully_connected": FullyConnected, "graph": Graph}

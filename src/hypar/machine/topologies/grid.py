@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -33,20 +33,22 @@ PAIR = 2
 class _Grid(Topology):
     """Grid of rows and columns."""
 
+    fixed: ClassVar[dict[str, Any]] = {}
+    """Fields of ``Grid`` that are no choice."""
+
     def form(self) -> tuple[int | None, bool, bool]:
         """Return the rows, whether ends are joined, and whether messages half round go half each way.
 
         Without rows a grid is as square as the number of devices allows.
         """
-        return None, True, False
+        own = {"rows": None, "wrap": True, "routing": "dimension_ordered", **self.fixed, **dict(self)}
+        return own["rows"], own["wrap"], own["routing"] == "balanced"
 
     def edges(self, devices: int) -> tuple[int, int]:
-        """Return rows and columns."""
         rows = self.form()[0]
         return square(devices) if rows is None else (rows, devices // rows)
 
     def loads(self, sent: Traffic, devices: int) -> Loads:
-        """Return what messages load."""
         edges = self.edges(devices)
         legs: tuple[Traffic, Traffic] = sent.legs(*edges)
         _, closed, balanced = self.form()
@@ -62,21 +64,17 @@ class _Grid(Topology):
         return self.form()[1] and size > PAIR
 
     def num_links(self, devices: int) -> int:
-        """Return the number of pairs of neighbours."""
         rows, columns = self.edges(devices)
         each = [size - (not self._joined(size)) for size in (rows, columns)]
         return rows * each[1] + columns * each[0]
 
     def places(self, factors: Sequence[int]) -> Sequence[int]:
-        """Return the device at each position: each factor divides the longer edge that it divides at all."""
         return placed(tuple(factors), *self.edges(math.prod(factors)))
 
     def coordinates(self, device: Numbers, devices: int) -> tuple[Numbers, ...]:
-        """Return rows and columns of devices."""
         return tuple(np.divmod(device, self.edges(devices)[1]))
 
     def fault(self, devices: int) -> str | None:
-        """Refuse rows that do not divide the devices."""
         rows = self.edges(devices)[0]
         return (
             f"{rows} rows of {devices} devices; allowed: a divisor of {devices}" if devices % rows else None
@@ -96,37 +94,25 @@ class Grid(_Grid):
     wrap: bool = True
     routing: Routing = "balanced"
 
-    def form(self) -> tuple[int | None, bool, bool]:
-        """Return what the fields say."""
-        return self.rows, self.wrap, self.routing == "balanced"
-
 
 class Torus(_Grid):
     """Grid with its ends joined, as square as the number of devices allows."""
 
     routing: Routing = "balanced"
 
-    def form(self) -> tuple[int | None, bool, bool]:
-        """Return a square with joined ends."""
-        return None, True, self.routing == "balanced"
-
 
 class Mesh(_Grid):
     """Grid without links between its ends; as square as the number of devices allows, if it has no ``rows``."""
 
-    rows: Rows | None = None
+    fixed: ClassVar[dict[str, Any]] = {"wrap": False}
 
-    def form(self) -> tuple[int | None, bool, bool]:
-        """Return the rows, whose ends are not joined."""
-        return self.rows, False, False
+    rows: Rows | None = None
 
 
 class Ring(_Grid):
     """One row with its ends joined, in the order of the array's positions; messages half round go up."""
 
-    def form(self) -> tuple[int | None, bool, bool]:
-        """Return one row with joined ends."""
-        return 1, True, False
+    fixed: ClassVar[dict[str, Any]] = {"rows": 1}
 
 
 @lru_cache(maxsize=64)

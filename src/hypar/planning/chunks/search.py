@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import accumulate, pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
+from hypar.errors import PlanError, shown
 from hypar.plan.records import ChunksRecord
 from hypar.planning.chunks.candidates import candidates, neighbours
 from hypar.schedule.buckets import rule_sizes
@@ -133,3 +134,29 @@ class _Trials:
             return False
         self.sizes, self.best = sizes, ran
         return True
+
+
+def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Buckets | None:
+    """Return the chunks that a plan records, by the indices of their layers; None if it records no chunks.
+
+    Args:
+        record: chunks of layers that the plan has, in the order of the backward phase.
+        work: the devices that run it, with their work.
+        place: the place of the record, for error messages.
+
+    Raises:
+        PlanError: a layer exchanges gradients and is in no chunk, or is in a chunk and exchanges none.
+    """
+    if record is None:
+        return None
+    layers = {layer.name: number for number, layer in enumerate(work.layers)}
+    found = tuple(tuple(layers[name] for name in chunk) for chunk in record.layers)
+    planned = {number for chunk in found for number in chunk}
+    needed = {*exchanging(work.run())}
+    for name, number in layers.items():
+        if (number in planned) != (number in needed):
+            words = ("exchanges no gradients", "exchanges gradients and is in no chunk")[number in needed]
+            raise PlanError(
+                place, f"{shown(name)} {words}", "every layer that does, in one chunk, and no other"
+            )
+    return found

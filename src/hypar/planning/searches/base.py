@@ -12,7 +12,7 @@ from hypar.sharding.conventions import PAPER
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from hypar.costs.base import Cost
     from hypar.costs.graphs.counted import Counted
@@ -94,14 +94,6 @@ class Question:
             return counted(self.cost, self.graph, self.levels, self.options)
         except UncountableError:
             return None
-
-    def offering(self, kept: Callable[[Options, Level], Options]) -> Question:
-        """Return the problem with some options of each layer and level, or with all where none of them is kept."""
-        options = tuple(
-            tuple(kept(offered, level) or offered for offered, level in zip(own, self.levels, strict=True))
-            for own in self.options
-        )
-        return replace(self, options=options)
 
     def without_spatial(self) -> Question:
         """Return the problem without cuts of height and width, where a cut of the batch never costs more."""
@@ -186,12 +178,6 @@ class Reached(NamedTuple):
     costs: tuple[float, ...]
     above: State | None
     below: dict[Options, Reached]
-
-
-def busiest(offered: Options, level: Level) -> Options:
-    """Return the options with which most devices of a level work."""
-    most = max(own.devices(level.ways) for own in offered)
-    return tuple(own for own in offered if own.devices(level.ways) == most)
 
 
 def costs_by_level(

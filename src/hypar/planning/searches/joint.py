@@ -52,7 +52,7 @@ class Joint:
             if not INTERRUPTIBLE.get():
                 raise
             cut = Cut("interrupt", number)
-        answer = level_by_level(question) if best is None else best.answer()
+        answer = (best or level_by_level(question)).answer(question)
         struck = not answer.exact and (budget.struck or cut is not None)
         return replace(answer, limits=limits, cut=cut) if struck else answer
 

@@ -1,7 +1,7 @@
 """Find the best number of stages: every number that the array's devices allow is tried, with the levels left inside.
 
-Idea: candidates are divided into stages in the order of lower bounds of their steps, and the engine decides between the
-fastest. A quick bound is replaced by a close one, and that by a partition, only as long as it is the least of all.
+Idea: candidates are divided into stages in the order of lower bounds of their steps, as long as these are below the
+least estimate, and the engine decides between the fastest.
 Guarantee: the same stages as if all candidates were divided, ties included.
 """
 
@@ -10,19 +10,20 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.activity import tell
 from hypar.errors import HardwareError
-from hypar.planning.stages.division import divided
+from hypar.plan.request import BEST
+from hypar.planning.stages.division import divided, unfit
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.lower_bounds import ROUNDING
-from hypar.planning.stages.partition import least_seconds, least_share
+from hypar.planning.stages.partition import least_seconds
 from hypar.planning.stages.running import estimated_s, kept_in_flight
 from hypar.planning.stages.sites import orders_of, spans_of
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.sharding.conventions import PAPER
+from hypar.sharding.space import parse_pin
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.sites import KnownOf
     from hypar.planning.stages.spans import CutSpans
+    from hypar.sharding.space import Pin
 
 MULTIPLES = (1, 2, 4, 8)
 """Numbers of microbatches per stage that are tried."""
@@ -67,12 +69,8 @@ class _Candidate(NamedTuple):
         """The number of microbatches."""
         return self.request.microbatches or 1
 
-    def quick_bound(self, graph: LayerGraph) -> float:
-        """Return a lower bound of the seconds of a step."""
-        return least_share(self.spans(graph), self.microbatches)
-
-    def close_bound(self, graph: LayerGraph) -> float:
-        """Return a higher one; infinite if no stages fit the memory."""
+    def bound(self, graph: LayerGraph) -> float:
+        """Return a lower bound of the seconds of a step; infinite if no stages fit the memory."""
         order = self.request.schedule, len(self.groups), self.microbatches, self.request.parts
         flushes = SCHEDULES[self.request.schedule].flushes
         return least_seconds(self.spans(graph), self.microbatches, kept_in_flight(*order), flushes=flushes)
@@ -91,21 +89,16 @@ def best_stages(
 ) -> tuple[Staging, tuple[CutSpans, ...]] | None:
     """Divide a network into the best number of stages, and cut each stage; arguments and errors as in ``plan_stages``."""
     candidates = [*_candidates(request, graph)]
-    ahead = [(own.quick_bound(graph), number, False) for number, own in enumerate(candidates)]
-    heapify(ahead)
+    ahead = sorted((own.bound(graph), number) for number, own in enumerate(candidates))
     # Where nothing overlaps and no weight is tied an estimate is exact, so that only the fastest is run.
     tied = bool(graph.ties) and request.counted != PAPER
     several = tied or any(machine.overlap for machine in request.machines) or request.chunks is not None
     least, near = limit, NEAR if several else 1.0
     found: list[tuple[float, int, Divided]] = []
-    while ahead and ahead[0][0] <= least * near * (1 + ROUNDING):
-        _, number, close = heappop(ahead)
-        if not close:
-            bound = candidates[number].close_bound(graph)
-            if bound < math.inf:
-                heappush(ahead, (bound, number, True))
-            continue
-        progress(len(candidates) - len(ahead) - 1, len(candidates))
+    for done, (bound, number) in enumerate(ahead):
+        if bound == math.inf or bound > least * near * (1 + ROUNDING):
+            break
+        progress(done, len(candidates))
         own = candidates[number].divided(graph, least * near)
         if own is not None:
             seconds = estimated_s(own.request, own.microbatches, own.priced)
@@ -170,3 +163,58 @@ def _microbatches(request: Resolved, batch: int, stages: int) -> list[int]:
     flushes = request.microbatches is None and SCHEDULES[request.schedule].flushes
     more = (each * stages for each in MULTIPLES if flushes and batch % (each * stages) == 0)
     return sorted({own, *more})
+
+
+def pins_of(request: Resolved, graph: LayerGraph) -> tuple[Pin, ...]:
+    """Parse the pins of a request, which hold at the levels inside every stage.
+
+    Raises:
+        OptionError: there is no such layer, level or choice.
+    """
+    apart = request.heterogeneous is not None and not request.outside
+    nodes, levels = graph.nodes(request.graph), request.levels - apart
+    return tuple(parse_pin(text, nodes, levels) for text in request.pins)
+
+
+def plan_stages(
+    request: Resolved,
+    graph: LayerGraph,
+    progress: Callable[[int, int], None] = lambda *_: None,
+    limit: float = math.inf,
+) -> tuple[Staging, tuple[CutSpans, ...]] | None:
+    """Divide a network into the requested stages, and cut each stage.
+
+    Args:
+        request: the request.
+        graph: the network.
+        progress: called with the number of tries done, and their total.
+        limit: seconds that a step of the best stages must be below.
+
+    Returns:
+        The stages, with the spans that each is of, or None if the best stages are not below the limit.
+
+    Raises:
+        InputError: the network, the batch or the machine does not allow that number of stages.
+        TableLimitError: the network has too many layers, or the tables of a search would not fit.
+    """
+    if request.stages == BEST:
+        return best_stages(request, graph, progress, limit)
+    assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
+    return _in_orders(request, graph, request.stages)
+
+
+def _in_orders(request: Resolved, graph: LayerGraph, stages: int) -> tuple[Staging, tuple[CutSpans, ...]]:
+    """Return the best stages in the order of device groups whose step is the fastest by the engine.
+
+    Raises:
+        InputError: that number of stages is not possible, or no partition fits the memory in any order.
+    """
+    found: list[tuple[Staging, tuple[CutSpans, ...]]] = []
+    known: KnownOf = {}
+    for groups in orders_of(request, stages):
+        own = divided(request, graph, groups, known)
+        if own is not None:
+            found.append((own.run(), own.spans))
+    if not found:
+        raise unfit(request, graph, next(iter(orders_of(request, stages))))
+    return min(found, key=lambda one: one[0].ran.timeline.makespan)

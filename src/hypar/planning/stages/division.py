@@ -12,13 +12,11 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import MemoryLimitError, OptionError
-from hypar.planning.stages.ends import stage_ends
-from hypar.planning.stages.partition import best_partition, of_least_memory
+from hypar.planning.stages.ends import given_bounds, stage_ends
+from hypar.planning.stages.partition import best_partition, of_least_memory, shifted
 from hypar.planning.stages.running import fullest_moments, kept_in_flight, run_stages
-from hypar.planning.stages.shifting import shifted
 from hypar.planning.stages.sites import spans_of
 from hypar.planning.stages.spans import joined
-from hypar.planning.stages.starts import given_bounds
 from hypar.schedule.lanes import whole_lane
 from hypar.schedule.memory import held_with
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches

@@ -1,13 +1,17 @@
-"""Find the places where stages may begin and end."""
+"""The places where stages may begin and end, and the partition that starts given by the user make."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hypar.errors import TableLimitError
+from hypar.errors import OptionError, TableLimitError, shown, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanGraph
 
 MOST_PLACES = 512
 """Largest number of layers before each of which a stage may begin, or else of blocks: minutes of planning if no two are equal."""
@@ -42,3 +46,44 @@ def stage_ends(names: Sequence[str]) -> tuple[int, ...]:
             f"stages: {found}; allowed: {MOST_PLACES:,}; try --starts", len(first), MOST_PLACES
         )
     return (*first, len(names))
+
+
+def given_bounds(starts: Sequence[str], graph: LayerGraph, nodes: PlanGraph) -> tuple[int, ...]:
+    """Return the first layer of each stage, by its index among the layers that are cut, and their number.
+
+    Args:
+        starts: names of the stages' first layers, in order.
+        graph: the network.
+        nodes: its layers that are cut.
+
+    Raises:
+        OptionError: a layer does not exist or is not cut, precedes the one named before it, or is named first without
+            being the network's first.
+    """
+    index = {layer.name: number for number, layer in enumerate(nodes.layers)}
+    places = {layer.name: number for number, layer in enumerate(graph.layers)}
+    first = nodes.layers[0].name
+    for name in starts:
+        if not isinstance(name, str) or name not in places:
+            raise OptionError("starts", f"no layer is named {shown(name)}", hint=suggestion(str(name), index))
+        if name not in index and places[name] > places[first]:
+            _refuse_uncut(name, graph, index)
+    # The layers before the first one that is cut start the first stage with it.
+    bounds = [index.get(name, 0) for name in starts]
+    if bounds[0]:
+        allowed = f"{first!r} first, as the network begins with it"
+        raise OptionError("starts", f"found {starts[0]!r} first", allowed)
+    for place, (before, after) in enumerate(pairwise(bounds)):
+        if before >= after:
+            found = f"found {starts[place + 1]!r} behind {starts[place]!r}"
+            raise OptionError("starts", found, "first layers of stages, in the network's order")
+    return (*bounds, len(nodes.layers))
+
+
+def _refuse_uncut(name: str, graph: LayerGraph, cut: dict[str, int]) -> None:
+    """Refuse a layer that stays with the one before it."""
+    names = [layer.name for layer in graph.layers]
+    behind = names[names.index(name) :]
+    following = next((other for other in behind if other in cut), None)
+    allowed = "layers that are cut" if following is None else f"layers that are cut, as {following!r}"
+    raise OptionError("starts", f"found {name!r}, which stays with the layer before it", allowed)

@@ -74,51 +74,30 @@ class LowerBounds:
             return nothing, nothing
         return _least_received(self.spans)
 
-    @cached_property
+    def step(self, every: Collection[LowerBounds]) -> Costs:
+        """Return the time of a step in which each span is a stage, which a microbatch reaches behind all layers before it.
+
+        Args:
+            every: the lower bounds on the devices of all stages.
+        """
+        each = ([layer.forward for layer in own.layers] for own in every)
+        ahead = _sums([min(own) for own in zip(*each, strict=True)])[0]
+        return np.asarray((self.seconds + ahead[:-1, None]) * (1 - ROUNDING))
+
+    @property
     def seconds(self) -> Costs:
         """The busy time for a mini-batch; infinite for empty spans."""
-        return self._busy(lambda layer: layer.seconds)
-
-    def _busy(self, computing: Callable[[LayerBounds], float]) -> Costs:
-        """Return the busy time for a mini-batch, of which each layer computes for some seconds."""
-        found, (received, returned) = self._added(computing), self._sent
+        found = self._added(lambda layer: layer.seconds)
+        received, returned = (
+            self.microbatches * _seconds(link, each / self.spans.replicas)
+            for link, each in zip(self.spans.site.links, self.arriving, strict=True)
+        )
         if self.spans.setting.machine.overlap:
             found = np.maximum(found, np.maximum(received, returned))
         else:
             found = found + received + returned
         some = np.arange(len(self.layers) + 1) > np.arange(len(self.layers))[:, None]
         return np.where(some, found * (1 - ROUNDING), np.inf)
-
-    @cached_property
-    def _sent(self) -> tuple[Costs, Costs]:
-        """The seconds to receive F, and E, of a mini-batch from other stages."""
-        forward, backward = (
-            self.microbatches * _seconds(link, each / self.spans.replicas)
-            for link, each in zip(self.spans.site.links, self.arriving, strict=True)
-        )
-        return forward, backward
-
-    def step(self, every: Collection[LowerBounds]) -> Costs:
-        """Return the time of a step in which each span is a stage, or a part of one, of a pipeline that flushes.
-
-        Every microbatch passes all layers before the span on its way to it, and on its way back; then not for the gradient
-        of a stage's first weight, which no other stage waits for.
-
-        Args:
-            every: the lower bounds on the devices of all stages.
-        """
-        ahead, beside = (
-            _sums([min(own) for own in zip(*each, strict=True)], 1)[0]
-            for each in (
-                [[layer.forward for layer in own.layers] for own in every],
-                [[layer.through for layer in own.layers] for own in every],
-            )
-        )
-        gradients = np.array([layer.turns / self.microbatches - layer.through for layer in self.layers])
-        turns = self._busy(lambda layer: layer.turns)
-        found: Costs = np.maximum(self.seconds + ahead[:-1, None], turns + (beside[:-1] - gradients)[:, None])
-        found *= 1 - ROUNDING
-        return found
 
     @cached_property
     def always(self) -> Costs:
@@ -218,11 +197,11 @@ def _seconds(link: Link | None, num_bytes: Costs) -> Costs:
     return np.where(num_bytes > 0, link.seconds("neighbours", num_bytes), 0.0)
 
 
-def _sums(amounts: Sequence[float], starts: int | None = None) -> Costs:
-    """Return lower bounds of the sums over every span, ``[starts, ends]``, from all or the first starts; 0 for empty spans."""
+def _sums(amounts: Sequence[float]) -> Costs:
+    """Return lower bounds of the sums over every span, ``[starts, ends]``; 0 for empty spans."""
     before = np.concatenate([[0.0], np.cumsum(amounts)])
     lost = 1e-15 * len(amounts) * before[-1]
-    found: Costs = before[None, :] - before[:-1, None][:starts]
+    found: Costs = before[None, :] - before[:-1, None]
     found *= 1 - ROUNDING
     found -= lost
     return np.maximum(found, 0.0, out=found)
@@ -304,18 +283,12 @@ def _under(layer: PlanNode, sums: Sums, chosen: Options, setting: Setting, micro
     if not setting.machine.times(layer.nest):
         return LayerBounds(output=output, error=output * layer.trail[-1].elements)
     time = setting.machine.layer_time(layer.nest, divisors, setting.element_bytes)
-    spent = [*time.seconds.items()]
-    once = [("update", setting.update_seconds(time))]
-    if not setting.machine.overlap:
-        moved = [(move.phase, seconds) for move, seconds in _moves(layer, sums, chosen, setting)]
-        spent += [each for each in moved if each[0] != "gradient"]
-        once += [each for each in moved if each[0] == "gradient"]
-    turns = [microbatches * seconds for _, seconds in spent]
+    spent, once = [*time.seconds.values()], [setting.update_seconds(time)]
+    for move, seconds in [] if setting.machine.overlap else _moves(layer, sums, chosen, setting):
+        (once if move.phase == "gradient" else spent).append(seconds)
     return LayerBounds(
-        seconds=math.fsum((*turns, *(seconds for _, seconds in once))),
-        forward=math.fsum(seconds for phase, seconds in spent if phase == "forward"),
-        through=math.fsum(seconds for phase, seconds in spent if phase != "gradient"),
-        turns=math.fsum(turns),
+        seconds=math.fsum((*(microbatches * each for each in spent), *once)),
+        forward=time.seconds.get("forward", 0.0),
         weights=time.fullest["weight"],
         input=fullest_share(layer.nest, divisors, "input"),
         output=output,

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.planning.stages.lower_bounds import ROUNDING, LowerBounds
+from hypar.planning.stages.running import estimated_s
 from hypar.solve.partition import Partition, least_bottleneck, partition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from hypar.planning.resolved import Resolved
     from hypar.planning.stages.span import CutSpan
     from hypar.planning.stages.spans import CutSpans
     from hypar.solve.edge import Costs
@@ -154,24 +156,10 @@ def least_seconds(
         flushes: whether the pipeline runs empty after each mini-batch; otherwise the busiest stage alone counts.
     """
     tables, places = _tables(spans, microbatches, kept, "time"), spans[0].ends
-    if flushes:
-        each = {id(table): table for table in tables}.values()
-        for table in each:
-            step = table.least.step([own.least for own in each])
-            for own in table.costs.values():
-                own[:] = step
-    fitting = _fitting(tables, kept, places)
-    return least_bottleneck(fitting.__getitem__, len(kept), len(places) - 1)
-
-
-def least_share(spans: Sequence[CutSpans], microbatches: int) -> float:
-    """Return a lower bound of ``least_seconds``: an equal share of the work of all layers, or all of a layer's.
-
-    Arguments as in ``best_partition``.
-    """
-    each = {id(own): LowerBounds(own, microbatches).layers for own in spans}.values()
-    least: list[float] = [min(layer.seconds for layer in own) for own in zip(*each, strict=True)]
-    return max(math.fsum(least) / len(spans), *least) * (1 - ROUNDING)
+    each = {id(table): table for table in tables}.values()
+    for table in each if flushes else ():
+        table.costs.update(dict.fromkeys(table.costs, table.least.step([own.least for own in each])))
+    return least_bottleneck(_fitting(tables, kept, places).__getitem__, len(kept), len(places) - 1)
 
 
 def _tables(
@@ -200,3 +188,50 @@ def _room(span: CutSpan, kept: Collection[int], share: int) -> int:
         return all(lane.setting.machine.fits(share * held) for lane, held in each)
 
     return max(filter(fits, kept), default=0)
+
+
+MOST_WORK = 20_000
+"""Pieces of work in all estimated steps at most, which take some seconds."""
+
+
+def shifted(
+    request: Resolved,
+    microbatches: int,
+    spans: Sequence[CutSpans],
+    bounds: Sequence[int],
+    fits: Callable[[Sequence[CutSpan]], bool],
+) -> tuple[int, ...]:
+    """Return the bounds of the parts of a partition after shifts of their ends.
+
+    Args:
+        request: the request.
+        microbatches: microbatches in a mini-batch.
+        spans: for each part the spans on its devices.
+        bounds: the first layer of each part, and the number of layers.
+        fits: returns whether parts fit the memory.
+    """
+
+    def parts(ends: Sequence[int]) -> list[CutSpan]:
+        return [own.span(*pair) for own, pair in zip(spans, pairwise(ends), strict=True)]
+
+    best = tuple(bounds)
+    least, tried = estimated_s(request, microbatches, parts(best)), {best}
+    most = MOST_WORK // (2 * microbatches * len(spans))
+    while True:
+        ahead = next((ends for ends in _neighbours(best, spans[0].ends) if ends not in tried), None)
+        if ahead is None or len(tried) > most:
+            return best
+        tried.add(ahead)
+        found = parts(ahead)
+        seconds = estimated_s(request, microbatches, found)
+        if seconds < least and fits(found):
+            least, best = seconds, ahead
+
+
+def _neighbours(bounds: tuple[int, ...], places: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield the partitions with one end a place further or nearer."""
+    for at in range(1, len(bounds) - 1):
+        own = places.index(bounds[at])
+        for place in (places[own - 1], places[own + 1]):
+            if bounds[at - 1] < place < bounds[at + 1]:
+                yield (*bounds[:at], place, *bounds[at + 1 :])

@@ -11,9 +11,9 @@ from hypar.plan.stages import StageRecord, StagesRecord
 from hypar.planning.claims import objective
 from hypar.planning.records import Decided
 from hypar.planning.searches.base import load_search
+from hypar.planning.stages.again import refine_stages
+from hypar.planning.stages.best import pins_of, plan_stages
 from hypar.planning.stages.ends import stage_ends
-from hypar.planning.stages.refining import refine_stages
-from hypar.planning.stages.search import pins_of, plan_stages
 from hypar.planning.uneven.records import splits_of, together
 from hypar.planning.uneven.tree import Branching
 from hypar.sharding.tree import WHOLE_ARRAY
@@ -87,15 +87,9 @@ def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
         request: the request.
     """
     return StagesRecord(
-        asked=request.stages,  # type: ignore[arg-type]
-        **_tried_over(request),
-        asked_microbatches=request.microbatches if request.stages == BEST else None,
-        solver=request.solver,
-        schedule=request.schedule,
-        parts=request.parts,
+        **_asked(request),
         starts=True if request.starts else None,
-        balance=_balance(request),
-        bottleneck=None if _balance(request) is None else exact_number(staging.costliest(request.balance)),
+        bottleneck=None if request.balance == "time" else exact_number(staging.costliest(request.balance)),
         outside=request.outside or None,
         microbatches=staging.microbatches,
         bottleneck_s=staging.bottleneck_s,
@@ -115,18 +109,21 @@ def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
     )
 
 
-def _tried_over(request: Resolved) -> dict[str, Any]:
-    """Return the fields of the levels over which the best stages were sought; none for a number of stages."""
+def _asked(request: Resolved) -> dict[str, Any]:
+    """Return the fields of a record that say what was asked for, and over which levels the best stages were sought."""
+    found = {
+        "asked": request.stages,
+        "asked_microbatches": request.microbatches if request.stages == BEST else None,
+        "solver": request.solver,
+        "schedule": request.schedule,
+        "parts": request.parts,
+        "balance": None if request.balance == "time" else request.balance,
+    }
     if request.stages != BEST:
-        return {}
+        return found
     if request.heterogeneous is None:
-        return {"array": list(request.array)}
-    return {"arrays": {name: list(array) for name, array in request.arrays.items()}}
-
-
-def _balance(request: Resolved) -> str | None:
-    """Return the recorded balance; None for time."""
-    return None if request.balance == "time" else request.balance
+        return found | {"array": list(request.array)}
+    return found | {"arrays": {name: list(array) for name, array in request.arrays.items()}}
 
 
 def _no_stages(request: Resolved, whole: Decided) -> StagesRecord:
@@ -138,13 +135,7 @@ def _no_stages(request: Resolved, whole: Decided) -> StagesRecord:
     """
     time_s = 0.0 if whole.score is None else whole.score.time_s
     return StagesRecord(
-        asked=request.stages,  # type: ignore[arg-type]
-        **_tried_over(request),
-        asked_microbatches=request.microbatches,
-        solver=request.solver,
-        schedule=request.schedule,
-        parts=request.parts,
-        balance=_balance(request),
+        **_asked(request),
         microbatches=1,
         bottleneck_s=time_s,
         stages=[StageRecord(layers=list(whole.splits[0].choices), busy_s=time_s, in_flight=1, staleness=0)],

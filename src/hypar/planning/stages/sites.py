@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError
 from hypar.plan.request import BEST
-from hypar.planning.checks.levels import checked_array, require_ways
+from hypar.planning.checked import checked_array, require_ways
 from hypar.planning.stages.places import places_for
 from hypar.planning.stages.spans import CutSpans
 from hypar.schedule.entering import Links

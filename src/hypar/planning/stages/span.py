@@ -182,9 +182,7 @@ class LayerBounds(NamedTuple):
 
     Attributes:
         seconds: time for a mini-batch.
-        forward: time of the forward phase of a microbatch.
-        through: time of its forward and backward phases, without the gradient of the weight.
-        turns: time of all phases of all microbatches, without what is done once in a mini-batch.
+        forward: time of the computation of the forward phase of a microbatch.
         weights: elements of its weight on the fullest device.
         input: the fraction of its input on the fullest device.
         output: the fraction of its output there.
@@ -194,8 +192,6 @@ class LayerBounds(NamedTuple):
 
     seconds: float = 0.0
     forward: float = 0.0
-    through: float = 0.0
-    turns: float = 0.0
     weights: float = 0.0
     input: float = 0.0
     output: float = 0.0

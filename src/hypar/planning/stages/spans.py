@@ -28,7 +28,7 @@ from hypar.planning.stages.places import places_for
 from hypar.planning.stages.repeats import counted_from, equal_layers
 from hypar.planning.stages.span import Cuts, CutSpan, Outer, Site, phases_beside, phases_in_turn
 from hypar.planning.uneven.planner import Planner, as_planner
-from hypar.planning.uneven.replay import subtree_of
+from hypar.planning.uneven.records import subtree_of
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import StagePlace

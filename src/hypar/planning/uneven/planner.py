@@ -10,18 +10,21 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Self, cast
 
+from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
+from hypar.planning.baselines import baseline_request
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.question import convention_for, space_of
 from hypar.planning.records import Decided
 from hypar.planning.refinement import Slot
 from hypar.planning.searches.base import load_search
-from hypar.planning.uneven.layer_shares import Offer, rows_of
+from hypar.planning.strategies.base import load_strategy
 from hypar.planning.uneven.memory import fits
 from hypar.planning.uneven.records import claim_of, splits_of
 from hypar.planning.uneven.search import Place, SplitSearch
+from hypar.planning.uneven.shares import Offer, rows_of
 from hypar.planning.uneven.split import UnevenSplit
 from hypar.planning.uneven.tree import Branching, state_above
 from hypar.sharding.amounts.above import outermost
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import DeviceGroup, Machine
+    from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.resolved import Resolved
@@ -302,3 +306,20 @@ def solver_for(request: Resolved, graph: PlanGraph) -> str:
             for array in sorted(arrays)
         )
     )
+
+
+def entrants_of_groups(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:  # noqa: ARG001 (shares are found anew)
+    """Yield the baselines that can be planned: those within the space, or all if no space was requested."""
+    request, nodes = planner.request, graph.nodes(planner.request.graph)
+    for name in request.baselines:
+        named = load_strategy(name)
+        own = baseline_request(request, name)
+        cost = named.heterogeneous_cost or named.cost
+        shares = named.shares if load_cost(cost, {}).slowest else "equal"
+        own = replace(own, cost=cost, shares=shares, solver=None)
+        try:
+            node = Planner.of(own, nodes, planner.pins, planner.element_bytes).planned(nodes)
+        except (MemoryLimitError, OptionError, TableLimitError):
+            continue
+        if request.beyond_space or planner.within(node):
+            yield name, node

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from hypar.planning.uneven.common_shares import best, search
-from hypar.planning.uneven.layer_shares import by_layer, rows_of, settled
 from hypar.planning.uneven.memory import fits, limits
-from hypar.planning.uneven.quadratics import quadratics_of
+from hypar.planning.uneven.shares import best, by_layer, rows_of, search, settled
+from hypar.planning.uneven.split import quadratics_of
 from hypar.planning.uneven.tree import Branching
 
 if TYPE_CHECKING:
@@ -22,10 +21,8 @@ if TYPE_CHECKING:
     from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.nodes import PlanGraph
     from hypar.planning.resolved import Resolved
-    from hypar.planning.uneven.common_shares import Decision
-    from hypar.planning.uneven.layer_shares import Offer
-    from hypar.planning.uneven.quadratics import Line, Quadratics
-    from hypar.planning.uneven.split import Assignment, UnevenSplit
+    from hypar.planning.uneven.shares import Decision, Offer
+    from hypar.planning.uneven.split import Assignment, Line, Quadratics, UnevenSplit
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options

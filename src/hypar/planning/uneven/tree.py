@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.planning.uneven.layer_shares import Offer
-    from hypar.planning.uneven.quadratics import Line
+    from hypar.planning.uneven.shares import Offer
+    from hypar.planning.uneven.split import Line
     from hypar.schedule.lanes import Lane, Lanes
     from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.amounts.factors import Taken

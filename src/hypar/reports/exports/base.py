@@ -9,24 +9,19 @@ from hypar.errors import OptionError
 from hypar.files.text import make_folder, write
 from hypar.ops.nest import PHASES
 from hypar.registry import load_plugin
-from hypar.studies.pieces import problems_of
+from hypar.studies.pieces import Problem, problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.studies.pieces import Problem
 
 
 class Entry(NamedTuple):
-    """A problem as it is written for a tool, as a row of one file or as a file of its own.
+    """A problem as it is written for a tool: a row of one file that begins with ``head``, or without one a file of its own.
 
-    Attributes:
-        name: the name of the row, or of the file.
-        text: the row, or the file.
-        times: how often a device computes what is written: once for each sample or group that the format cannot express.
-        head: the first line of the one file of all rows; empty for a file of its own.
+    A device computes what is written several ``times``: once for each sample or group that the format cannot express.
     """
 
     name: str

@@ -44,9 +44,8 @@ def convolution(problem: Problem) -> Entry | str:
         return "the topology has one stride for height and width, see scale_sim_gemm"
     if any(window.dilation > 1 for window in windows):
         return "the topology has no dilation, see scale_sim_gemm"
-    covered = [
-        (size - 1) * window.stride + window.extent for size, window in zip(places, windows, strict=True)
-    ]
+    each = zip(places, windows, strict=True)
+    covered = [(size - 1) * window.stride + window.extent for size, window in each]
     kernel = [window.kernel for window in windows]
     channels = [shape.size("in_channels"), shape.size("out_channels")]
     return _row(CONVOLUTIONS, problem, times, *covered, *kernel, *channels, windows[0].stride)

@@ -22,19 +22,12 @@ DIMS = {"C": "in_channels", "M": "out_channels", "R": "kernel_width", "S": "kern
         "N": "batch", "P": "width", "Q": "height", "G": "groups"}  # fmt: skip
 """Each dim of the problem, and the op's dim."""
 
-TENSORS = {
-    "Weights": "C M R S G",
-    "Inputs": "N C R*Wdilation+P*Wstride S*Hdilation+Q*Hstride G",
-    "Outputs": "N M Q P G",
-    "Terms": "N C R S P Q G",
-}
+TENSORS = {"Weights": "C M R S G", "Inputs": "N C R*Wdilation+P*Wstride S*Hdilation+Q*Hstride G",
+           "Outputs": "N M Q P G", "Terms": "N C R S P Q G"}  # fmt: skip
 """The dims of each tensor, a sum of terms each, which may have a coefficient."""
 
-SPACES = {
-    "forward": ("Weights", "Inputs", "Outputs"),
-    "backward": ("Weights", "Outputs", "Terms"),
-    "gradient": ("Inputs", "Outputs", "Weights"),
-}
+SPACES = {"forward": ("Weights", "Inputs", "Outputs"), "backward": ("Weights", "Outputs", "Terms"),
+          "gradient": ("Inputs", "Outputs", "Weights")}  # fmt: skip
 """The tensors of each phase, the result last."""
 
 

@@ -7,8 +7,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
-from hypar.machine.machine import Machine
-from hypar.machine.numbers import machine_numbers, machine_summary
+from hypar.errors import few
+from hypar.machine.machine import Machine, machine_numbers, machine_summary
 from hypar.machine.profiles import Profile
 from hypar.ops.windows import describe
 from hypar.planning.counting import follows
@@ -29,37 +29,26 @@ Rows = list[dict[str, Any]]
 
 
 _MACHINES = (
-    Column(key="machine"),
-    Column(key="devices", unit="whole"),
-    Column(key="links", prose=True),
-    Column(key="compute_model", head="compute model"),
-    Column(key="memory_bytes", head="memory", unit="bytes"),
-)
+    Column("machine"), Column("devices", unit="whole"), Column("links", prose=True),
+    Column("compute_model", "compute model"), Column("memory_bytes", "memory", "bytes"),
+)  # fmt: skip
 _VALUES = (
-    Column(key="what", head=""),
-    Column(key="text", head="value", unit="any", data=False),
-    *(Column(key=key, show=False) for key in ("value", "unit")),
-    Column(key="source", prose=True),
-)
+    Column("what", ""), Column("text", "value", "any", data=False),
+    *(Column(key, show=False) for key in ("value", "unit")), Column("source", prose=True),
+)  # fmt: skip
 _PHASES = (
-    *(Column(key=key) for key in ("group", "layer", "phase")),
-    Column(key="time_s", head="time", unit="seconds"),
-    Column(key="communication_s", head="communication", unit="seconds"),
-    Column(key="macs", head="MACs", unit="count"),
-)
+    *(Column(key) for key in ("group", "layer", "phase")),
+    Column("time_s", "time", "seconds"), Column("communication_s", "communication", "seconds"), Column("macs", "MACs", "count"),
+)  # fmt: skip
 _STRATEGIES = (
-    Column(key="strategy"),
-    Column(key="space", prose=True),
-    Column(key="cost"),
-    Column(key="counts", head="counts by"),
-    Column(key="search"),
-    Column(key="summary", prose=True),
-)
+    Column("strategy"), Column("space", prose=True), Column("cost"), Column("counts", "counts by"),
+    Column("search"), Column("summary", prose=True),
+)  # fmt: skip
 
 
 def _own(key: str, of: Callable[[Any], Any] | None = None, **more: Any) -> _Own:
     """Return a column with the function that returns its value: by default the attribute of the key's name."""
-    return Column(key=key, **more), attrgetter(key) if of is None else of
+    return Column(key, **more), attrgetter(key) if of is None else of
 
 
 _MODELS = (
@@ -68,29 +57,25 @@ _MODELS = (
     _own("parameters", attrgetter("num_parameters"), unit="count"),
     _own("macs_per_sample", lambda graph: graph.macs(), head="MACs per sample", unit="count"),
     _own("flop_per_sample", lambda graph: graph.flop(), show=False),
-    _own("batch", unit="whole"),
-    _own("dtype", show=False),
-    _own("source", show=False),
-)
+    _own("batch", unit="whole"), _own("dtype", show=False), _own("source", show=False),
+)  # fmt: skip
 _LAYERS = (
-    _own("layer", attrgetter("name")),
-    _own("op", attrgetter("op_name")),
+    _own("layer", attrgetter("name")), _own("op", attrgetter("op_name")),
     _own("inputs", lambda layer: [*layer.inputs], show=False),
     _own("shape", lambda layer: dict(layer.shape), show=False),
     _own("output", lambda layer: describe(layer.shape).split()[0], head="output of a sample", data=False),
     _own("parameters", attrgetter("num_parameters"), unit="count"),
     _own("macs", lambda layer: layer.macs(), head="MACs", unit="count"),
     _own("flop", lambda layer: layer.flop(), head="FLOP", unit="count"),
-)
+)  # fmt: skip
 _TIMES = (
-    _own("layer", lambda own: own[0]),
-    _own("choices", lambda own: len(own[1]), unit="whole"),
+    _own("layer", lambda own: own[0]), _own("choices", lambda own: len(own[1]), unit="whole"),
     _own("fastest", lambda own: min(own[1], key=own[1].get)),
     _own("fastest_s", lambda own: min(own[1].values()), head="", unit="seconds"),
     _own("slowest", lambda own: max(own[1], key=own[1].get)),
     _own("slowest_s", lambda own: max(own[1].values()), head="", unit="seconds"),
     _own("one_device_s", lambda own: own[2], head="one device", unit="seconds"),
-)
+)  # fmt: skip
 _PROBLEM = (
     _own("layer", lambda own: own[0].layer, show=False),
     _own("phase", lambda own: own[0].phase, show=False),
@@ -157,8 +142,7 @@ def _of_export(found: Exported) -> Document:
 def left_out(found: Exported) -> list[str]:
     """Return a line for each reason why problems were not written."""
     reasons = grouped((reason, problem.name) for problem, reason in found.refused)
-    more = {reason: f" and {len(own) - 3} more" * (len(own) > 3) for reason, own in reasons.items()}
-    return [f"{', '.join(own[:3])}{more[reason]}: {reason}" for reason, own in reasons.items()]
+    return [f"{few(own)}: {reason}" for reason, own in reasons.items()]
 
 
 def export_data(found: Exported) -> dict[str, Rows]:
@@ -169,11 +153,8 @@ def export_data(found: Exported) -> dict[str, Rows]:
 
 def machines_document(entries: Rows) -> Document:
     """Return a row for each machine's entry, and below it for each group of a heterogeneous machine."""
-    named = [
-        (" ".join(filter(None, (entry["hardware"], own.get("group")))), own)
-        for entry in entries
-        for own in (entry, *entry.get("groups", []))
-    ]
+    each = ((entry["hardware"], own) for entry in entries for own in (entry, *entry.get("groups", [])))
+    named = ((" ".join(filter(None, (name, own.get("group")))), own) for name, own in each)
     rows = [{**own, "machine": name, "links": _links(own)} for name, own in named]
     return Document(title="", parts=(Table(_MACHINES, rows),))
 
@@ -210,11 +191,9 @@ def times_document(rows: Rows, title: str) -> Document:
     mapping = dict.fromkeys(name for row in rows for name in row["mapping"])
     accesses = dict.fromkeys(place for row in rows for place in row["accesses"])
     columns = *((name, "any") for name in mapping), *((place, "count") for place in accesses)
-    found = [
-        {name: f"{value:.4g}" for name, value in row["mapping"].items()} | row["accesses"] | row
-        for row in rows
-    ]
-    used = [Column(key=key, unit=unit) for key, unit in columns if any(row.get(key) for row in found)]
+    mapped = [{name: f"{value:.4g}" for name, value in row["mapping"].items()} for row in rows]
+    found = [own | row["accesses"] | row for own, row in zip(mapped, rows, strict=True)]
+    used = [Column(key, unit=unit) for key, unit in columns if any(row.get(key) for row in found)]
     return Document(title=title, parts=(Table((*_PHASES, *used), found),))
 
 

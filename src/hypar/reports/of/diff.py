@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
 from hypar.errors import HyparError
-from hypar.plan.diff import alike
+from hypar.plan.diff import Change, alike
 from hypar.planning.counting import cost_convention, score_convention
 from hypar.reports.text import faster_than
 from hypar.reports.words import TOTALS, fold, grouped, headline, levels_of, on_machine
@@ -16,7 +16,6 @@ from hypar.units import amount
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.plan.diff import Change
     from hypar.plan.plan import Plan
     from hypar.studies.check import Verdict
 
@@ -24,19 +23,17 @@ OF_LAYERS = {"choice": "choices", "cut": "choices", "layer": "layers", "stage": 
 """The tables of differences of single layers, by their names."""
 
 PART = re.compile(r"cost|(time|critical|busy|energy|communication|memory|groups|stage \d+) .*")
-"""The names of parts of totals, which are in no table where totals differ."""
-
 UNITS = {"s": "seconds", "bytes": "bytes", "j": "joules"}
-"""Units by the last part of an entry's name."""
+"""Parts of totals, which are in no table where totals differ; and units by the last part of an entry's name."""
 
 
 def difference_document(
     files: Sequence[str], plans: tuple[Plan, Plan], changes: Sequence[Change]
 ) -> Document:
     """Return the differences of two plans: in the title how many, and what they gain."""
+    each = zip("-+", files, plans, strict=True)
     named = [
-        f"{sign} {file}  {headline(plan)} {on_machine(plan.score)}".rstrip()
-        for sign, file, plan in zip("-+", files, plans, strict=True)
+        f"{sign} {file}  {headline(plan)} {on_machine(plan.score)}".rstrip() for sign, file, plan in each
     ]
     title = _networks(*plans) or f"{_count(plans, changes)}; {_gain(*plans)}"
     return Document(title=title, about="\n".join(named), parts=_parts(changes, plans[1]))
@@ -47,14 +44,9 @@ def verdict_document(file: str, verdict: Verdict) -> Document:
     within = f", {len(verdict.tolerated)} numbers within the tolerance" if verdict.tolerated else ""
     if verdict.ok:
         return Document(title=f"ok       {file}{within}", tone="good")
-    name = verdict.fresh.model.name
-    changed = f"model {name!r} is not what was planned: it has changed, or is another"
-    return Document(
-        title=f"drifted  {file}{within}",
-        about=changed * verdict.model_changed,
-        parts=_parts(verdict.changes, verdict.fresh),
-        tone="bad",
-    )
+    name, parts = verdict.fresh.model.name, _parts(verdict.changes, verdict.fresh)
+    changed = f"model {name!r} is not what was planned: it has changed, or is another" * verdict.model_changed
+    return Document(title=f"drifted  {file}{within}", about=changed, parts=parts, tone="bad")
 
 
 def verdict_data(file: str, verdict: Verdict | HyparError) -> dict[str, Any]:
@@ -62,13 +54,11 @@ def verdict_data(file: str, verdict: Verdict | HyparError) -> dict[str, Any]:
     if isinstance(verdict, HyparError):
         return {"plan": file, "ok": False, "error": str(verdict)}
     return {
-        "plan": file,
-        "ok": verdict.ok,
-        "model_changed": verdict.model_changed,
+        "plan": file, "ok": verdict.ok, "model_changed": verdict.model_changed,
         "changes": [change.to_data() for change in verdict.changes],
         **({"tolerated": [change.to_data() for change in verdict.tolerated]} if verdict.tolerated else {}),
         **({"notes": list(verdict.notes)} if verdict.notes else {}),
-    }
+    }  # fmt: skip
 
 
 def _networks(before: Plan, after: Plan) -> str:
@@ -139,10 +129,8 @@ def _table(title: str, rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         sides = zip(row["sides"], sizes if row["percent"] else (0, 0), strict=True)
         row["change"] = " -> ".join(side.rjust(size) for side, size in sides)
-    units = {"label": "text", "level": "text", "change": "text", "percent": "percent"}
-    prose = set() if sizes else {"change"}
-    columns = (Column(key=key, head="", unit=unit, prose=key in prose) for key, unit in units.items())
-    return Table(tuple(columns), rows, title=title)
+    change, percent = Column("change", "", prose=not sizes), Column("percent", "", "percent")
+    return Table((Column("label", ""), Column("level", ""), change, percent), rows, title=title)
 
 
 def _folded(changes: Iterable[Change], after: Plan) -> list[dict[str, Any]]:
@@ -151,20 +139,18 @@ def _folded(changes: Iterable[Change], after: Plan) -> list[dict[str, Any]]:
         layer: grouped(((own.group, own.words), own.level) for own in each)
         for layer, each in grouped((own.layer, own) for own in changes).items()
     }
+    layers = [*dict.fromkeys((*after.layers, *found))]
     return [
         _row("" if number else part.title, before, after, level=levels_of(group, levels))
-        for part in fold(
-            [*dict.fromkeys((*after.layers, *found))], lambda layer: repr(found.get(layer)), most=0
-        )
+        for part in fold(layers, lambda layer: repr(found.get(layer)), most=0)
         for number, ((group, (before, after)), levels) in enumerate(found.get(part.layers[0], {}).items())
     ]
 
 
 def _compared(change: Change, after: Plan, label: str = "") -> dict[str, Any]:
     """Return a difference as a row, by default with its place and name; one of amounts with units and percent."""
-    label = label or " ".join(
-        filter(None, [change.layer, levels_of(change.group, [change.level]), change.what])
-    )
+    placed = change.layer or change.level is not None
+    label = label or (change.name if placed else change.what)
     unit = UNITS.get(change.what.rpartition("_")[2], "")
     unit = after.cost.unit if change.what in {"cost", "bound"} else unit
     old, new = change.before, change.after

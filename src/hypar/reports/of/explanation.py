@@ -15,11 +15,8 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.studies.alternatives import Alternative, Explanation, LayerExplanation
 
-FEW = 12
-"""The most alternatives in a layer's table, beside the plan's own, and the most layers that have a table."""
-
-SEEN = {"anew", "stays", "more", "said", "bar"}
-"""The values of a row that readers alone have."""
+FEW, SEEN = 12, {"anew", "stays", "more", "said", "bar"}
+"""The most alternatives in a table beside the plan's own, and layers with a table; and what readers alone have of a row."""
 
 _ANEW = Note("anew", "what the level costs more with this choice, all other layers planned anew for it")
 _STAYS = Note("stays", "what it costs more, all other layers as planned")
@@ -38,7 +35,7 @@ def document_of(found: Explanation) -> Document:
     least = sum(rows[0]["more"] == 0 for rows in seen)
     count = f"{'all' if least == len(seen) else f'{least} of'} {len(seen)} choices cost least"
     few, notes = len(each) <= FEW, (_ANEW, _STAYS) if anew else (_STAYS,)
-    costs = Column(key="costs", head="anew" if anew else "stays", unit=found.plan.cost.unit)
+    costs = Column("costs", head="anew" if anew else "stays", unit=found.plan.cost.unit)
     nearest = _nearest(each, seen, costs)
     whole = Section(f"{found.plan.model.name}: {count}", (nearest, *each * few))
     title, parts, _ = each[0] if len(each) == 1 else whole
@@ -50,8 +47,8 @@ plugin = document_of
 
 def _nearest(answers: Iterable[Section], seen: Iterable[Sequence[dict[str, Any]]], costs: Column) -> Table:
     """Return each layer's choice at each level with the next and what it costs more, or why less; the closest first."""
-    heads = (Column(key=key) for key in ("layer", "level", "choice", "next"))
-    columns = (*heads, costs, Column(key="bar", head="", unit="bar"))
+    heads = (Column(key) for key in ("layer", "level", "choice", "next"))
+    columns = (*heads, costs, Column("bar", "", "bar"))
     rows = []
     for answer, alternatives in zip(answers, seen, strict=True):
         own, other = _first_two(alternatives)
@@ -69,19 +66,14 @@ def _first_two(rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], dict[str
 
 def explanation_data(found: Explanation) -> dict[str, Any]:
     """Return every alternative of the layers asked for."""
-    layers = [
-        {
-            "layer": one.layer,
-            "level": one.level,
-            **({"group": one.group} if one.group else {}),
-            "left_out": list(one.left_out),
-            "alternatives": [
-                {"choice": dict(each.choice.degrees), "chosen": each.chosen, **each.items, **_costs(each)}
-                for each in one.alternatives
-            ],
-        }
-        for one in found.explained
-    ]
+    layers = []
+    for one in found.explained:
+        each = [
+            {"choice": dict(own.choice.degrees), "chosen": own.chosen, **own.items, **_costs(own)}
+            for own in one.alternatives
+        ]
+        place = {"layer": one.layer, "level": one.level, **({"group": one.group} if one.group else {})}
+        layers.append({**place, "left_out": list(one.left_out), "alternatives": each})
     return {"layers": layers}
 
 
@@ -97,17 +89,10 @@ def _rows(found: Explanation, one: LayerExplanation) -> list[dict[str, Any]]:
         if each.replanned is not None and own.replanned is not None:
             anew = each.replanned - own.replanned
         row = {
-            "layer": one.layer,
-            "level": one.place,
-            "choice": text(each.choice, one.ways),
-            "chosen": each.chosen,
-            "devices": each.choice.devices(one.ways),
-            "received": each.received,
-            "sent": each.sent,
-            **each.items,
-            **_costs(each),
-            "unit": found.plan.cost.unit,
-        }
+            "layer": one.layer, "level": one.place, "choice": text(each.choice, one.ways), "chosen": each.chosen,
+            "devices": each.choice.devices(one.ways), "received": each.received, "sent": each.sent,
+            **each.items, **_costs(each), "unit": found.plan.cost.unit,
+        }  # fmt: skip
         more = {"anew": anew, "stays": stays, "more": stays if anew is None else anew}
         rows.append({**row, **more, "said": "plan" * each.chosen, "bar": each.total})
     return rows
@@ -138,13 +123,12 @@ def _alternatives(one: LayerExplanation, rows: Sequence[dict[str, Any]]) -> Tabl
     costs = [key for key in ("received", "sent", *one.chosen.items) if any(row[key] for row in shown)]
     unit = rows[0]["unit"]
     columns = (
-        Column(key="choice"),
-        *(Column(key=key, unit=unit) for key in ("anew", "stays")),
-        Column(key="devices", unit="count", show=any(row["devices"] != one.ways for row in shown)),
-        *(Column(key=key, unit=unit) for key in costs),
-        Column(key="said", head=""),
-        Column(key="bar", head="total", unit="bar"),
-    )
+        Column("choice"),
+        *(Column(key, unit=unit) for key in ("anew", "stays")),
+        Column("devices", unit="count", show=any(row["devices"] != one.ways for row in shown)),
+        *(Column(key, unit=unit) for key in costs),
+        Column("said", ""), Column("bar", "total", "bar"),
+    )  # fmt: skip
     return Table(columns=columns, rows=shown)
 
 

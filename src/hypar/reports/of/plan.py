@@ -135,15 +135,10 @@ def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
         own = [split for split in plan.splits if layer in split.choices]
         for split in own:
             yield {
-                **first,
-                **({"group": split.group} if plan.heterogeneous else {}),
-                "level": f"H{split.level + 1}",
-                "ways": split.ways,
-                "dim": split.dim(layer) or "whole",
-                "choice": cells(split, layer).text,
-                "cost": split.costs[layer],
-                "unit": plan.cost.unit,
-            }
+                **first, **({"group": split.group} if plan.heterogeneous else {}),
+                "level": f"H{split.level + 1}", "ways": split.ways, "dim": split.dim(layer) or "whole",
+                "choice": cells(split, layer).text, "cost": split.costs[layer], "unit": plan.cost.unit,
+            }  # fmt: skip
         if not own:
             yield first
 
@@ -166,16 +161,12 @@ def layers_table(plan: Plan, ran: ScoredStep | None, *, most: int, costs: bool) 
         return own | choices | takes(part.layers)
 
     columns = (
-        Column(key="layer", head="layers" if folded else "layer"),
-        Column(key="stage", unit="whole"),
+        Column("layer", "layers" if folded else "layer"), Column("stage", unit="whole"),
         *(column for column, _ in levels),
-        Column(key="devices", unit="whole"),
-        Column(key="received", unit="bytes"),
-        Column(key="energy", unit="joules", show=costs),
-        Column(key="time", unit="seconds"),
-        Column(key="cost", head=plan.cost.name, unit=plan.cost.unit),
-        Column(key="bar", head="computes, receives" * (ran is not None), unit="bar"),
-    )
+        Column("devices", unit="whole"), Column("received", unit="bytes"),
+        Column("energy", unit="joules", show=costs), Column("time", unit="seconds"),
+        Column("cost", plan.cost.name, plan.cost.unit), Column("bar", "computes, receives" * (ran is not None), "bar"),
+    )  # fmt: skip
     total = {"layer": f"all {len(plan.layers)} layers" if folded else "all layers", **takes(plan.layers)}
     apart = {"bar", "time"} if stages else {"bar"}
     return Table(columns, [*map(row, parts)], {key: own for key, own in total.items() if key not in apart})

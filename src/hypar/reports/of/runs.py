@@ -10,7 +10,7 @@ from functools import partial, singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Document, Note, Table
+from hypar.document import Column, Document, Note, Table, Tone
 from hypar.planning.counting import score_convention
 from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
@@ -19,27 +19,19 @@ from hypar.reports.words import TOTALS, asked, data, fit, grouped, levels_of, on
 from hypar.sharding.conventions import DIRECT, MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.alternatives import Exploration
-from hypar.studies.grid import Comparison
-from hypar.studies.sweep import Sweep
+from hypar.studies.grid import Comparison, Run, Runs, Sweep
 from hypar.units import exact_number, format_bytes, format_gain, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hypar.document import Tone
-    from hypar.studies.grid import Run, Runs
-
-SHOWN = 10
-"""Points of an exploration that are shown unless more are asked for."""
-
-ALIKE = 1e-3
-"""The relative difference of times below which strategies are alike."""
+SHOWN, ALIKE = 10, 1e-3
+"""Points of an exploration that are shown unless more are asked for; and the difference of times that makes strategies alike."""
 
 NAMED, NUMBERS = {"hardware", "array"}, {"levels", "array", "batch"}
-"""The axes whose values are texts, and those whose values stand at the right of a column."""
-
 FITS_NOT, NOT_PLANNED = "does not fit", "not planned"
-"""What is said in place of a bar: of a plan that a device's memory does not hold, and of a run that a note refuses."""
+"""The axes whose values are texts, and those whose values stand at the right of a column; and what is said in place of a bar: of
+a plan that a device's memory does not hold, and of a run that a note refuses."""
 
 
 def comparison_data(found: Comparison) -> list[dict[str, Any]]:
@@ -76,17 +68,15 @@ def _document(
 ) -> Document:
     """Return a document; ``cells`` are the first ones of a row, by which a run is named, and what it is compared with ``base``."""
     best = min((run for run in runs if run.fits), key=runs.value, default=None)
-    rows = [
-        {key: _text(own) if isinstance(own, dict) else own for key, own in row.items()}
-        for row in rows_of(runs)
-    ]
+    pairs = (row.items() for row in rows_of(runs))
+    rows = [{key: _text(own) if isinstance(own, dict) else own for key, own in row} for row in pairs]
     than = "faster" if any(run.totals for run in runs) else "cheaper"
     unfit = {str(run.axes.get("batch")): "" for run in runs if run.totals and not runs.base(run).fits}
     which = f", which {FITS_NOT}" + f" at batch {', '.join(unfit)}" * base.endswith("batch")
     gain = Note("gain", f"how many times {than} than {base}{which * bool(unfit)}")
     counted = [f"counted by {runs.convention}"] * (runs.convention != MOVED)
-    said = Column(key="said", head=""), Column(key="bar", head="", unit="bar")
-    columns = (*heads, TOTALS[0], Column(key="gain", unit="ratio"), *TOTALS[1:], *said)
+    said = Column("said", ""), Column("bar", "", "bar")
+    columns = (*heads, TOTALS[0], Column("gain", unit="ratio"), *TOTALS[1:], *said)
     return Document(
         title=f"{subject}: {_answer(runs, best, cells)}",
         about=", ".join([*about, *counted]),
@@ -137,15 +127,13 @@ def _rows(runs: Runs, shown: Sequence[Run], cells: Callable[[Run], dict[str, Any
     for run in shown:
         value = run.time_s if run.totals else runs.value(run)
         bar = "" if run.fits else FITS_NOT if run.totals else NOT_PLANNED
+        costs = {f"H{level}": cost for level, cost in enumerate(run.costs, 1)}
         row = {
-            "cost": run.plan and run.cost,
-            **{f"H{level}": cost for level, cost in enumerate(run.costs, 1)},
-            "gain": runs.speedup(run),
-            "said": "the plan" * run.own,
+            "cost": run.plan and run.cost, "gain": runs.speedup(run), "said": "the plan" * run.own,
             "bar": bar or (value if value < math.inf else ""),
             "tone": _tone(run).replace("good", "") or "this" * run.own,
-        }
-        rows.append({**cells(run), **_totals(run), **row})
+        }  # fmt: skip
+        rows.append({**cells(run), **_totals(run), **costs, **row})
     return rows
 
 
@@ -165,11 +153,11 @@ def document_of(found: Any, **_top: int) -> Document:
     """Return the document of some runs; of an exploration ``top`` points are shown, while its data has all."""
     plan, unit = found.plan, found.plan.cost.unit
     ranked = sorted(found, key=lambda run: (not run.fits, found.value(run)))
-    heads = [Column(key="strategy")]
+    heads = [Column("strategy")]
     if plan.score is None:
         levels = max(len(run.costs) for run in found)
-        heads += (Column(key=f"H{level + 1}", unit=unit) for level in range(levels))
-        heads.append(Column(key="cost", head=plan.cost.name, unit=unit))
+        heads += (Column(f"H{level + 1}", unit=unit) for level in range(levels))
+        heads.append(Column("cost", head=plan.cost.name, unit=unit))
     subject, notes = f"{plan.model.name} {on_machine(plan.score)}".rstrip(), _claims(ranked)
     return _document(found, subject, [asked(plan)], heads, lambda run: {"strategy": run.name}, ranked, *notes)
 
@@ -183,17 +171,11 @@ def rows_of(runs: Runs) -> list[dict[str, Any]]:
 def _row_of(found: Any, run: Run) -> dict[str, Any]:
     own = run.plan
     scored = {**_totals(run), "fits": run.totals and run.fits, "time_gain": found.speedup(run)}
+    cost = {"cost": own and exact_number(run.cost), "unit": own and own.cost.unit}
     return {
-        "strategy": run.name,
-        "cost": own and exact_number(run.cost),
-        "unit": own and own.cost.unit,
-        "planned_by": own and own.cost.name,
-        "convention": found.convention,
-        "cost_gain": run.gain,
-        **(scored if found.plan.score else {}),
-        "search": own and own.search,
-        "note": run.note,
-    }
+        "strategy": run.name, **cost, "planned_by": own and own.cost.name, "convention": found.convention,
+        "cost_gain": run.gain, **(scored if found.plan.score else {}), "search": own and own.search, "note": run.note,
+    }  # fmt: skip
 
 
 def _claims(ranked: Sequence[Run]) -> Iterator[Note]:
@@ -217,7 +199,7 @@ def _claims(ranked: Sequence[Run]) -> Iterator[Note]:
 @document_of.register(Sweep)
 def _swept(runs: Sweep) -> Document:
     axes = runs.varied or ("strategy",)
-    heads = [Column(key=name, unit="whole" if name in NUMBERS else "text") for name in axes]
+    heads = [Column(name, unit="whole" if name in NUMBERS else "text") for name in axes]
     fixed = {name: _text(value) for name, value in runs[0].axes.items() if name not in axes} | _asked(runs)
     about = [name if text == "True" else f"{name} {text}".rstrip() for name, text in fixed.items()]
     refused = dict.fromkeys(run.note for run in runs if run.refused)
@@ -249,9 +231,9 @@ def _text(value: Any) -> str:
         return "x".join(map(str, value))
     if isinstance(value, Path):
         return value.stem
-    return (
-        ", ".join(map(str, value.values())) if isinstance(value, dict) else getattr(value, "name", str(value))
-    )
+    if isinstance(value, dict):
+        return ", ".join(map(str, value.values()))
+    return str(getattr(value, "name", value))
 
 
 # Explorations: points by the words of each free layer, level by level
@@ -260,10 +242,8 @@ def _text(value: Any) -> str:
 @document_of.register(Exploration)
 def _explored(found: Exploration, top: int = SHOWN) -> Document:
     plan, number, cells = found.plan, f"{len(found):,} points", partial(_words, found)
-    heads = [
-        Column(key=layer, head=f"{layer} {levels_of(WHOLE_ARRAY, own)}")
-        for layer, own in grouped(found.ways).items()
-    ]
+    layers = grouped(found.ways)
+    heads = [Column(layer, f"{layer} {levels_of(WHOLE_ARRAY, own)}") for layer, own in layers.items()]
     rank = next((rank for rank, point in enumerate(found) if point.own), None)
     own = "not one of them" if rank is None else f"number {rank + 1}"
     hidden = f", {len(found) - top:,} of them not shown" * (len(found) > top)
@@ -274,20 +254,16 @@ def _explored(found: Exploration, top: int = SHOWN) -> Document:
 
 @_row_of.register(Exploration)
 def _explored_row(found: Exploration, run: Run) -> dict[str, Any]:
-    axes = {
-        f"{layer} H{level + 1}": own.text(found.ways[layer, level])
-        for (layer, level), own in run.axes.items()
-    }
+    named = {place: own.text(found.ways[place]) for place, own in run.axes.items()}
+    axes = {f"{layer} H{level + 1}": text for (layer, level), text in named.items()}
     own = {"dp_over_it": found.speedup(run), "fits": run.fits, "own": run.own}
     return {**axes, **_totals(run), "convention": found.convention, **own}
 
 
 def _words(found: Exploration, run: Run) -> dict[str, str]:
     """Return the words of each free layer, level by level, in those of the plan's tables; one for all if they are equal."""
-    text = texts_of(found.plan)
-    named = grouped(
-        (layer, text(choice, found.ways[layer, level])) for (layer, level), choice in run.axes.items()
-    )
+    text, ways = texts_of(found.plan), found.ways
+    named = grouped((place[0], text(choice, ways[place])) for place, choice in run.axes.items())
     return {layer: " ".join(own if len({*own}) > 1 else own[:1]) for layer, own in named.items()}
 
 

@@ -6,27 +6,22 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
-from hypar.execution.verify import TOLERANCE
+from hypar.errors import few
+from hypar.execution.verify import TOLERANCE, Verification
 from hypar.sharding.conventions import PAPER
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.execution.verify import Verification
-    from hypar.studies.memory import Held
-    from hypar.studies.verify import Received, Transfer, Verified
+    from hypar.studies.verify import Held, Received, Transfer, Verified
 
-_AMOUNTS = ("planned", "counted", "moved")
-_BYTES = tuple(Column(key=f"{by}_bytes", head=by, unit="whole") for by in _AMOUNTS)
-_RECEIVED = (Column(key="level"), Column(key="tensor"), *_BYTES)
+_BYTES = tuple(Column(f"{by}_bytes", by, "whole") for by in ("planned", "counted", "moved"))
+_RECEIVED = (Column("level"), Column("tensor"), *_BYTES)
 _HEADS = {"layer": "layer", "maker": "from", "phase": "phase", "tensor": "tensor", "level": "level"}
-_TRANSFERS = (*(Column(key=key, head=head) for key, head in _HEADS.items()), *_BYTES[1:])
-_MEMORY = (
-    Column(key="group"),
-    *(Column(key=f"{by}_bytes", head=by, unit="whole") for by in ("said", "held")),
-)
-_RESULTS = (Column(key="result"), *(Column(key=key, unit="whole") for key in ("stated", "counted")))
+_TRANSFERS = (*(Column(key, head) for key, head in _HEADS.items()), *_BYTES[1:])
+_MEMORY = (Column("group"), *(Column(f"{by}_bytes", by, "whole") for by in ("said", "held")))
+_RESULTS = (Column("result"), *(Column(key, unit="whole") for key in ("stated", "counted")))
 
 
 def document_of(found: Verified, *, full: bool = False) -> Document:
@@ -42,9 +37,8 @@ def document_of(found: Verified, *, full: bool = False) -> Document:
         Table(_RESULTS, changed, title="not as the plan states it"),
         Table(_TRANSFERS, [*map(_row, found.transfers)] if full else [], title="transfers"),
     )
-    wrong = ["a device held more than is said"] * bool(found.fuller) + ["results are not as stated"] * bool(
-        changed
-    )
+    wrong = ["a device held more than is said"] * bool(found.fuller)
+    wrong += ["results are not as stated"] * bool(changed)
     by = f"run by {found.convention}; planned: {found.plan.cost.name} counted by {found.planned_by}"
     return Document(
         title=f"{found.plan.model.name}: {'; '.join([_answer(found), *wrong])}",
@@ -69,8 +63,8 @@ def _row(each: Received | Transfer) -> dict[str, Any]:
     """Return the bytes at a level as plain data, with the tensor or with what is transferred."""
     fields = each._asdict()
     item = fields.pop("item")._asdict() if "item" in fields else {}
-    amounts = {by: fields.pop(by) for by in _AMOUNTS if by in fields}
-    data = {f"{by}_bytes": None if own is None else exact_number(own) for by, own in amounts.items()}
+    amounts = {own.key: fields.pop(own.title) for own in _BYTES if own.title in fields}
+    data = {key: None if own is None else exact_number(own) for key, own in amounts.items()}
     return {**item, **fields, **data}
 
 
@@ -103,23 +97,19 @@ def _numbers(numbers: Verification) -> Iterator[str]:
     yield f"loss {numbers.loss:.10g}, on one device {numbers.expected_loss:.10g}"
     yield f"worst relative error {error}; allowed: {TOLERANCE:.0e}"
     if numbers.zero:
-        names = ", ".join(numbers.zero[:2]) + f" and {len(numbers.zero) - 2} more" * (len(numbers.zero) > 2)
-        yield f"the gradient of {names} is zero everywhere, which proves nothing about it"
+        yield f"the gradient of {few(numbers.zero, 2)} is zero everywhere, which proves nothing about it"
 
 
 def verification_data(found: Verified) -> dict[str, Any]:
     """Return a verification as plain data, with whole numbers of bytes."""
     return {
-        "ok": found.ok,
-        "model": found.plan.model.name,
+        "ok": found.ok, "model": found.plan.model.name,
         **{name: getattr(found, name) for name in ("batch", "devices", "convention", "planned_by")},
         "levels": [{key: own for key, own in _row(each).items() if key != "tensor"} for each in found.levels],
         **{name: [*map(_row, getattr(found, name))] for name in ("tensors", "mismatches")},
-        "memory": [*map(_memory_row, found.memory)],
-        "changes": [change.to_data() for change in found.changes],
-        "numbers": None if found.numbers is None else _numbers_data(found.numbers),
-        "notes": list(found.notes),
-    }
+        "memory": [*map(_memory_row, found.memory)], "changes": [change.to_data() for change in found.changes],
+        "numbers": None if found.numbers is None else _numbers_data(found.numbers), "notes": list(found.notes),
+    }  # fmt: skip
 
 
 def _numbers_data(numbers: Verification) -> dict[str, Any]:
@@ -127,14 +117,10 @@ def _numbers_data(numbers: Verification) -> dict[str, Any]:
     tensor = numbers.worst_tensor
     worst = {"worst_error": _finite(numbers.errors[tensor]), "worst_tensor": tensor}
     return {
-        "agree": numbers.error_below is not None,
-        "loss": _finite(numbers.loss, 10),
-        "expected_loss": _finite(numbers.expected_loss, 10),
-        "error_below": numbers.error_below,
-        **(worst if numbers.error_below is None else {}),
-        "tolerance": TOLERANCE,
-        "zero_gradients": list(numbers.zero),
-    }
+        "agree": numbers.error_below is not None, "loss": _finite(numbers.loss, 10),
+        "expected_loss": _finite(numbers.expected_loss, 10), "error_below": numbers.error_below,
+        **(worst if numbers.error_below is None else {}), "tolerance": TOLERANCE, "zero_gradients": list(numbers.zero),
+    }  # fmt: skip
 
 
 def _finite(number: float, digits: int = 17) -> float | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from hypar.solve.elimination.separators import components
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
 Near = dict[int, set[int]]
 """The neighbours of each node."""
@@ -60,7 +62,7 @@ def blocks_of(ends: Sequence[tuple[int, int]], nodes: int) -> tuple[Block, ...] 
         [(2, 0), (2, 3)]
     """
     between: dict[tuple[int, int], list[int]] = {}
-    near: Near = {node: set() for node in range(nodes)}
+    near: list[set[int]] = [set() for _ in range(nodes)]
     for at, (one, other) in enumerate(ends):
         between.setdefault((min(one, other), max(one, other)), []).append(at)
         near[one].add(other)
@@ -75,43 +77,6 @@ def blocks_of(ends: Sequence[tuple[int, int]], nodes: int) -> tuple[Block, ...] 
         for own in found
     ]
     return None if None in blocks else tuple(block for block in blocks if block is not None)
-
-
-def components(near: Mapping[int, set[int]]) -> Iterator[set[int]]:
-    """Yield the nodes of each biconnected component of a graph, by depth-first search as Hopcroft and Tarjan do.
-
-    NetworkX has the same, and takes a tenth of a second to load.
-
-    Examples:
-        >>> sorted(map(sorted, components({0: {1, 2}, 1: {0, 2}, 2: {0, 1, 3}, 3: {2}})))
-        [[0, 1, 2], [2, 3]]
-    """
-    depth: dict[int, int] = {}
-    low: dict[int, int] = {}
-    for root in near:
-        if root in depth:
-            continue
-        depth[root] = low[root] = 0
-        path = [(root, iter(sorted(near[root])))]
-        waiting: list[int] = []
-        while path:
-            node, others = path[-1]
-            other = next(others, None)
-            if other is None:
-                path.pop()
-                if path:
-                    above = path[-1][0]
-                    low[above] = min(low[above], low[node])
-                    if low[node] >= depth[above]:
-                        place = waiting.index(node)
-                        yield {above, *waiting[place:]}
-                        del waiting[place:]
-            elif other not in depth:
-                depth[other] = low[other] = len(path)
-                path.append((other, iter(sorted(near[other]))))
-                waiting.append(other)
-            else:
-                low[node] = min(low[node], depth[other])
 
 
 def _block(near: Near, between: dict[tuple[int, int], list[int]], ports: Sequence[int]) -> Block | None:

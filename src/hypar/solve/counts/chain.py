@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.entries import Entry, TooMany
-from hypar.solve.counts.tables import Table
+from hypar.solve.counts.entries import Entry, Table, TooMany
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

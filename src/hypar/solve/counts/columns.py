@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from hypar.solve.counts.eliminate import Elimination
 from hypar.solve.limits import checkpoint
+from hypar.solve.minsum import MinSum
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -65,7 +65,7 @@ class Columns:
         self.graph = graph
         self.groups = np.repeat(np.arange(len(graph.ways)), graph.depths)
         self.sizes = [graph.options(node) for node in range(len(graph.nodes))]
-        self._by_width: dict[int, Elimination] = {}
+        self._by_width: dict[int, MinSum] = {}
         self.terms = _shared(graph.terms)
         idle = graph.idle or (None,) * len(graph.nodes)
         self.offered = _shared(
@@ -85,10 +85,11 @@ class Columns:
         own = self.by_width(width)
         return own.complete and own.work <= MOST_WORK
 
-    def by_width(self, width: int) -> Elimination:
+    def by_width(self, width: int) -> MinSum:
         """Return the elimination of the choices of some levels."""
         if width not in self._by_width:
-            self._by_width[width] = Elimination(self.graph, [size**width for size in self.sizes])
+            ends = [link[:2] for link in self.graph.links]
+            self._by_width[width] = MinSum([size**width for size in self.sizes], ends)
         return self._by_width[width]
 
     def greedy(self) -> Plan:
@@ -164,11 +165,11 @@ class Columns:
         taken = np.array(sets)
         nodes = self._nodes(orders, groups, taken, own)
         links = self._links(orders, groups, taken, own)
-        best, chosen, cost = self.by_width(len(own)).least(nodes, links)
-        found = orders.copy()
-        for node, choice in enumerate(chosen):
+        solved = self.by_width(len(own)).solve(nodes, links)
+        best, found = solved.best, orders.copy()
+        for node, choice in enumerate(solved.choices(best)):
             found[node, taken[best]] = np.unravel_index(choice, (graph.options(node),) * len(own))
-        return found, cost
+        return found, float(solved.lowest[best])
 
     def _nodes(self, orders: Indices, groups: Indices, taken: Indices, own: tuple[int, ...]) -> list[Costs]:
         """Return the costs of each layer, ``[sets, choices]``; infinite ones are not offered."""

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.idle import Idle, idle_costs
-from hypar.solve.counts.once import Once, once_costs
-from hypar.solve.counts.tiers import Own, Tier, products
-from hypar.solve.limits import checkpoint
-from hypar.solve.marginals import Folded
+from hypar.solve.counts.further import Idle, Once, idle_costs, once_costs
+from hypar.solve.counts.states import Own, Tier, all_states, number_of_states, products
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -173,6 +170,14 @@ class CountGraph:
         """Return the number of options of a layer."""
         return len(self.nodes[node][0].options)
 
+    def number_of(self, node: int) -> int:
+        """Return the number of states of a layer."""
+        return number_of_states(self.depths, self.offered[node])
+
+    def states_of(self, node: int) -> Numbers:
+        """Return all states of a layer, ``[states, groups, options]``."""
+        return all_states(self.depths, self.offered[node], self.options(node))
+
     def cost(self, orders: Indices, groups: Indices) -> float:
         """Return the cost of a plan.
 
@@ -289,64 +294,6 @@ def pair_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
     found += node_costs(form.alone[0], made, cells)[:, None]
     found += node_costs(form.alone[1], read, cells)
     return found
-
-
-def folded_costs(form: Form, made: Numbers, read: Numbers, cells: Cells, most: float) -> Folded | None:
-    """Return these costs, or lower bounds of them, by classes of states; None if there are more than some pairs of classes.
-
-    States are alike to a tensor if they have it everywhere as often and divide it as often in each way that the other end has as well. Where too many
-    remain, ways to divide it are taken for one.
-    """
-    if form.once or form.idle:
-        return None
-    ends = []
-    for own, other, states, stays in (
-        (form.made, form.read, made, ()),
-        (form.read, form.made, read, form.staying),
-    ):
-        kinds = [
-            (name if name in {EVERYWHERE, *other} or at in stays else None, at in stays)
-            for at, name in enumerate(own)
-        ]
-        columns = [[at for at, one in enumerate(kinds) if one == kind] for kind in dict.fromkeys(kinds)]
-        counts = np.stack([states[:, :, at].sum(axis=2, dtype=np.int8) for at in columns], axis=2)
-        found = np.unique(counts.reshape(len(states), -1), axis=0, return_index=True, return_inverse=True)
-        ends.append((states[found[1]], found[2].reshape(-1)))
-    (one, of_one), (another, of_another) = ends
-    if len(one) * len(another) > most:
-        fewer = _coarser(form, cells)
-        return None if fewer is None else folded_costs(fewer, made, read, cells, most)
-    costs = np.empty((len(one), len(another)))
-    step = max(1, AT_ONCE // len(another))
-    for first in range(0, len(one), step):
-        checkpoint()
-        costs[first : first + step] = _met_costs(form, one[first : first + step], another, cells)
-    alone = (node_costs(form.alone[0], made, cells), node_costs(form.alone[1], read, cells))
-    return Folded(costs, (of_one, of_another), alone)
-
-
-def _coarser(form: Form, cells: Cells) -> Form | None:
-    """Return a form that costs no more, as some ways to divide the tensor are one; None if there is none.
-
-    Options of one class meet where they did not, so that ``s`` is larger, and costs fall with it.
-    """
-    if len(cells.sizes) > 1 or form.staying:
-        return None
-    s = np.arange(-cells.sizes[0], cells.sizes[0] + 1, dtype=np.int8)
-    group = cells.groups[0]
-    if (np.diff(priced(form, {group: s}, {group: np.minimum(s, 0)}, cells)) > 0).any():
-        return None
-    common = sorted({*form.made} & {*form.read} - {EVERYWHERE})
-    apart = {*form.made, *form.read} - {*common, EVERYWHERE}
-    if common and apart:
-        # The first and the last one are those of samples, such as batch and sequence, to which the others are unlike.
-        instead = dict.fromkeys(apart, common[len(common) // 2])
-    elif len(common) > 1:
-        instead = {common[-1]: common[0]}
-    else:
-        return None
-    made, read = (tuple(instead.get(name, name) for name in own) for own in (form.made, form.read))
-    return form._replace(made=made, read=read)
 
 
 def _met_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from hypar.solve.counts.blocks import Block
     from hypar.solve.counts.chain import Chain, Path
+    from hypar.solve.counts.entries import Placed
     from hypar.solve.counts.forms import CountGraph, Link, Numbers
-    from hypar.solve.counts.tables import Placed
     from hypar.solve.edge import Indices
 
 

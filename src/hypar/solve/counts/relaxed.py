@@ -9,20 +9,58 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from hypar.solve.cliques import Cliques, entries_of
-from hypar.solve.counts.forms import folded_costs, pair_costs
-from hypar.solve.counts.near import near, state_costs
-from hypar.solve.counts.states import states_of
-from hypar.solve.marginals import Ends, Folded, bound, marginals
+from hypar.solve.counts.forms import node_costs, pair_costs
+from hypar.solve.minsum import MinSum, single
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from hypar.solve.counts.forms import CountGraph, Numbers
     from hypar.solve.edge import Costs
-    from hypar.solve.marginals import Kept
+    from hypar.solve.minsum import Ends, Solved
+
+    Kept = slice | NDArray[np.bool_]
+
+
+def state_costs(graph: CountGraph, node: int, states: Numbers) -> Costs:
+    """Return the costs of some states of a layer."""
+    costs, own = node_costs(graph.nodes[node], states, graph.cells), graph.own_of(node)
+    return costs if own is None else costs + own.of(states)
+
+
+def floor_of(graph: CountGraph) -> float:
+    """Return the least costs of all layers alone, which is a bound where no tensor costs less than 0."""
+    known: dict[object, float] = {}
+    total = 0.0
+    for node, terms in enumerate(graph.nodes):
+        key = (terms, id(graph.own_of(node)), graph.offered[node])
+        if key not in known:
+            known[key] = float(state_costs(graph, node, graph.states_of(node)).min())
+        total += known[key]
+    return max(0.0, total)
+
+
+def near(graph: CountGraph, states: Sequence[Numbers], known: float) -> list[Numbers]:
+    """Return the states that cost at most a known amount with the least of all other layers; no tensor costs less than 0.
+
+    Equal states of equal layers stay one object.
+    """
+    costs: dict[object, Costs] = {}
+    keys = []
+    for node, own in enumerate(states):
+        keys.append((graph.nodes[node], id(graph.own_of(node)), id(own)))
+        if keys[-1] not in costs:
+            costs[keys[-1]] = state_costs(graph, node, own)
+    room = known - math.fsum(float(costs[key].min()) for key in keys)
+    kept: dict[object, Numbers] = {}
+    for key, own in zip(keys, states, strict=True):
+        if key not in kept:
+            kept[key] = own[costs[key] - costs[key].min() <= room]
+    return [kept[key] for key in keys]
+
 
 ROUNDING = 1e-12
 """Largest rounding error of a sum, relative to it."""
@@ -30,12 +68,6 @@ ROUNDING = 1e-12
 
 STEPS = (2**14, 2**17, 2**20, 2**21)
 """Most pairs of states of a tensor whose costs are computed, step by step: those of few leave fewer for the others."""
-
-FOLDING = STEPS[-1]
-"""Most pairs of states, of the last step, from which the costs of tensors of more are computed by classes."""
-
-MOST_FOLDED = 2**22
-"""Most pairs of classes of states of a tensor whose costs are computed."""
 
 MOST_ENTRIES = 2**25
 """Most entries of the tables of an elimination."""
@@ -49,8 +81,7 @@ class Relaxed:
         states: for each layer its states, ``[states, groups, options]``; equal ones of equal layers are one object.
         nodes: their costs.
         most: the most pairs of states of a tensor whose costs are computed.
-        costs_of: for each link the costs of pairs, ``[states of the source, states of the target]``, by classes of states if they
-            are more; None if classes have too many pairs as well.
+        costs_of: for each link the costs of pairs, ``[states of the source, states of the target]``; None if there are more.
     """
 
     def __init__(self, graph: CountGraph, known: float = math.inf, steps: Sequence[float] = STEPS) -> None:
@@ -62,8 +93,8 @@ class Relaxed:
             steps: the most pairs of states of a tensor whose costs are computed, step by step.
         """
         self.graph, self.most = graph, math.inf
-        self.states = [states_of(graph, node) for node in range(len(graph.nodes))]
-        self.costs_of: list[Costs | Folded | None] = [None] * len(graph.links)
+        self.states = [graph.states_of(node) for node in range(len(graph.nodes))]
+        self.costs_of: list[Costs | None] = [None] * len(graph.links)
         if math.isinf(known):
             self._keep([slice(None)] * len(self.states))
             return
@@ -75,7 +106,7 @@ class Relaxed:
     @property
     def complete(self) -> bool:
         """Whether the costs of all pairs of states are computed."""
-        return not any(costs is None or isinstance(costs, Folded) for costs in self.costs_of)
+        return not any(costs is None for costs in self.costs_of)
 
     def _keep(self, kept: Sequence[Kept]) -> None:
         """Leave out all but some states of each layer, and compute the costs of what is left and has none; equal layers share them."""
@@ -89,23 +120,19 @@ class Relaxed:
                 known[key] = (own, state_costs(graph, node, own))
             self.states.append(known[key][0])
             self.nodes.append(known[key][1])
-        found: dict[object, Costs | Folded | None] = {}
+        found: dict[object, Costs | None] = {}
         for at, (source, target, form) in enumerate(graph.links):
             made, read, costs = self.states[source], self.states[target], self.costs_of[at]
             pair = (form, id(made), id(read))
-            if pair not in found and isinstance(costs, np.ndarray):
+            if pair not in found and costs is not None:
                 found[pair] = costs[kept[source]][:, kept[target]]
-            elif pair not in found and len(made) * len(read) <= self.most:
-                found[pair] = pair_costs(form, made, read, graph.cells)
-            elif pair not in found and isinstance(costs, Folded):
-                found[pair] = costs.kept(kept[source], kept[target])
             elif pair not in found:
-                folds = self.most >= FOLDING
-                found[pair] = folded_costs(form, made, read, graph.cells, MOST_FOLDED) if folds else None
+                few = len(made) * len(read) <= self.most
+                found[pair] = pair_costs(form, made, read, graph.cells) if few else None
             self.costs_of[at] = found[pair]
 
     @property
-    def pairs(self) -> list[Costs | Folded]:
+    def pairs(self) -> list[Costs]:
         """The costs of the pairs of all links."""
         return [costs for costs in self.costs_of if costs is not None]
 
@@ -113,46 +140,74 @@ class Relaxed:
         """Leave out the states that no plan of a known cost takes."""
         most = known * (1 + ROUNDING)
         for far in (False, True):
-            least = [marginals(self.nodes, *links, far=far) for links in self._links()]
-            self._keep([np.all([costs <= most for costs in own], axis=0) for own in zip(*least, strict=True)])
+            solved, floor = self._spanned(far=far)
+            self._keep([costs + floor <= most for costs in solved.marginals()])
 
     def by_cliques(self, known: float) -> float:
         """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""
         least = 0.0
         while True:
             sizes = [len(costs) for costs in self.nodes]
-            if not self.complete or entries_of(sizes, self._ends) > MOST_ENTRIES:
+            if not self.complete or MinSum(sizes, self._ends).entries > MOST_ENTRIES:
                 return least
-            found = Cliques(
-                self.nodes, self._ends, [own for own in self.pairs if isinstance(own, np.ndarray)]
-            )
-            most = known * (1 + ROUNDING)
-            kept = [costs <= most for costs in found.marginals]
-            if found.least > known or all(own.all() for own in kept):
-                return max(least, found.least)
-            least = max(least, found.least)
+            found = single(self.nodes, self._ends, self.pairs)
+            lowest, most = float(found.lowest[0]), known * (1 + ROUNDING)
+            kept = [costs <= most for costs in found.marginals()]
+            least = max(least, lowest)
+            if lowest > known or all(own.all() for own in kept):
+                return least
             self._keep(kept)
 
     def bound(self) -> float:
         """Return a lower bound of all plans."""
-        return max(bound(self.nodes, *links) for links in self._links())
+        solved, floor = self._spanned(far=False)
+        return float(solved.lowest[0]) + floor
+
+    def _spanned(self, *, far: bool) -> tuple[Solved, float]:
+        """Return the least sums on a spanning forest, and the least of the tensors that it leaves out.
+
+        Args:
+            far: whether tensors between layers that are far apart come into the forest first.
+        """
+        ends, pairs = self._ends, self.pairs
+        kept = spanning(len(self.nodes), ends, far=far)
+        least = {id(costs): costs for costs in pairs}
+        lowest = {key: float(costs.min()) for key, costs in least.items()}
+        floor = math.fsum(lowest[id(pairs[at])] for at in {*range(len(ends))} - {*kept})
+        return single(self.nodes, [ends[at] for at in kept], [pairs[at] for at in kept]), floor
 
     def between(self, link: int, first: int) -> Costs:
         """Return the costs of pairs of a link, one of its ends first."""
-        costs = self.costs_of[link]
-        assert isinstance(costs, np.ndarray)  # noqa: S101 (only some are missing, and only while states are left out)
+        costs = self.pair(link)
         return costs if self.graph.links[link].source == first else costs.T
 
-    def _links(self) -> Iterator[tuple[list[Ends], list[Costs | Folded]]]:
-        """Yield the tensors whose costs are computed, then those of which they are exact: each gives bounds of its own."""
-        yield self._ends, self.pairs
-        if any(isinstance(costs, Folded) for costs in self.pairs):
-            pairs = zip(self._ends, self.pairs, strict=True)
-            exact = [(ends, costs) for ends, costs in pairs if not isinstance(costs, Folded)]
-            yield [ends for ends, _ in exact], [costs for _, costs in exact]
+    def pair(self, link: int) -> Costs:
+        """Return the costs of pairs of a link."""
+        costs = self.costs_of[link]
+        assert costs is not None  # noqa: S101 (only some are missing, and only while states are left out)
+        return costs
 
     @property
     def _ends(self) -> list[Ends]:
         """The layers of the tensors whose costs are computed."""
         links = zip(self.graph.links, self.costs_of, strict=True)
         return [(link.source, link.target) for link, costs in links if costs is not None]
+
+
+def spanning(nodes: int, ends: Sequence[Ends], *, far: bool) -> list[int]:
+    """Return the pairs of a spanning forest, those of nodes near each other first, or those of nodes far apart."""
+    parent = list(range(nodes))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    found = []
+    for at in sorted(range(len(ends)), key=lambda at: abs(ends[at][0] - ends[at][1]) * (-1 if far else 1)):
+        one, other = map(root, ends[at])
+        if one != other:
+            parent[one] = other
+            found.append(at)
+    return sorted(found)

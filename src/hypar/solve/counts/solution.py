@@ -11,11 +11,9 @@ import numpy as np
 from hypar.solve.counts.blocks import blocks_of
 from hypar.solve.counts.chain import ROUNDING, Chain
 from hypar.solve.counts.columns import Columns
-from hypar.solve.counts.near import floor_of
 from hypar.solve.counts.orders import written
-from hypar.solve.counts.relaxed import STEPS, Relaxed
-from hypar.solve.counts.states import number_of
-from hypar.solve.counts.tiers import MOST_LEVELS
+from hypar.solve.counts.relaxed import STEPS, Relaxed, floor_of
+from hypar.solve.counts.states import MOST_LEVELS
 from hypar.solve.limits import ENTRY_BYTES, Budget
 
 if TYPE_CHECKING:
@@ -58,7 +56,7 @@ def solve(graph: CountGraph) -> Found | None:
 
 def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
     """Yield plans that are no dearer and bounds that are no lower than those before; nothing where ``solve`` finds nothing."""
-    sizes = [number_of(graph, node) for node in range(len(graph.nodes))]
+    sizes = [graph.number_of(node) for node in range(len(graph.nodes))]
     if sum(graph.depths) > MOST_LEVELS or max(sizes) > MOST_STATES:
         return
     many = bool(graph.own) or max(sizes) > FEW_STATES

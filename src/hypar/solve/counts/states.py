@@ -1,33 +1,34 @@
-"""The states of a layer: how often it takes each of its options, in each set of levels."""
+"""The states of a layer: how often it takes each of its options, in each set of levels; their costs, and tiers of levels that cost the same.
+
+A cost that counts what enters at each level at the level's own weight is, summed by parts, a sum over tiers: what all levels
+down to the end of a tier multiply, times the weight of the tier less that of the next one. Where outer levels are dearer no
+such coefficient is negative, so that the least of every tier is a bound of their sum.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
-    from hypar.solve.counts.forms import CountGraph, Numbers
+    from numpy.typing import NDArray
 
+    from hypar.solve.edge import Costs
 
-def number_of(graph: CountGraph, node: int) -> int:
-    """Return the number of states of a layer."""
-    return number_of_states(graph.depths, graph.offered[node])
+    Numbers = NDArray[np.int8]
 
 
 def number_of_states(depths: tuple[int, ...], offered: tuple[tuple[int, ...], ...]) -> int:
     """Return the number of states of a layer with some options in each group."""
     pairs = zip(depths, offered, strict=True)
     return math.prod(math.comb(depth + len(own) - 1, len(own) - 1) for depth, own in pairs)
-
-
-def states_of(graph: CountGraph, node: int) -> Numbers:
-    """Return all states of a layer, ``[states, groups, options]``."""
-    return all_states(graph.depths, graph.offered[node], graph.options(node))
 
 
 @lru_cache(maxsize=256)
@@ -81,3 +82,79 @@ def _tables(counts: tuple[int, ...], sizes: tuple[int, ...]) -> Numbers:
         first = np.broadcast_to(np.array(row, dtype=np.int8), (len(rest), 1, len(row)))
         found.append(np.concatenate([first, rest], axis=1))
     return np.concatenate(found)
+
+
+MOST_LEVELS = 60
+"""Most levels: the least and largest powers that are held."""
+
+
+class Tier(NamedTuple):
+    """A set of consecutive levels.
+
+    Attributes:
+        groups: the number of groups of levels from the outermost one down to its end.
+        weight: its weight less that of the next tier.
+    """
+
+    groups: int
+    weight: float
+
+
+def products(
+    powers: Mapping[int, NDArray[Any]], ways: Sequence[int], tiers: Sequence[Tier], weights: Sequence[float]
+) -> Iterator[Costs]:
+    """Yield for each tier its weight times the ways raised to some powers, down to the end of the tier.
+
+    Args:
+        powers: the power of each group.
+        ways: the ways of each group.
+        tiers: the tiers.
+        weights: the weight of each tier.
+    """
+    reached: dict[int, NDArray[Any]] = {}
+    first = 0
+    for tier, weight in zip(tiers, weights, strict=True):
+        for group in range(first, tier.groups):
+            own = ways[group]
+            reached[own] = reached[own] + powers[group] if own in reached else powers[group]
+        first = tier.groups
+        product: Costs | None = None
+        for own, power in reached.items():
+            factors = _powers(own)
+            product = (weight * factors)[power] if product is None else product * factors[power]
+        assert product is not None  # noqa: S101 (a tier has a group)
+        yield product
+
+
+@lru_cache(maxsize=64)
+def _powers(ways: int) -> Costs:
+    """Return the powers of the ways; negative ones at negative indices."""
+    up = float(ways) ** np.arange(MOST_LEVELS + 1)
+    down = float(ways) ** -np.arange(MOST_LEVELS + 1.0)[:0:-1]
+    return np.concatenate([up, [0.0], down])
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Own:
+    """Costs of a layer for each of its states.
+
+    Attributes:
+        states: the states, ``[states, groups, options]``.
+        costs: the cost of each.
+    """
+
+    states: NDArray[np.int8]
+    costs: Costs
+
+    def of(self, states: NDArray[np.integer]) -> Costs:
+        """Return the costs of some states, ``[..., groups, options]``; infinite if the layer does not offer one."""
+        known, first = np.unique(_codes(self.states), return_index=True)
+        wanted = _codes(states)
+        found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        return np.where(known[found] == wanted, self.costs[first[found]], np.inf)
+
+
+def _codes(states: NDArray[np.integer]) -> NDArray[np.void]:
+    """Return the counts of each state, ``[..., groups, options]``, as one value that can be sorted."""
+    counts = np.ascontiguousarray(states, dtype=np.int8).reshape(*states.shape[:-2], -1)
+    return counts.view(f"V{counts.shape[-1]}")[..., 0]

@@ -16,7 +16,7 @@ import heapq
 import math
 from functools import lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.solve.cost_graph import Link
 from hypar.solve.edge import entries_computed
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from hypar.solve.cost_graph import Structure
 
 Scope = tuple[int, ...]
-Kind = Literal["last", "leaf", "node", "table"]
-KINDS: tuple[Kind, ...] = ("last", "leaf", "node", "table")
-"""Kinds of steps, by number of neighbours: none, one, two, more."""
 
 MOST_COUNTED = 48
 """Most neighbours whose pairs are counted; beyond it, all pairs count as unjoined."""
@@ -58,11 +55,6 @@ class Step(NamedTuple):
     summed: int
     work: int
 
-    @property
-    def kind(self) -> Kind:
-        """``leaf`` with one neighbour, ``node`` with two, ``table`` with more, ``last`` with none."""
-        return KINDS[min(len(self.scope), 3)]
-
 
 class Trace(NamedTuple):
     """The elimination of all nodes.
@@ -80,36 +72,35 @@ class Trace(NamedTuple):
         """The largest number of neighbours of a node at its elimination."""
         return max((len(step.scope) for step in self.steps), default=0)
 
-    @property
-    def largest(self) -> int:
-        """Number of entries in the largest table."""
-        return max((step.entries for step in self.steps), default=0)
 
-
-def trace(structure: Structure) -> Trace:
+def trace(structure: Structure, last: int | None = None) -> Trace:
     """Trace the elimination of a graph without its costs.
+
+    Args:
+        structure: the graph.
+        last: the node that leaves last; None for any.
 
     Examples:
         >>> from hypar.solve.cost_graph import Structure
         >>> pairs = [(0, 1), (0, 2), (1, 3), (2, 3)]
         >>> diamond = Structure(sizes=(2,) * 4, links=tuple(Link(a, b, (2,), (2,)) for a, b in pairs))
         >>> found = trace(diamond)
-        >>> [(step.kind, step.node, step.scope) for step in found.steps]
-        [('node', 0, (1, 2)), ('node', 1, (2, 3)), ('leaf', 2, (3,)), ('last', 3, ())]
-        >>> found.width, found.largest
-        (2, 4)
+        >>> [(step.node, step.scope) for step in found.steps]
+        [(0, (1, 2)), (1, (2, 3)), (2, (3,)), (3, ())]
+        >>> found.width
+        2
     """
-    found = steps(structure)
+    found = steps(structure, last)
     return Trace(steps=found, complete=len(found) == len(structure.sizes))
 
 
 @lru_cache(maxsize=16)
-def steps(structure: Structure) -> tuple[Step, ...]:
-    """Return the elimination steps in order, up to the first with too large a table."""
+def steps(structure: Structure, last: int | None = None) -> tuple[Step, ...]:
+    """Return the elimination steps in order, up to the first with too large a table; arguments as in ``trace``."""
     links = _merged_links(structure)
     wide: list[set[Scope]] = [set() for _ in structure.sizes]
     found: list[Step] = []
-    for node, scope in _order(structure):
+    for node, scope in _order(structure, last):
         over = _digit_by_digit(node, scope, links, wide[node])
         found.append(_step(node, scope, over, links, structure.sizes))
         if found[-1].work > MOST_ENTRIES:
@@ -123,14 +114,16 @@ def steps(structure: Structure) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def _order(structure: Structure) -> Iterator[tuple[int, Scope]]:
+def _order(structure: Structure, last: int | None) -> Iterator[tuple[int, Scope]]:
     """Yield the nodes in min-fill order, each with its neighbours at that time."""
     near = structure.neighbours()
     weights = [math.log2(size) for size in structure.sizes]
     parting = separators(near)
 
-    def rank(node: int) -> tuple[int, bool, float, int]:
+    def rank(node: int) -> tuple[float, bool, float, int]:
         around = near[node]
+        if node == last:
+            return math.inf, True, math.inf, node
         if len(around) > MOST_COUNTED:
             return math.comb(len(around), 2), node in parting, math.inf, node
         fill = sum(b not in near[a] for a, b in combinations(around, 2))

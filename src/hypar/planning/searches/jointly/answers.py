@@ -1,4 +1,4 @@
-"""Answers of the joint search."""
+"""How far a joint search has come, and its answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.planning.searches.base import Answer, busiest, costs_by_level, load_search
+from hypar.planning.searches.base import Answer, costs_by_level, load_search
 from hypar.solve.solvers.base import FALLBACK, load_solver
 
 if TYPE_CHECKING:
@@ -23,68 +23,34 @@ class Standing(NamedTuple):
         cost: the cost of its best plan.
         bound: a lower bound of every plan's cost; None if there is none yet.
         exact: whether the plan is proven optimal.
-        answer: returns the plan.
+        solver: name of the solver.
+        choices: returns for each layer a choice at each level.
     """
 
     cost: float
     bound: float | None
     exact: bool
-    answer: Callable[[], Answer]
+    solver: str
+    choices: Callable[[], tuple[Options, ...]]
+
+    def answer(self, question: Question) -> Answer:
+        """Return the answer of a search problem."""
+        choices = self.choices()
+        costs = costs_by_level(question, choices)
+        bounds: tuple[float, ...] = ()
+        if self.bound is not None:
+            # Sums in another order differ by rounding where a number of ways is no power of two.
+            bounds = (total(costs) if self.exact else min(self.bound, total(costs)),)
+        return Answer(choices=choices, costs=costs, solver=self.solver, exact=self.exact, bounds=bounds)
 
 
-def answer_of(
-    question: Question, choices: tuple[Options, ...], solver: str, *, exact: bool, bound: float | None
-) -> Answer:
-    """Return the answer with some choices.
-
-    Args:
-        question: the search problem.
-        choices: for each layer a choice at each level.
-        solver: name of the solver.
-        exact: whether they are proven optimal.
-        bound: the lower bound; None if there is none.
-    """
-    return Answer(
-        choices=choices,
-        costs=costs_by_level(question, choices),
-        solver=solver,
-        exact=exact,
-        bounds=() if bound is None else (bound,),
-    )
+def greedy(question: Question, bound: float | None = None, solver: str = FALLBACK) -> Standing:
+    """Return the plan level by level with a lower bound, under the name of a solver."""
+    found = load_search("greedy").run(replace(question, solver=None))
+    return Standing(total(found.costs), bound, False, solver, lambda: found.choices)
 
 
-def bounded_answer(
-    question: Question, choices: tuple[Options, ...], solver: str, *, exact: bool, bound: float
-) -> Answer:
-    """Return the same with a bound that was added up in another order than the cost."""
-    found = answer_of(question, choices, solver, exact=exact, bound=bound)
-    # Sums in another order differ by rounding where a number of ways is no power of two.
-    cost = cost_of(found)
-    return replace(found, bounds=(cost if exact else min(bound, cost),))
-
-
-def greedy(question: Question) -> Answer:
-    """Return the cheaper plan level by level: with devices idle at the innermost level alone, or wherever that is offered.
-
-    Computation counts at the innermost level, so that elsewhere a level by itself is cheapest with a single device.
-    """
-    busy = question.offering(lambda own, level: own if level.innermost else busiest(own, level))
-    questions = (busy,) if busy.options == question.options else (busy, question)
-    return min((load_search("greedy").run(replace(one, solver=None)) for one in questions), key=cost_of)
-
-
-def greedy_answer(question: Question, bound: float | None, solver: str | None = None) -> Answer:
-    """Return the greedy plan with a lower bound, under the name of another solver if one is given."""
-    found = greedy(question)
-    return answer_of(question, found.choices, solver or found.solver, exact=False, bound=bound)
-
-
-def standing_of(answer: Answer) -> Standing:
-    """Return an answer that nothing follows."""
-    return Standing(cost_of(answer), answer.bounds[0], answer.exact, lambda: answer)
-
-
-def level_by_level(question: Question) -> Answer:
+def level_by_level(question: Question) -> Standing:
     """Return the greedy plan, with the sum of the lower bounds of the single levels."""
     solver = load_solver(FALLBACK)
     bounds = []
@@ -93,7 +59,7 @@ def level_by_level(question: Question) -> Answer:
         solution = solver.solve(question.cost_graph(index, index + 1, left))
         bounds.append(solution.cost if solution.bound is None else solution.bound)
         left = question.below_all(index, left)
-    return greedy_answer(question, math.fsum(bounds), FALLBACK)
+    return greedy(question, math.fsum(bounds))
 
 
 def better_of(one: Standing, other: Standing) -> Standing:
@@ -102,17 +68,7 @@ def better_of(one: Standing, other: Standing) -> Standing:
         return one
     best = min(one, other, key=lambda each: each.cost)
     bound = min(max(one.bound, other.bound), best.cost)
-    exact = best.exact or bound == best.cost
-
-    def answer() -> Answer:
-        return replace(best.answer(), exact=exact, bounds=(bound,))
-
-    return Standing(best.cost, bound, exact, answer)
-
-
-def cost_of(answer: Answer) -> float:
-    """Return the cost of all levels."""
-    return total(answer.costs)
+    return best._replace(bound=bound, exact=best.exact or bound == best.cost)
 
 
 def total(costs: Sequence[Sequence[float]]) -> float:

@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import combinations, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from hypar.planning.searches.base import Answer, busiest, costs_by_level
-from hypar.planning.searches.jointly.answers import (
-    Standing,
-    answer_of,
-    better_of,
-    bounded_answer,
-    cost_of,
-    greedy_answer,
-    level_by_level,
-    standing_of,
-)
-from hypar.planning.searches.jointly.ordering import ROUNDING, ordered, priced
-from hypar.sharding.dims import SPATIAL
+import numpy as np
+
+from hypar.planning.searches.base import costs_by_level
+from hypar.planning.searches.jointly.answers import Standing, better_of, greedy, level_by_level, total
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from hypar.costs.graphs.counted import Counted
     from hypar.planning.searches.base import Question
-    from hypar.planning.searches.jointly.ordering import Priced
     from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import Structure
     from hypar.solve.counts.solution import Found
+    from hypar.solve.edge import Indices
     from hypar.solve.limits import Budget
+
+    Price = Callable[[tuple[Options, ...]], float]
+    Priced = tuple[float, tuple[Options, ...]]
 
 COUNTS = "counts"
 """The solver that searches by counts."""
 
 COUNTING_PAYS = 2**20
 """Entries of a cost graph of whole matrices from which counts take less time."""
+
+ROUNDING = 1e-11
+"""Largest difference of equal costs that are added up in another order, relative to them."""
+
+MOST_TRIES = 40
+"""Most plans with their levels in another order that are priced."""
 
 
 def by_counts(question: Question, structure: Structure, budget: Budget) -> Iterator[Standing]:
@@ -51,19 +51,7 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
         for found in deque(_improving(problem, budget), maxlen=1):
             yield _of_group(question, problem.choices(found.orders))
         return
-    if not problem.graph.own:
-        yield from _by_bytes(question, problem, _improving(problem, budget))
-        return
-    last = None
-    for last in _by_seconds(question, problem, budget):
-        yield last
-    fewer = _plainer(question)
-    if last is not None and not last.exact and fewer.options != question.options:
-        # Few options are searched further than many: a wider space has no dearer a plan.
-        for plain in deque(by_counts(fewer, structure, budget), maxlen=1):
-            if plain.cost < last.cost:
-                answer = plain.answer()
-                yield _standing((plain.cost, answer.costs, answer.choices), last.bound or 0.0)
+    yield from (_by_seconds if problem.graph.own else _by_bytes)(question, problem, budget)
 
 
 def _improving(problem: Counted, budget: Budget) -> Iterator[Found]:
@@ -75,59 +63,90 @@ def _improving(problem: Counted, budget: Budget) -> Iterator[Found]:
 
 def _by_seconds(question: Question, problem: Counted, budget: Budget) -> Iterator[Standing]:
     """Yield the plans of a search of which counts do not say all costs."""
-    price = lru_cache(maxsize=None)(partial(costs_by_level, question, known={}))
+    costs = partial(costs_by_level, question, known={})
+    price = lru_cache(maxsize=None)(lambda choices: total(costs(choices)))
     every: list[Found] = []
     for found in _improving(problem, budget):
         if not every or found.bound > every[-1].bound:
-            yield _standing(priced(price, problem, found.orders), found.bound)
+            yield _standing(_priced(price, problem, found.orders), found.bound)
         every.append(found)
     if not every:
         return
     # The last plan by counts, and the last one without idle devices, which cost what their counts say.
     distinct = {one.orders.tobytes(): one.orders for one in every[-3:]}
     bound = every[-1].bound
-    plans = [ordered(price, problem, orders, bound) for orders in distinct.values()]
+    plans = [_ordered(price, problem, orders, bound) for orders in distinct.values()]
     best = _standing(min(plans, key=itemgetter(0)), bound)
-    yield best if best.exact else better_of(best, standing_of(greedy_answer(question, bound, COUNTS)))
+    yield best if best.exact else better_of(best, greedy(question, bound, COUNTS))
 
 
-def _plainer(question: Question) -> Question:
-    """Return the problem by counts without idle devices and cuts of height and width, but for layers that have no others."""
-    plain = question.offering(
-        lambda offered, level: tuple(
-            own for own in busiest(offered, level) if not {*SPATIAL} & {*own.divided}
-        )
-    )
-    return replace(plain, solver=COUNTS)
-
-
-def _by_bytes(question: Question, problem: Counted, every: Iterable[Found]) -> Iterator[Standing]:
+def _by_bytes(question: Question, problem: Counted, budget: Budget) -> Iterator[Standing]:
     """Yield the plans of a search of which counts say all costs."""
     last = None
-    for found in every:
-        last = Standing(found.cost, found.bound, found.exact, partial(_answer, question, problem, found))
+    for found in _improving(problem, budget):
+        last = Standing(found.cost, found.bound, found.exact, COUNTS, partial(problem.choices, found.orders))
         yield last
     if last is not None and not last.exact and problem.graph.looser is not None:
         # Its blocks are those of a looser problem, whose plans may be dearer than it says.
-        yield better_of(last, standing_of(greedy_answer(question, last.bound, COUNTS)))
-
-
-def _answer(question: Question, problem: Counted, found: Found) -> Answer:
-    choices = problem.choices(found.orders)
-    return bounded_answer(question, choices, COUNTS, exact=found.exact, bound=found.bound)
+        yield better_of(last, greedy(question, last.bound, COUNTS))
 
 
 def _of_group(question: Question, choices: tuple[Options, ...]) -> Standing:
     """Return a plan of a group below uneven splits, or the greedy one if it is cheaper: counts know no state above them."""
-    greedy = level_by_level(question)
-    own = answer_of(question, choices, COUNTS, exact=False, bound=greedy.bounds[0])
-    return standing_of(min(own, replace(greedy, solver=COUNTS), key=cost_of))
+    plain = level_by_level(question)._replace(solver=COUNTS)
+    own = plain._replace(cost=total(costs_by_level(question, choices)), choices=lambda: choices)
+    return min(own, plain, key=itemgetter(0))
 
 
 def _standing(plan: Priced, bound: float) -> Standing:
     """Return a plan with its price, and a bound: what counts leave out makes plans cost more than they say."""
-    cost, costs, choices = plan
+    cost, choices = plan
     proven = bound >= cost * (1 - ROUNDING)
-    bound = cost if proven else bound
-    answer = Answer(choices=choices, costs=costs, solver=COUNTS, exact=proven, bounds=(bound,))
-    return Standing(cost, bound, proven, lambda: answer)
+    return Standing(cost, cost if proven else bound, proven, COUNTS, lambda: choices)
+
+
+def _ordered(price: Price, problem: Counted, orders: Indices, bound: float) -> Priced:
+    """Return the cost of a plan by counts, and its choices: levels of one group are told apart by latency alone.
+
+    They change places until no two that do lower the cost, or until it is the bound, or what counts say, which is the
+    same for all orders in a group and no more than any of them costs.
+
+    Args:
+        price: returns the cost of some choices.
+        problem: the problem of counts.
+        orders: the option of each layer at each level.
+        bound: a lower bound.
+    """
+    best = _priced(price, problem, orders)
+    groups = np.repeat(np.arange(len(problem.graph.ways)), problem.graph.depths)
+    least = max(bound, problem.graph.cost(orders, groups))
+    tries = 0
+    while True:
+        found = None
+        for one, other in _pairs(problem, orders):
+            if best[0] <= least * (1 + ROUNDING) or tries == MOST_TRIES:
+                return best
+            tries += 1
+            turned = orders.copy()
+            turned[:, [one, other]] = orders[:, [other, one]]
+            tried = _priced(price, problem, turned)
+            if tried[0] < best[0] * (1 - ROUNDING):
+                best, found = tried, turned
+                break
+        if found is None:
+            return best
+        orders = found
+
+
+def _pairs(problem: Counted, orders: Indices) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of unlike levels of one group; none where there is no latency."""
+    for first, last in pairwise(np.cumsum((0, *problem.graph.depths)).tolist()):
+        for one, other in combinations(range(first, last), 2):
+            if problem.graph.latencies and (orders[:, one] != orders[:, other]).any():
+                yield one, other
+
+
+def _priced(price: Price, problem: Counted, orders: Indices) -> Priced:
+    """Return the cost of a plan by counts, and its choices."""
+    choices = problem.choices(orders)
+    return price(choices), choices

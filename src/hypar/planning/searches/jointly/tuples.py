@@ -8,21 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.errors import TableLimitError
-from hypar.planning.searches.jointly.answers import (
-    Standing,
-    answer_of,
-    cost_of,
-    greedy,
-    greedy_answer,
-    level_by_level,
-    standing_of,
-)
+from hypar.planning.searches.base import costs_by_level
+from hypar.planning.searches.jointly.answers import Standing, greedy, level_by_level, total
 from hypar.solve.solvers.base import FALLBACK, Improving, load_solver, require_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.planning.searches.base import Answer, Question
+    from hypar.planning.searches.base import Question
     from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import CostGraph, Solution, Structure
     from hypar.solve.edge import Indices
@@ -43,22 +36,22 @@ def by_tuples(question: Question, structure: Structure, budget: Budget) -> Itera
     except TableLimitError:
         if question.solver is not None:
             raise
-        yield standing_of(level_by_level(question))
+        yield level_by_level(question)
         return
     if left is not None:
         structure = left[0].structure
     name, solver = _solver(question, structure, budget)
     tables = solver.tables(structure)
     if name == FALLBACK and tables is not None and not tables.within(budget):
-        yield standing_of(level_by_level(question))
+        yield level_by_level(question)
         return
     if tables is not None:
         require_tables(name, tables, budget.limits.bytes)
     problem = left[0] if left else question.cost_graph(0, len(question.levels), question.outermost())
     for solution in _solutions(solver, problem, budget):
         exact = solver.exact or solution.cost == solution.bound
-        answer = partial(_answer, question, solution, left, name, exact=exact)
-        yield Standing(solution.cost, solution.bound, exact, answer)
+        choices = partial(_chosen, question, solution, left, level_wise=not exact and name == FALLBACK)
+        yield Standing(solution.cost, solution.bound, exact, name, choices)
 
 
 def _solver(question: Question, structure: Structure, budget: Budget) -> tuple[str, Solver]:
@@ -78,25 +71,24 @@ def _solutions(solver: Solver, problem: CostGraph, budget: Budget) -> Iterator[S
         yield solver.solve(problem)
 
 
-def _answer(
+def _chosen(
     question: Question,
     solution: Solution,
     left: tuple[CostGraph, list[Indices]] | None,
-    solver: str,
     *,
-    exact: bool,
-) -> Answer:
-    """Return the answer of a solution: the greedy plan if that is cheaper."""
+    level_wise: bool,
+) -> tuple[Options, ...]:
+    """Return the choices of a solution, or perhaps those level by level if they are cheaper."""
     assignment = solution.assignment
     if left is not None:
         assignment = tuple(int(own[choice]) for own, choice in zip(left[1], assignment, strict=True))
     choices = tuple(
         _decoded(options, chosen) for options, chosen in zip(question.options, assignment, strict=True)
     )
-    answer = answer_of(question, choices, solver, exact=exact, bound=solution.bound)
-    if exact or solver != FALLBACK:
-        return answer
-    return min(answer, greedy_answer(question, solution.bound, FALLBACK), key=cost_of)
+    if level_wise:
+        found = greedy(question)
+        return found.choices() if found.cost < total(costs_by_level(question, choices)) else choices
+    return choices
 
 
 def _narrowed(
@@ -108,7 +100,7 @@ def _narrowed(
         return None
     if sum(structure.sizes) > MOST_TUPLES:
         return None
-    return question.narrowed(cost_of(greedy(question)), budget)
+    return question.narrowed(greedy(question).cost, budget)
 
 
 def _decoded(options: tuple[Options, ...], chosen: int) -> Options:

@@ -1,16 +1,99 @@
-"""Check a request for stages."""
+"""Check the ways of levels, the stages, the names and the limits of a request."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from hypar.errors import OptionError, shown
+from hypar.costs.base import load_cost
+from hypar.errors import HardwareError, OptionError, shown
+from hypar.plan.records import CHUNKS
 from hypar.plan.request import BEST
 from hypar.plan.stages import INTERLEAVED
+from hypar.planning.strategies.base import load_strategy
+from hypar.registry import plugin_names
+from hypar.sharding.space import parse_space
 from hypar.sharding.tree import MOST_DEVICES
+from hypar.solve.limits import DEFAULT_BYTES, DEFAULT_S, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from hypar.machine.machine import Machine
+    from hypar.network.graph import LayerGraph
+    from hypar.plan.records import Asked, Manner
+
+
+def checked_array(
+    levels: int | None, array: Sequence[int] | None, *, stages: bool = False
+) -> tuple[int, ...]:
+    """Return the ways of each level; with stages there may be no levels inside."""
+    if stages and (levels == 0 if array is None else not array):
+        return ()
+    most = MOST_DEVICES.bit_length() - 1
+    if array is None:
+        count = 4 if levels is None else levels
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
+            raise OptionError(
+                "levels", f"found {count!r}", f"a whole number from {int(not stages)} to {most}"
+            )
+        return (2,) * count
+    whole = all(isinstance(ways, int) and ways > 1 for ways in array)
+    if not array or not whole or math.prod(array) > MOST_DEVICES:
+        shown = "x".join(str(ways) for ways in array) or "none"
+        raise OptionError(
+            "array", f"found {shown:.60}", f"ways of 2 or more, at most {MOST_DEVICES:,} devices"
+        )
+    return tuple(array)
+
+
+def checked_arrays(
+    heterogeneous: Machine, levels: int | None, array: Sequence[int] | None
+) -> dict[str, tuple[int, ...]]:
+    """Return the ways of each level inside each group of identical devices of a heterogeneous machine.
+
+    Args:
+        heterogeneous: the machine.
+        levels: the number of uneven splits and two-way levels below; all devices of every group if neither is given.
+        array: the ways of each uneven split and of each level below, in place of ``levels``.
+
+    Raises:
+        OptionError: they are not numbers of levels or ways.
+        HardwareError: they do not fit the device groups, or the devices of a group.
+    """
+    if levels is None and array is None:
+        from hypar.sharding.placement import primes  # noqa: PLC0415 (only for a heterogeneous machine)
+
+        found = {name: tuple(primes(machine.num_devices)) for name, machine, _ in heterogeneous.leaves()}
+    else:
+        whole = checked_array(levels, array)
+        found = {}
+        for name, machine, depth in heterogeneous.leaves():
+            found[name] = whole[depth:]
+            if len(whole) < depth or math.prod(found[name]) > machine.num_devices:
+                raise HardwareError(
+                    "levels" if array is None else "array",
+                    f"found {len(whole)} levels, {depth} of them uneven splits above {name!r}",
+                    f"at least {depth}, and at most its {machine.num_devices} devices below them",
+                )
+        if array is not None:
+            require_ways(heterogeneous, whole)
+    for name, machine, _ in heterogeneous.leaves():
+        if found[name]:
+            machine.links(found[name])
+    return found
+
+
+def require_ways(heterogeneous: Machine, array: tuple[int, ...]) -> None:
+    """Check that the ways of each uneven split are the number of its device groups."""
+    if array[0] != len(heterogeneous.groups):
+        groups = len(heterogeneous.groups)
+        raise HardwareError(
+            "array", f"found {array[0]} ways where {heterogeneous.name!r} has {groups} groups", str(groups)
+        )
+    for group in heterogeneous.groups:
+        if group.machine.groups:
+            require_ways(group.machine, array[1:])
 
 
 class Pipelined(NamedTuple):
@@ -156,3 +239,70 @@ def _checked_starts(
     if stages not in {None, len(names) // parts}:
         raise OptionError("stages", f"found {shown(stages)} and starts of {len(names)}", "one of the two")
     return names
+
+
+def checked_limits(time_limit: float | None, search_memory: float | None) -> Limits:
+    """Return the limits of a joint search.
+
+    Args:
+        time_limit: seconds; None for the default.
+        search_memory: bytes; None for the default.
+
+    Raises:
+        OptionError: one is no number above 0.
+    """
+    found = []
+    named = (
+        ("time-limit", time_limit, DEFAULT_S, "seconds"),
+        ("search-memory", search_memory, DEFAULT_BYTES, "bytes"),
+    )
+    for name, given, default, unit in named:
+        number = default if given is None else given
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < math.inf:
+            raise OptionError(name, f"found {shown(given)}", f"a number of {unit} above 0")
+        found.append(number)
+    return Limits(*found)
+
+
+def space_text(text: str) -> str:
+    """Return the text of a space, with the name of a strategy replaced by that strategy's space."""
+    named = plugin_names("strategies")
+    words = (load_strategy(word).space if word in named else word for word in text.split())
+    return parse_space(" ".join(words), None).text
+
+
+def checked_shares(shares: str | None, own: str, cost: str, machine: Machine | None) -> str:
+    """Check the rule for shares.
+
+    Args:
+        shares: the requested rule; None for the strategy's if the cost is of the slowest group, otherwise ``equal``.
+        own: the strategy's rule.
+        cost: name of the cost.
+        machine: the machine; None if none is named.
+
+    Raises:
+        UnknownNameError: there is no such cost.
+    """
+    if shares is None:
+        return own if machine is not None and machine.groups and load_cost(cost, {}).slowest else "equal"
+    return shares
+
+
+def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:
+    """Check the requested chunks; None stands for no request.
+
+    Args:
+        chunks: a name of ``CHUNKS``, or a size, possibly as text from the command line.
+        graph: the network.
+
+    Raises:
+        OptionError: the value is not allowed.
+    """
+    if chunks is None:
+        return None
+    if isinstance(chunks, str) and chunks in CHUNKS:
+        return cast("Manner", chunks)
+    from hypar.schedule.buckets import checked_size  # noqa: PLC0415 (only where chunks are asked for)
+
+    weighted = sum(layer.weighted for layer in graph.contracted.layers)
+    return checked_size(chunks, weighted, CHUNKS)

@@ -1,4 +1,4 @@
-"""Refine the cuts inside stages against the engine, the stages held."""
+"""Run the stages of a plan again: those that a stored plan records, on any machine, or those whose cuts are refined."""
 
 from __future__ import annotations
 
@@ -8,17 +8,55 @@ from typing import TYPE_CHECKING
 
 from hypar.planning.refinement import refine
 from hypar.planning.stages.running import run_stages
+from hypar.planning.stages.sites import spans_of
 from hypar.planning.stages.spans import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from hypar.network.graph import LayerGraph
+    from hypar.plan.plan import Plan
     from hypar.plan.records import RefinementRecord
+    from hypar.plan.stages import StagesRecord
     from hypar.planning.nodes.leaf import Node
+    from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.span import CutSpan
     from hypar.planning.stages.spans import CutSpans
     from hypar.sharding.placement import Options
+
+
+def stored_stages(
+    plan: Plan,
+    stages: StagesRecord,
+    graph: LayerGraph,
+    choices: Sequence[Options],
+    request: Resolved,
+    *,
+    costed: bool = False,
+) -> Staging:
+    """Run the stages that a plan records.
+
+    Args:
+        plan: the plan.
+        stages: its stages.
+        graph: the network, with the plan's mini-batch.
+        choices: for each layer a choice at each level.
+        request: the request, for its machine and optimizer.
+        costed: whether the cuts have the costs by the request.
+
+    Raises:
+        HardwareError: the array does not fit the machine.
+    """
+    request = request.as_planned(plan)
+    own = replace(request, pins=(), schedule=stages.schedule, parts=stages.parts_of_each)
+    spans = spans_of(own, graph, [stage.group for stage in stages.stages], stages.microbatches)
+    bounds = accumulate((len(layers) for _, layers in stages.spans), initial=0)
+    found = [
+        of_stage.stored(plan, start, end, tuple(choices[start:end]), costed=costed)
+        for of_stage, (start, end) in zip(spans, pairwise(bounds), strict=True)
+    ]
+    return run_stages(own, stages.microbatches, joined(spans, found), plan.chunks)
 
 
 def refine_stages(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.solve.cliques import min_marginals
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
+from hypar.solve.minsum import min_marginals
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.2, 0.5, 0.9]))

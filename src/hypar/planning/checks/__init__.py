@@ -1,1 +1,0 @@
-"""Checks of what is asked for."""
