@@ -127,8 +127,8 @@ def profile_model(
     named = [(shard, f"{layer}, {word}") for layer, own in shards.items() for word, shard in own.items()]
     times = _measured(dict(reversed(named)), bench, repeats, progress)
     measured = {layer: {word: times[own] for word, own in each.items()} for layer, each in shards.items()}
-    model = ProfiledModel(name=network.name, digest=network.digest, batch=network.batch)
-    return Profile(model=model, device=bench.device, ways=ways, seconds=measured)
+    of = ProfiledModel(name=network.name, digest=network.digest, batch=network.batch)
+    return Profile(model=of, device=bench.device, ways=ways, seconds=measured)
 
 
 def _measured(
