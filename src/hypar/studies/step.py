@@ -9,9 +9,9 @@ from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.machine.energy import phase_of
-from hypar.network.graph import LayerGraph, gradients_of
+from hypar.network.graph import gradients_of
 from hypar.ops.nest import PHASES
-from hypar.planning.replay import ScoredStep, run_plan
+from hypar.planning.replay import run_plan
 from hypar.schedule.energy import energy_items, moved_energy, moved_items
 from hypar.schedule.liveness import largest
 from hypar.schedule.memory import course_on, memory_of
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.machine.machine import Machine
+    from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
+    from hypar.planning.replay import ScoredStep
 
 Rows = list[dict[str, Any]]
 

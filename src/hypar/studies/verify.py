@@ -34,13 +34,13 @@ from hypar.studies.pieces import lowered, microbatches_of, opened
 from hypar.studies.shrink import changes_of, shrunk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from hypar.execution.devices import Devices
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
+    from hypar.program.layout import Numbers
     from hypar.program.steps import Item, Program
     from hypar.sharding.placement import Options
 
@@ -195,7 +195,7 @@ def verify_plan(
     memory: list[Held] = []
     if numbers is not None and machine is not None and plan.score is not None:
         score = _scored(plan, graph, machine, choices, run_by)
-        memory = held_by(plan, score, program, numbers)
+        memory = held_by(plan, score, program, numbers.elements, numbers.arrived)
     tell(f"comparing the counts of {graph.name}")
     changes = changes_between(plan, priced(plan, Resolved.of(plan, machine, times_of(plan)), whole))
     levels = _levels(plan, len(program.places.parts))
@@ -303,8 +303,18 @@ def _scored(plan: Plan, graph: LayerGraph, machine: Machine, choices: list[Optio
     return run_step(whole, request, graph, machine, choices).score
 
 
-def held_by(plan: Plan, score: Score, program: Program, numbers: Verification | Devices) -> list[Held]:
-    """Return what each group or stage of a score, of the network that was run, held in the run of a microbatch."""
+def held_by(
+    plan: Plan,
+    score: Score,
+    program: Program,
+    elements: Mapping[str, Numbers],
+    arrived: Mapping[int, Numbers],
+) -> list[Held]:
+    """Return what each group or stage of a score, of the network that was run, held in the run of a microbatch.
+
+    ``elements`` has those that each device had of every array, by the array's name; ``arrived`` those that it received for each
+    transfer, by its number, ``[levels, devices]``.
+    """
     places, stages = _places(plan.root), plan.stages if plan.staged else None
     training = Training(
         program=program,
@@ -315,7 +325,7 @@ def held_by(plan: Plan, score: Score, program: Program, numbers: Verification | 
         stages=[stage for stage, _ in places],
         moments=[ALONE] if stages is None else [_moments(stages, own) for own in range(len(stages.stages))],
     )
-    found = np.sum([*training.held(numbers.elements, numbers.arrived).values()], axis=0)
+    found = np.sum([*training.held(elements, arrived).values()], axis=0)
     if score.groups is None:
         return [Held("all", score.memory_bytes, float(found.max()))]
     groups = [group.group for group in score.groups]
