@@ -12,8 +12,8 @@ from hypar.errors import InputError, TableLimitError
 from hypar.machine.numbers import machine_numbers
 from hypar.plan.plan import read_plan
 from hypar.plan.records import of_score
-from hypar.planning.asked import plan_command, uneven_array
 from hypar.planning.replay import run_plan
+from hypar.planning.resolved import plan_command, uneven_array
 from hypar.planning.sources import as_planned, model_of, profile_of
 from hypar.reports import steps, words
 from hypar.reports.of.explanation import FEW
