@@ -73,6 +73,7 @@ class Trace(NamedTuple):
         return max((len(step.scope) for step in self.steps), default=0)
 
 
+@lru_cache(maxsize=16)
 def trace(structure: Structure, last: int | None = None) -> Trace:
     """Trace the elimination of a graph without its costs.
 
@@ -90,13 +91,6 @@ def trace(structure: Structure, last: int | None = None) -> Trace:
         >>> found.width
         2
     """
-    found = steps(structure, last)
-    return Trace(steps=found, complete=len(found) == len(structure.sizes))
-
-
-@lru_cache(maxsize=16)
-def steps(structure: Structure, last: int | None = None) -> tuple[Step, ...]:
-    """Return the elimination steps in order, up to the first with too large a table; arguments as in ``trace``."""
     links = _merged_links(structure)
     wide: list[set[Scope]] = [set() for _ in structure.sizes]
     found: list[Step] = []
@@ -111,7 +105,7 @@ def steps(structure: Structure, last: int | None = None) -> tuple[Step, ...]:
                 wide[a].add(scope)
         if len(scope) == 2:
             links[scope] = _dense_link(scope, structure.sizes)
-    return tuple(found)
+    return Trace(steps=tuple(found), complete=len(found) == len(structure.sizes))
 
 
 def _order(structure: Structure, last: int | None) -> Iterator[tuple[int, Scope]]:
