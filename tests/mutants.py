@@ -133,7 +133,7 @@ MUTANTS = [
     # solve
     Mutant("a chain takes the least below", "solve/counts/chain.py", "picks[turn.node] = costs.argmin(axis=1)", "picks[turn.node] = costs.argmax(axis=1)"),
     Mutant("of equal choices the first is taken", "solve/elimination/ties.py", "elif key < best[row]:", "elif key > best[row]:"),
-    Mutant("an elimination takes the least choice", "solve/elimination/program.py", "least = min(choices)", "least = max(choices)"),
+    Mutant("an elimination takes the least choice", "solve/elimination/ties.py", "least = min(choices)", "least = max(choices)"),
     Mutant("a partition has a limit", "solve/partition.py", "if bottleneck == np.inf or bottleneck > limit:", "if bottleneck == np.inf:"),
     Mutant("shares sum to one", "solve/balance.py", "if math.fsum(ends) < 1:", "if math.fsum(ends) < 2:"),
     # planning
@@ -174,7 +174,7 @@ MUTANTS = [
     Mutant("of the tasks of a line the last one is waited for", "schedule/tasks.py", "if found.get(line, -1) < task:", "if line not in found:"),
     Mutant("devices of a tree are told apart by all their coordinates", "program/layout.py", "tuple(group[own[group] == part] for part", "tuple(np.flatnonzero(own == part) for part"),
     Mutant("a dominated choice leaves as it was numbered", "solve/elimination/dominance.py", "kept = tuple(old[keep] for old, keep in zip(found.kept, left, strict=True))", "kept = tuple(left)"),
-    Mutant("a separator is of two components", "solve/elimination/separators.py", "if count > 1}", "if count > 2}"),
+    Mutant("a separator is of two components", "solve/elimination/order.py", "if count > 1}", "if count > 2}"),
     Mutant("a device keeps where its samples lie", "program/layout.py", "piece = _in_place(pieces[number], held, given) if held else pieces[number]", "piece = pieces[number]"),
     Mutant("chunks have as many synchronisations as there are", "schedule/buckets.py", "len(sizes) - at if self.serial else at + 1", "len(sizes) - at if self.serial else at"),
     # planning, of stages, chunks and uneven splits

@@ -14,7 +14,7 @@ from hypar.solve.counts import chain, entries
 from hypar.solve.counts.blocks import blocks_of
 from hypar.solve.counts.columns import Columns, Plan
 from hypar.solve.counts.solution import solve
-from hypar.solve.elimination.separators import components
+from hypar.solve.elimination.order import components
 from tests.counts import count_graphs, groups_of, least, tiered
 from tests.effort import examples
 from tests.problems import bridges, chains, series_parallel, trees

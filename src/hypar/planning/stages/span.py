@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.network.nodes import Tensor
-    from hypar.planning.nodes.leaf import Node
+    from hypar.planning.nodes.levels import Node
     from hypar.schedule.entering import Entering
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.moves import Move

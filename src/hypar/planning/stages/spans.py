@@ -18,8 +18,7 @@ import numpy as np
 
 from hypar.network.nodes import PlanGraph
 from hypar.plan.stages import FLUSHES
-from hypar.planning.nodes.leaf import Leaf
-from hypar.planning.nodes.levels import LevelPlanner
+from hypar.planning.nodes.levels import Leaf, LevelPlanner
 from hypar.planning.question import question_of, setting_for
 from hypar.planning.searches.base import Answer
 from hypar.planning.stages.arriving import beside, entering
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import Tensor
     from hypar.plan.plan import Plan
-    from hypar.planning.nodes.leaf import Node
+    from hypar.planning.nodes.levels import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.span import LayerBounds

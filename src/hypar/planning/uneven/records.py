@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.machine.setting import Setting
-from hypar.planning.nodes.leaf import Leaf
+from hypar.planning.nodes.levels import Leaf
 from hypar.planning.records import even_split
 from hypar.planning.searches.base import Answer
 from hypar.planning.uneven.shares import Offer
