@@ -116,6 +116,15 @@ class Holding:
         """Return whether some device has elements of both; devices of two stages have not."""
         return bool(((self.elements > 0) & (other.elements > 0)).any())
 
+    def within(self, other: Holding) -> bool:
+        """Return whether every device has in the boxes of the other what it has in those of this."""
+        for pairs in (zip(*boxes, strict=True) for boxes in zip(self.each, other.each, strict=True)):
+            rows = [(own.any(axis=1), (own & ~theirs).any(axis=1)) for own, theirs in pairs]
+            some, lacks = zip(*rows, strict=True)
+            if (np.all(some, axis=0) & np.any(lacks, axis=0)).any():
+                return False
+        return True
+
 
 def cells(*holdings: Holding) -> tuple[list[Members], NDArray[np.int64]]:
     """Return the classes of elements that each device has of some holdings of a tensor, and their sizes.

@@ -89,7 +89,9 @@ class _Flow:
 
     def move(self, step: Copy) -> str:
         """Add a transfer, and return the array that it writes; where it moves nothing, the one that it would read."""
-        if not step.counted(self.places).any():
+        terms = isinstance(step, Add) and overlapping(step.have, step.copies)
+        have = step.have.on(step.copies >= 0) if isinstance(step, Add) else step.have
+        if not terms and step.need.within(have):
             return step.source
         self.steps.append(step)
         return step.target

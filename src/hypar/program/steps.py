@@ -19,7 +19,7 @@ import numpy as np
 from hypar.program.holding import by_content, cells
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence, Sized
 
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Tie
@@ -176,7 +176,7 @@ def counted(places: Places, have: Holding, need: Holding, copies: Numbers | None
     (having, needing), weights = cells(have, need)
     if copies is None:
         entering = [(needs & ~has).sum(axis=0) for has, needs in _by_part(places, having, needing)]
-        return np.diff([(own * weights).sum() for own in entering], prepend=0)
+        return np.diff([(own * weights).sum() for own in entering[::-1]], prepend=0)
     total = np.zeros(len(places.parts), np.int64)
     for mine, gets in each_copy(copies, weights.ndim):
         wanted = needing & gets & (having & mine).any(axis=0)
@@ -185,15 +185,19 @@ def counted(places: Places, have: Holding, need: Holding, copies: Numbers | None
             has.sum(axis=0) - (has & wants).any(axis=0) + wants.sum(axis=0) - wants.any(axis=0)
             for has, wants in _by_part(places, having & mine & wanted.any(axis=0), wanted)
         ]
-        total += np.diff([(own * weights).sum() for own in crossing], prepend=0)
+        total += np.diff([(own * weights).sum() for own in crossing[::-1]], prepend=0)
     return total
 
 
-def _by_part(places: Places, *each: Members) -> Iterator[tuple[Members, ...]]:
-    """Yield for each level what each part has of some holdings, ``[parts, classes of each dim]``."""
-    for level in range(len(places.parts)):
-        parts = places.members(level)
-        yield tuple(np.stack([own[part].any(axis=0) for part in parts]) for own in each)
+def _by_part(places: Places, *each: Members) -> Iterator[list[Members]]:
+    """Yield for each level, the innermost first, what each part has of some holdings, ``[parts, classes of each dim]``."""
+    of: Sequence[Sized] = places.members(len(places.parts) - 1)
+    found = [own[np.concatenate(places.members(len(places.parts) - 1))] for own in each]
+    for level in reversed(range(len(places.parts))):
+        starts = np.cumsum([0, *map(len, of[:-1])])
+        found = [np.logical_or.reduceat(own, starts, axis=0) for own in found]
+        yield found
+        of = [parts for _, parts in places.inside[level]]
 
 
 def each_copy(copies: Numbers, dims: int) -> Iterator[tuple[Members, Members]]:
