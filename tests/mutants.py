@@ -110,7 +110,7 @@ MUTANTS = [
     Mutant("a cut holds where bounds are", "program/layout.py", "share *= (own[..., 1] - own[..., 0]).prod(axis=0)", "share *= own[..., 1].prod(axis=0)"),
     Mutant("partial sums of two holdings meet", "program/lowering.py", 'if self.flow.convention == "moved" or not read.have.meets(read.need):', 'if self.flow.convention != "moved" or not read.have.meets(read.need):'),
     Mutant("copies of one error are no terms", "program/lowering.py", "elif not overlapping(read.need, copies):", "elif False:"),
-    Mutant("what moves nothing is no transfer", "program/lowering.py", "if not step.counted(self.places).any():", "if False:"),
+    Mutant("what moves nothing is no transfer", "program/lowering.py", "if not terms and step.need.within(have):", "if False:"),
     Mutant("a bias has a gradient", "program/lowering.py", "for name in self.nest.trained}", 'for name in ["weight"]}'),
     Mutant("idle devices hold no part", "program/layout.py", "return np.where(self.working, number, -1)", "return number"),
     Mutant("what is saved lives until it is read", "schedule/liveness.py", "until = max([self.later[buffer] for buffer in saved])", "until = max([self.last[buffer] for buffer in saved])"),
