@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from hypar.document import Result
 from hypar.errors import HardwareError
+from hypar.machine.lines import Line
 from hypar.machine.links import LevelLink, level_links
 from hypar.sharding.tree import WHOLE_ARRAY
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
 
 T = TypeVar("T")
+
+OUTWARD = " outward links"
+"""The resource of a group that receives from the groups beside it, behind its name."""
 
 
 class _OfDevices(Generic[T]):
@@ -56,6 +60,21 @@ class DeviceGroup:
     num_devices: int
     bytes_per_s: float
     latency_s: float
+
+    mean_hops: ClassVar[float] = 1.0
+
+    @property
+    def resource(self) -> str:
+        """The resource that is busy while it receives."""
+        return f"{self.name}{OUTWARD}"
+
+    def line(self, _collective: str, _num_bytes: Any) -> Line:
+        """Return the time to receive bytes from the groups beside it, which all its devices do at once, whatever the collective."""
+        return Line(self.latency_s, 1 / (self.num_devices * self.bytes_per_s), "direct")
+
+    def seconds(self, _collective: str, num_bytes: Any) -> Any:
+        """Return the time until its devices have received bytes from the groups beside it."""
+        return num_bytes / (self.num_devices * self.bytes_per_s) + self.latency_s
 
     def flop_per_s(self, element_bytes: int) -> float:
         """Return the floating-point operations per second of the devices used, for large work on numbers of some bytes."""

@@ -18,7 +18,9 @@ from hypar.planning.checks.stages import checked_nodes, has_stages, named_starts
 from hypar.planning.refusals import refusal
 from hypar.planning.resolved import BASELINE, of_baseline
 from hypar.planning.strategies.base import load_strategy
-from hypar.schedule.scoring import totals
+from hypar.schedule.lanes import Lane
+from hypar.schedule.scoring import summarise, totals_of
+from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import MOVED
 from hypar.studies.grid import (
     MOST_RUNS,
@@ -232,5 +234,5 @@ def _on_one_device(graph: LayerGraph, machine: Machine, optimizer: str) -> Total
         found = "found one device, of kinds that differ"
         raise HardwareError(f"hardware {machine.name!r}", found, "1 level or more")
     setting = Setting(machine=machine, array=(), element_bytes=graph.element_bytes, optimizer=optimizer)
-    layers = graph.contracted
-    return totals(layers, [()] * len(layers.layers), setting)
+    lanes = [Lane(graph.contracted, [()] * len(graph.contracted.layers), setting)]
+    return totals_of(summarise(lanes, StepWork.of(lanes).run(), machine))

@@ -21,7 +21,7 @@ from hypar.planning.counting import cost_convention, score_convention
 from hypar.planning.replay import recosted, run_again, run_plan, run_step
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, scored_on, times_of
-from hypar.schedule.moves import BETWEEN_STAGES, level_name, moves_of
+from hypar.schedule.pieces import BETWEEN_STAGES, level_name, transfers_of
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.studies.check import near
 from hypar.studies.memory import held_by
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.records import Score
     from hypar.program.steps import Item, Program
-    from hypar.schedule.moves import Move
+    from hypar.schedule.pieces import Piece
     from hypar.sharding.placement import Options
     from hypar.studies.memory import Held
 
@@ -264,14 +264,12 @@ def _transfers(
 
 
 def _received(
-    levels: Sequence[str], transfers: Sequence[Transfer], planned: Sequence[Move], *, ran: bool
+    levels: Sequence[str], transfers: Sequence[Transfer], planned: Sequence[Piece], *, ran: bool
 ) -> Iterator[Received]:
     """Yield the bytes of each level, and of each tensor that moves there, by what is planned, counted and moved."""
     for level, (tensor, phases) in product(levels, TENSORS.items()):
         own = [each for each in transfers if each.level == level and each.item.phase in phases]
-        amounts = [
-            move.total_bytes for move in planned if level_name(move.level) == level and move.phase in phases
-        ]
+        amounts = [own.num_bytes for own in planned if level_name(own.level) == level and own.phase in phases]
         if tensor == ALL or own or any(amounts):
             moved = sum(each.moved or 0 for each in own) if ran else None
             yield Received(level, tensor, math.fsum(amounts), sum(each.counted for each in own), moved)
@@ -283,22 +281,22 @@ def _planned(
     machine: Machine | None,
     choices: list[Options],
     by: str,
-) -> list[Move]:
+) -> list[Piece]:
     """Return the transfers of a plan's step as a convention counts them."""
     if machine is not None:
         request = replace(Resolved.of(plan, machine), counted=by)
         # Another convention may count gradients that are in no chunk, and chunks change no amount.
         whole = plan.model_copy(update={"chunks": None})
         _, step, _ = run_again(whole, request, graph, choices, str(origin_of(plan).file))
-        return [move for move in step.moves if move is not None]
+        return [piece for piece in step.pieces if piece.collective]
     setting = Setting(
         machine=cast("Machine", _Free()),
         array=tuple(plan.array),
         element_bytes=graph.element_bytes,
         convention=by,
     )
-    inner, outer = moves_of(setting, graph.nodes(plan.graph), choices)
-    return [move for moves in (*inner, *outer) for move in moves]
+    inner, outer = transfers_of(setting, graph.nodes(plan.graph), choices)
+    return [piece for pieces in (*inner, *outer) for piece in pieces]
 
 
 def _scored(plan: Plan, graph: LayerGraph, machine: Machine, choices: list[Options], run_by: str) -> Score:
@@ -331,7 +329,7 @@ def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:
 class _Free:
     """A machine whose links take no time: amounts do not depend on it."""
 
-    measured = joins = None
+    resource = ""
 
     def links(self, array: Sequence[int]) -> list[_Free]:
         return [self] * len(array)

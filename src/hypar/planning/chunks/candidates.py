@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.schedule.buckets import EXCHANGES, best_sizes, rule_sizes
-from hypar.schedule.moves import PHASE
+from hypar.schedule.pieces import PHASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,12 +58,12 @@ def neighbours(sizes: Sizes) -> Iterator[Sizes]:
 def _times(lane: Lane, step: Step, layers: tuple[int, ...]) -> StepTimes:
     """Return the times of the layers that exchange gradients; other layers' backward time counts for the next one."""
     computed = [0.0] * len(lane.graph.layers)
-    for task, layer, move in zip(step.tasks, step.layers, step.moves, strict=True):
-        if move is None and task.kind in {"backward", PHASE}:
-            computed[layer] += task.seconds
-    moves = {layer: lane.together((layer,)) for layer in layers}
-    late = {layer: math.fsum(lane.latencies(own)) for layer, own in moves.items()}
-    sent = {layer: math.fsum(move.seconds for move in own) for layer, own in moves.items()}
+    for piece, place in zip(step.pieces, step.places, strict=True):
+        if piece.kind in {"backward", PHASE}:
+            computed[place.layer] += piece.seconds
+    pieces = {layer: lane.together((layer,)) for layer in layers}
+    late = {layer: math.fsum(lane.latencies(own)) for layer, own in pieces.items()}
+    sent = {layer: math.fsum(piece.seconds for piece in own) for layer, own in pieces.items()}
     found = [
         LayerTimes(
             name=lane.graph.layers[layer].name,

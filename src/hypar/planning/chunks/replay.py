@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.errors import PlanError, shown
-from hypar.schedule.step import exchanging
 
 if TYPE_CHECKING:
     from hypar.plan.records import ChunksRecord
@@ -29,7 +28,7 @@ def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Bucket
     layers = {layer.name: number for number, layer in enumerate(work.layers)}
     found = tuple(tuple(layers[name] for name in chunk) for chunk in record.layers)
     planned = {number for chunk in found for number in chunk}
-    needed = {*exchanging(work.run())}
+    needed = {*work.run().exchanging}
     for name, number in layers.items():
         if (number in planned) != (number in needed):
             words = ("exchanges no gradients", "exchanges gradients and is in no chunk")[number in needed]

@@ -14,7 +14,6 @@ from hypar.plan.records import ChunksRecord
 from hypar.planning.chunks.candidates import candidates, neighbours
 from hypar.schedule.buckets import rule_sizes
 from hypar.schedule.memory import holds
-from hypar.schedule.step import exchanging
 
 if TYPE_CHECKING:
     from hypar.plan.records import Asked
@@ -61,7 +60,7 @@ def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
     plain = work.run()
     if asked is None:
         return Chunked(plain)
-    trials = _Trials(work, exchanging(plain))
+    trials = _Trials(work, plain.exchanging)
     count, alone_s = len(trials.layers), trials.best.timeline.makespan
     if asked == "best":
         trials.search()
