@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from hypar.machine.machine import DeviceGroup
-from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE, Piece, merged, placed
+from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE, Piece, placed, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -133,7 +133,7 @@ class StageWork(NamedTuple):
     def entered(self, entering: Entering, phase: str, link: str) -> Piece:
         """Return the transfer of what comes from other stages over a link."""
         groups, received = tuple([lane.number for lane in self.lanes]), entering.from_stages
-        each = received / sum(math.prod(lane.setting.array) for lane in self.lanes)
+        each = received / sum(lane.devices for lane in self.lanes)
         collective, held = "all_reduce" if phase == PHASE else "send", (each,) * len(groups)
         own = (groups, groups, link, entering.link_s, COMMUNICATION, phase, collective, BETWEEN_STAGES)
         return Piece(*own, received, received, held, entering.outward)
@@ -142,7 +142,4 @@ class StageWork(NamedTuple):
 def _together(rounds: Sequence[Pieces]) -> Iterator[Pieces]:
     """Yield rounds of one split as one for each collective."""
     for kind in dict.fromkeys(pieces[0].collective for pieces in rounds):
-        alike: dict[tuple[int, ...], list[Piece]] = {}
-        for piece in (piece for pieces in rounds for piece in pieces if piece.collective == kind):
-            alike.setdefault(piece.groups, []).append(piece)
-        yield tuple([merged(own) for _, own in sorted(alike.items())])
+        yield together(piece for pieces in rounds for piece in pieces if piece.collective == kind)

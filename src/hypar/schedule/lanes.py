@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cached_property
-from itertools import count
-from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache, cached_property
+from itertools import chain, count, repeat
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hypar.network.nodes import PlanGraph
 from hypar.ops.nest import PHASES
-from hypar.schedule.pieces import COMMUNICATION, PHASE, Piece, elements_on, merged, placed, transfers_of
+from hypar.schedule.pieces import COMMUNICATION, PHASE, Piece, elements_on, placed, together, transfers_of
 from hypar.schedule.pipeline_orders import ALONE
 from hypar.sharding.amounts.counted import received_between
 from hypar.sharding.amounts.transfers import network_of
@@ -23,12 +22,15 @@ if TYPE_CHECKING:
 
     from hypar.machine.setting import Setting
     from hypar.machine.work import LayerTime
-    from hypar.network.nodes import PlanNode, Tensor
+    from hypar.network.nodes import Tensor
+    from hypar.ops.nest import Nest
     from hypar.schedule.pieces import Crossing, Pieces, Rounds
     from hypar.schedule.pipeline_orders import Moment
     from hypar.schedule.record import Op
     from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options
+
+T = TypeVar("T")
 
 COMPUTE = "devices"
 """The resource that computes: the devices of a lane, which all do the same."""
@@ -99,8 +101,8 @@ class Run:
     @cached_property
     def brought(self) -> float:
         """The bytes of the largest transfer at them, but for gradients, that a device receives."""
-        crossings = (own for crossing in self._counted()[1] for own in (*crossing.inside, *crossing.between))
-        pieces = (piece for rounds in crossings for pieces in rounds for piece in pieces)
+        crossed = (rounds for inside, between in self._counted()[1] for rounds in (*inside, *between))
+        pieces = (piece for rounds in crossed for pieces in rounds for piece in pieces)
         own = (
             piece.device_bytes[piece.groups.index(self._number)]
             for piece in pieces
@@ -143,19 +145,17 @@ class Lane(_Devices):
     Work and transfers are computed once, as the same lane is lowered again for every choice of chunks.
     """
 
-    def at(self, name: str, number: int, place: StagePlace) -> Lane:
-        """Return the same work under another name and number, at a place in a pipeline."""
-        return self._same(self._replace(name=name, number=number, place=place))
+    def having(self, **fields: Any) -> Lane:
+        """Return the same work under another name and number, at a place in a pipeline, or of equal layers with other names."""
+        found = self._replace(**fields)
+        known = {"times", "own_weights", "_moved"}
+        found.__dict__.update({name: own for name, own in self.__dict__.items() if name in known})
+        return found
 
-    def of(self, graph: PlanGraph) -> Lane:
-        """Return the same work of equal layers with other names."""
-        return self._same(self._replace(graph=graph))
-
-    def _same(self, other: Lane) -> Lane:
-        """Give another lane the work and the transfers that are known of this one."""
-        places = {"executed", "inner", "rounds"}
-        other.__dict__.update({name: own for name, own in self.__dict__.items() if name not in places})
-        return other
+    @property
+    def devices(self) -> int:
+        """The number of its devices."""
+        return math.prod(self.setting.array)
 
     @cached_property
     def executed(self) -> Lane:
@@ -169,23 +169,22 @@ class Lane(_Devices):
     @cached_property
     def times(self) -> tuple[LayerTime | None, ...]:
         """For each layer its time on a device; None without a weight, or if the layer is empty."""
-        named = self.setting.machine.measured is not None
-        known: dict[object, LayerTime | None] = {}
-        found = []
-        for layer, chosen in zip(self.graph.layers, self.choices, strict=True):
-            # Measured times are those of one layer, not of all layers that are equal to it.
-            key = (layer.nest, chosen, layer.name if named else "")
-            if key not in known:
-                known[key] = self._time(layer, chosen)
-            found.append(known[key])
-        return tuple(found)
+        machine, size = self.setting.machine, self.setting.element_bytes
 
-    def _time(self, layer: PlanNode, chosen: Options) -> LayerTime | None:
-        machine = self.setting.machine
-        if layer.empty or not machine.times(layer.nest):
-            return None
-        own = degrees(chosen, layer.nest.counted)
-        return machine.layer_time(layer.nest, own, self.setting.element_bytes, layer.name)
+        @cache
+        def time(nest: Nest, chosen: Options, name: str) -> LayerTime | None:
+            own = degrees(chosen, nest.counted)
+            return machine.layer_time(nest, own, size, name) if machine.times(nest) else None
+
+        # Measured times are those of one layer, not of all layers that are equal to it.
+        named = machine.measured is not None
+        every = zip(self.graph.layers, self.choices, strict=True)
+        return tuple(
+            [
+                None if own.empty else time(own.nest, chosen, own.name if named else "")
+                for own, chosen in every
+            ]
+        )
 
     @property
     def computing(self) -> Iterator[tuple[int, LayerTime | None, int]]:
@@ -232,39 +231,27 @@ class Lane(_Devices):
         return transfers_of(self.setting, self.graph, self.choices, self.entered, held)
 
     def _measured(self, layers: Sequence[int], pieces: Pieces) -> Pieces:
-        """Return transfers of which the first one of gradients takes all the measured seconds of some layers' exchange, if there are any."""
+        """Return transfers, of which the first one of gradients takes all the measured seconds of some layers' exchange."""
         times = self.setting.machine.measured
         if times is None or not times.exchanges:
             return pieces
-        first = next((at for at, own in enumerate(pieces) if own.phase == PHASE), None)
-        spent = times.chunk_s(self.graph.layers[layer].name for layer in layers)
-        each = (spent if at == first else own.seconds * (own.phase != PHASE) for at, own in enumerate(pieces))
-        return tuple([own._replace(seconds=seconds) for own, seconds in zip(pieces, each, strict=True)])
+        whole = times.chunk_s(self.graph.layers[layer].name for layer in layers), times.sync_s
+        left = chain([whole], repeat((0.0, 0.0)))
+        each = (next(left) if own.phase == PHASE else (own.seconds, own.latency_s) for own in pieces)
+        pairs = zip(pieces, each, strict=True)
+        return tuple([own._replace(seconds=seconds, latency_s=late) for own, (seconds, late) in pairs])
 
     @cached_property
-    def rounds(self) -> dict[tuple[str, str], list[Rounds]]:
+    def rounds(self) -> dict[str, dict[str, list[Rounds]]]:
         """The pieces of ops by kind and phase, for each layer, or for each tensor that is moved; ops of equal costs share them."""
-        kinds = [("compute", phase) for phase in PHASES] + [("update", "update")]
-        times = {id(time): time for time in self.times}
-        computed = {key: self._computed(time) for key, time in times.items()}
-        moved = {"sum": self.inner, "move": self.outer}
-        each = {id(own): own for every in moved.values() for own in every}
-        sent = {key: self.sent(own) for key, own in each.items()}
-        return {
-            **{kind: [computed[id(time)][at] for time in self.times] for at, kind in enumerate(kinds)},
-            **{
-                (kind, phase): [sent[id(own)].get(phase, ()) for own in every]
-                for kind, every in moved.items()
-                for phase in PHASES
-            },
-        }
+        computed, inner, outer = _each(self.times, self._computed), self.inner, self.outer
+        moved = {"sum": _each(inner, self.sent), "move": _each(outer, self.sent)}
+        return {"compute": computed, "update": computed, **moved}
 
-    def _computed(self, time: LayerTime | None) -> list[Rounds]:
+    def _computed(self, time: LayerTime | None) -> dict[str, Rounds]:
         """Return the computation of each phase of a layer, and its update."""
-        if time is None:
-            return [()] * (len(PHASES) + 1)
-        seconds = {**time.seconds, "update": self.setting.update_seconds(time)}
-        return [self._busy(seconds[phase], phase) for phase in (*PHASES, "update")]
+        each = {} if time is None else {**time.seconds, "update": self.setting.update_seconds(time)}
+        return {phase: self._busy(seconds, phase) for phase, seconds in each.items()}
 
     def _busy(self, seconds: float, kind: str) -> Rounds:
         own = (self.number,)
@@ -279,35 +266,31 @@ class Lane(_Devices):
         return found
 
     def pieces(self, op: Op) -> Rounds:
-        """Return the pieces of an op."""
+        """Return the pieces of an op.
+
+        On a machine of independent exchanges (CGDP) each bucket has links of its own, and its latency stalls the devices.
+        """
         kind, phase, node, _, _, edge, bucket = op
         if not bucket:
-            return self.rounds[kind, phase][node if edge < 0 else edge]
+            return self.rounds[kind][phase][node if edge < 0 else edge]
         pieces = self.together(bucket)
         if not self.setting.machine.independent:
-            return self.sent(pieces).get(PHASE, ())
-        # Each bucket has links of its own, and its latency stalls the devices (CGDP).
-        late = self.latencies(pieces)
-        stall = self._busy(math.fsum(late), COMMUNICATION) if math.fsum(late) else ()
-        rest = (max(0.0, piece.seconds - own) for piece, own in zip(pieces, late, strict=True))
-        pieces = tuple([piece._replace(seconds=own) for piece, own in zip(pieces, rest, strict=True)])
-        return (*stall, *self.sent(pieces, f" of {self.graph.layers[node].name}").get(PHASE, ()))
+            return self.sent(pieces).get(phase, ())
+        late = math.fsum(own.latency_s for own in pieces)
+        rest = tuple([own._replace(seconds=max(0.0, own.seconds - own.latency_s)) for own in pieces])
+        sent = self.sent(rest, f" of {self.graph.layers[node].name}").get(phase, ())
+        return (*self._busy(late, COMMUNICATION), *sent) if late else sent
 
     def together(self, bucket: Sequence[int]) -> Pieces:
         """Merge the gradient transfers of some layers into one for each level and collective, innermost level first."""
-        alike: dict[tuple[int, str], list[Piece]] = {}
-        for piece in (piece for layer in bucket for piece in self.inner[layer] if piece.phase == PHASE):
-            alike.setdefault((-piece.level, piece.collective), []).append(piece)
-        return self._measured(
-            bucket, tuple([merged(own) for _, own in sorted(alike.items(), key=itemgetter(0))])
-        )
+        every = (piece for layer in bucket for piece in self.inner[layer])
+        return self._measured(bucket, together(piece for piece in every if piece.phase == PHASE))
 
-    def latencies(self, pieces: Pieces) -> list[float]:
-        """Return the seconds of each transfer of a bucket that do not depend on its bytes."""
-        times = self.setting.machine.measured
-        if times is not None and times.exchanges:
-            return [0.0 if number else times.sync_s for number in range(len(pieces))]
-        return [piece.latency_s for piece in pieces]
+
+def _each(every: Sequence[T], of: Callable[[T], dict[str, Rounds]]) -> dict[str, list[Rounds]]:
+    """Return the pieces of layers or tensors phase by phase, found once for each object."""
+    known = {key: of(own) for key, own in {id(own): own for own in every}.items()}
+    return {phase: [known[id(own)].get(phase, ()) for own in every] for phase in (*PHASES, "update")}
 
 
 Lanes = tuple[list[Lane], list["Crossing"]]

@@ -13,7 +13,7 @@ from hypar.sharding.collectives import SUMMED
 from hypar.sharding.placement import degrees
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hypar.machine.links import LevelLink
     from hypar.machine.machine import DeviceGroup
@@ -58,6 +58,7 @@ class Piece(NamedTuple):
         device_bytes: for each group that it occupies the bytes that its fullest device receives; of a transfer between two
             layers a device at work on average.
         link: the link; None for computation, and between stages of the same devices.
+        latency_s: the seconds of a transfer that do not depend on its bytes.
     """
 
     groups: tuple[int, ...]
@@ -72,11 +73,7 @@ class Piece(NamedTuple):
     num_bytes: float = 0.0
     device_bytes: tuple[float, ...] = ()
     link: LevelLink | DeviceGroup | None = None
-
-    @property
-    def latency_s(self) -> float:
-        """The seconds of a transfer that do not depend on its bytes."""
-        return 0.0 if self.link is None else self.link.line(self.collective, self.link_bytes).latency_s
+    latency_s: float = 0.0
 
 
 Pieces = tuple[Piece, ...]
@@ -84,6 +81,10 @@ Pieces = tuple[Piece, ...]
 
 Rounds = tuple[Pieces, ...]
 """The pieces of an op, round after round; none if it takes no time."""
+
+
+Crossing = tuple[tuple[Rounds, ...], tuple[Rounds, ...]]
+"""The transfers between the device groups of an uneven split: the rounds that add up each layer's sums, and that move each tensor."""
 
 
 def placed(pieces: Pieces, first: int, name: str, depth: int = 0) -> Pieces:
@@ -105,19 +106,25 @@ def placed(pieces: Pieces, first: int, name: str, depth: int = 0) -> Pieces:
     return tuple(found)
 
 
-def merged(pieces: Sequence[Piece]) -> Piece:
-    """Return several transfers of one collective over one link as one, so that latency is paid once."""
+def together(pieces: Iterable[Piece]) -> Pieces:
+    """Return transfers, innermost level first, of which those of one level, collective and group are one, so that latency is paid once."""
+    alike: dict[tuple[int, str, tuple[int, ...]], list[Piece]] = {}
+    for piece in pieces:
+        alike.setdefault((-piece.level, piece.collective, piece.groups), []).append(piece)
+    return tuple([_merged(alike[key]) for key in sorted(alike)])
+
+
+def _merged(pieces: Sequence[Piece]) -> Piece:
     first, *others = pieces
     if not others or first.link is None:
         return first
-    link_bytes, num_bytes = (
-        math.fsum(own) for own in zip(*[(one.link_bytes, one.num_bytes) for one in pieces], strict=True)
-    )
+    link_bytes = math.fsum(own.link_bytes for own in pieces)
     return first._replace(
         seconds=first.link.seconds(first.collective, link_bytes),
+        latency_s=first.link.line(first.collective, link_bytes).latency_s,
         link_bytes=link_bytes,
-        num_bytes=num_bytes,
-        device_bytes=tuple(map(math.fsum, zip(*[one.device_bytes for one in pieces], strict=True))),
+        num_bytes=math.fsum(own.num_bytes for own in pieces),
+        device_bytes=tuple(map(math.fsum, zip(*[own.device_bytes for own in pieces], strict=True))),
     )
 
 
@@ -134,8 +141,9 @@ def priced(setting: Setting, found: Sequence[Received], fuller: Mapping[str, flo
     for level, phase, tensor, kind, elements, receivers, devices, _ in found:
         link, num_bytes = links[level], elements * size
         link_bytes, more = num_bytes / receivers, fuller.get(tensor, 1.0) if fuller else 1.0
-        own = ((0,), (0,), link.resource, link.seconds(kind, link_bytes), COMMUNICATION, phase, kind, level)
-        pieces.append(Piece(*own, link_bytes, num_bytes, (num_bytes / devices * more,), link))
+        line, held = link.line(kind, link_bytes), (num_bytes / devices * more,)
+        own = ((0,), (0,), link.resource, line.seconds(link_bytes), COMMUNICATION, phase, kind, level)
+        pieces.append(Piece(*own, link_bytes, num_bytes, held, link, line.latency_s))
     return tuple(pieces)
 
 
@@ -256,17 +264,5 @@ def crossing(
             each = (shared if amount.collective in SUMMED else num_bytes) / working
             held = tuple([each * own for own in more])
             own = (lanes, waits, link.resource, seconds, COMMUNICATION, amount.phase, amount.collective)
-            found.append(Piece(*own, level, num_bytes, num_bytes, held, link))
+            found.append(Piece(*own, level, num_bytes, num_bytes, held, link, link.latency_s))
     return tuple(found)
-
-
-class Crossing(NamedTuple):
-    """The transfers between the device groups of an uneven split.
-
-    Attributes:
-        inside: for each layer the rounds that add up its sums.
-        between: for each tensor the rounds that move it.
-    """
-
-    inside: tuple[Rounds, ...]
-    between: tuple[Rounds, ...]

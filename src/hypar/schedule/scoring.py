@@ -7,9 +7,9 @@ but for ``registers`` and ``array``, which are then 0.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from hypar.machine.energy import access_energies, power_at_rest
+from hypar.machine.energy import access_energies, byte_energies, power_at_rest
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
 from hypar.schedule.lanes import COMPUTE
@@ -32,28 +32,6 @@ ROUNDING = 1e-9
 
 KINDS = (*PHASES, "update", COMMUNICATION)
 """Kinds of the tasks of a step."""
-
-
-class Totals(NamedTuple):
-    """The totals of a score.
-
-    Attributes:
-        time_s: time of a step.
-        energy_j: its energy on all devices; None if the machine's file gives no energies.
-        communication_bytes: bytes that all devices receive.
-        memory_bytes: peak on each device.
-    """
-
-    time_s: float
-    energy_j: float | None
-    communication_bytes: float
-    memory_bytes: float
-
-
-def totals_of(score: Score | None) -> Totals:
-    """Return the totals of the score of a plan for a machine."""
-    assert score is not None  # noqa: S101 (a machine was named, so there is one)
-    return Totals(score.time_s, score.energy_j, score.communication_bytes, score.memory_bytes)
 
 
 def summarise(lanes: Sequence[Lane], step: Step, machine: Machine) -> Score:
@@ -117,15 +95,13 @@ def _groups(lanes: Sequence[Lane], step: Step, held: Sequence[float]) -> list[Gr
             spans[number].append((start, end, not piece.collective))
     found = []
     for lane, own, num_bytes in zip(lanes, spans, held, strict=True):
-        machine, busy = lane.setting.machine, {True: [0.0], False: [0.0]}
-        for start, end, computes in own:
-            busy[computes].append(end - start)
+        machine = lane.setting.machine
         found.append(
             GroupScore(
                 group=lane.name,
-                devices=math.prod(lane.setting.array),
-                computing_s=math.fsum(busy[True]),
-                communicating_s=math.fsum(busy[False]),
+                devices=lane.devices,
+                computing_s=math.fsum(end - start for start, end, computes in own if computes),
+                communicating_s=math.fsum(end - start for start, end, computes in own if not computes),
                 idle_s=_beyond(timeline.makespan, _covered(own)),
                 memory_bytes=exact_number(num_bytes),
                 capacity_bytes=None if machine.memory_bytes is None else exact_number(machine.memory_bytes),
@@ -149,31 +125,32 @@ def _beyond(seconds: float, others: float) -> float:
     return seconds - others if seconds - others > ROUNDING * seconds else 0.0
 
 
-Joules = tuple[int, int | None, str, float]
-"""The layer, the level of a transfer, the component, and the joules of all devices."""
-
-
 def energy_of(lanes: Sequence[Lane], step: Step) -> dict[str, float] | None:
     """Return the joules of all devices in a step, by component; None if the file of a machine gives no energies."""
     found: dict[str, list[float]] = {}
     for lane in lanes:
         machine = lane.setting.machine
-        costs, at_rest = machine.content.device.energy, power_at_rest(machine)
+        costs = machine.content.device.energy
         if costs is None:
             return None
-        given = ("link",) * (costs.link is not None) + ("static",) * (costs.static is not None)
-        for component in ("arithmetic", *access_energies(machine), "communication", *given):
+        given = {"link": costs.link, "static": costs.static}
+        named = [component for component, own in given.items() if own is not None]
+        for component in ("arithmetic", *access_energies(machine), "communication", *named):
             found.setdefault(component, [])
-        # Every device draws its power at rest for the whole step.
-        if costs.static is not None:
-            found["static"].append(math.prod(lane.setting.array) * at_rest * step.timeline.makespan)
+        if "static" in named:
+            rest_w = lane.devices * power_at_rest(machine)
+            found["static"].append(rest_w * step.timeline.makespan)
     for _, _, component, joules in joules_of(lanes, step):
         found[component].append(joules)
     return {component: math.fsum(joules) for component, joules in found.items()}
 
 
+Joules = tuple[int, int | None, str, float]
+"""The layer, the level of a transfer, the component, and the joules of all devices."""
+
+
 def joules_of(lanes: Sequence[Lane], step: Step) -> Iterator[Joules]:
-    """Yield the joules of a step's layers and transfers on all devices, without power at rest.
+    """Yield the joules of a step's layers and transfers, without power at rest.
 
     Args:
         lanes: the groups of devices with their work for a microbatch, on machines whose files give energies.
@@ -181,15 +158,15 @@ def joules_of(lanes: Sequence[Lane], step: Step) -> Iterator[Joules]:
     """
     for lane in lanes:
         yield from _computed(lane)
-    rates, devices = [*map(_rates, lanes)], [math.prod(lane.setting.array) for lane in lanes]
+    rates, devices = [byte_energies(lane.setting.machine) for lane in lanes], [lane.devices for lane in lanes]
     for piece, place in zip(step.pieces, step.places, strict=True):
         together = sum([devices[number] for number in piece.groups]) if piece.collective else 0
         for number in piece.groups if together else ():
-            num_bytes, rate = piece.num_bytes * (devices[number] / together), rates[number]
+            (moved, summed, link), num_bytes = rates[number], piece.num_bytes * (devices[number] / together)
             terms = SUMMED.get(piece.collective, 0.0) * num_bytes
-            yield place.layer, piece.level, "communication", num_bytes * rate.moved + terms * rate.summed
-            if rate.link is not None:
-                yield place.layer, piece.level, "link", num_bytes * _hops(lanes[number], piece) * rate.link
+            yield place.layer, piece.level, "communication", num_bytes * moved + terms * summed
+            if link is not None:
+                yield place.layer, piece.level, "link", num_bytes * _hops(lanes[number], piece) * link
 
 
 def _computed(lane: Lane) -> Iterator[Joules]:
@@ -201,46 +178,18 @@ def _computed(lane: Lane) -> Iterator[Joules]:
     for layer, time, devices in lane.computing:
         key = (id(time), devices)
         if time is not None and costs is not None and key not in known:
-            macs, accesses, weight = (
-                math.fsum(map(time.done_macs, time.work)),
-                time.accesses,
-                time.words["weight"],
-            )
-            operations = devices * (microbatches * macs + weight)
+            weight, macs = time.words["weight"], microbatches * math.fsum(map(time.done_macs, time.work))
+            updates, accesses = setting.update_accesses * weight, time.accesses
             known[key] = [
-                ("arithmetic", operations * (costs.multiply.value + costs.add.value)),
+                ("arithmetic", devices * (macs + weight) * (costs.multiply.value + costs.add.value)),
                 *(
                     (place, devices * words * microbatches * accesses[place] * own)
                     for place, own in each.items()
                 ),
-                ("memory", devices * words * (setting.update_accesses * weight) * costs.memory.value),
+                ("memory", devices * words * updates * costs.memory.value),
             ]
         for component, joules in known.get(key, ()):
             yield layer, None, component, joules
-
-
-class Rate(NamedTuple):
-    """The joules of a byte that a device of a lane receives.
-
-    Attributes:
-        moved: at both ends.
-        summed: of a term of a sum besides, which is added to a word that is read for it, where the machine counts sums.
-        link: over each link on its way; None if it is not given.
-    """
-
-    moved: float
-    summed: float
-    link: float | None
-
-
-def _rates(lane: Lane) -> Rate:
-    content = lane.setting.machine.content
-    costs, word = content.device.energy, content.device.word.value
-    assert costs is not None  # noqa: S101 (the machine's file gives energies)
-    accesses, counts = content.assumptions.accesses_per_word_moved.value, content.assumptions.sums.value
-    summed = 0.0 if counts == "free" else (costs.add.value + costs.memory.value) / word
-    link = None if costs.link is None else costs.link.value / word
-    return Rate(accesses * costs.memory.value / word, summed, link)
 
 
 def _hops(lane: Lane, piece: Piece) -> float:

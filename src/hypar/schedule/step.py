@@ -69,11 +69,10 @@ class Step:
         for piece, place in zip(self.pieces, self.places, strict=True):
             group = piece.resource.removesuffix(OUTWARD)
             group = lanes[piece.groups[0]] if group == piece.resource else group
-            bucket = dict.fromkeys((layers[place.first], layers[place.layer]))
-            words = [f"{group}:" * bool(group), " to ".join(bucket), _what(piece)]
-            if piece.collective and piece.level == BETWEEN_STAGES:
-                words[1] = ""
-            found.append(" ".join([*filter(None, words), *[f"#{place.item + 1}"] * staged]))
+            of = " to ".join(dict.fromkeys((layers[place.first], layers[place.layer])))
+            inside = not piece.collective or piece.level != BETWEEN_STAGES
+            words = (f"{group}:" * bool(group), of * inside, _what(piece), f"#{place.item + 1}" * staged)
+            found.append(" ".join(filter(None, words)))
         return tuple(found)
 
 

@@ -21,13 +21,13 @@ from hypar.planning.refusals import refusal
 from hypar.planning.replay import choices_of, run_again
 from hypar.planning.resolved import BASELINE, Resolved, of_baseline
 from hypar.planning.sources import times_of
-from hypar.schedule.scoring import summarise, totals_of
+from hypar.schedule.scoring import summarise
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.cliques import min_marginals
 from hypar.solve.solvers.base import cheapest, load_solver
-from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, network_of, plan_and_score
+from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, network_of, plan_and_score, totals_of
 from hypar.studies.remarks import on_this_machine
 
 if TYPE_CHECKING:

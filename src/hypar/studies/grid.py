@@ -10,7 +10,7 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from hypar.document import Result
 from hypar.errors import HyparError, TableLimitError
@@ -25,7 +25,6 @@ from hypar.planning.resolved import BASELINE, Resolved, of_baseline
 from hypar.planning.sources import times_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
-from hypar.schedule.scoring import Totals, totals_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.studies.remarks import on_this_machine
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
     from hypar.document import Note
     from hypar.plan.plan import Plan
+    from hypar.plan.records import Score
 
     Axes = Mapping[Any, Sequence[Any]]
     Chosen = dict[Any, Any]
@@ -44,6 +44,28 @@ Hardware = Machine | str | Path
 
 MOST_RUNS = 10_000
 """The largest number of requests of a grid; so many points of an exploration take some minutes."""
+
+
+class Totals(NamedTuple):
+    """The totals of a score.
+
+    Attributes:
+        time_s: time of a step.
+        energy_j: its energy on all devices; None if the machine's file gives no energies.
+        communication_bytes: bytes that all devices receive.
+        memory_bytes: peak on each device.
+    """
+
+    time_s: float
+    energy_j: float | None
+    communication_bytes: float
+    memory_bytes: float
+
+
+def totals_of(score: Score | None) -> Totals:
+    """Return the totals of the score of a plan for a machine."""
+    assert score is not None  # noqa: S101 (a machine was named, so there is one)
+    return Totals(score.time_s, score.energy_j, score.communication_bytes, score.memory_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

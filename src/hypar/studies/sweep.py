@@ -19,7 +19,7 @@ from hypar.planning.refusals import refusal
 from hypar.planning.resolved import BASELINE, of_baseline
 from hypar.planning.strategies.base import load_strategy
 from hypar.schedule.lanes import Lane
-from hypar.schedule.scoring import summarise, totals_of
+from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import MOVED
 from hypar.studies.grid import (
@@ -31,6 +31,7 @@ from hypar.studies.grid import (
     grid,
     network_of,
     plan_and_score,
+    totals_of,
 )
 
 if TYPE_CHECKING:
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.network.graph import LayerGraph
-    from hypar.schedule.scoring import Totals
-    from hypar.studies.grid import Axes, Chosen
+    from hypar.studies.grid import Axes, Chosen, Totals
 
 OF_STAGES = ("schedule", "microbatches", "parts", "balance")
 """The options of stages, which the arrays of a sweep that have none do without."""

@@ -12,6 +12,7 @@ from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.execution.simulator import most_elements
 from hypar.execution.verify import counted, verify_program
+from hypar.machine.lines import Line
 from hypar.machine.setting import Setting
 from hypar.ops.nest import PHASES
 from hypar.plan.diff import changes_between
@@ -334,5 +335,5 @@ class _Free:
     def links(self, array: Sequence[int]) -> list[_Free]:
         return [self] * len(array)
 
-    def seconds(self, *_: object) -> float:
-        return 0.0
+    def line(self, *_: object) -> Line:
+        return Line(0.0, 0.0, "")

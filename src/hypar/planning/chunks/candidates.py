@@ -62,7 +62,7 @@ def _times(lane: Lane, step: Step, layers: tuple[int, ...]) -> StepTimes:
         if piece.kind in {"backward", PHASE}:
             computed[place.layer] += piece.seconds
     pieces = {layer: lane.together((layer,)) for layer in layers}
-    late = {layer: math.fsum(lane.latencies(own)) for layer, own in pieces.items()}
+    late = {layer: math.fsum(piece.latency_s for piece in own) for layer, own in pieces.items()}
     sent = {layer: math.fsum(piece.seconds for piece in own) for layer, own in pieces.items()}
     found = [
         LayerTimes(

@@ -134,7 +134,7 @@ def run_stages(
             places = places_for(lane.setting.machine, lane.setting.array, span.site.stages)
             own = places, microbatches, fullest[stage], lane.place.outside, first
             name = f"{stage_name(stage)} {lane.name}".rstrip()
-            lanes.append(lane.at(name, group, StagePlace(*own, shared=shared)))
+            lanes.append(lane.having(name=name, number=group, place=StagePlace(*own, shared=shared)))
         arriving = span.received, span.returned
         works.append(StageWork(tuple(lanes), span.cuts.crossings, *arriving, stage_name(stage)))
     order = Order(schedule, microbatches, _minibatches(schedule, count))

@@ -47,7 +47,7 @@ class Cuts(NamedTuple):
     @property
     def devices(self) -> int:
         """The number of devices of all groups."""
-        return sum(math.prod(lane.setting.array) for lane in self.lanes)
+        return sum(lane.devices for lane in self.lanes)
 
     @property
     def overlap(self) -> bool:

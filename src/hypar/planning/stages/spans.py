@@ -239,7 +239,7 @@ class CutSpans:
         node = node.at(self.setting) if isinstance(node, Leaf) else node
         lanes, crossings = node.lanes()
         placed = tuple(
-            lane.at(lane.name, lane.number, StagePlace(outside=own))
+            lane.having(place=StagePlace(outside=own))
             for lane, own in zip(lanes, node.reading(outside), strict=True)
         )
         step = StepWork.of(placed, crossings).run()
@@ -256,7 +256,9 @@ class CutSpans:
     def _named(self, cuts: Cuts, graph: PlanGraph) -> Cuts:
         """Return the same cuts of equal layers with other names."""
         node = cuts.node.of(graph)
-        lanes = tuple(lane.of(leaf.graph) for lane, leaf in zip(cuts.lanes, node.leaves(), strict=True))
+        lanes = tuple(
+            lane.having(graph=leaf.graph) for lane, leaf in zip(cuts.lanes, node.leaves(), strict=True)
+        )
         return cuts._replace(lanes=lanes, node=node)
 
     def _cut(self, start: int, end: int) -> Cuts:

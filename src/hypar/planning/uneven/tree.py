@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.network.nodes import Content
 from hypar.planning.nodes.leaf import Leaf
 from hypar.schedule.lanes import Run, WholeShares
-from hypar.schedule.pieces import PHASE, Crossing, crossing, elements_on, excess
+from hypar.schedule.pieces import PHASE, crossing, elements_on, excess
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.levels import TINY, divided_einsum, divided_size, whole_ends
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line
     from hypar.schedule.lanes import Lane, Lanes
-    from hypar.schedule.pieces import Receiver, Rounds
+    from hypar.schedule.pieces import Crossing, Receiver, Rounds
     from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.amounts.windows import Shares
@@ -344,7 +344,8 @@ def _crossings(
     if isinstance(branch, Leaf):
         lanes.append(branch.lane._replace(number=len(lanes), entered=entered, shares=shares))
         return
-    receivers, inner = branch.receivers(len(lanes)), list[Crossing]()
+    receivers = branch.receivers(len(lanes))
+    inner: list[Crossing] = []
     above = entered or outermost(branch.graph, PAPER, tied=False)
     of_layers, of_tensors, below_each = above.crossing(branch.graph, branch.taken)
     states = itertools.repeat(None) if entered is None else below_each
@@ -373,7 +374,7 @@ def _crossings(
         rounds(own, {"forward": (tensor.consumer, "input"), "backward": (tensor.producer, "output")})
         for tensor, own in zip(branch.graph.tensors, of_tensors, strict=True)
     ]
-    yield Crossing(tuple(inside), tuple(between))
+    yield tuple(inside), tuple(between)
     yield from inner
 
 
@@ -386,6 +387,6 @@ def _fuller(lanes: Sequence[Lane], layer: int, tensor: str) -> tuple[float, ...]
         each = elements_on(own.nest, tensor, chosen)
         counted.append(each * working(chosen, lane.setting.array)[-1])
         fullest.append(each * excess(own.nest, whole.nest, chosen)[tensor] if each else 0.0)
-        devices += math.prod(lane.setting.array)
+        devices += lane.devices
     average = math.fsum(counted) / devices
     return tuple([own / average if average else 1.0 for own in fullest])
