@@ -75,7 +75,7 @@ def test_layers_that_exchange_nothing_are_in_no_chunk() -> None:
     assert chunks_of(plan) == [["conv5", "conv4", "conv3", "conv2", "conv1"]]
     ran = run_plan(plan, hardware=machine_of("hmc"))
     step, names = ran.step, ran.names
-    update = step.tasks[names.index("fc1 update")]
+    update = step.timeline.tasks[names.index("fc1 update")]
     assert update.after == (names.index("fc1 gradient"),)
     nothing = planned("alexnet", "hmc", strategy="mp", chunks="best")
     assert chunks_of(nothing) == []

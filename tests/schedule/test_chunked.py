@@ -57,10 +57,10 @@ def test_a_chunk_is_one_transfer_behind_its_last_gradient_and_updates_wait_for_i
         "a backward", "a gradient", "a gradient all_reduce H1", "c update", "b update", "a update",
     ]  # fmt: skip
     sent = names.index("c to b gradient all_reduce H1")
-    assert step.tasks[sent].after == (names.index("b gradient"),)
-    assert [step.tasks[names.index(f"{layer} update")].after for layer in "cb"] == [(sent,)] * 2
-    assert (step.layers[sent], step.tasks[sent].kind) == (1, "communication")
-    timeline = run(step.tasks)
+    assert step.timeline.tasks[sent].after == (names.index("b gradient"),)
+    assert [step.timeline.tasks[names.index(f"{layer} update")].after for layer in "cb"] == [(sent,)] * 2
+    assert (step.places[sent].layer, step.timeline.tasks[sent].kind) == (1, "communication")
+    timeline = run(step.timeline.tasks)
     assert timeline.starts[sent] == timeline.ends[names.index("b gradient")]
     assert timeline.starts[names.index("a backward")] < timeline.ends[sent]
 
@@ -74,5 +74,5 @@ def test_latency_is_paid_once_a_chunk_by_hand() -> None:
     assert [piece.link_bytes for piece in sent] == [bytes_of["c"] + bytes_of["b"], bytes_of["a"]]
     first, second, third = (piece.seconds for piece in alone)
     assert [piece.seconds for piece in sent] == pytest.approx([first + second - link, third])
-    late, early = run(apart.tasks).makespan, run(joined.tasks).makespan
+    late, early = run(apart.timeline.tasks).makespan, run(joined.timeline.tasks).makespan
     assert late - early == pytest.approx(link)

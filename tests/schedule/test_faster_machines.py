@@ -146,7 +146,7 @@ def test_a_step_is_never_slower_on_a_faster_machine(seed: int) -> None:
     chunks = drawn_chunks(slow.exchanging, pick) if pick.random() < 0.5 else None
     if chunks is not None:
         slow = StepWork.of(lanes[:1]).run(chunks)
-    before, after = run(slow.tasks), StepWork.of(lanes[1:]).run(chunks).timeline
+    before, after = run(slow.timeline.tasks), StepWork.of(lanes[1:]).run(chunks).timeline
     assert after.makespan <= before.makespan * ROUNDING
     assert all(early <= late * ROUNDING for early, late in zip(after.starts, before.starts, strict=True))
 

@@ -186,7 +186,7 @@ def test_every_step_runs_in_order(drawn: Drawn, graph: LayerGraph, shares: str, 
     done = run_plan(plan, hardware=machine, model=graph, convention="paper")
     timeline, step = done.timeline, done.step
     starts, ends = timeline.starts, timeline.ends
-    for index, task in enumerate(step.tasks):
+    for index, task in enumerate(step.timeline.tasks):
         assert ends[index] == starts[index] + task.seconds
         assert all(starts[index] >= ends[before] for before in task.after)
     names = [found.group for found in done.score.groups or ()]
@@ -196,15 +196,15 @@ def test_every_step_runs_in_order(drawn: Drawn, graph: LayerGraph, shares: str, 
             own = sorted((starts[i], ends[i]) for i, piece in enumerate(step.pieces) if lane in piece.groups)
             assert all(before[1] <= after[0] for before, after in itertools.pairwise(own))
     by_resource: dict[str, list[tuple[float, float]]] = {}
-    for index, task in enumerate(step.tasks):
+    for index, task in enumerate(step.timeline.tasks):
         by_resource.setdefault(task.resource, []).append((starts[index], ends[index]))
     for spans in by_resource.values():
         assert all(before[1] <= after[0] for before, after in itertools.pairwise(sorted(spans)))
     assert done.score.time_s == max(ends)
     # Every group computes each phase of each layer that it has something of, once.
     computed = [
-        (piece.groups, layer, piece.kind)
-        for piece, layer in zip(step.pieces, step.layers, strict=True)
+        (piece.groups, place.layer, piece.kind)
+        for piece, place in zip(step.pieces, step.places, strict=True)
         if not piece.collective
     ]
     assert len(computed) == len(set(computed))

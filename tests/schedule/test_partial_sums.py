@@ -52,8 +52,8 @@ def sums(step: ScoredStep, phase: str) -> tuple[float, float, float]:
     """Bytes, seconds and joules of the partial sums of conv5_2 that a phase adds up at H4."""
     (lane,) = step.lanes
     conv = [layer.name for layer in lane.graph.layers].index("conv5_2")
-    every = zip(step.step.pieces, step.step.layers, strict=True)
-    here = [piece for piece, layer in every if piece.collective and (layer, piece.level) == (conv, 3)]
+    every = zip(step.step.pieces, step.step.places, strict=True)
+    here = [piece for piece, at in every if piece.collective and (at.layer, piece.level) == (conv, 3)]
     (found,) = (piece for piece in here if (piece.phase, piece.collective) == (phase, "all_reduce"))
     alone = replace(step.step, pieces=(found,), places=(Place(conv, conv, 0),))
     joules = [own for _, level, _, own in joules_of([lane], alone) if level is not None]

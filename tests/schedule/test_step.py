@@ -68,8 +68,8 @@ def lowered(plan: Plan, **changes: str) -> Step:
 @given(plan=plans())
 @settings(max_examples=examples(40))
 def test_overlap_is_never_slower_and_never_beats_a_resource(plan: Plan) -> None:
-    alone = run(lowered(plan).tasks)
-    beside = run(lowered(plan, overlap="full").tasks)
+    alone = run(lowered(plan).timeline.tasks)
+    beside = run(lowered(plan, overlap="full").timeline.tasks)
     assert beside.makespan <= alone.makespan * (1 + 1e-12)
     assert beside.makespan >= max(beside.busy.values()) * (1 - 1e-12)
     assert sorted(task.seconds for task in beside.tasks) == sorted(task.seconds for task in alone.tasks)
@@ -83,8 +83,10 @@ def test_a_step_goes_forward_then_backward_and_updates_last() -> None:
     assert names[5:8] == ["fc4 gradient", "fc4 gradient all_reduce H1", "fc3 backward"]
     assert names[-4:] == ["fc4 update", "fc3 update", "fc2 update", "fc1 update"]
     backward = names.index("fc3 backward")
-    assert step.tasks[backward].after == (names.index("fc4 backward"),)
-    assert step.tasks[names.index("fc4 update")].after == (names.index("fc4 gradient all_reduce H1"),)
+    assert step.timeline.tasks[backward].after == (names.index("fc4 backward"),)
+    assert step.timeline.tasks[names.index("fc4 update")].after == (
+        names.index("fc4 gradient all_reduce H1"),
+    )
 
 
 def test_levels_of_two_networks_have_links_of_their_own() -> None:
@@ -209,7 +211,7 @@ def test_between_the_same_devices_of_one_device_nothing_moves() -> None:
         convention="paper",
     )
     step = lowered_by(plan)
-    moved = {(step.layers[at], piece.phase) for at, piece in enumerate(step.pieces) if piece.collective}
+    moved = {(step.places[at].layer, piece.phase) for at, piece in enumerate(step.pieces) if piece.collective}
     assert moved == {(2, "forward"), (1, "backward"), (2, "gradient")}
 
 

@@ -14,7 +14,6 @@ from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import Tables
 from hypar.machine.setting import Setting
 from hypar.schedule.lanes import Lane
-from hypar.schedule.pieces import transfers_of
 from hypar.schedule.stages import StepWork
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.levels import levels_of
@@ -124,18 +123,18 @@ def test_transfers_in_a_score_are_those_of_the_cost(seed: int, convention: str) 
     choices = drawn(question, rng)
     machine = load_machine("hmc", {"latency": "7 us"})
     setting = Setting(machine=machine, array=array, element_bytes=4, convention=convention)
-    inner, outer = transfers_of(setting, question.graph, choices)
+    lane = Lane(question.graph, choices, setting)
     found = amounts(question.graph, array, choices, convention)
     names = [layer.name for layer in question.graph.layers]
-    for name, moves in zip(names, inner, strict=True):
+    for name, moves in zip(names, lane.inner, strict=True):
         _same_bytes(moves, [one for one in found if one.layer == name])
-    for tensor, moves in zip(question.graph.tensors, outer, strict=True):
+    for tensor, moves in zip(question.graph.tensors, lane.outer, strict=True):
         ends = (names[tensor.producer], names[tensor.consumer])
         _same_bytes(moves, [one for one in found if one.layer == ends])
-    total = math.fsum(piece.num_bytes for pieces in (*inner, *outer) for piece in pieces)
+    total = math.fsum(piece.num_bytes for pieces in (*lane.inner, *lane.outer) for piece in pieces)
     assert total == pytest.approx(cost_of(question, choices), rel=1e-12)
     assert all(one.elements > 0 for one in found)
-    step = StepWork.of([Lane(question.graph, choices, setting)]).run()
+    step = StepWork.of([lane]).run()
     timed = question_of(graph, array, convention, cost="time", machine=machine)
     assert step.timeline.makespan == pytest.approx(cost_of(timed, choices), rel=1e-9)
 

@@ -224,7 +224,7 @@ def test_independent_exchanges_are_an_assumption_of_a_machine(chunks: str | int 
     ran = run_plan(plan, hardware=machine)
     sent = [piece for piece in ran.step.pieces if piece.collective]
     assert len({piece.resource for piece in sent}) == len(sent) == (5 if chunks == 2 else 8)
-    named = zip(ran.step.tasks, ran.names, strict=True)
+    named = zip(ran.step.timeline.tasks, ran.names, strict=True)
     stalls = [task for task, name in named if name.endswith("synchronisation")]
     assert len(stalls) == len(sent)
     assert {task.resource for task in stalls} == {"devices"}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hypar.network.nodes import PlanGraph
 from hypar.ops.nest import PHASES
-from hypar.schedule.pieces import COMMUNICATION, PHASE, Piece, elements_on, placed, together, transfers_of
+from hypar.schedule.pieces import COMMUNICATION, PHASE, Piece, between, elements_on, inside, placed, together
 from hypar.schedule.pipeline_orders import ALONE
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import received_between
 from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.conventions import MOVED, PAPER
@@ -227,8 +228,25 @@ class Lane(_Devices):
 
     @cached_property
     def _moved(self) -> tuple[tuple[Pieces, ...], tuple[Pieces, ...]]:
-        held = None if self.shares is None else self.shares.graph
-        return transfers_of(self.setting, self.graph, self.choices, self.entered, held)
+        """The transfers inside each layer, and of each tensor; equal ones are one object.
+
+        The gradient of a weight that two layers use is added up inside the layer whose weight it is.
+        """
+        graph, setting = self.graph, _shared(self.setting)
+        state = self.entered or outermost(graph, setting.convention)
+        held = graph if self.shares is None else self.shares.graph
+        layers = zip(graph.layers, held.layers, state.network.sums, self.choices, strict=True)
+        inner = [
+            inside(setting, layer.nest, whole.nest, sums, own, state.input(graph, at))
+            for at, (layer, whole, sums, own) in enumerate(layers)
+        ]
+        outer = []
+        for at, tensor in enumerate(state.network.tensors):
+            pair = self.choices[tensor.producer], self.choices[tensor.consumer]
+            added, sent = between(setting, *state.tensor(at), pair)
+            inner[tensor.producer] += added
+            outer.append(sent)
+        return tuple(inner), tuple(outer[: len(graph.tensors)])
 
     def _measured(self, layers: Sequence[int], pieces: Pieces) -> Pieces:
         """Return transfers, of which the first one of gradients takes all the measured seconds of some layers' exchange."""
@@ -285,6 +303,12 @@ class Lane(_Devices):
         """Merge the gradient transfers of some layers into one for each level and collective, innermost level first."""
         every = (piece for layer in bucket for piece in self.inner[layer])
         return self._measured(bucket, together(piece for piece in every if piece.phase == PHASE))
+
+
+@lru_cache(maxsize=64)
+def _shared(setting: Setting) -> Setting:
+    """Return one object for equal settings, so that what is cached by setting is found without comparing fields."""
+    return setting
 
 
 def _each(every: Sequence[T], of: Callable[[T], dict[str, Rounds]]) -> dict[str, list[Rounds]]:

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.work import unevenness
-from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import SEAM, received_between, received_inside
 from hypar.sharding.collectives import SUMMED
 from hypar.sharding.placement import degrees
@@ -18,9 +17,8 @@ if TYPE_CHECKING:
     from hypar.machine.links import LevelLink
     from hypar.machine.machine import DeviceGroup
     from hypar.machine.setting import Setting
-    from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.above import Amount, State
+    from hypar.sharding.amounts.above import Amount
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.factors import Above
     from hypar.sharding.amounts.transfers import Between, Part, Sums
@@ -147,59 +145,19 @@ def priced(setting: Setting, found: Sequence[Received], fuller: Mapping[str, flo
     return tuple(pieces)
 
 
-def transfers_of(
-    setting: Setting,
-    graph: PlanGraph,
-    choices: Sequence[Options],
-    entered: State | None = None,
-    held: PlanGraph | None = None,
-) -> tuple[tuple[Pieces, ...], tuple[Pieces, ...]]:
-    """Return the transfers inside each layer, and those of each tensor between two layers.
-
-    The gradient of a weight that two layers use is added up inside the layer whose weight it is. Equal layers with equal choices
-    share one object, and so do equal tensors between equal choices.
-
-    Args:
-        setting: the machine and the convention.
-        graph: the layers.
-        choices: for each layer a choice at each level.
-        entered: the state below uneven splits; None if there are none, or by ``paper``.
-        held: the layers as devices hold them, in whole elements; None if they are counted so.
-    """
-    state = entered or outermost(graph, setting.convention)
-    network, setting = state.network, _shared(setting)
-    layers = zip(graph.layers, (held or graph).layers, network.sums, choices, strict=True)
-    inner = [
-        _inside(setting, layer.nest, whole.nest, sums, own, state.input(graph, at))
-        for at, (layer, whole, sums, own) in enumerate(layers)
-    ]
-    outer = []
-    for at, tensor in enumerate(network.tensors):
-        pair = choices[tensor.producer], choices[tensor.consumer]
-        added, sent = _between(setting, *state.tensor(at), pair)
-        inner[tensor.producer] += added
-        outer.append(sent)
-    return tuple(inner), tuple(outer[: len(graph.tensors)])
-
-
-@lru_cache(maxsize=64)
-def _shared(setting: Setting) -> Setting:
-    """Return one object for equal settings, so that what is cached by setting is found without comparing fields."""
-    return setting
-
-
 @lru_cache(maxsize=16384)
-def _inside(setting: Setting, nest: Nest, held: Nest, sums: Sums, chosen: Options, above: Above) -> Pieces:
+def inside(setting: Setting, nest: Nest, held: Nest, sums: Sums, chosen: Options, above: Above) -> Pieces:
+    """Return the transfers of all levels inside a layer, as counted and as held, innermost first, so that wider groups exchange sums."""
     found = received_inside(nest, sums, setting.array, chosen, above)
     return priced(setting, found, excess(nest, held, chosen))
 
 
 @lru_cache(maxsize=16384)
-def _between(
-    setting: Setting, between: Between, parts: tuple[Part, ...], above: Above, chosen: tuple[Options, Options]
+def between(
+    setting: Setting, tensor: Between, parts: tuple[Part, ...], above: Above, chosen: tuple[Options, Options]
 ) -> tuple[Pieces, Pieces]:
     """Return the transfers of a tensor that add up the sums of its producer, innermost first, and the others."""
-    found = received_between(between, parts, setting.array, chosen, above)
+    found = received_between(tensor, parts, setting.array, chosen, above)
     sums = priced(setting, [one for one in reversed(found) if one.inside])
     return sums, priced(setting, [one for one in found if not one.inside])
 

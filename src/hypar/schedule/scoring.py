@@ -82,7 +82,7 @@ def _critical(step: Step) -> dict[str, float]:
     """Sum the seconds of each kind of task on the critical path."""
     found = dict.fromkeys(KINDS, 0.0)
     for task in step.timeline.critical_path:
-        found[step.tasks[task].kind] += step.tasks[task].seconds
+        found[step.pieces[task].kind] += step.pieces[task].seconds
     return found
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from hypar.schedule.pieces import Piece
     from hypar.schedule.tasks import Place
-    from hypar.schedule.timeline import Task, Timeline
+    from hypar.schedule.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,16 +30,6 @@ class Step:
     timeline: Timeline
     pieces: tuple[Piece, ...]
     places: tuple[Place, ...]
-
-    @property
-    def tasks(self) -> tuple[Task, ...]:
-        """The tasks, in an order in which they can run."""
-        return self.timeline.tasks
-
-    @property
-    def layers(self) -> tuple[int, ...]:
-        """For each task the layer that it belongs to."""
-        return tuple([place.layer for place in self.places])
 
     @property
     def exchanging(self) -> tuple[int, ...]:

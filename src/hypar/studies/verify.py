@@ -22,7 +22,8 @@ from hypar.planning.counting import cost_convention, score_convention
 from hypar.planning.replay import recosted, run_again, run_plan, run_step
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, scored_on, times_of
-from hypar.schedule.pieces import BETWEEN_STAGES, level_name, transfers_of
+from hypar.schedule.lanes import Lane
+from hypar.schedule.pieces import BETWEEN_STAGES, level_name
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.studies.check import near
 from hypar.studies.memory import held_by
@@ -296,8 +297,8 @@ def _planned(
         element_bytes=graph.element_bytes,
         convention=by,
     )
-    inner, outer = transfers_of(setting, graph.nodes(plan.graph), choices)
-    return [piece for pieces in (*inner, *outer) for piece in pieces]
+    lane = Lane(graph.nodes(plan.graph), choices, setting)
+    return [piece for pieces in (*lane.inner, *lane.outer) for piece in pieces]
 
 
 def _scored(plan: Plan, graph: LayerGraph, machine: Machine, choices: list[Options], run_by: str) -> Score:
@@ -330,7 +331,7 @@ def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:
 class _Free:
     """A machine whose links take no time: amounts do not depend on it."""
 
-    resource = ""
+    measured, resource = None, ""
 
     def links(self, array: Sequence[int]) -> list[_Free]:
         return [self] * len(array)

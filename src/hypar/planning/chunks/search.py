@@ -14,6 +14,7 @@ from hypar.plan.records import ChunksRecord
 from hypar.planning.chunks.candidates import candidates, neighbours
 from hypar.schedule.buckets import rule_sizes
 from hypar.schedule.memory import holds
+from hypar.schedule.pieces import COMMUNICATION
 
 if TYPE_CHECKING:
     from hypar.plan.records import Asked
@@ -78,9 +79,9 @@ def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
 def computing_s(step: Step) -> float:
     """Return the longest time that devices compute in a step, which no chunks can undercut."""
     found: dict[str, float] = {}
-    for task in step.tasks:
-        if task.kind != "communication":
-            found[task.resource] = found.get(task.resource, 0.0) + task.seconds
+    for piece in step.pieces:
+        if piece.kind != COMMUNICATION:
+            found[piece.resource] = found.get(piece.resource, 0.0) + piece.seconds
     return max(found.values(), default=0.0)
 
 

@@ -121,7 +121,8 @@ def _entering(site: Site, tree: Branch, phase: str, arriving: Mapping[str, Arriv
         return whole
     seams: dict[str, tuple[Branch, list[Arrival]]] = {}
     for node, arrival in arriving[phase]:
-        seams.setdefault(node.name, (node, []))[1].append(arrival)
+        if arrival.num_bytes:
+            seams.setdefault(node.name, (node, []))[1].append(arrival)
     times = [0.0]
     for node, own in seams.values():
         settings = (leaf.lane.setting for leaf in node.leaves())

@@ -244,7 +244,7 @@ def phases_beside(step: Step) -> Phases:
     """
     kinds = [*map(_phase, step.pieces)]
     forward, backward, behind = (
-        _makespan(step.tasks, [phase in some for phase in kinds])
+        _makespan(step.timeline.tasks, [phase in some for phase in kinds])
         for some in (("forward",), ("backward",), ("backward", "once"))
     )
     return Phases(forward, backward, max(0.0, behind - backward), 0.0)
