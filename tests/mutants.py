@@ -126,10 +126,10 @@ MUTANTS = [
     Mutant("errors are held beside activations", "schedule/memory.py", '"errors": max(0.0, most - waiting)', '"errors": 0.0'),
     Mutant("a buffer holds the largest transfer", "schedule/memory.py", '"buffers": max(brought, course.entering)', '"buffers": min(brought, course.entering)'),
     Mutant("memory is that of the fullest device", "schedule/memory.py", "device = int(np.argmax(", "device = int(np.argmin("),
-    Mutant("a stage sends a tensor once to each replica", "planning/stages/arriving.py", "arrival.num_bytes / arrival.replicas", "arrival.num_bytes"),
+    Mutant("a stage sends a tensor once to each replica", "schedule/costed.py", "own.num_bytes / own.replicas", "own.num_bytes"),
     Mutant("a stage counts what its readers need", "planning/stages/arriving.py", 'copies(tree, layer - span[0], name) if span[0] <= layer < span[1] else 1.0', "1.0"),
     Mutant("time with nothing to do is idle", "schedule/scoring.py", "total.append(max(0.0, end - max(start, until)))", "total.append(max(0.0, end - start))"),
-    Mutant("the score counts an energy of every lane", "schedule/scoring.py", "if len(known) < len(energies):", "if len(known) <= len(energies):"),
+    Mutant("the score counts an energy of every lane", "schedule/scoring.py", "if costs is None:\n            return None", "if costs is None:\n            continue"),
     # solve
     Mutant("a chain takes the least below", "solve/counts/chain.py", "picks[turn.node] = costs.argmin(axis=1)", "picks[turn.node] = costs.argmax(axis=1)"),
     Mutant("of equal choices the first is taken", "solve/elimination/ties.py", "elif key < best[row]:", "elif key > best[row]:"),

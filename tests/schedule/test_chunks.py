@@ -123,7 +123,7 @@ def test_the_engine_takes_as_long_as_the_closed_form(
     cuts = numbers.draw(st.integers(0, 2 ** (len(times.layers) - 1) - 1))
     sizes = next(found for number, found in enumerate(groupings(len(times.layers))) if number == cuts)
     closed = sum(layer.forward_s for layer in times.layers) + max(exchange.spans(times, sizes))
-    assert run(lowered(times, sizes, name).tasks).makespan == pytest.approx(closed, rel=1e-12)
+    assert run(lowered(times, sizes, name).timeline.tasks).makespan == pytest.approx(closed, rel=1e-12)
 
 
 # The best

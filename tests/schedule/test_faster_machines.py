@@ -24,7 +24,6 @@ from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lanes import Lane
 from hypar.schedule.pipeline_orders import SCHEDULES
 from hypar.schedule.stages import StepWork
-from hypar.schedule.step import exchanging
 from hypar.schedule.timeline import run
 from hypar.sharding.placement import cut
 from tests.effort import examples
@@ -144,10 +143,10 @@ def test_a_step_is_never_slower_on_a_faster_machine(seed: int) -> None:
         for each in (parts, parts.twice(pick.choice(TWICE)))
     ]
     slow = StepWork.of(lanes[:1]).run()
-    chunks = drawn_chunks(exchanging(slow), pick) if pick.random() < 0.5 else None
+    chunks = drawn_chunks(slow.exchanging, pick) if pick.random() < 0.5 else None
     if chunks is not None:
         slow = StepWork.of(lanes[:1]).run(chunks)
-    before, after = run(slow.tasks), StepWork.of(lanes[1:]).run(chunks).timeline
+    before, after = run(slow.timeline.tasks), StepWork.of(lanes[1:]).run(chunks).timeline
     assert after.makespan <= before.makespan * ROUNDING
     assert all(early <= late * ROUNDING for early, late in zip(after.starts, before.starts, strict=True))
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from hypar import load_model, plan_model
 from hypar.machine.setting import Setting
-from hypar.schedule.costed import COMMUNICATION, Costed, PartCosts, Piece
+from hypar.schedule.costed import Costed, StageWork
 from hypar.schedule.lanes import Lane
+from hypar.schedule.pieces import COMMUNICATION, Piece
 from hypar.schedule.record import (
     EACH,
     ERROR,
@@ -79,7 +80,7 @@ class Recomputing(PartTasks):
             yield op
 
 
-class Gathered(PartCosts):
+class Gathered(StageWork):
     """The costs of a part whose devices each update a part of every weight, and then gather it."""
 
     def costed(self, ops: Iterable[Op]) -> list[Costed]:
@@ -110,10 +111,10 @@ def lane_of(model: str, overlap: str) -> Lane:
     return Lane(graph.contracted, [plan.choices(layer) for layer in plan.layers], setting)
 
 
-def step(lane: Lane, part: type[PartTasks], costs: type[PartCosts] = PartCosts) -> Timeline:
+def step(lane: Lane, part: type[PartTasks], costs: type[StageWork] = StageWork) -> Timeline:
     """A step of a part."""
     found = TaskList([not lane.setting.machine.overlap], alone=True)
-    own = part(found, costs([lane], ()))
+    own = part(found, costs((lane,)))
     for phase in ("forward", "backward"):
         own.phase(phase, 0)
     return run(found.tasks)

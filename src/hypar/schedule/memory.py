@@ -14,10 +14,10 @@ from hypar.machine.work import fullest_share
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.divisions import Division, placed
-from hypar.schedule.lanes import SUMS
 from hypar.schedule.lifetimes import Span, course_of
 from hypar.schedule.liveness import larger
-from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
+from hypar.schedule.pieces import BETWEEN_STAGES, PHASE, excess
+from hypar.sharding.collectives import SUMMED
 from hypar.sharding.conventions import FUSED
 from hypar.sharding.placement import degrees
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hypar.schedule.lanes import Lane, Share
     from hypar.schedule.lifetimes import Course
     from hypar.schedule.liveness import Bytes
-    from hypar.schedule.moves import Move
+    from hypar.schedule.pieces import Piece
     from hypar.schedule.step import Step
     from hypar.sharding.placement import Options
 
@@ -52,18 +52,14 @@ def memory_of(lane: Lane, step: Step, number: int) -> dict[str, float]:
     parts = lane.place.parts or (lane,)
     all_run, above_run = lane.executed is lane, all(part.run is None for part in parts)
     buffers = [
-        _brought(move, lanes.index(number))
-        for move, lanes in zip(step.moves, step.lanes, strict=True)
-        if move is not None and number in lanes and (move.level != BETWEEN_STAGES or move.phase == PHASE)
-        if move.phase == PHASE or (above_run if move.level < lane.depth else all_run)
+        piece.device_bytes[piece.groups.index(number)]
+        for piece in step.pieces
+        if piece.collective and number in piece.groups
+        if piece.level != BETWEEN_STAGES or piece.phase == PHASE
+        if piece.phase == PHASE or (above_run if piece.level < lane.depth else all_run)
     ]
     buffers += [part.run.brought for part in parts if part.run is not None]
     return _held(lane, max([*buffers, *(_received(part.executed) for part in parts)]))
-
-
-def _brought(move: Move, at: int) -> float:
-    """Return the bytes of a transfer on the fullest device of one of its lanes."""
-    return move.device_bytes * move.fuller[at] if move.fuller else move.device_bytes
 
 
 def _held(lane: Lane, brought: float) -> dict[str, float]:
@@ -195,8 +191,8 @@ def _received(lane: Lane) -> float:
     size, layers, choices = lane.setting.element_bytes, lane.graph.layers, lane.choices
     whole = layers if lane.shares is None else lane.shares.graph.layers
     found = [0.0]
-    for tensor, moves in zip(lane.graph.tensors, lane.outer, strict=True):
-        if moves:
+    for tensor, pieces in zip(lane.graph.tensors, lane.outer, strict=True):
+        if pieces:
             made, read = (
                 excess(layers[end].nest, whole[end].nest, choices[end])
                 for end in (tensor.producer, tensor.consumer)
@@ -206,21 +202,22 @@ def _received(lane: Lane) -> float:
                 ends = whole[tensor.producer].nest, whole[tensor.consumer].nest
                 chosen = choices[tensor.producer], choices[tensor.consumer]
                 shards = [size * own for own in map(_largest_shard, ends, chosen, ("output", tensor.operand))]
-            found += [_on_fullest(move, both, shards) for move in moves]
-    found += [move.device_bytes for moves in lane.inner for move in moves]
+            found += [_on_fullest(piece, both, shards) for piece in pieces]
+    found += [piece.device_bytes[0] for pieces in lane.inner for piece in pieces]
     return max(found)
 
 
-def _on_fullest(move: Move, more: float, shards: Sequence[float]) -> float:
+def _on_fullest(piece: Piece, more: float, shards: Sequence[float]) -> float:
     """Return the bytes of a transfer on the device that receives most.
 
     Args:
-        move: the transfer, with the bytes that devices receive on average.
+        piece: the transfer, with the bytes that devices receive on average.
         more: how much more the fullest device may have than that.
         shards: the bytes of the fullest device as the tensor is made, and as it is read.
     """
-    most = max(shards) if move.collective in SUMS else shards[move.phase == "forward"]
-    return min(more * move.device_bytes, max(most, move.device_bytes))
+    most = max(shards) if piece.collective in SUMMED else shards[piece.phase == "forward"]
+    (average,) = piece.device_bytes
+    return min(more * average, max(most, average))
 
 
 @lru_cache(maxsize=16384)

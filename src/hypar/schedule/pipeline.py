@@ -14,7 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hypar.plan.stages import stage_name
-from hypar.schedule.costed import COMMUNICATION, Piece
+from hypar.schedule.pieces import COMMUNICATION, Piece
 from hypar.schedule.tasks import Place, TaskList
 from hypar.schedule.timeline import Task, Timeline
 

@@ -12,12 +12,11 @@ from functools import cached_property
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from hypar.schedule.costed import PartCosts
-from hypar.schedule.entering import Entering
+from hypar.schedule.costed import StageWork
 from hypar.schedule.lanes import whole_lane
-from hypar.schedule.moves import PHASE
+from hypar.schedule.pieces import PHASE
 from hypar.schedule.pipeline import Origin, Pipeline, full_tasks
-from hypar.schedule.step import step_of
+from hypar.schedule.step import Step
 from hypar.schedule.tasks import PartTasks, TaskList
 from hypar.schedule.timeline import run
 
@@ -25,32 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.nodes import PlanNode
-    from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.moves import Moves
+    from hypar.schedule.costed import Entering
+    from hypar.schedule.lanes import Lane
+    from hypar.schedule.pieces import Crossing, Pieces
     from hypar.schedule.pipeline_orders import Schedule
     from hypar.schedule.record import Buckets
-    from hypar.schedule.step import Step
-
-
-class StageWork(NamedTuple):
-    """The devices of a stage, or of a step without stages, with their work for a microbatch in one part of the stage.
-
-    Attributes:
-        lanes: groups of identical devices.
-        crossings: the transfers at uneven splits between the lanes, outer splits first.
-        received: F that other stages send.
-        returned: E that they send.
-    """
-
-    lanes: tuple[Lane, ...]
-    crossings: tuple[Crossing, ...] = ()
-    received: Entering = Entering(0.0, ())
-    returned: Entering = Entering(0.0, ())
-
-    @property
-    def layers(self) -> int:
-        """The number of its layers."""
-        return len(self.lanes[0].graph.layers)
+    from hypar.schedule.timeline import Timeline
 
 
 class Exchange(NamedTuple):
@@ -60,13 +39,11 @@ class Exchange(NamedTuple):
         members: for each of these stages, that of the weight's own layer first, the number of the part and the layer in it.
         entering: what each of them receives from the others.
         outside: for each of them but the first what it receives at the levels outside the stages, in place of its own sums there.
-        outward: whether the stages are of several device groups.
     """
 
     members: tuple[tuple[int, int], ...]
     entering: tuple[Entering, ...]
-    outside: tuple[Moves, ...]
-    outward: bool
+    outside: tuple[Pieces, ...]
 
 
 class Order(NamedTuple):
@@ -137,14 +114,14 @@ class StepWork:
         if self.order is None:
             (only,) = self.stages
             found = TaskList((not lane.setting.machine.overlap for lane in only.lanes), alone=True)
-            part = PartTasks(found, PartCosts(only.lanes, only.crossings), chunks)
+            part = PartTasks(found, only, chunks)
             for phase in ("forward", "backward"):
                 part.phase(phase, 0)
-            return step_of(found, run(found.tasks))
+            return _step(found, run(found.tasks), range(len(found.tasks)))
         pipeline = _Stages(self, chunks)
         pipeline.issue(*self.order)
         timeline, kept = full_tasks(pipeline.origins, run(pipeline.found.tasks))
-        return step_of(pipeline.found, timeline, kept)
+        return _step(pipeline.found, timeline, kept)
 
     def within_stages(self, chunks: Buckets) -> Buckets:
         """Divide chunks at the ends of stages."""
@@ -154,23 +131,27 @@ class StepWork:
         )
 
 
+def _step(found: TaskList, timeline: Timeline, kept: Sequence[int]) -> Step:
+    """Return the step of some tasks of a list, of which the timeline is."""
+    pieces, places = (found.pieces[task] for task in kept), (found.places[task] for task in kept)
+    return Step(timeline=timeline, pieces=tuple(pieces), places=tuple(places))
+
+
 class _Stages(Pipeline):
     """The lowering of stages of several layers."""
 
     def __init__(self, whole: StepWork, buckets: Buckets | None) -> None:
         count = whole.count
-        lanes = [*accumulate((len(stage.lanes) for stage in whole.stages[:count]), initial=0)]
         found = TaskList(not lane.setting.machine.overlap for lane in whole.lanes)
         super().__init__(found, [], count)
         self.exchanges = whole.exchanges
         self.parts: list[PartTasks] = []
         for number, (stage, first) in enumerate(zip(whole.stages, whole.firsts, strict=False)):
-            costs = PartCosts(stage.lanes, stage.crossings, lanes[number % count])
             own = None if buckets is None else _of_stage(buckets, first, stage.layers)
             members = (member for exchange in whole.exchanges for member in exchange.members)
             shared = {layer for part, layer in members if part == number}
             entering = {"forward": stage.received, "backward": stage.returned}
-            self.parts.append(PartTasks(found, costs, own, layer=first, entering=entering, shared=shared))
+            self.parts.append(PartTasks(found, stage, own, layer=first, entering=entering, shared=shared))
 
     def _flush(self, step: int) -> None:
         for exchange in self.exchanges:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from hypar.schedule.pieces import Piece
 from hypar.schedule.record import ERROR, INPUT, backward_of, bucketed, issued, record_of
 from hypar.schedule.timeline import Task
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from hypar.schedule.costed import Costed, PartCosts, Piece, Rounds
-    from hypar.schedule.entering import Entering
-    from hypar.schedule.moves import Move
+    from hypar.schedule.costed import Costed, Entering, StageWork
+    from hypar.schedule.pieces import Rounds
     from hypar.schedule.pipeline_orders import Work
     from hypar.schedule.record import Buckets, Op
 
@@ -50,8 +50,7 @@ class TaskList:
 
     Attributes:
         tasks: in an order in which they can run.
-        moves: for each task its transfer; None for computation.
-        groups: for each task the device groups that it occupies.
+        pieces: for each task its piece of an op.
         places: for each task what it is for.
         start: the tasks for which all others wait.
     """
@@ -64,8 +63,7 @@ class TaskList:
             alone: whether there is one part of one stage.
         """
         self.tasks: list[Task] = []
-        self.moves: list[Move | None] = []
-        self.groups: list[tuple[int, ...]] = []
+        self.pieces: list[Piece] = []
         self.places: list[Place] = []
         self.start: After = ()
         self._lines: list[str | int] = []
@@ -75,7 +73,7 @@ class TaskList:
 
     def add(self, piece: Piece, after: After, place: Place) -> int:
         """Add a task behind some others, and behind all before it on a group without overlap; return its index."""
-        groups, _, resource, seconds, kind, move = piece
+        groups, _, resource, seconds, kind = piece[:5]
         index = len(self.tasks)
         line: str | int = resource
         if self._chain:
@@ -83,8 +81,7 @@ class TaskList:
         elif self._some:
             line, after = self._in_turn(groups, resource, after, index)
         self.tasks.append(_new(Task, ("", resource, seconds, after, kind)))
-        self.moves.append(move)
-        self.groups.append(groups)
+        self.pieces.append(piece)
         self.places.append(place)
         self._lines.append(line)
         return index
@@ -108,7 +105,7 @@ class TaskList:
 
     def _precedes(self, task: int, groups: Collection[int]) -> bool:
         """Return whether a task precedes the next one of some groups without overlap anyway, as it is on one of them."""
-        return any(group in groups for group in self.groups[task])
+        return any(group in groups for group in self.pieces[task].groups)
 
     def latest(self, each: Sequence[After]) -> After:
         """Return the tasks to wait for instead of several: of each line the last one."""
@@ -148,8 +145,7 @@ class TaskList:
         """Add a task that takes no time, for which all that follow wait."""
         index = len(self.tasks)
         self.tasks.append(task)
-        self.moves.append(None)
-        self.groups.append(())
+        self.pieces.append(Piece((), (), task.resource, 0.0, task.kind))
         self.places.append(Place(-1, -1, 0))
         self._lines.append(task.resource)
         self.start = (index,)
@@ -166,7 +162,7 @@ class PartTasks:
     def __init__(
         self,
         found: TaskList,
-        costs: PartCosts,
+        costs: StageWork,
         buckets: Buckets | None = None,
         *,
         layer: int = 0,
@@ -177,14 +173,14 @@ class PartTasks:
 
         Args:
             found: the tasks of all stages.
-            costs: the pieces of its ops.
+            costs: its devices, with the pieces of its ops.
             buckets: the nodes that add up their gradients together; None if each adds up its own.
             layer: the number of its first layer over all stages.
             entering: what other stages send for each phase; None without stages.
             shared: the nodes whose weight other stages have as well.
         """
         self.found, self.costs, self.layer = found, costs, layer
-        self.graph = costs.lanes[0].graph
+        self.graph, self.first = costs.lanes[0].graph, costs.lanes[0].number
         self.record = record_of(self.graph)
         self.overlaps = [lane.setting.machine.overlap for lane in costs.lanes]
         if buckets is None and any(lane.setting.machine.independent for lane in costs.lanes):
@@ -253,11 +249,11 @@ class PartTasks:
                 read = read if read[0] == reads else (reads, self._joined(reads, done, start))
                 waits = read[1]
             if rounds:
-                waits = self.found.issue(rounds, waits, self._place(node, item, bucket), self.costs.first)
+                waits = self.found.issue(rounds, waits, self._place(node, item, bucket), self.first)
             for write in writes:
                 done[write] = waits
         for one, own, place in late:
-            self.found.issue(one, own, place, self.costs.first)
+            self.found.issue(one, own, place, self.first)
         results = self.record.made if phase == "forward" else self.record.sent
         return self.found.latest([own for buffer in results for own in done[self._same[buffer]]])
 
@@ -289,11 +285,11 @@ class PartTasks:
         place = self._place(node, item)
         late: list[tuple[Rounds, Waits, Place]] = []
         for one in rounds:
-            group = one[0].groups[0] - self.costs.first
-            if self.overlaps[group] and any(self.found.moves[task] is not None for task in after[group]):
+            group = one[0].groups[0] - self.first
+            if self.overlaps[group] and any(self.found.pieces[task].collective for task in after[group]):
                 late.append(((one,), after, place))
             else:
-                self.found.issue((one,), after, place, self.costs.first)
+                self.found.issue((one,), after, place, self.first)
         return late
 
     def _place(self, node: int, item: int, bucket: tuple[int, ...] = ()) -> Place:
@@ -305,7 +301,7 @@ class PartTasks:
         (op,) = (op for op in self.record.backward if op.kind == "update" and op.node == node)
         ((_, rounds),) = self.costs.costed([op])
         for one in rounds:
-            self.found.issue((one,), after, self._place(node, item), self.costs.first)
+            self.found.issue((one,), after, self._place(node, item), self.first)
 
     def entered(self, entering: Entering, phase: str, link: str, after: After, node: int, item: int) -> After:
         """Receive what other stages send for a phase; return the task to wait for.
@@ -324,8 +320,9 @@ class PartTasks:
     def _handed_on(self, work: Work, after: After) -> After:
         """Hand on what came from other stages; return the tasks to wait for."""
         waits = [after] * len(self.overlaps)
-        for node, rounds in self.costs.handed_on(self.entering[work.phase], work.phase):
-            waits = self.found.issue(rounds, waits, self._place(node, work.item), self.costs.first)
+        for arrival in self.entering[work.phase].arrivals:
+            rounds, place = self.costs.placed(arrival.rounds), self._place(arrival.layer, work.item)
+            waits = self.found.issue(rounds, waits, place, self.first)
         return self.found.latest(waits)
 
     def issue(self, work: Work, after: After, *, final: bool) -> After:

@@ -14,6 +14,7 @@ from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.execution.simulator import most_elements
 from hypar.execution.verify import Verification, counted, verify_program
+from hypar.machine.links import Line
 from hypar.machine.setting import Setting
 from hypar.network.training import OPTIMIZERS
 from hypar.ops.nest import PHASES
@@ -25,7 +26,8 @@ from hypar.planning.replay import run_step
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, scored_on, times_of
 from hypar.schedule.held import Training
-from hypar.schedule.moves import BETWEEN_STAGES, Move, level_name, moves_of
+from hypar.schedule.lanes import Lane
+from hypar.schedule.pieces import BETWEEN_STAGES, level_name
 from hypar.schedule.pipeline_orders import ALONE, Moment, moments, schedule_of
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.tree import Device, Level, Node, Stages
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.program.layout import Numbers
     from hypar.program.steps import Item, Program
+    from hypar.schedule.pieces import Piece
     from hypar.sharding.placement import Options
 
 MOST_ELEMENTS, MANY_ELEMENTS, ROUNDING = 2**28, 2**22, 1e-9
@@ -265,14 +268,12 @@ def _transfers(
 
 
 def _received(
-    levels: Sequence[str], transfers: Sequence[Transfer], planned: Sequence[Move], *, ran: bool
+    levels: Sequence[str], transfers: Sequence[Transfer], planned: Sequence[Piece], *, ran: bool
 ) -> Iterator[Received]:
     """Yield the bytes of each level, and of each tensor that moves there, by what is planned, counted and moved."""
     for level, (tensor, phases) in product(levels, TENSORS.items()):
         own = [each for each in transfers if each.level == level and each.item.phase in phases]
-        amounts = [
-            move.total_bytes for move in planned if level_name(move.level) == level and move.phase in phases
-        ]
+        amounts = [own.num_bytes for own in planned if level_name(own.level) == level and own.phase in phases]
         if tensor == ALL or own or any(amounts):
             moved = sum(each.moved or 0 for each in own) if ran else None
             yield Received(level, tensor, math.fsum(amounts), sum(each.counted for each in own), moved)
@@ -280,18 +281,18 @@ def _received(
 
 def _planned(
     plan: Plan, graph: LayerGraph, machine: Machine | None, choices: list[Options], by: str
-) -> list[Move]:
+) -> list[Piece]:
     """Return the transfers of a plan's step as a convention counts them."""
     if machine is not None:
         request = replace(Resolved.of(plan, machine), counted=by)
         # Another convention may count gradients that are in no chunk, and chunks change no amount.
         whole = plan.model_copy(update={"chunks": None})
-        moves = run_step(whole, request, graph, machine, choices).step.moves
-        return [move for move in moves if move is not None]
+        pieces = run_step(whole, request, graph, machine, choices).step.pieces
+        return [piece for piece in pieces if piece.collective]
     free = cast("Machine", _Free())
     setting = Setting(machine=free, array=(*plan.array,), element_bytes=graph.element_bytes, convention=by)
-    inner, outer = moves_of(setting, graph.nodes(plan.graph), choices)
-    return [move for moves in (*inner, *outer) for move in moves]
+    lane = Lane(graph.nodes(plan.graph), choices, setting)
+    return [piece for pieces in (*lane.inner, *lane.outer) for piece in pieces]
 
 
 def _scored(plan: Plan, graph: LayerGraph, machine: Machine, choices: list[Options], run_by: str) -> Score:
@@ -374,10 +375,10 @@ def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:
 class _Free:
     """A machine whose links take no time: amounts do not depend on it."""
 
-    measured = joins = None
+    measured, resource = None, ""
 
     def links(self, array: Sequence[int]) -> list[_Free]:
         return [self] * len(array)
 
-    def seconds(self, *_: object) -> float:
-        return 0.0
+    def line(self, *_: object) -> Line:
+        return Line(0.0, 0.0, "")

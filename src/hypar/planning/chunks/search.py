@@ -16,8 +16,7 @@ from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.plan.records import ChunksRecord
 from hypar.schedule.buckets import EXCHANGES, best_sizes, rule_sizes
 from hypar.schedule.memory import holds
-from hypar.schedule.moves import PHASE
-from hypar.schedule.step import exchanging
+from hypar.schedule.pieces import COMMUNICATION, PHASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,7 +66,7 @@ def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
     plain = work.run()
     if asked is None:
         return Chunked(plain)
-    trials = _Trials(work, exchanging(plain))
+    trials = _Trials(work, plain.exchanging)
     count, alone_s = len(trials.layers), trials.best.timeline.makespan
     if asked == "best":
         trials.search()
@@ -85,9 +84,9 @@ def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
 def computing_s(step: Step) -> float:
     """Return the longest time that devices compute in a step, which no chunks can undercut."""
     found: dict[str, float] = {}
-    for task in step.tasks:
-        if task.kind != "communication":
-            found[task.resource] = found.get(task.resource, 0.0) + task.seconds
+    for piece in step.pieces:
+        if piece.kind != COMMUNICATION:
+            found[piece.resource] = found.get(piece.resource, 0.0) + piece.seconds
     return max(found.values(), default=0.0)
 
 
@@ -157,7 +156,7 @@ def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Bucket
     layers = {layer.name: number for number, layer in enumerate(work.layers)}
     found = tuple(tuple(layers[name] for name in chunk) for chunk in record.layers)
     planned = {number for chunk in found for number in chunk}
-    needed = {*exchanging(work.run())}
+    needed = {*work.run().exchanging}
     for name, number in layers.items():
         if (number in planned) != (number in needed):
             words = ("exchanges no gradients", "exchanges gradients and is in no chunk")[number in needed]
@@ -207,12 +206,12 @@ def neighbours(sizes: Sizes) -> Iterator[Sizes]:
 def _times(lane: Lane, step: Step, layers: tuple[int, ...]) -> StepTimes:
     """Return the times of the layers that exchange gradients; other layers' backward time counts for the next one."""
     computed = [0.0] * len(lane.graph.layers)
-    for task, layer, move in zip(step.tasks, step.layers, step.moves, strict=True):
-        if move is None and task.kind in {"backward", PHASE}:
-            computed[layer] += task.seconds
-    moves = {layer: lane.together((layer,)) for layer in layers}
-    late = {layer: math.fsum(lane.latencies(own)) for layer, own in moves.items()}
-    sent = {layer: math.fsum(move.seconds for move in own) for layer, own in moves.items()}
+    for piece, place in zip(step.pieces, step.places, strict=True):
+        if piece.kind in {"backward", PHASE}:
+            computed[place.layer] += piece.seconds
+    pieces = {layer: lane.together((layer,)) for layer in layers}
+    late = {layer: math.fsum(piece.latency_s for piece in own) for layer, own in pieces.items()}
+    sent = {layer: math.fsum(piece.seconds for piece in own) for layer, own in pieces.items()}
     found = [
         LayerTimes(
             name=lane.graph.layers[layer].name,

@@ -203,7 +203,7 @@ def held_in(
             lanes = [part.cuts.lanes[group] for part in parts]
             lane = whole_lane(
                 [
-                    lane.at(lane.name, lane.place._replace(first=first, moments=tuple(own)))
+                    lane.having(place=lane.place._replace(first=first, moments=tuple(own)))
                     for lane, first in zip(lanes, firsts[stage::count], strict=False)
                 ]
             )

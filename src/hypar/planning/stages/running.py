@@ -12,12 +12,12 @@ from hypar.planning.chunks.search import Chunked, chunks_of, run_chunked
 from hypar.planning.stages.places import places_for
 from hypar.planning.stages.tied import exchanges_of
 from hypar.planning.stages.within import within_stage
+from hypar.schedule.costed import StageWork
 from hypar.schedule.lanes import StagePlace
-from hypar.schedule.moves import PHASE
 from hypar.schedule.pipeline import Pace, full_tasks, paced
 from hypar.schedule.pipeline_orders import in_flight, moments, schedule_of, staleness
 from hypar.schedule.scoring import summarise
-from hypar.schedule.stages import Order, StageWork, StepWork
+from hypar.schedule.stages import Order, StepWork
 from hypar.schedule.timeline import run
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from hypar.plan.records import ChunksRecord, Score
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.span import CutSpan
-    from hypar.schedule.lanes import Crossing
     from hypar.schedule.pipeline_orders import Moment, Schedule, Work
 
 
@@ -121,23 +120,22 @@ def run_stages(
     fullest = [moments(own, schedule.parts) for own in own_works]
     firsts = accumulate((span.layers for span in stages), initial=0)
     exchanges = exchanges_of(stages, count)
-    works = []
+    works, groups = [], [*accumulate((len(span.cuts.lanes) for span in stages[:count]), initial=0)]
     for number, (span, first) in enumerate(zip(stages, firsts, strict=False)):
         stage, lanes = number % count, []
-        for lane in span.cuts.lanes:
+        shared = tuple(
+            (layer, pieces)
+            for one in exchanges
+            for (part, layer), pieces in zip(one.members[1:], one.outside, strict=True)
+            if part == number
+        )
+        for group, lane in enumerate(span.cuts.lanes, start=groups[stage]):
             places = places_for(lane.setting.machine, lane.setting.array, span.site.stages)
-            outside, outward = lane.place.outside, _outward(stages[stage::count])
-            outward += (PHASE,) * any(one.outward for one in exchanges)
-            shared = tuple(
-                (layer, moves)
-                for one in exchanges
-                for (part, layer), moves in zip(one.members[1:], one.outside, strict=True)
-                if part == number
-            )
-            place = StagePlace(places, microbatches, fullest[stage], outside, outward, first, shared=shared)
-            lanes.append(lane.at(f"{stage_name(stage)} {lane.name}".rstrip(), place))
-        crossings = tuple(_of_stage(crossing, stage) for crossing in span.cuts.crossings)
-        works.append(StageWork(tuple(lanes), crossings, span.received, span.returned))
+            own = places, microbatches, fullest[stage], lane.place.outside, first
+            name = f"{stage_name(stage)} {lane.name}".rstrip()
+            lanes.append(lane.having(name=name, number=group, place=StagePlace(*own, shared=shared)))
+        arriving = span.received, span.returned
+        works.append(StageWork(tuple(lanes), span.cuts.crossings, *arriving, stage_name(stage)))
     order = Order(schedule, microbatches, _minibatches(schedule, count))
     work = StepWork(stages=tuple(works), order=order, exchanges=exchanges)
     chunks = chunks_of(stored, work, "chunks.layers")
@@ -150,17 +148,6 @@ def run_stages(
         staleness=tuple(staleness(own, microbatches) for own in own_works),
         ran=run_chunked(work, request.chunks) if chunks is None else Chunked(work.run(chunks), stored),
     )
-
-
-def _of_stage(crossing: Crossing, number: int) -> Crossing:
-    """Return an uneven split whose groups are named after their stage."""
-    named = (to._replace(name=f"{stage_name(number)} {to.name}") for to in crossing.receivers)
-    return crossing._replace(receivers=tuple(named))
-
-
-def _outward(parts: Sequence[CutSpan]) -> tuple[str, ...]:
-    """Return the phases in which a stage with some parts receives from another device group."""
-    return tuple(dict.fromkeys(phase for part in parts for phase in part.site.outward))
 
 
 def estimated_s(request: Resolved, microbatches: int, stages: Sequence[CutSpan]) -> float:
