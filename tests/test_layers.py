@@ -69,7 +69,7 @@ INSIDE = {
     "sharding": "dims conventions placement space collectives direct levels amounts tree",
     "machine": "spatial step_times compute_models collectives schema traffic topologies lines links work machine setting rates profiles load measured",
     "plan": "records stages request plan diff",
-    "schedule": "timeline chunks alike moves measured entering pipeline_orders lanes tasks pipeline chunked step stages totals energy lifetimes memory scoring",
+    "schedule": "timeline chunks alike moves measured entering pipeline_orders lanes tasks step stages totals energy lifetimes memory scoring",
     "planning": "chunks refinement searches sources strategies checks resolved asked question flat records counting refusals claims nodes baselines uneven stages timing planner replay choices",
     "program": "places tables holding counting steps cuts pieces reads flow statistics forward backward lowering liveness memory",
     "execution": "loss reference exchange devices compute simulator verify",

@@ -182,6 +182,6 @@ def _critical(timeline: Timeline) -> dict[str, float]:
     found = dict.fromkeys(KINDS, 0.0)
     tasks = timeline.tasks
     for index in timeline.critical_path:
-        _, _, seconds, _, kind = tasks[index]
+        _, seconds, _, kind = tasks[index]
         found[kind] += seconds
     return found

@@ -1,4 +1,4 @@
-"""The work of a step, in stages or without; each stage lowers the phases of its microbatches, in the order of a schedule.
+"""The work of a step, in stages or without.
 
 A stage is a part of the network on lanes of its own. Its gradients are exchanged, and its weights updated, in the last
 backward phase of a mini-batch. What it receives from other stages occupies a link, and on a machine without overlap
@@ -8,28 +8,29 @@ also its devices, just before they need it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import accumulate, groupby
+from functools import cache, cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from hypar.schedule.costed import PartCosts
 from hypar.schedule.entering import Entering
 from hypar.schedule.lanes import whole_lane
 from hypar.schedule.moves import PHASE
-from hypar.schedule.pipeline import Origin, Pipeline, full_tasks
+from hypar.schedule.record import backward_of, bucketed, issued, record_of
 from hypar.schedule.step import step_of
-from hypar.schedule.tasks import PartTasks, TaskList
+from hypar.schedule.tasks import PartTasks, Pipeline, TaskList
 from hypar.schedule.timeline import run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.network.nodes import PlanNode
+    from hypar.schedule.costed import Costed
     from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.moves import Moves
     from hypar.schedule.pipeline_orders import Schedule
     from hypar.schedule.record import Buckets
     from hypar.schedule.step import Step
+    from hypar.schedule.tasks import Tied
 
 
 class StageWork(NamedTuple):
@@ -52,35 +53,49 @@ class StageWork(NamedTuple):
         """The number of its layers."""
         return len(self.lanes[0].graph.layers)
 
+    def tasks(
+        self,
+        found: TaskList,
+        buckets: Buckets | None,
+        first: int = 0,
+        layer: int = 0,
+        shared: Mapping[int, Entering] | None = None,
+    ) -> PartTasks:
+        """Return the part with no tasks yet.
 
-class Exchange(NamedTuple):
-    """The gradient of a weight that layers of several stages use, whose sums these stages add up once a mini-batch.
+        Its first lane and layer have numbers over all stages, as layers in buckets have. ``shared`` is what it receives of
+        the gradients of weights that other stages have as well; None without stages.
+        """
+        costs, staged = PartCosts(self.lanes, self.crossings, first), shared is not None
+        graph, overlaps = self.lanes[0].graph, tuple([lane.setting.machine.overlap for lane in self.lanes])
+        record, eager = record_of(graph), any(overlaps)
+        # Where nothing overlaps, the stage before would wait for the sums of gradients.
+        deferred = staged and not all(overlaps)
+        if buckets is not None:
+            inside = [bucket for bucket in buckets if layer <= bucket[0] < layer + self.layers]
+            buckets = tuple([tuple([node - layer for node in bucket]) for bucket in inside])
+        elif any(lane.setting.machine.independent for lane in self.lanes):
+            buckets = tuple((node,) for node in reversed(range(self.layers)))
 
-    Attributes:
-        members: for each of these stages, that of the weight's own layer first, the number of the part and the layer in it.
-        entering: what each of them receives from the others.
-        outside: for each of them but the first what it receives at the levels outside the stages, in place of its own sums there.
-        outward: whether the stages are of several device groups.
-    """
+        @cache
+        def ops(phase: str, final: bool) -> list[Costed]:
+            if phase == "forward":
+                return costs.costed(record.forward)
+            if buckets is None:
+                return costs.costed(backward_of(graph, eager=eager, deferred=deferred, final=final))
+            summed = bucketed(record.backward, buckets)
+            return costs.costed(issued(summed, eager=eager, deferred=deferred, final=final))
 
-    members: tuple[tuple[int, int], ...]
-    entering: tuple[Entering, ...]
-    outside: tuple[Moves, ...]
-    outward: bool
-
-
-class Order(NamedTuple):
-    """The order of work of a pipeline.
-
-    Attributes:
-        schedule: the schedule.
-        microbatches: number of microbatches in a mini-batch.
-        minibatches: number of mini-batches with a step in which every stage has its full work.
-    """
-
-    schedule: Schedule
-    microbatches: int
-    minibatches: int
+        part = PartTasks(found=found, record=record, ops=ops, overlaps=overlaps, first=first, layer=layer)
+        if shared is None:
+            return part
+        part.shared = {node: costs.entered(entering, PHASE, "") for node, entering in shared.items()}
+        each = ("forward", 0, self.received), ("backward", self.layers - 1, self.returned)
+        for phase, node, entering in each:
+            part.handed_on[phase] = costs.handed_on(entering, phase)
+            if entering.from_stages:
+                part.arriving[phase] = node, costs.entered(entering, phase, "")
+        return part
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,13 +104,15 @@ class StepWork:
 
     Attributes:
         stages: the parts of the stages in the network's order, in turn of the first stage to the last; one without a pipeline.
-        order: the order of their work; None for one stage.
-        exchanges: the gradients that several stages add up.
+        schedule: the order of their work; None without a pipeline.
+        microbatches: the number of microbatches in a mini-batch.
+        exchanges: the gradients that several stages add up once a mini-batch.
     """
 
     stages: tuple[StageWork, ...]
-    order: Order | None = None
-    exchanges: tuple[Exchange, ...] = ()
+    schedule: Schedule | None = None
+    microbatches: int = 1
+    exchanges: tuple[Tied, ...] = ()
 
     @classmethod
     def of(cls, lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> Self:
@@ -105,7 +122,7 @@ class StepWork:
     @property
     def count(self) -> int:
         """The number of stages."""
-        return len(self.stages) // (1 if self.order is None else self.order.schedule.parts)
+        return len(self.stages) // (1 if self.schedule is None else self.schedule.parts)
 
     @cached_property
     def lanes(self) -> tuple[Lane, ...]:
@@ -120,82 +137,25 @@ class StepWork:
         """The layers of all stages."""
         return tuple(layer for stage in self.stages for layer in stage.lanes[0].graph.layers)
 
-    @cached_property
-    def firsts(self) -> tuple[int, ...]:
-        """The index of each stage's first layer, and the number of layers."""
-        return tuple(accumulate((stage.layers for stage in self.stages), initial=0))
-
     def run(self, chunks: Buckets | None = None) -> Step:
-        """Lower the step to tasks and run them.
-
-        Args:
-            chunks: the layers that exchange their gradients together, none of two stages.
+        """Lower the step to tasks and run them; the layers of a chunk, all of one stage, exchange their gradients together.
 
         Raises:
             HardwareError: an array does not fit its machine.
         """
-        if self.order is None:
-            (only,) = self.stages
-            found = TaskList((not lane.setting.machine.overlap for lane in only.lanes), alone=True)
-            part = PartTasks(found, PartCosts(only.lanes, only.crossings), chunks)
+        found = TaskList(
+            not lane.setting.machine.overlap for stage in self.stages[: self.count] for lane in stage.lanes
+        )
+        if self.schedule is None:
+            part = self.stages[0].tasks(found, chunks)
             for phase in ("forward", "backward"):
                 part.phase(phase, 0)
             return step_of(found, run(found.tasks))
-        pipeline = _Stages(self, chunks)
-        pipeline.issue(*self.order)
-        timeline, kept = full_tasks(pipeline.origins, run(pipeline.found.tasks))
-        return step_of(pipeline.found, timeline, kept)
-
-    def within_stages(self, chunks: Buckets) -> Buckets:
-        """Divide chunks at the ends of stages."""
-        of = [stage for stage, own in enumerate(self.stages) for _ in range(own.layers)]
-        return tuple(
-            tuple(layers) for chunk in chunks for _, layers in groupby(chunk, key=lambda layer: of[layer])
-        )
-
-
-class _Stages(Pipeline):
-    """The lowering of stages of several layers."""
-
-    def __init__(self, whole: StepWork, buckets: Buckets | None) -> None:
-        count = whole.count
-        lanes = [*accumulate((len(stage.lanes) for stage in whole.stages[:count]), initial=0)]
-        found = TaskList(not lane.setting.machine.overlap for lane in whole.lanes)
-        super().__init__(found, [], count)
-        self.exchanges = whole.exchanges
-        self.parts: list[PartTasks] = []
-        for number, (stage, first) in enumerate(zip(whole.stages, whole.firsts, strict=False)):
-            costs = PartCosts(stage.lanes, stage.crossings, lanes[number % count])
-            own = None if buckets is None else _of_stage(buckets, first, stage.layers)
-            members = (member for exchange in whole.exchanges for member in exchange.members)
-            shared = {layer for part, layer in members if part == number}
-            entering = {"forward": stage.received, "backward": stage.returned}
-            self.parts.append(PartTasks(found, costs, own, layer=first, entering=entering, shared=shared))
-
-    def _flush(self, step: int) -> None:
-        for exchange in self.exchanges:
-            self._exchange(exchange, step)
-
-    def _exchange(self, exchange: Exchange, step: int) -> None:
-        """Add up the gradients of some stages, each of which then updates its own copy of the weight.
-
-        Where mini-batches do not wait for each other, stages add up those of the mini-batches that they have then.
-        """
-        each = [self.parts[number].summed.pop(layer, None) for number, layer in exchange.members]
-        after = tuple(dict.fromkeys(task for own in each if own for lane in own[1] for task in lane))
-        first, other = (number % self.count for number, _ in exchange.members[:2])
-        for (number, layer), entering, own in zip(exchange.members, exchange.entering, each, strict=True):
-            if own is not None:
-                part, stage, (item, summed) = self.parts[number], number % self.count, own
-                if None not in each:
-                    link = f"link {(other if stage == first else first) + 1}-{stage + 1}"
-                    summed = [part.entered(entering, PHASE, link, after, layer, item)] * len(summed)
-                part.update(layer, summed, item)
-                self._note(Origin(step, stage))
-
-
-def _of_stage(chunks: Buckets, first: int, layers: int) -> Buckets:
-    """Return the chunks of a stage, by the indices of its own layers."""
-    return tuple(
-        tuple(layer - first for layer in chunk) for chunk in chunks if first <= chunk[0] < first + layers
-    )
+        parts, layer = [], 0
+        groups = [*accumulate((len(stage.lanes) for stage in self.stages), initial=0)]
+        for number, stage in enumerate(self.stages):
+            shared = {node: own for tied in self.exchanges for at, node, own in tied if at == number}
+            parts.append(stage.tasks(found, chunks, groups[number % self.count], layer, shared))
+            layer += stage.layers
+        pipeline = Pipeline(found, parts, self.count, self.exchanges)
+        return step_of(found, pipeline.run(self.schedule, self.microbatches))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from hypar.schedule.costed import COMMUNICATION, OUTWARD
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, level_name
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from hypar.schedule.moves import Move
     from hypar.schedule.tasks import Place, TaskList
     from hypar.schedule.timeline import Task, Timeline
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,19 +87,14 @@ def _what(task: Task, move: Move | None) -> str:
     return f"{move.phase} {move.collective} H{move.level + 1}"
 
 
-def step_of(found: TaskList, timeline: Timeline, kept: Sequence[int] | None = None) -> Step:
-    """Return the step of a list of tasks that was run, or of some of them.
-
-    Args:
-        found: the list.
-        timeline: when the tasks of the step ran.
-        kept: their indices in the list; None for all.
-    """
-
-    def of(every: Sequence[T]) -> tuple[T, ...]:
-        return tuple(every) if kept is None else tuple([every[task] for task in kept])
-
-    return Step(timeline=timeline, moves=of(found.moves), lanes=of(found.groups), places=of(found.places))
+def step_of(found: TaskList, timeline: Timeline) -> Step:
+    """Return the step of a list of tasks that was run."""
+    return Step(
+        timeline=timeline,
+        moves=tuple([piece.move for piece in found.pieces]),
+        lanes=tuple([piece.groups for piece in found.pieces]),
+        places=tuple(found.places),
+    )
 
 
 def exchanging(step: Step) -> tuple[int, ...]:

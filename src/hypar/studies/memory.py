@@ -9,7 +9,7 @@ import numpy as np
 
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.held import Training
-from hypar.schedule.pipeline_orders import ALONE, moments, schedule_of
+from hypar.schedule.pipeline_orders import ALONE, Schedule, moments
 from hypar.sharding.tree import Device, Level, Stages
 
 if TYPE_CHECKING:
@@ -102,6 +102,6 @@ def _layers(stages: StagesRecord) -> dict[str, tuple[int, int]]:
 
 def _moments(stages: StagesRecord, stage: int) -> tuple[Moment, ...]:
     """Return when a stage holds most over a mini-batch."""
-    order = schedule_of(stages.schedule, stages.parts)
-    works = order.steps(stage, len(stages.stages), stages.microbatches, 1)
+    order = Schedule(stages.schedule, stages.parts or 1)
+    works = order.steps(stage, len(stages.stages), stages.microbatches)
     return moments(chain.from_iterable(works), stages.parts or 1)

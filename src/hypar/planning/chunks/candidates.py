@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.schedule.buckets import EXCHANGES, best_sizes, rule_sizes
+from hypar.schedule.buckets import EXCHANGES, best_sizes
 from hypar.schedule.moves import PHASE
 
 if TYPE_CHECKING:
@@ -34,6 +34,19 @@ def candidates(lanes: Sequence[Lane], step: Step, layers: tuple[int, ...]) -> It
         yield best_sizes(_times(lanes[0], step, layers), EXCHANGES[exchange])
     for power in range(1, (count - 1).bit_length()):
         yield rule_sizes(count, 2**power)
+
+
+def rule_sizes(layers: int, size: int) -> Sizes:
+    """Return chunks of one size from the last layer down, then single layers for those that are left over.
+
+    If none are left over, the last chunk is divided into single layers, as late gradients should be small.
+
+    Examples:
+        >>> rule_sizes(6, 3), rule_sizes(7, 3)
+        ((3, 1, 1, 1), (3, 3, 1))
+    """
+    whole = layers // size - (layers % size == 0)
+    return (size,) * whole + (1,) * (layers - whole * size)
 
 
 def neighbours(sizes: Sizes) -> Iterator[Sizes]:

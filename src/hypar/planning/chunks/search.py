@@ -7,12 +7,11 @@ optimum. If the step with single layers fits the devices' memory, chunks that do
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise, takewhile
+from itertools import accumulate, groupby, pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.plan.records import ChunksRecord
-from hypar.planning.chunks.candidates import candidates, neighbours
-from hypar.schedule.buckets import rule_sizes
+from hypar.planning.chunks.candidates import candidates, neighbours, rule_sizes
 from hypar.schedule.memory import holds
 from hypar.schedule.step import exchanging
 
@@ -95,9 +94,9 @@ class _Trials:
 
     def split(self, sizes: Sizes) -> Buckets:
         """Divide the layers into chunks of given sizes, none of which is of two stages."""
-        return self.work.within_stages(
-            tuple(self.layers[start:end] for start, end in pairwise(accumulate(sizes, initial=0)))
-        )
+        chunks = [self.layers[start:end] for start, end in pairwise(accumulate(sizes, initial=0))]
+        stages = [stage for stage, own in enumerate(self.work.stages) for _ in range(own.layers)]
+        return tuple([tuple(own) for chunk in chunks for _, own in groupby(chunk, key=stages.__getitem__)])
 
     def take(self, sizes: Sizes) -> None:
         """Take chunks without comparing them."""

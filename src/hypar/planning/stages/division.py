@@ -12,6 +12,8 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import MemoryLimitError, OptionError
+from hypar.plan.stages import FLUSHES
+from hypar.planning.checks.words import checked_microbatches
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.partition import best_partition, of_least_memory
 from hypar.planning.stages.running import fullest_moments, kept_in_flight, run_stages
@@ -21,7 +23,6 @@ from hypar.planning.stages.spans import joined
 from hypar.planning.stages.starts import given_bounds
 from hypar.schedule.lanes import whole_lane
 from hypar.schedule.memory import held_with
-from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def unfit(request: Resolved, graph: LayerGraph, groups: Sequence[str | None]) ->
 
 
 def _hint(own: Divided, graph: LayerGraph) -> str:
-    further = SCHEDULES[own.request.schedule].flushes and own.microbatches < graph.batch
+    further = FLUSHES[own.request.schedule] and own.microbatches < graph.batch
     more = f"--microbatches above {own.microbatches}, " * further
     return f"try {more}another number of stages, a smaller batch, or devices with more memory"
 
