@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from hypar.machine.profiles import measured_devices, with_times
 from hypar.machine.setting import Setting
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.schedule.buckets import EXCHANGES, best_sizes, rule_sizes
+from hypar.planning.chunks.search import rule_sizes
+from hypar.schedule.buckets import EXCHANGES, best_sizes
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from hypar.costs.base import load_cost
 from hypar.plan.records import of_score
 from hypar.plan.request import BEST, GRAPHS, Request, checked
-from hypar.planning.checked import space_text
+from hypar.planning.checked import checked_microbatches, space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import data_names, plugin_names
-from hypar.schedule.pipeline_orders import checked_microbatches
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import primes
 from hypar.sharding.tree import WHOLE_ARRAY

@@ -130,12 +130,12 @@ class StageWork(NamedTuple):
         """Return rounds of its lanes among those of all stages."""
         return tuple([placed(pieces, self.lanes[0].number, self.name) for pieces in rounds])
 
-    def entered(self, entering: Entering, phase: str, link: str) -> Piece:
-        """Return the transfer of what comes from other stages over a link."""
+    def entered(self, entering: Entering, phase: str) -> Piece:
+        """Return the transfer of what comes from other stages, over a link yet without a name."""
         groups, received = tuple([lane.number for lane in self.lanes]), entering.from_stages
         each = received / sum(lane.devices for lane in self.lanes)
         collective, held = "all_reduce" if phase == PHASE else "send", (each,) * len(groups)
-        own = (groups, groups, link, entering.link_s, COMMUNICATION, phase, collective, BETWEEN_STAGES)
+        own = (groups, groups, "", entering.link_s, COMMUNICATION, phase, collective, BETWEEN_STAGES)
         return Piece(*own, received, received, held, entering.outward)
 
 

@@ -28,7 +28,7 @@ from hypar.planning.sources import machine_of, scored_on, times_of
 from hypar.schedule.held import Training
 from hypar.schedule.lanes import Lane
 from hypar.schedule.pieces import BETWEEN_STAGES, level_name
-from hypar.schedule.pipeline_orders import ALONE, Moment, moments, schedule_of
+from hypar.schedule.pipeline_orders import ALONE, Moment, Schedule, moments
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.tree import Device, Level, Node, Stages
 from hypar.studies.check import near, priced
@@ -358,8 +358,8 @@ def _layers(stages: StagesRecord) -> dict[str, tuple[int, int]]:
 
 def _moments(stages: StagesRecord, stage: int) -> tuple[Moment, ...]:
     """Return when a stage holds most over a mini-batch."""
-    order = schedule_of(stages.schedule, stages.parts)
-    works = order.steps(stage, len(stages.stages), stages.microbatches, 1)
+    order = Schedule(stages.schedule, stages.parts or 1)
+    works = order.steps(stage, len(stages.stages), stages.microbatches)
     return moments(chain.from_iterable(works), stages.parts or 1)
 
 

@@ -8,13 +8,13 @@ optimum. If the step with single layers fits the devices' memory, chunks that do
 from __future__ import annotations
 
 import math
-from itertools import accumulate, pairwise, takewhile
+from itertools import accumulate, groupby, pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import PlanError, shown
 from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.plan.records import ChunksRecord
-from hypar.schedule.buckets import EXCHANGES, best_sizes, rule_sizes
+from hypar.schedule.buckets import EXCHANGES, best_sizes
 from hypar.schedule.memory import holds
 from hypar.schedule.pieces import COMMUNICATION, PHASE
 
@@ -100,9 +100,9 @@ class _Trials:
 
     def split(self, sizes: Sizes) -> Buckets:
         """Divide the layers into chunks of given sizes, none of which is of two stages."""
-        return self.work.within_stages(
-            tuple(self.layers[start:end] for start, end in pairwise(accumulate(sizes, initial=0)))
-        )
+        chunks = [self.layers[start:end] for start, end in pairwise(accumulate(sizes, initial=0))]
+        stages = [stage for stage, own in enumerate(self.work.stages) for _ in range(own.layers)]
+        return tuple([tuple(own) for chunk in chunks for _, own in groupby(chunk, key=stages.__getitem__)])
 
     def take(self, sizes: Sizes) -> None:
         """Take chunks without comparing them."""
@@ -182,6 +182,19 @@ def candidates(lanes: Sequence[Lane], step: Step, layers: tuple[int, ...]) -> It
         yield best_sizes(_times(lanes[0], step, layers), EXCHANGES[exchange])
     for power in range(1, (count - 1).bit_length()):
         yield rule_sizes(count, 2**power)
+
+
+def rule_sizes(layers: int, size: int) -> Sizes:
+    """Return chunks of one size from the last layer down, then single layers for those that are left over.
+
+    If none are left over, the last chunk is divided into single layers, as late gradients should be small.
+
+    Examples:
+        >>> rule_sizes(6, 3), rule_sizes(7, 3)
+        ((3, 1, 1, 1), (3, 3, 1))
+    """
+    whole = layers // size - (layers % size == 0)
+    return (size,) * whole + (1,) * (layers - whole * size)
 
 
 def neighbours(sizes: Sizes) -> Iterator[Sizes]:

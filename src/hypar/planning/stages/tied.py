@@ -12,7 +12,6 @@ from hypar.machine.machine import DeviceGroup
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.costed import Arrival, Entering
 from hypar.schedule.pieces import priced
-from hypar.schedule.stages import Exchange
 from hypar.sharding.amounts.counted import SEAM, received_between
 from hypar.sharding.amounts.transfers import between_of, parts_of_weight
 
@@ -23,8 +22,22 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanNode, Tensor
     from hypar.planning.stages.span import CutSpan
     from hypar.schedule.costed import Link
+    from hypar.schedule.pieces import Pieces
+    from hypar.schedule.tasks import Tied
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.placement import Options
+
+
+class Exchange(NamedTuple):
+    """The gradient of a weight that layers of several stages use, whose sums these stages add up once a mini-batch.
+
+    Attributes:
+        members: these stages, that of the weight's own layer first.
+        outside: for each of them but the first what it receives at the levels outside the stages, in place of its own sums there.
+    """
+
+    members: Tied
+    outside: tuple[Pieces, ...]
 
 
 class _User(NamedTuple):
@@ -91,18 +104,17 @@ def _exchange(stages: Sequence[CutSpan], users: Sequence[_User], tie: Tensor) ->
     seams = [[one for one in own if one.level == SEAM] for own in received]
     each = [[back for back, _ in seams], *([there] for _, there in seams)]
     groups = {user.span.site.group for user in users}
-    entering = []
+    members = []
     for user, arrivals in zip(users, each, strict=True):
         size = user.setting.element_bytes
         link = _link(stages, user.span.site.group, outward=len(groups) > 1)
         arrived = (Arrival(user.layer, None, size * one.elements, one.receivers) for one in arrivals)
-        entering.append(Entering.over(link, arrived))
-    members = tuple((user.number, user.layer) for user in users)
+        members.append((user.number, user.layer, Entering.over(link, arrived)))
     outside = tuple(
         priced(user.setting, [one for one in own if SEAM < one.level < user.span.site.outside])
         for user, own in zip(others, received, strict=True)
     )
-    return Exchange(members, tuple(entering), outside)
+    return Exchange(tuple(members), outside)
 
 
 def _received(owner: _User, user: _User, tie: Tensor) -> tuple[Received, ...]:
