@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.network.training import OPTIMIZERS
+from hypar.planning.stages.running import fullest_moments
 from hypar.schedule.held import Training
-from hypar.schedule.pipeline_orders import ALONE, Schedule, moments
+from hypar.schedule.pipeline_orders import ALONE
 from hypar.sharding.tree import Device, Level, Stages
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def held_by(
         chunks=[frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else (),
         places={} if stages is None else _layers(stages),
         stages=[stage for stage, _ in places],
-        moments=[ALONE] if stages is None else [_moments(stages, own) for own in range(len(stages.stages))],
+        moments=[ALONE] if stages is None else _moments(stages),
     )
     found = np.sum([*training.held(elements, arrived).values()], axis=0)
     if score.groups is None:
@@ -100,8 +100,6 @@ def _layers(stages: StagesRecord) -> dict[str, tuple[int, int]]:
     }
 
 
-def _moments(stages: StagesRecord, stage: int) -> tuple[Moment, ...]:
-    """Return when a stage holds most over a mini-batch."""
-    order = Schedule(stages.schedule, stages.parts or 1)
-    works = order.steps(stage, len(stages.stages), stages.microbatches)
-    return moments(chain.from_iterable(works), stages.parts or 1)
+def _moments(stages: StagesRecord) -> tuple[tuple[Moment, ...], ...]:
+    """Return when each stage holds most over a mini-batch."""
+    return fullest_moments(stages.schedule, len(stages.stages), stages.microbatches, stages.parts)
