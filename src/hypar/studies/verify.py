@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import chain, product, repeat
+from itertools import product, repeat
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -25,10 +25,11 @@ from hypar.planning.counting import cost_convention, score_convention
 from hypar.planning.replay import run_step
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, scored_on, times_of
+from hypar.planning.stages.running import fullest_moments
 from hypar.schedule.held import Training
 from hypar.schedule.lanes import Lane
 from hypar.schedule.pieces import BETWEEN_STAGES, level_name
-from hypar.schedule.pipeline_orders import ALONE, Moment, Schedule, moments
+from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.tree import Device, Level, Node, Stages
 from hypar.studies.check import near, priced
@@ -324,7 +325,7 @@ def held_by(
         chunks=[frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else (),
         places={} if stages is None else _layers(stages),
         stages=[stage for stage, _ in places],
-        moments=[ALONE] if stages is None else [_moments(stages, own) for own in range(len(stages.stages))],
+        moments=[ALONE] if stages is None else _moments(stages),
     )
     found = np.sum([*training.held(elements, arrived).values()], axis=0)
     if score.groups is None:
@@ -356,11 +357,9 @@ def _layers(stages: StagesRecord) -> dict[str, tuple[int, int]]:
     return {layer: (number, part) for number, part, span in spans for layer in span}
 
 
-def _moments(stages: StagesRecord, stage: int) -> tuple[Moment, ...]:
-    """Return when a stage holds most over a mini-batch."""
-    order = Schedule(stages.schedule, stages.parts or 1)
-    works = order.steps(stage, len(stages.stages), stages.microbatches)
-    return moments(chain.from_iterable(works), stages.parts or 1)
+def _moments(stages: StagesRecord) -> tuple[tuple[Moment, ...], ...]:
+    """Return when each stage holds most over a mini-batch."""
+    return fullest_moments(stages.schedule, len(stages.stages), stages.microbatches, stages.parts)
 
 
 def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:
