@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,13 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.machine.work import fullest
-from hypar.schedule.shards import TINY, WHOLE_DIM, Cut, Reach, Shards, of_whole, on_devices, share_of
+from hypar.network.nodes import kept_with_graph
+from hypar.schedule.lifetimes import Moved, nodes_of
+from hypar.schedule.liveness import larger
+from hypar.schedule.shards import (
+    TINY,
+    WHOLE_DIM,
+    Cut,
+    Reach,
+    Shards,
+    lacking,
+    of_whole,
+    on_devices,
+    share_of,
+    within,
+)
 from hypar.sharding.placement import IDLE, degrees, partial_results, shards_of, simple
 
 if TYPE_CHECKING:
+    from hypar.network.nodes import FusedOp, PlanGraph, Tensor
     from hypar.ops.nest import Nest
     from hypar.schedule.lanes import Share
+    from hypar.schedule.lifetimes import Array, Node
+    from hypar.schedule.liveness import Bytes
     from hypar.sharding.placement import Options
+
+_WHOLE: frozenset[str] = frozenset()
+_BUT_CHANNELS = frozenset({"batch", "height", "width"})
 
 Amount = float | NDArray[np.float64]
 """An amount on the fullest device, or on each one, ``[devices]``."""
@@ -69,6 +90,252 @@ class Places(NamedTuple):
 
     shards: tuple[Shards, ...]
     shares: tuple[Amount, ...]
+
+
+class _Tensors(NamedTuple):
+    """The divisions of a node's tensors.
+
+    Attributes:
+        divisions: those that differ.
+        inputs: for each tensor that it reads the index of its division; one at least.
+        outputs: likewise for the tensor of each op of its trail.
+        sums: likewise for the sums that go straight to the only reader, of each op; nothing without these.
+        channels: the index of that of numbers for each channel, if an op keeps any.
+        ahead: the index of the division of the network's input.
+    """
+
+    divisions: tuple[Division, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    sums: tuple[int, ...]
+    channels: int
+    ahead: int
+
+
+@kept_with_graph
+def _tensors(graph: PlanGraph, outside: tuple[Tensor, ...], *, fused: bool) -> tuple[_Tensors, ...]:
+    """Return the divisions of the tensors of each node; by ``fused`` with sums for the only reader."""
+    readers = _only_readers(graph) if fused else {}
+    return tuple(_of_node(node, sums=node.layer in readers) for node in nodes_of(graph, outside))
+
+
+def _of_node(node: Node, *, sums: bool) -> _Tensors:
+    found: dict[Division, int] = {}
+
+    def at(tensor: str, whole: frozenset[str], scale: float, channels: tuple[int, ...]) -> int:
+        return found.setdefault(Division(tensor, whole, scale, channels), len(found))
+
+    own, (trail, ahead) = node.node.nest, (node.node.trail, node.node.ahead)
+    joined = _channels(node)
+    scale = own.elements("output") / trail[0].elements
+    statistics = any(op.saved.statistics for op in trail)
+    return _Tensors(
+        inputs=tuple(at("input", _WHOLE, 1.0, (each,)) for each in joined)
+        or (at("input", _WHOLE, 1.0, ()),) * max(1, len(node.reads)),
+        outputs=tuple(at("output", op.contracted, scale, joined) for op in trail),
+        sums=tuple(at("sums", op.contracted, scale, joined) for op in trail) if sums else (),
+        channels=at("sums" if sums else "output", _BUT_CHANNELS, 1.0, joined) if statistics else 0,
+        ahead=at("input", _WHOLE, own.input_elements / ahead[-1].elements, ()) if ahead else 0,
+        divisions=tuple(found),
+    )
+
+
+def _channels(node: Node) -> tuple[int, ...]:
+    """Return the channels of each tensor that a node concatenates; nothing for another node."""
+    if not node.node.join:
+        return ()
+    whole = node.node.nest.sizes.get("channels", 0)
+    found = tuple(dict(tensor.content.shape).get("channels", whole) for tensor in node.reads)
+    return found if any(own < whole for own in found) else ()
+
+
+@kept_with_graph
+def _only_readers(graph: PlanGraph) -> dict[int, Tensor]:
+    """Return the tensor between each layer that may leave terms and the only layer that reads its output."""
+    readers = Counter([*(tensor.producer for tensor in graph.tensors), *graph.sent])
+    return {
+        tensor.producer: tensor
+        for tensor in graph.tensors
+        if readers[tensor.producer] == 1 and graph.layers[tensor.producer].nest.multiplies
+    }
+
+
+class Divided:
+    """What devices have of the tensors of nodes by closed forms: on each device where shards are unlike, else on the fullest.
+
+    Devices hold unlike shards where they divide a grid or are idle, or where shards have several sizes.
+    """
+
+    def __init__(
+        self,
+        graph: PlanGraph,
+        choices: Sequence[Options],
+        element_bytes: int,
+        outside: Sequence[Tensor] = (),
+        above: Sequence[Shares] = (),
+        array: tuple[int, ...] = (),
+        *,
+        fused: bool = False,
+    ) -> None:
+        """Take the plan of some devices.
+
+        Args:
+            graph: the nodes.
+            choices: for each node a choice at each level.
+            element_bytes: bytes of an element.
+            outside: the tensors that the nodes share with other stages, as ``nodes_of`` has them.
+            above: for each node the shares of the uneven splits above; nothing if there are none.
+            array: the ways of each level; nothing if every choice has a shard for each of them.
+            fused: whether sums go straight to the devices that read them next.
+        """
+        self.graph, self.choices, self.bytes = graph, choices, float(element_bytes)
+        self.above, self.array, self.fused = above, array, fused
+        self.nodes = nodes_of(graph, tuple(outside))
+        self.tensors = _tensors(graph, tuple(outside), fused=fused)
+        self.lacking: list[Bytes] = []
+        self._placed: dict[int, tuple[_Tensors, Places]] = {}
+
+    def _of(self, node: Node) -> tuple[_Tensors, Places]:
+        """Return the divisions of a node's tensors, and the shards and shares that they leave devices."""
+        if node.layer not in self._placed:
+            tensors, onward = self.tensors[node.layer], None
+            if tensors.sums:
+                reader = _only_readers(self.graph)[node.layer]
+                chosen, above = self.choices[reader.consumer], self._above(reader.consumer)
+                onward = Onward(self.graph.layers[reader.consumer].nest, reader.operand, chosen, above)
+            nest, own, above = node.node.nest, self.choices[node.layer], self._above(node.layer)
+            places = placed(nest, tensors.divisions, own, above, self.array, onward)
+            self._placed[node.layer] = tensors, places
+        return self._placed[node.layer]
+
+    def _above(self, layer: int) -> Shares:
+        return self.above[layer] if self.above else ()
+
+    def _at(self, node: Node, op: int) -> int:
+        """Return the index of the division of an op's tensor: as sums lie, but for the terms of the node itself."""
+        tensors, _ = self._of(node)
+        return tensors.sums[op] if tensors.sums and op else tensors.outputs[op]
+
+    def _size(self, node: Node, op: FusedOp, at: int) -> Bytes:
+        return self.bytes * op.elements * self._of(node)[1].shares[at]
+
+    def _more(self, node: Node, op: FusedOp, at: int, channels: int) -> Bytes | None:
+        """Return the bytes that an op keeps besides its tensors; None if there are none."""
+        saved, shares, found = op.saved, self._of(node)[1].shares, None
+        if saved.elements or saved.mask_bytes:
+            found = (self.bytes * saved.elements + saved.mask_bytes) * shares[at]
+        if saved.statistics:
+            found = (0.0 if found is None else found) + self.bytes * saved.statistics * shares[channels]
+        return found
+
+    def samples(self, node: Node) -> Shards:
+        """Return the shards in which a node reads the samples."""
+        tensors, places = self._of(node)
+        return places.shards[tensors.inputs[0]]
+
+    def ahead(self, node: Node, op: FusedOp) -> tuple[Bytes, Bytes | None]:
+        """Return the bytes of an op ahead of a node, and of what it keeps."""
+        at = self._of(node)[0].ahead
+        return self._size(node, op, at), self._more(node, op, at, at)
+
+    def made(self, node: Node, number: int) -> Bytes:
+        """Return the bytes of the tensor that an op makes."""
+        return self._size(node, node.node.trail[number], self._at(node, number))
+
+    def kept(self, node: Node, number: int) -> Bytes | None:
+        """Return the bytes that an op keeps besides its tensors."""
+        return self._more(node, node.node.trail[number], self._at(node, number), self._of(node)[0].channels)
+
+    def summed(self, node: Node, number: int) -> Moved | None:
+        """Return the sums of the terms of a node, which take their place."""
+        tensors, _ = self._of(node)
+        if number or not tensors.sums:
+            return None
+        size = self._size(node, node.node.trail[0], tensors.sums[0])
+        if len(self.array) + len(self._above(node.layer)) == 1:
+            # Below a single split all of its error that a device lacks arrives at once.
+            self.lacking.append(self.made(node, 0) - size)
+        return Moved(size, inside=True)
+
+    def gathered(self, node: Node, number: int) -> Moved | None:
+        """Return the error of terms whose sums are divided otherwise."""
+        tensors, places = self._of(node)
+        if number or not tensors.sums:
+            return None
+        alike = places.shards[tensors.sums[0]] == places.shards[tensors.outputs[0]]
+        return None if alike else Moved(self.made(node, 0), inside=False)
+
+    def arrived(self, node: Node, at: int) -> Bytes:
+        """Return the bytes of a tensor as a node reads it."""
+        tensors, places = self._of(node)
+        return self.bytes * node.reads[at].elements * places.shares[tensors.inputs[at]]
+
+    def arriving(self, node: Node, tensor: Tensor) -> Bytes:
+        """Return the bytes of a tensor as it was made, of which another stage sends the error."""
+        return self._made(node, tensor.number)[1]
+
+    def _made(self, node: Node, number: int) -> tuple[Shards, Bytes]:
+        """Return the shards and the bytes of a tensor as others read it."""
+        tensors, places = self._of(node)
+        at = (tensors.sums or tensors.outputs)[number]
+        return places.shards[at], self._size(node, node.node.trail[number], at)
+
+    def _ends(self, node: Node, at: int) -> tuple[tuple[Shards, Bytes], tuple[Shards, Bytes]]:
+        """Return the shards and the bytes of a tensor between two nodes as it is made, and as it is read."""
+        tensors, places = self._of(node)
+        maker = self.nodes[node.reads[at].producer]
+        return self._made(maker, node.reads[at].number), (
+            places.shards[tensors.inputs[at]],
+            self.arrived(node, at),
+        )
+
+    def read(self, node: Node, number: int, at: int) -> Moved | None:
+        """Return a tensor as a node reads it; ops behind it read what there is."""
+        if number:
+            return None
+        (made, before), (shards, size) = self._ends(node, at)
+        if made == shards:
+            return None
+        self.lacking += [size * lacking(shards, made), before * lacking(made, shards)]
+        return Moved(size, within(shards, made))
+
+    def returned(self, node: Node, number: int, at: int) -> Sequence[Moved]:
+        """Return the error of what a node has read in the shards of those that have made it.
+
+        Nothing moves where all devices have theirs, idle ones included, and by ``fused`` no terms are left to be added up.
+        """
+        if number:
+            return ()
+        (made, before), (shards, size) = self._ends(node, at)
+        inside = within(made, shards, later=True)
+        stays = inside and not self._sums(node, node.reads[at]) and not _lacks(size, before)
+        return () if made == shards or stays else (Moved(before, inside),)
+
+    def _sums(self, node: Node, tensor: Tensor) -> bool:
+        """Return whether the errors that a node sends are terms, which are added up on their way."""
+        return self.fused and any(
+            tensor.operand in partial_results(node.node.nest, dim)
+            for choice in self.choices[node.layer]
+            for dim in choice.divided
+        )
+
+    def together(self, arrays: Sequence[Array], sizes: Sequence[Bytes], whole: Bytes) -> Bytes:
+        """Return the bytes of shards of a tensor, each once; together they are no more than all of it."""
+        if len(arrays) == 1:
+            return sizes[0]
+        each = {self._shards(array): size for array, size in zip(arrays, sizes, strict=True)}
+        return -larger(-sum(each.values(), 0.0), -whole)
+
+    def _shards(self, array: Array) -> Shards:
+        kind, layer, number = array
+        tensors, places = self._placed[layer]
+        at = tensors.inputs[number] if kind == "read" else (tensors.sums or tensors.outputs)[number]
+        return places.shards[at]
+
+
+def _lacks(size: Bytes, made: Bytes) -> bool:
+    """Return whether a device that has some of a tensor has nothing of another one."""
+    return not isinstance(size, float) and bool(np.any((size == 0.0) & np.not_equal(made, 0.0)))
 
 
 @lru_cache(maxsize=16384)

@@ -13,10 +13,10 @@ import numpy as np
 from hypar.machine.work import fullest_share
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
-from hypar.schedule.divisions import Division, placed
+from hypar.schedule.divisions import Divided, Division, placed
 from hypar.schedule.lanes import SUMS
-from hypar.schedule.lifetimes import Span, course_of
-from hypar.schedule.liveness import larger
+from hypar.schedule.lifetimes import Span, course_by
+from hypar.schedule.liveness import larger, largest
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
 from hypar.sharding.conventions import FUSED
 from hypar.sharding.placement import degrees
@@ -132,17 +132,10 @@ def _course(lane: Lane) -> Course:
     if lane.place.parts:
         graph, outside, ends, parts = _in_parts(lane.place.parts)
     fused, size = setting.convention == FUSED, setting.element_bytes
-    return course_of(
-        graph,
-        lane.choices,
-        size,
-        outside,
-        above=ends,
-        idle=idle,
-        array=setting.array,
-        parts=parts,
-        fused=fused,
-    )
+    divided = Divided(graph, lane.choices, size, outside, ends, setting.array, fused=fused)
+    course = course_by(divided.nodes, divided, parts, idle)
+    lacking = float(np.max(largest(divided.lacking)))
+    return course._replace(entering=max(course.entering, lacking))
 
 
 def _in_parts(
