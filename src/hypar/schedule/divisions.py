@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from hypar.machine.work import fullest
 from hypar.network.nodes import kept_with_graph
 from hypar.schedule.lifetimes import Moved, nodes_of
-from hypar.schedule.liveness import larger
 from hypar.schedule.shards import (
     TINY,
     WHOLE_DIM,
@@ -257,6 +256,11 @@ class Divided:
             self.lacking.append(self.made(node, 0) - size)
         return Moved(size, inside=True)
 
+    def sent(self, node: Node, number: int, at: int) -> Bytes:
+        """Return the bytes of the error of a tensor that an op has read."""
+        source = node.node.trail[number].source
+        return self.arrived(node, at) if source is None else self._made(node, source)[1]
+
     def gathered(self, node: Node, number: int) -> Moved | None:
         """Return the error of terms whose sums are divided otherwise."""
         tensors, places = self._of(node)
@@ -319,18 +323,22 @@ class Divided:
             for dim in choice.divided
         )
 
-    def together(self, arrays: Sequence[Array], sizes: Sequence[Bytes], whole: Bytes) -> Bytes:
-        """Return the bytes of shards of a tensor, each once; together they are no more than all of it."""
-        if len(arrays) == 1:
-            return sizes[0]
-        each = {self._shards(array): size for array, size in zip(arrays, sizes, strict=True)}
-        return -larger(-sum(each.values(), 0.0), -whole)
+    def together(self, arrays: Sequence[Array]) -> Bytes:
+        """Return the bytes of unlike shards of a tensor."""
+        return sum(dict(map(self._array, arrays)).values(), 0.0)
 
-    def _shards(self, array: Array) -> Shards:
+    def _array(self, array: Array) -> tuple[Shards, Bytes]:
+        """Return the shards of an array, and its bytes."""
         kind, layer, number = array
-        tensors, places = self._placed[layer]
-        at = tensors.inputs[number] if kind == "read" else (tensors.sums or tensors.outputs)[number]
-        return places.shards[at]
+        node = self.nodes[layer]
+        if kind == "made":
+            return self._made(node, number)
+        if kind == "read":
+            return self._placed[layer][1].shards[self.tensors[layer].inputs[number]], self.arrived(
+                node, number
+            )
+        (op,) = [op for op in node.node.ahead if op.target == number]
+        return self.samples(node), self.ahead(node, op)[0]
 
 
 def _lacks(size: Bytes, made: Bytes) -> bool:

@@ -1,13 +1,9 @@
-"""The bytes that each device holds at its fullest moment over a step of a program.
+"""The bytes that each device holds at its fullest moment over a step of a program, from what a run has written.
 
-The steps of a program are ops that read and write arrays, whose liveness it is. The rest are rules of memory that training
-frameworks obey; each stands where it is applied:
+The walk over a stage's nodes is that of a score, with all rules of memory that training frameworks obey; the sizes of tensors are
+the elements that each device had of the run's arrays, which steps name as ``lowering`` does. What no run has is counted otherwise:
 
 - a backward phase needs what its op keeps, as autograd saves it, though a kernel may compute the same from what the op has read;
-- a view, a bias, an addition and a concatenation take no memory of their own, forward or backward;
-- of a tensor that ops keep in part, the parts are copied before it is freed, at the end of its last use, each element once;
-- a stage hands on what its later parts send back before it takes what other stages send, so that these are added in the buffer;
-- a slice of an error keeps the memory of the whole, and nothing is added to an error that a join has passed on to several inputs;
 - sums take the place of terms, and what arrives lies in the buffer until then;
 - a device copies nothing that it has made. What is brought to it is brought to each reader by itself: the program has a copy for
   each, whose elements are counted as they arrive, so that one does not stand for another.
@@ -17,8 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
@@ -27,7 +21,8 @@ from numpy.typing import NDArray
 from hypar.ops.run import Run
 from hypar.program.holding import cells
 from hypar.program.steps import Add, Compute, Copy, Update, exchanges_gradients
-from hypar.schedule.liveness import Ledger, held_at
+from hypar.schedule.lifetimes import Moved, Span, course_by, nodes_of, of_stage
+from hypar.schedule.liveness import held_at
 from hypar.schedule.pipeline_orders import ALONE
 
 if TYPE_CHECKING:
@@ -35,10 +30,11 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
+    from hypar.network.nodes import FusedOp, PlanGraph, Tensor
     from hypar.ops.nest import Nest
     from hypar.program.layout import Numbers, Places
     from hypar.program.steps import Program, Step
-    from hypar.schedule.liveness import Piece
+    from hypar.schedule.lifetimes import Array, Node
     from hypar.schedule.pipeline_orders import Moment
 
 Bytes = NDArray[np.float64]
@@ -46,9 +42,6 @@ Bytes = NDArray[np.float64]
 
 Place = tuple[int, int]
 """A stage, and one of its parts."""
-
-_Piece = tuple[bool, int]
-"""A piece of work: whether it is backward, and the part, negative there, so that pieces sort in their order."""
 
 Flags = NDArray[np.bool_]
 """Whether something holds on each device, ``[devices]``."""
@@ -63,6 +56,7 @@ class Training:
 
     Attributes:
         program: the program of a microbatch.
+        nodes: the plan graph of its network.
         element_bytes: bytes of an element.
         state: numbers of the optimizer's state for each weight; a run of one step has none.
         chunks: the layers that exchange their gradients together, by name.
@@ -72,6 +66,7 @@ class Training:
     """
 
     program: Program
+    nodes: PlanGraph
     element_bytes: int
     state: int = 0
     chunks: Sequence[frozenset[str]] = ()
@@ -127,24 +122,20 @@ class Training:
 
 
 class _Record:
-    """The ops of a stage, written down step by step for devices that have what they need of the same transfers."""
+    """What a run has written of the tensors of a stage."""
 
     def __init__(self, training: Training, stage: int, elements: Mapping[str, Numbers]) -> None:
-        program = training.program
-        self.training, self.stage, self.parts = (
-            training,
-            stage,
-            len(training.moments[stage][0].waiting) // 2 + 1,
-        )
-        self.layers = {layer.name: layer for layer in program.graph.layers}
-        self.nests = {name: layer.nest(program.graph.batch) for name, layer in self.layers.items()}
-        self.read = {name for layer in program.graph.layers for name in layer.inputs}
+        program, graph = training.program, training.program.graph
+        self.training, self.moments = training, training.moments[stage]
+        self.devices = program.places.devices
+        self.layers = {layer.name: layer for layer in graph.layers}
         self.trained = {step.layer for step in program.steps if _is(step, "backward")}
+        self.forward = {step.layer: step for step in program.steps if _is(step, "forward")}
         self.elements, self.saved = {**elements, **_of_samples(program)}, _read(program, "backward")
-        self.steps = _steps_of(training, stage)
-        self.inside = {
-            id(step): self._inside(step) for _, step in self.steps if not isinstance(step, Compute)
-        }
+        moved = (step for step in program.steps if isinstance(step, Copy | Add) and not _uncounted(step))
+        self.inside = {step.target: self._inside(step) for step in moved}
+        self.ops = _ops(graph, training.nodes)
+        self.nodes, self.parts = self._of_stage(stage)
 
     def _inside(self, step: Copy | Add) -> Flags:
         """Return whether each device has all that it needs of a transfer; sums that take the place of terms are there."""
@@ -155,173 +146,169 @@ class _Record:
             found |= self.elements[step.target] >= self.elements[step.source]
         return np.asarray(found)
 
+    def _of_stage(self, stage: int) -> tuple[tuple[Node, ...], list[Span]]:
+        """Return the nodes of the stage, and its parts."""
+        graph, places = self.training.nodes, self.training.places
+        of = [places.get(node.name, (0, 0)) for node in graph.layers]
+        indices = [index for index, (own, _) in enumerate(of) if own == stage]
+        own = {index: at for at, index in enumerate(indices)}
+        tensors = (tensor for tensor in graph.tensors if tensor.producer in own or tensor.consumer in own)
+        layers = tuple(graph.layers[index] for index in indices)
+        firsts = {of[index][1]: Span(at, index) for at, index in reversed([*enumerate(indices)])}
+        return nodes_of(*of_stage(layers, own, tensors)), [firsts[part] for part in sorted(firsts)]
+
     def peak(self, devices: NDArray[np.intp]) -> Bytes:
         """Return the most bytes of activations and errors at once on each of the stage's devices."""
         inside = np.reshape([own[devices] for own in self.inside.values()], (-1, len(devices)))
         found = np.zeros(len(devices))
         for flags in np.unique(inside, axis=1).T:
             alike = (inside == flags[:, None]).all(axis=0)
-            run = _Run(self, devices[alike], dict(zip(self.inside, flags, strict=True)))
-            found[alike] = held_at(run.pieces(), self.training.moments[self.stage])
+            written = _Written(self, devices[alike], dict(zip(self.inside, flags, strict=True)))
+            found[alike] = held_at(course_by(self.nodes, written, self.parts).pieces, self.moments)
         return found
 
 
-class _Run:
-    """The ledger of some devices under way."""
+class _Written:
+    """What devices that have what they need of the same transfers had of the tensors of a stage, as a run wrote them."""
 
-    def __init__(self, record: _Record, devices: NDArray[np.intp], inside: Mapping[int, bool]) -> None:
-        self.record, self.devices, self.inside = record, devices, inside
-        self.ledger = Ledger()
-        self.buffers: dict[str, int] = {}
-        self.gradient: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-
-    def pieces(self) -> tuple[Piece, ...]:
-        """Write the ops down, and return the pieces of work."""
-        parts = range(self.record.parts)
-        steps = {piece: [*own] for piece, own in groupby(self.record.steps, itemgetter(0))}
-        for piece in [*((False, part) for part in parts), *((True, -part) for part in reversed(parts))]:
-            for _, step in steps.get(piece, []):
-                if isinstance(step, Compute):
-                    self._compute(step)
-                else:
-                    self._transfer(step)
-            self._compute_gradient()
-            self.ledger.end()
-        return self.ledger.pieces(*self.ledger.course(self._kept))
-
-    def _next(self, *reads: str, saved: Sequence[str] = ()) -> None:
-        """Begin an op; samples are there when they are read first."""
-        new = [name for name in reads if name not in self.buffers]
-        known = [self.buffers[name] for name in reads if name in self.buffers]
-        self.ledger.next(*known, saved=[self.buffers[name] for name in saved])
-        for name in new:
-            self._write(name)
+    def __init__(self, record: _Record, devices: NDArray[np.intp], inside: Mapping[str, bool]) -> None:
+        self.record, self.devices, self.flags = record, devices, inside
 
     def _size(self, name: str) -> Bytes:
-        return self.record.training.element_bytes * self.record.elements[name][self.devices].astype(
-            np.float64
-        )
+        """Return the bytes of an array; 0 for one that a run does not write, as it trains nothing before it."""
+        found = self.record.elements.get(name, np.zeros(self.record.devices))[self.devices]
+        return self.record.training.element_bytes * found.astype(np.float64)
 
-    def _write(self, name: str, owner: str = "") -> None:
-        self.buffers[name] = self.ledger.write(self._size(name), self.buffers[owner] if owner else -1)
+    def _moved(self, name: str) -> Moved | None:
+        return Moved(self._size(name), bool(self.flags[name])) if name in self.flags else None
 
-    def _transfer(self, step: Copy | Add) -> None:
-        """Write a transfer; of one to another stage, that it leaves."""
-        if self.record.training.place(step)[0] != self.record.stage:
-            self._next(step.source)
-        elif _crosses(step) and step.item.phase == "backward":
-            self.buffers[step.target] = self.ledger.receive(self._size(step.target))
-        else:
-            self._next(step.source)
-            self._write(step.target, step.source if self.inside[id(step)] else "")
+    def _layer(self, node: Node, number: int) -> Layer:
+        """Return the layer of an op of a node."""
+        return self.record.ops[node.node.name, number][0]
 
-    def _compute(self, step: Compute) -> None:
-        if step.kind in {"error", "loss", "backward"}:
-            self._compute_gradient()
-        if step.kind == "error":
-            self._add(step)
-        elif step.kind == "backward":
-            self._backward(step)
-        else:
-            self._forward(step)
+    def _input(self, node: Node, number: int, at: int) -> tuple[Layer, int]:
+        """Return the layer of an op, and the number of an input of it."""
+        layer = self._layer(node, number)
+        if number:
+            return layer, 0
+        tensors = [(own.producer, own.number) for own in node.reads[: at + 1]]
+        maker = self._maker(node.reads[at])
+        return layer, self._inputs(layer, maker)[tensors.count(tensors[at]) - 1]
 
-    def _compute_gradient(self) -> None:
-        """Compute a gradient: it may be while the error of the input is sent, so its operands stay until then."""
-        if self.gradient is not None:
-            reads, saved = self.gradient
-            self._next(*reads, saved=saved)
-        self.gradient = None
+    def _maker(self, tensor: Tensor) -> tuple[str, int]:
+        """Return the node that makes a tensor that a node reads, and the number of the tensor there."""
+        own = tensor.producer
+        network = self.record.training.nodes.layers
+        maker = self.record.nodes[own].node if own >= 0 else network[-1 - own]
+        return maker.name, tensor.number
 
-    def _forward(self, step: Compute) -> None:
-        """Write a forward phase, a bias or the loss; a bias is added in place, and a view has the memory of what it shows."""
-        record, layer = self.record, self.record.layers[step.layer]
-        nest = record.nests[step.layer]
-        reads = [name for role, name in step.reads.items() if role not in nest.sums]
-        self._next(*reads)
-        (made,) = step.writes.values()
-        self._write(made, reads[0] if step.kind == "finish" or (step.kind == "forward" and nest.view) else "")
-        if step.kind == "forward" and layer.name in record.trained:
-            kept = _kept_by(step, layer, nest, record.training)[self.devices]
-            if kept.any():
-                self.buffers[f"kept {layer.name}"] = self.ledger.write(kept)
+    def _inputs(self, layer: Layer, maker: tuple[str, int]) -> list[int]:
+        """Return the numbers of the inputs of a layer that are a tensor of a node."""
+        names = {own.name for own in self.record.ops[maker]}
+        return [number for number, name in enumerate(layer.inputs) if name in names]
 
-    def _add(self, step: Compute) -> None:
-        """Add up the errors of a tensor that several layers read."""
-        (error,) = step.writes.values()
-        self.buffers[error] = self.ledger.add(
-            [self.buffers[name] for name in step.reads.values()], self._size(error)
-        )
+    def samples(self, _: Node) -> int:
+        """Return the same for all nodes: a run has the samples once."""
+        return 0
 
-    def _backward(self, step: Compute) -> None:
-        """Write a backward phase; the error of a sum's term is that of the sum, and of a part a slice, as large as the whole."""
-        layer, nest, error = (
-            self.record.layers[step.layer],
-            self.record.nests[step.layer],
-            step.reads["error"],
-        )
-        reads, join = [error], layer.op.node == "join"
-        if nest.saved.output or layer.name not in self.record.read:
-            # The network's outputs stay until their errors come back: the training loop has a name for them.
-            reads.append(f"F {layer.name}")
-        inputs = tuple(name for role, name in step.reads.items() if role.startswith("input "))
-        saved = inputs if nest.saved.input else ()
-        kept = f"kept {layer.name}"
-        self._next(*reads, *([kept] if kept in self.buffers else []), saved=saved)
-        own = self.buffers[error]
-        for name in [name for role, name in step.writes.items() if role.startswith("input ")]:
-            if join:
-                self.buffers[name] = self.ledger.pass_on(own)
-            elif nest.view:
-                self.buffers[name] = self.ledger.write(self.ledger.sizes[own], own)
-            else:
-                self._write(name)
-        if layer.weighted:
-            self.gradient = tuple(reads), saved
+    def ahead(self, _: Node, op: FusedOp) -> tuple[Bytes, Bytes | None]:
+        """Return the bytes that are read of an op ahead of a node, and of what it keeps."""
+        layer = self.record.training.program.graph.layers[op.target]
+        return self._size(f"F {layer.name}"), self._kept(layer)
 
-    def _kept(self, buffers: Sequence[int]) -> Bytes:
-        """Return the bytes that are kept of a tensor for several readers; of views with other dims those of the largest."""
-        names = {buffer: name for name, buffer in self.buffers.items()}
+    def made(self, node: Node, number: int) -> Bytes:
+        """Return the bytes of the tensor that an op has made."""
+        name = self._layer(node, number).name
+        return self._size(f"terms {name}" if f"terms {name}" in self.record.elements else f"F {name}")
+
+    def kept(self, node: Node, number: int) -> Bytes | None:
+        """Return the bytes that an op keeps besides its tensors."""
+        return self._kept(self._layer(node, number))
+
+    def _kept(self, layer: Layer) -> Bytes | None:
+        step = self.record.forward.get(layer.name)
+        if step is None or layer.name not in self.record.trained:
+            return None
+        training = self.record.training
+        found = _kept_by(step, layer, layer.nest(training.program.graph.batch), training)[self.devices]
+        return found if found.any() else None
+
+    def summed(self, node: Node, number: int) -> Moved | None:
+        """Return the sums of an op's terms."""
+        name = self._layer(node, number).name
+        return self._moved(f"sums {name}") or self._moved(f"F {name}")
+
+    def read(self, node: Node, number: int, at: int) -> Moved | None:
+        """Return a tensor as an op reads it."""
+        layer, place = self._input(node, number, at)
+        return self._moved(f"in {layer.name} {place}")
+
+    def sent(self, node: Node, number: int, at: int) -> Bytes:
+        """Return the bytes of the error of a tensor that an op has read."""
+        layer, place = self._input(node, number, at)
+        return self._size(f"E terms {layer.name} {place}")
+
+    def gathered(self, node: Node, number: int) -> Moved | None:
+        """Return the error of an op's terms."""
+        return self._moved(f"E all {self._layer(node, number).name}")
+
+    def returned(self, node: Node, number: int, at: int) -> Sequence[Moved]:
+        """Return the error of a tensor that an op has read as it came to those that have made it."""
+        layer, place = self._input(node, number, at)
+        names = [f"E sums {layer.name} {place}", f"E {layer.name} {place}"]
+        return [moved for name in names if (moved := self._moved(name)) is not None]
+
+    def arrived(self, node: Node, at: int) -> Bytes:
+        """Return the bytes of a tensor that a node has read of another stage."""
+        layer, place = self._input(node, 0, at)
+        return self._size(f"in {layer.name} {place}")
+
+    def arriving(self, node: Node, tensor: Tensor) -> Bytes:
+        """Return the bytes of the error that another stage has sent."""
+        training = self.record.training
+        reader = self.record.layers[training.nodes.layers[tensor.consumer - len(self.record.nodes)].name]
+        place = self._inputs(reader, (node.node.name, tensor.number))[0]
+        return self._size(f"E {reader.name} {place}")
+
+    def together(self, arrays: Sequence[Array]) -> Bytes:
+        """Return the bytes that are kept of arrays of one memory, each element once; of views with other dims those of the largest."""
         found: dict[tuple[int, ...], NDArray[np.bool_]] = {}
-        for buffer in buffers:
-            mask = self.record.saved[names[buffer]][self.devices]
+        for name in {name for array in arrays for name in self._names(array)} & {*self.record.saved}:
+            mask = self.record.saved[name][self.devices]
             found[mask.shape] = found.get(mask.shape, False) | mask
-        elements = np.max([_counted(mask) for mask in found.values()], axis=0)
+        none = np.zeros(len(self.devices))
+        elements = np.max([none, *(_counted(mask) for mask in found.values())], axis=0)
         return np.asarray(self.record.training.element_bytes * elements, np.float64)
 
+    def _names(self, array: Array) -> list[str]:
+        """Return the names of an array, and of those that view it."""
+        kind, layer, number = array
+        if kind == "samples":
+            return [f"F {own.name}" for own in self.record.ops["", number]]
+        node = self.record.nodes[layer]
+        if kind == "made":
+            return [f"F {own.name}" for own in self.record.ops[node.node.name, number]]
+        reader, place = self._input(node, *((0, number) if kind == "read" else (number, 0)))
+        return [f"in {reader.name} {place}"]
 
-def _steps_of(training: Training, stage: int) -> list[tuple[_Piece, Copy | Add | Compute]]:
-    """Return the steps of a stage in the order of its work, each with its piece of it.
 
-    A piece begins with what comes from other parts of the stage; then arrives what other stages send. What another stage reads
-    of it has gone there when the piece ends.
+def _ops(graph: LayerGraph, nodes: PlanGraph) -> dict[tuple[str, int], list[Layer]]:
+    """Return the layer of each op, with those that view what it makes, by the name of its node and its number there.
+
+    Those between the network's input and its first nodes have no name, and their numbers in the network.
     """
-    steps = [*enumerate(training.program.steps)]
-    turn = next(number for number, step in steps if _is(step, "loss") or _is(step, "error"))
-    found: list[tuple[int, _Piece, Copy | Add | Compute]] = []
-    begin: dict[_Piece, int] = {}
-    for number, step in steps:
-        if isinstance(step, Update) or _uncounted(step):
-            continue
-        of, part = training.place(step)
-        if of == stage:
-            found.append((number, (False, part) if number < turn else (True, -part), step))
-            if isinstance(step, Compute):
-                begin.setdefault(found[-1][1], number)
-        elif found and number < turn and not isinstance(step, Compute) and _maker(training, step) == stage:
-            found.append((number, found[-1][1], step))
-
-    def order(own: tuple[int, _Piece, Copy | Add | Compute]) -> tuple[_Piece, int, int, int]:
-        number, piece, step = own
-        if isinstance(step, Compute) or number >= begin.get(piece, 0):
-            return piece, number, 2, number
-        return piece, begin[piece], int(_crosses(step)), number
-
-    return [(piece, step) for _, piece, step in sorted(found, key=order)]
-
-
-def _maker(training: Training, step: Copy | Add) -> int:
-    """Return the stage that sends a tensor to a layer."""
-    return training.place_of[step.item.maker or step.item.layer][0]
+    found: dict[tuple[str, int], list[Layer]] = {}
+    at: dict[str, tuple[str, int]] = {}
+    names = {node.name for node in nodes.layers}
+    for index, layer in enumerate(graph.layers):
+        owner, number = at[layer.inputs[0]] if layer.inputs else ("", index)
+        if layer.name in names:
+            owner, number = layer.name, 0
+        elif layer.inputs and not layer.nest(graph.batch).view:
+            number = sum(own == owner for own, _ in found) if owner else index
+        at[layer.name] = owner, number
+        found.setdefault((owner, number), []).append(layer)
+    return found
 
 
 def _uncounted(step: Copy | Add | Compute) -> bool:

@@ -8,18 +8,19 @@ divisions, or what a run has written. Of a stage in parts a microbatch's work is
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
 from operator import mul
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from hypar.network.nodes import kept_with_graph
+from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.schedule.liveness import Ledger, Piece, held_at, larger, largest
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-    from hypar.network.nodes import FusedOp, PlanGraph, PlanNode, Tensor
+    from hypar.network.nodes import FusedOp, PlanNode, Tensor
     from hypar.schedule.liveness import Bytes
     from hypar.schedule.pipeline_orders import Moment
 
@@ -127,6 +128,27 @@ def nodes_of(graph: PlanGraph, outside: tuple[Tensor, ...] = ()) -> tuple[Node, 
     return tuple(Node(at, node, tuple(own), tuple(its)) for at, (node, own, its) in enumerate(rows))
 
 
+def of_stage(
+    layers: tuple[PlanNode, ...], own: Mapping[int, int], tensors: Iterable[Tensor]
+) -> tuple[PlanGraph, tuple[Tensor, ...]]:
+    """Return the nodes of a stage as a graph, and the tensors that they share with other stages, as ``nodes_of`` has them.
+
+    Args:
+        layers: the nodes.
+        own: the index of each among these, by that in the network.
+        tensors: the tensors of the network that they read or make.
+    """
+    inside: list[Tensor] = []
+    outside: list[Tensor] = []
+    for tensor in tensors:
+        maker = own.get(tensor.producer, -1 - tensor.producer)
+        reader = own.get(tensor.consumer, len(layers) + tensor.consumer)
+        alone = maker >= 0 and reader < len(layers)
+        (inside if alone else outside).append(replace(tensor, producer=maker, consumer=reader))
+    sent = frozenset(tensor.producer for tensor in outside if tensor.producer >= 0)
+    return PlanGraph(layers, tuple(inside), sent=sent), tuple(outside)
+
+
 class Moved(NamedTuple):
     """A tensor behind a transfer: its bytes, and whether it lies in the buffer of what was there before."""
 
@@ -141,37 +163,40 @@ Array = tuple[str, int, int]
 class Sizes(Protocol):
     """What devices have of the tensors of nodes; a transfer is None where nothing moves."""
 
-    def samples(self, node: Node) -> Hashable:
+    def samples(self, node: Node, /) -> Hashable:
         """Return a key that nodes share which read the samples alike."""
 
-    def ahead(self, node: Node, op: FusedOp) -> tuple[Bytes, Bytes | None]:
+    def ahead(self, node: Node, op: FusedOp, /) -> tuple[Bytes, Bytes | None]:
         """Return the bytes of an op between the network's input and a node, and of what it keeps besides."""
 
-    def made(self, node: Node, number: int) -> Bytes:
+    def made(self, node: Node, number: int, /) -> Bytes:
         """Return the bytes of the tensor that an op of a node makes: of a product its terms."""
 
-    def kept(self, node: Node, number: int) -> Bytes | None:
+    def kept(self, node: Node, number: int, /) -> Bytes | None:
         """Return the bytes that an op keeps besides its tensors; None if there are none."""
 
-    def summed(self, node: Node, number: int) -> Moved | None:
+    def summed(self, node: Node, number: int, /) -> Moved | None:
         """Return the sums of an op's terms."""
 
-    def read(self, node: Node, number: int, at: int) -> Moved | None:
+    def read(self, node: Node, number: int, at: int, /) -> Moved | None:
         """Return a tensor as an op of a node reads it."""
 
-    def gathered(self, node: Node, number: int) -> Moved | None:
+    def sent(self, node: Node, number: int, at: int, /) -> Bytes:
+        """Return the bytes of the error of a tensor that an op of a node has read."""
+
+    def gathered(self, node: Node, number: int, /) -> Moved | None:
         """Return the error of an op's terms, of that of their sums."""
 
-    def returned(self, node: Node, number: int, at: int) -> Sequence[Moved]:
+    def returned(self, node: Node, number: int, at: int, /) -> Sequence[Moved]:
         """Return the error of a tensor that an op of a node has read as it comes to those that have made the tensor."""
 
-    def arrived(self, node: Node, at: int) -> Bytes:
+    def arrived(self, node: Node, at: int, /) -> Bytes:
         """Return the bytes of a tensor that a node reads of another stage, or of a node that is idle."""
 
-    def arriving(self, node: Node, tensor: Tensor) -> Bytes:
+    def arriving(self, node: Node, tensor: Tensor, /) -> Bytes:
         """Return the bytes of the error that another stage sends of a node's tensor."""
 
-    def together(self, arrays: Sequence[Array], sizes: Sequence[Bytes], whole: Bytes) -> Bytes:
+    def together(self, arrays: Sequence[Array], /) -> Bytes:
         """Return the bytes that are kept of some arrays of one memory, each element once."""
 
 
@@ -233,10 +258,10 @@ class _Step:
         return buffer
 
     def _kept(self, buffers: Sequence[int]) -> Bytes:
-        """Return the bytes of what is kept of a tensor, each element once."""
-        sizes, owner = self.ledger.sizes, self.ledger.owners[buffers[0]]
-        own = [self.arrays[buffer] for buffer in buffers]
-        return self.sizes.together(own, [sizes[buffer] for buffer in buffers], sizes[owner])
+        """Return the bytes of what is kept of a tensor, each element once; of several arrays no more than all of it."""
+        found = self.sizes.together([self.arrays[buffer] for buffer in buffers])
+        whole = self.ledger.sizes[self.ledger.owners[buffers[0]]]
+        return -larger(-found, -whole) if len(buffers) > 1 else found
 
     def _moved(self, before: int, moved: Moved | None, array: Array | None = None) -> int:
         """Write a tensor behind a transfer; without one it is the tensor before."""
@@ -343,7 +368,7 @@ class _Step:
             reads = [error, *([own] if op.saved.output or not arrived else [])]
             saved = run.inputs[number] if op.saved.input else []
             self.ledger.next(*reads, *([run.kept[number]] if number in run.kept else []), saved=saved)
-            self._send(node, number, op, error, run.inputs[number])
+            self._send(node, number, op, error)
             if op.source is None and node.node.weighted:
                 # The gradient may be computed while the error of the input is sent, so its operands stay until then.
                 self.ledger.next(*reads, saved=saved)
@@ -352,13 +377,13 @@ class _Step:
             if kept or more:
                 self.ledger.next(*more, saved=kept)
 
-    def _send(self, node: Node, number: int, op: FusedOp, error: int, inputs: Sequence[int]) -> None:
+    def _send(self, node: Node, number: int, op: FusedOp, error: int) -> None:
         """Send the errors of an op's inputs to those that have made them, of an earlier part when its work begins."""
         if op.source is not None:
-            self._return(node, number, 0, self._passed(op, error, self.ledger.sizes[inputs[0]]))
+            self._return(node, number, 0, self._passed(node, number, 0, error))
             return
         found = [
-            (at, self._passed(op, error, self.ledger.sizes[inputs[at]]), tensor.producer)
+            (at, self._passed(node, 0, at, error), tensor.producer)
             for at, tensor in enumerate(node.reads)
             if tensor.producer < 0 or tensor.producer in self.ran
         ]
@@ -368,9 +393,11 @@ class _Step:
             elif producer >= 0:
                 self._return(node, 0, at, own)
 
-    def _passed(self, op: FusedOp, error: int, size: Bytes) -> int:
+    def _passed(self, node: Node, number: int, at: int, error: int) -> int:
         """Write the error of a tensor that an op has read, which may be that of its output or a slice of it, as large as the whole."""
-        return self.ledger.pass_on(error) if op.passes else self.ledger.write(size)
+        if node.node.trail[number].passes:
+            return self.ledger.pass_on(error)
+        return self.ledger.write(self.sizes.sent(node, number, at))
 
     def _return(self, node: Node, number: int, at: int, error: int) -> None:
         """Bring the error of what an op has read to those that have made it."""

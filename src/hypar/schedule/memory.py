@@ -15,7 +15,7 @@ from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.divisions import Divided, Division, placed
 from hypar.schedule.lanes import SUMS
-from hypar.schedule.lifetimes import Span, course_by
+from hypar.schedule.lifetimes import Span, course_by, of_stage
 from hypar.schedule.liveness import larger, largest
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
 from hypar.sharding.conventions import FUSED
@@ -146,31 +146,23 @@ def _in_parts(
     A tensor between two parts is one of the graph, as the later part reads it.
     """
     graphs = [lane.graph if lane.shares is None else lane.shares.graph for lane in lanes]
-    firsts = [*accumulate((len(graph.layers) for graph in graphs), initial=0)]
+    layers = tuple(layer for graph in graphs for layer in graph.layers)
+    firsts = accumulate((len(graph.layers) for graph in graphs), initial=0)
     parts = tuple(Span(first, lane.place.first) for lane, first in zip(lanes, firsts, strict=False))
     own = {
         part.first + layer: part.layer + layer
         for part, graph in zip(parts, graphs, strict=True)
         for layer in range(len(graph.layers))
     }
-    inside, outside = [], []
-    for lane, graph, part in zip(lanes, graphs, parts, strict=True):
-        inside += [
-            replace(tensor, producer=part.layer + tensor.producer, consumer=part.layer + tensor.consumer)
-            for tensor in graph.tensors
-        ]
-        for tensor in lane.place.outside:
-            maker, reader = part.first + tensor.producer, part.first + tensor.consumer
-            if maker in own and reader in own:
-                if tensor.producer < 0:
-                    inside.append(replace(tensor, producer=own[maker], consumer=own[reader]))
-            else:
-                ends = own.get(maker, -1 - maker), own.get(reader, firsts[-1] + reader)
-                outside.append(replace(tensor, producer=ends[0], consumer=ends[1]))
-    sent = frozenset(tensor.producer for tensor in outside if tensor.producer >= 0)
-    layers = tuple(layer for graph in graphs for layer in graph.layers)
+    tensors = [
+        replace(tensor, producer=first + tensor.producer, consumer=first + tensor.consumer)
+        for lane, graph in zip(lanes, graphs, strict=True)
+        for first in [lane.place.first]
+        for tensor in (*graph.tensors, *lane.place.outside)
+        if not (tensor.consumer >= len(graph.layers) and first + tensor.consumer in own)
+    ]
     shares = tuple(share for lane in lanes if lane.shares is not None for share in lane.shares.ends)
-    return PlanGraph(layers, tuple(inside), sent=sent), tuple(outside), shares, parts
+    return *of_stage(layers, own, tensors), shares, parts
 
 
 @kept_with_graph

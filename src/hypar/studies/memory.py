@@ -59,6 +59,7 @@ def held_by(
     places, stages = _places(plan.root), plan.stages if plan.staged else None
     training = Training(
         program=program,
+        nodes=program.graph.nodes(plan.graph),
         element_bytes=score.element_bytes,
         state=OPTIMIZERS[score.optimizer],
         chunks=[frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else (),
