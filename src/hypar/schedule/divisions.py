@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.machine.work import fullest
 from hypar.network.nodes import kept_with_graph
 from hypar.schedule.lifetimes import Moved, nodes_of
 from hypar.schedule.shards import (
@@ -21,12 +20,10 @@ from hypar.schedule.shards import (
     Reach,
     Shards,
     lacking,
-    of_whole,
     on_devices,
-    share_of,
     within,
 )
-from hypar.sharding.placement import IDLE, degrees, partial_results, shards_of, simple
+from hypar.sharding.placement import IDLE, partial_results, shards_of, simple
 
 if TYPE_CHECKING:
     from hypar.network.nodes import FusedOp, PlanGraph, Tensor
@@ -347,28 +344,26 @@ def _lacks(size: Bytes, made: Bytes) -> bool:
 
 
 @lru_cache(maxsize=16384)
+def _levels(chosen: Options, array: tuple[int, ...]) -> tuple[Mapping[str, NDArray[np.int64]], ...]:
+    """Return the numbers of the shards of each level's devices; nothing if no level has a grid or idle devices."""
+    pairs = [*zip(chosen, array, strict=False)]
+    return () if all(simple(*pair) for pair in pairs) else tuple(shards_of(*pair) for pair in pairs)
+
+
+@lru_cache(maxsize=16384)
 def _numbers(chosen: Options, dims: tuple[str, ...], array: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Return the shard of the dim of each level that each of its devices has, -1 for an idle one; nothing if no level has a grid."""
-    pairs = [*zip(chosen, array, strict=True)] if array else []
-    if all(simple(choice, ways) for choice, ways in pairs):
-        return ()
-    found = []
-    for (choice, ways), dim in zip(pairs, dims, strict=False):
-        shards = shards_of(choice, ways)
-        found.append(tuple(np.where(shards[IDLE] == 0, shards.get(dim, 0), -1).tolist()))
-    return tuple(found)
+    return tuple(
+        tuple(np.where(shards[IDLE] == 0, shards.get(dim, 0), -1).tolist())
+        for shards, dim in zip(_levels(chosen, array), dims, strict=False)
+    )
 
 
 @lru_cache(maxsize=16384)
 def _at_work(chosen: Options, array: tuple[int, ...]) -> Amount:
     """Return 1 for each device that works and 0 for another, ``[devices]``; 1 if no level has a grid."""
-    pairs = [*zip(chosen, array, strict=True)] if array else []
-    if all(simple(choice, ways) for choice, ways in pairs):
-        return 1.0
-    found = np.ones(1)
-    for choice, ways in pairs:
-        found = np.asarray(np.kron(found, shards_of(choice, ways)[IDLE] == 0), dtype=np.float64)
-    return found
+    levels = [(shards[IDLE] == 0).astype(np.float64) for shards in _levels(chosen, array)]
+    return reduce(np.kron, levels) if levels else 1.0
 
 
 @lru_cache(maxsize=16384)
@@ -382,33 +377,39 @@ def placed(
 ) -> Places:
     """Return some divisions of a layer's input and output; ops behind the layer may have contracted dims of them."""
     found: list[tuple[Shards, Amount]] = []
-    for tensor, whole, scale, channels in divisions:
-        if tensor == "sums" and onward is not None:
-            found.append(_scattered(nest, chosen, above, array, onward, whole, scale))
+    for division in divisions:
+        if division.tensor == "sums" and onward is not None:
+            found.append(_scattered(nest, chosen, above, array, onward, division))
             continue
-        names = nest.names.get(tensor, {})
+        names = nest.names.get(division.tensor, {})
         shards: list[tuple[str, Cut]] = []
         share = _at_work(chosen, array)
-        for dim, count in zip(nest.counted, degrees(chosen, nest.counted), strict=True):
-            parts = tuple([ends if cut == dim else WHOLE_DIM for cut, ends in above])
-            divided = count > 1 or any(part != WHOLE_DIM for part in parts)
-            if divided and dim in names and names[dim] not in whole:
-                size = nest.sizes[dim]
-                ways = tuple([choice.degree(dim) for choice in chosen])
-                each = channels if channels and names[dim] == "channels" else (size,)
-                uneven = sum(each) if any(own % count for own in each) else 0
+        for dim in nest.counted:
+            if names.get(dim, "") not in {"", *division.whole}:
+                parts = tuple([ends if cut == dim else WHOLE_DIM for cut, ends in above])
                 numbers = _numbers(chosen, (dim,) * len(chosen), array)
-                if tensor == "input" and size and dim in nest.windows and nest.windows[dim].halo:
-                    reach = Reach(nest.windows[dim], nest.input_sizes[dim])
-                    cut = Cut(ways, size, parts, numbers, reach)
-                    rows = max(end - start for start, end in of_whole(cut, ways)) / share_of(cut)[1]
-                else:
-                    cut = Cut(ways, uneven, parts, numbers, None, each if uneven and len(each) > 1 else ())
-                    rows = sum(fullest(own, count) for own in each) / sum(each) if sum(each) else 0.0
-                shards.append((names[dim], cut))
-                share = share * _on_each(cut, array, rows, size)
-        found.append((tuple(shards), scale * share))
+                cut = Cut(tuple([choice.degree(dim) for choice in chosen]), 0, parts, numbers)
+                cut, own = _sized(cut, nest, division, dim, array)
+                if cut.divides:
+                    shards.append((names[dim], cut))
+                    share = share * own
+        found.append((tuple(shards), division.scale * share))
     return Places(*zip(*found, strict=True))
+
+
+def _sized(cut: Cut, nest: Nest, division: Division, dim: str, array: tuple[int, ...]) -> tuple[Cut, Amount]:
+    """Return the division of a dim with what its size makes uneven, and the fraction of a share that devices have."""
+    size, channels = nest.sizes[dim], division.channels
+    if not cut.divides or not size:
+        return cut, 0.0
+    window = nest.windows.get(dim) if division.tensor == "input" else None
+    if window is not None and window.halo:
+        cut = cut._replace(size=size, reach=Reach(window, nest.input_sizes[dim]))
+        return cut, _shared(cut, array, size)
+    each = channels if channels and nest.names[division.tensor][dim] == "channels" else (size,)
+    if isinstance(size, int) and any(own % math.prod(cut.ways) for own in each):
+        cut = cut._replace(size=sum(each), each=each if len(each) > 1 else ())
+    return cut, _shared(cut, array, size)
 
 
 def _scattered(
@@ -417,8 +418,7 @@ def _scattered(
     above: Shares,
     array: tuple[int, ...],
     onward: Onward,
-    whole: frozenset[str],
-    scale: float,
+    division: Division,
 ) -> tuple[Shards, Amount]:
     """Return the division of sums at the levels that leave terms as the reader divides, elsewhere as they are made."""
     read = onward.nest
@@ -441,43 +441,26 @@ def _scattered(
         other = read_as.get(name, "")
         each = zip(levels, chosen, onward.chosen, strict=True)
         cuts = [(reads, other) if goes else (made, dim) for goes, made, reads in each]
-        ways = tuple([choice.degree(own) for choice, own in cuts])
-        pairs = [(goes, own, theirs) for goes, own, theirs in zip(splits, above, onward.above, strict=True)]
-        parts = tuple(
-            (theirs[1] if theirs[0] == other else WHOLE_DIM)
-            if goes
-            else own[1]
-            if own[0] == dim
-            else WHOLE_DIM
-            for goes, own, theirs in pairs
-        )
+        pairs = zip(splits, above, onward.above, strict=True)
+        taken = [(theirs, other) if goes else (own, dim) for goes, own, theirs in pairs]
+        parts = tuple([ends if cut == own else WHOLE_DIM for (cut, ends), own in taken])
         left = math.prod(end - start for goes, (start, end) in zip(splits, parts, strict=True) if goes)
-        count, size = math.prod(ways), math.ceil(nest.sizes[dim] * left - TINY)
-        if name not in whole and (count > 1 or any(part != WHOLE_DIM for part in parts)):
-            numbers = _numbers(*zip(*cuts, strict=True), array) if size % count else ()
-            cut = Cut(ways, size if size % count else 0, parts, numbers)
+        size = math.ceil(nest.sizes[dim] * left - TINY)
+        cut = Cut(tuple([choice.degree(own) for choice, own in cuts]), 0, parts)
+        if name not in division.whole and cut.divides:
+            if size % math.prod(cut.ways):
+                cut = cut._replace(size=size, numbers=_numbers(*zip(*cuts, strict=True), array))
             shards.append((name, cut))
-            rows = fullest(size, count) / size if size else 0.0
-            share = share * (size / nest.sizes[dim] if size else 1.0) * _on_each(cut, array, rows, size)
-    return tuple(shards), scale * share
+            share = share * (size / nest.sizes[dim] if size else 0.0) * _shared(cut, array, size)
+    return tuple(shards), division.scale * share
 
 
-def _on_each(cut: Cut, array: tuple[int, ...], rows: float, size: float) -> Amount:
-    """Return the fraction of a share of a dim that a device has: of each one where their shards may differ, else of the fullest.
-
-    Args:
-        cut: the division.
-        array: the ways of each level; nothing if they are not known.
-        rows: the fraction on the fullest device.
-        size: the indices of the share.
-    """
-    if not size or not isinstance(size, int) or not (cut.numbers or (array and cut.size)):
-        return rows
-    numbers = cut.numbers or tuple(
-        tuple(range(devices)) if ways > 1 else (0,) * devices
-        for devices, ways in zip(array, cut.ways, strict=True)
-    )
-    return np.array(on_devices(cut._replace(numbers=numbers)))
+def _shared(cut: Cut, array: tuple[int, ...], size: float) -> Amount:
+    """Return the fraction of a share of a dim that a device has: of each one where shards may differ, else of the fullest."""
+    if cut.even:
+        return 1 / math.prod(cut.ways)
+    found = on_devices(cut, array)
+    return found if isinstance(size, int) else float(np.max(found))
 
 
 def _leaves_terms(nest: Nest, dims: Sequence[str]) -> bool:
