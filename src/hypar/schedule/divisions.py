@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,52 +89,61 @@ class Places(NamedTuple):
     shares: tuple[Amount, ...]
 
 
-class _Tensors(NamedTuple):
-    """The divisions of a node's tensors.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Tensors:
+    """The tensors of nodes that are alike, and their divisions.
 
     Attributes:
         divisions: those that differ.
-        inputs: for each tensor that it reads the index of its division; one at least.
-        outputs: likewise for the tensor of each op of its trail.
+        trail: the node's ops.
+        reads: for each tensor that the node reads of other nodes its elements, and the index of its division.
+        outputs: for the tensor of each op of its trail the index of its division.
         sums: likewise for the sums that go straight to the only reader, of each op; nothing without these.
         channels: the index of that of numbers for each channel, if an op keeps any.
-        ahead: the index of the division of the network's input.
+        samples: the index of that of the first tensor that it reads.
+        ahead: the index of that of the network's input.
     """
 
     divisions: tuple[Division, ...]
-    inputs: tuple[int, ...]
+    trail: tuple[FusedOp, ...]
+    reads: tuple[tuple[int, int], ...]
     outputs: tuple[int, ...]
     sums: tuple[int, ...]
     channels: int
+    samples: int
     ahead: int
 
 
 @kept_with_graph
 def _tensors(graph: PlanGraph, outside: tuple[Tensor, ...], *, fused: bool) -> tuple[_Tensors, ...]:
-    """Return the divisions of the tensors of each node; by ``fused`` with sums for the only reader."""
+    """Return the tensors of each node; by ``fused`` with sums for the only reader. Nodes that are alike share one object."""
     readers = _only_readers(graph) if fused else {}
-    return tuple(_of_node(node, sums=node.layer in readers) for node in nodes_of(graph, outside))
+    found = [_of_node(node, sums=node.layer in readers) for node in nodes_of(graph, outside)]
+    shared: dict[tuple[Any, ...], _Tensors] = {}
+    return tuple(shared.setdefault(tuple(own.values()), _Tensors(**own)) for own in found)
 
 
-def _of_node(node: Node, *, sums: bool) -> _Tensors:
-    found: dict[Division, int] = {}
+def _of_node(node: Node, *, sums: bool) -> dict[str, Any]:
+    divisions: dict[Division, int] = {}
 
-    def at(tensor: str, whole: frozenset[str], scale: float, channels: tuple[int, ...]) -> int:
-        return found.setdefault(Division(tensor, whole, scale, channels), len(found))
+    def at(tensor: str, whole: frozenset[str], scale: float, channels: tuple[int, ...] = ()) -> int:
+        return divisions.setdefault(Division(tensor, whole, scale, channels), len(divisions))
 
     own, (trail, ahead) = node.node.nest, (node.node.trail, node.node.ahead)
-    joined = _channels(node)
+    joined, elements = _channels(node), [tensor.elements for tensor in node.reads]
+    each = [at("input", _WHOLE, 1.0, (own,)) for own in joined] or [at("input", _WHOLE, 1.0)] * len(elements)
     scale = own.elements("output") / trail[0].elements
     statistics = any(op.saved.statistics for op in trail)
-    return _Tensors(
-        inputs=tuple(at("input", _WHOLE, 1.0, (each,)) for each in joined)
-        or (at("input", _WHOLE, 1.0, ()),) * max(1, len(node.reads)),
-        outputs=tuple(at("output", op.contracted, scale, joined) for op in trail),
-        sums=tuple(at("sums", op.contracted, scale, joined) for op in trail) if sums else (),
-        channels=at("sums" if sums else "output", _BUT_CHANNELS, 1.0, joined) if statistics else 0,
-        ahead=at("input", _WHOLE, own.input_elements / ahead[-1].elements, ()) if ahead else 0,
-        divisions=tuple(found),
-    )
+    return {
+        "trail": trail,
+        "reads": tuple(zip(elements, each, strict=True)),
+        "outputs": tuple(at("output", op.contracted, scale, joined) for op in trail),
+        "sums": tuple(at("sums", op.contracted, scale, joined) for op in trail) if sums else (),
+        "channels": at("sums" if sums else "output", _BUT_CHANNELS, 1.0, joined) if statistics else 0,
+        "samples": each[0] if each else at("input", _WHOLE, 1.0),
+        "ahead": at("input", _WHOLE, own.input_elements / ahead[-1].elements) if ahead else 0,
+        "divisions": tuple(divisions),
+    }
 
 
 def _channels(node: Node) -> tuple[int, ...]:
@@ -154,6 +164,67 @@ def _only_readers(graph: PlanGraph) -> dict[int, Tensor]:
         for tensor in graph.tensors
         if readers[tensor.producer] == 1 and graph.layers[tensor.producer].nest.multiplies
     }
+
+
+class _Laid(NamedTuple):
+    """The tensors of a node on its devices, each with its shards and its bytes.
+
+    Attributes:
+        terms: what its own op makes.
+        made: what each op of its trail makes, as others read it.
+        read: what it reads of other nodes.
+        kept: the bytes that each op of its trail keeps besides.
+        samples: the shards in which it reads the samples.
+        sampled: the fraction of these.
+    """
+
+    terms: tuple[Shards, Bytes]
+    made: list[tuple[Shards, Bytes]]
+    read: list[tuple[Shards, Bytes]]
+    kept: list[Bytes | None]
+    samples: Shards
+    sampled: Amount
+
+
+@lru_cache(maxsize=16384)
+def _laid(
+    element_bytes: float,
+    nest: Nest,
+    tensors: _Tensors,
+    chosen: Options,
+    above: Shares,
+    array: tuple[int, ...],
+    onward: Onward | None,
+) -> _Laid:
+    """Return the tensors of a node as its devices have them."""
+    shards, shares = placed(nest, tensors.divisions, chosen, above, array, onward)
+
+    def at(elements: int, index: int) -> tuple[Shards, Bytes]:
+        return shards[index], element_bytes * elements * shares[index]
+
+    trail, left = tensors.trail, tensors.sums or tensors.outputs
+    made = [at(op.elements, index) for op, index in zip(trail, left, strict=True)]
+    return _Laid(
+        terms=at(trail[0].elements, tensors.outputs[0]) if tensors.sums else made[0],
+        made=made,
+        read=[at(*own) for own in tensors.reads],
+        kept=[
+            _more(element_bytes, op, shares[index], shares[tensors.channels])
+            for op, index in zip(trail, (tensors.outputs[0], *left[1:]), strict=True)
+        ],
+        samples=shards[tensors.samples],
+        sampled=shares[tensors.ahead],
+    )
+
+
+def _more(element_bytes: float, op: FusedOp, share: Amount, statistics: Amount) -> Bytes | None:
+    """Return the bytes that an op keeps besides its tensors; None if there are none."""
+    saved, found = op.saved, None
+    if saved.elements or saved.mask_bytes:
+        found = (element_bytes * saved.elements + saved.mask_bytes) * share
+    if saved.statistics:
+        found = (0.0 if found is None else found) + element_bytes * saved.statistics * statistics
+    return found
 
 
 class Divided:
@@ -189,112 +260,76 @@ class Divided:
         self.nodes = nodes_of(graph, tuple(outside))
         self.tensors = _tensors(graph, tuple(outside), fused=fused)
         self.lacking: list[Bytes] = []
-        self._placed: dict[int, tuple[_Tensors, Places]] = {}
+        self._known: dict[int, _Laid] = {}
 
-    def _of(self, node: Node) -> tuple[_Tensors, Places]:
-        """Return the divisions of a node's tensors, and the shards and shares that they leave devices."""
-        if node.layer not in self._placed:
-            tensors, onward = self.tensors[node.layer], None
+    def _of(self, layer: int) -> _Laid:
+        """Return the tensors of a node."""
+        if layer not in self._known:
+            nest, tensors, onward = self.graph.layers[layer].nest, self.tensors[layer], None
             if tensors.sums:
-                reader = _only_readers(self.graph)[node.layer]
+                reader = _only_readers(self.graph)[layer]
                 chosen, above = self.choices[reader.consumer], self._above(reader.consumer)
                 onward = Onward(self.graph.layers[reader.consumer].nest, reader.operand, chosen, above)
-            nest, own, above = node.node.nest, self.choices[node.layer], self._above(node.layer)
-            places = placed(nest, tensors.divisions, own, above, self.array, onward)
-            self._placed[node.layer] = tensors, places
-        return self._placed[node.layer]
+            own, above = self.choices[layer], self._above(layer)
+            self._known[layer] = _laid(self.bytes, nest, tensors, own, above, self.array, onward)
+        return self._known[layer]
 
     def _above(self, layer: int) -> Shares:
         return self.above[layer] if self.above else ()
 
-    def _at(self, node: Node, op: int) -> int:
-        """Return the index of the division of an op's tensor: as sums lie, but for the terms of the node itself."""
-        tensors, _ = self._of(node)
-        return tensors.sums[op] if tensors.sums and op else tensors.outputs[op]
-
-    def _size(self, node: Node, op: FusedOp, at: int) -> Bytes:
-        return self.bytes * op.elements * self._of(node)[1].shares[at]
-
-    def _more(self, node: Node, op: FusedOp, at: int, channels: int) -> Bytes | None:
-        """Return the bytes that an op keeps besides its tensors; None if there are none."""
-        saved, shares, found = op.saved, self._of(node)[1].shares, None
-        if saved.elements or saved.mask_bytes:
-            found = (self.bytes * saved.elements + saved.mask_bytes) * shares[at]
-        if saved.statistics:
-            found = (0.0 if found is None else found) + self.bytes * saved.statistics * shares[channels]
-        return found
-
     def samples(self, node: Node) -> Shards:
         """Return the shards in which a node reads the samples."""
-        tensors, places = self._of(node)
-        return places.shards[tensors.inputs[0]]
+        return self._of(node.layer).samples
 
     def ahead(self, node: Node, op: FusedOp) -> tuple[Bytes, Bytes | None]:
         """Return the bytes of an op ahead of a node, and of what it keeps."""
-        at = self._of(node)[0].ahead
-        return self._size(node, op, at), self._more(node, op, at, at)
+        share = self._of(node.layer).sampled
+        return self.bytes * op.elements * share, _more(self.bytes, op, share, share)
 
     def made(self, node: Node, number: int) -> Bytes:
-        """Return the bytes of the tensor that an op makes."""
-        return self._size(node, node.node.trail[number], self._at(node, number))
+        """Return the bytes of the tensor that an op makes: of a node itself its terms."""
+        laid = self._of(node.layer)
+        return (laid.made[number] if number else laid.terms)[1]
 
     def kept(self, node: Node, number: int) -> Bytes | None:
         """Return the bytes that an op keeps besides its tensors."""
-        return self._more(node, node.node.trail[number], self._at(node, number), self._of(node)[0].channels)
+        return self._of(node.layer).kept[number]
 
     def summed(self, node: Node, number: int) -> Moved | None:
         """Return the sums of the terms of a node, which take their place."""
-        tensors, _ = self._of(node)
-        if number or not tensors.sums:
+        if number or not self.tensors[node.layer].sums:
             return None
-        size = self._size(node, node.node.trail[0], tensors.sums[0])
+        laid = self._of(node.layer)
         if len(self.array) + len(self._above(node.layer)) == 1:
             # Below a single split all of its error that a device lacks arrives at once.
-            self.lacking.append(self.made(node, 0) - size)
-        return Moved(size, inside=True)
-
-    def sent(self, node: Node, number: int, at: int) -> Bytes:
-        """Return the bytes of the error of a tensor that an op has read."""
-        source = node.node.trail[number].source
-        return self.arrived(node, at) if source is None else self._made(node, source)[1]
+            self.lacking.append(laid.terms[1] - laid.made[0][1])
+        return Moved(laid.made[0][1], inside=True)
 
     def gathered(self, node: Node, number: int) -> Moved | None:
         """Return the error of terms whose sums are divided otherwise."""
-        tensors, places = self._of(node)
-        if number or not tensors.sums:
-            return None
-        alike = places.shards[tensors.sums[0]] == places.shards[tensors.outputs[0]]
-        return None if alike else Moved(self.made(node, 0), inside=False)
+        laid = self._of(node.layer)
+        alike = number or laid.made[0][0] == laid.terms[0]
+        return None if alike else Moved(laid.terms[1], inside=False)
 
     def arrived(self, node: Node, at: int) -> Bytes:
         """Return the bytes of a tensor as a node reads it."""
-        tensors, places = self._of(node)
-        return self.bytes * node.reads[at].elements * places.shares[tensors.inputs[at]]
+        return self._of(node.layer).read[at][1]
 
     def arriving(self, node: Node, tensor: Tensor) -> Bytes:
         """Return the bytes of a tensor as it was made, of which another stage sends the error."""
-        return self._made(node, tensor.number)[1]
+        return self._of(node.layer).made[tensor.number][1]
 
-    def _made(self, node: Node, number: int) -> tuple[Shards, Bytes]:
-        """Return the shards and the bytes of a tensor as others read it."""
-        tensors, places = self._of(node)
-        at = (tensors.sums or tensors.outputs)[number]
-        return places.shards[at], self._size(node, node.node.trail[number], at)
-
-    def _ends(self, node: Node, at: int) -> tuple[tuple[Shards, Bytes], tuple[Shards, Bytes]]:
-        """Return the shards and the bytes of a tensor between two nodes as it is made, and as it is read."""
-        tensors, places = self._of(node)
-        maker = self.nodes[node.reads[at].producer]
-        return self._made(maker, node.reads[at].number), (
-            places.shards[tensors.inputs[at]],
-            self.arrived(node, at),
-        )
+    def sent(self, node: Node, number: int, at: int) -> Bytes:
+        """Return the bytes of the error of a tensor that an op has read."""
+        laid, source = self._of(node.layer), node.node.trail[number].source
+        return (laid.read[at] if source is None else laid.made[source])[1]
 
     def read(self, node: Node, number: int, at: int) -> Moved | None:
         """Return a tensor as a node reads it; ops behind it read what there is."""
         if number:
             return None
-        (made, before), (shards, size) = self._ends(node, at)
+        tensor, (shards, size) = node.reads[at], self._of(node.layer).read[at]
+        made, before = self._of(tensor.producer).made[tensor.number]
         if made == shards:
             return None
         self.lacking += [size * lacking(shards, made), before * lacking(made, shards)]
@@ -307,10 +342,13 @@ class Divided:
         """
         if number:
             return ()
-        (made, before), (shards, size) = self._ends(node, at)
+        tensor, (shards, size) = node.reads[at], self._of(node.layer).read[at]
+        made, before = self._of(tensor.producer).made[tensor.number]
+        if made == shards:
+            return ()
         inside = within(made, shards, later=True)
-        stays = inside and not self._sums(node, node.reads[at]) and not _lacks(size, before)
-        return () if made == shards or stays else (Moved(before, inside),)
+        stays = inside and not self._sums(node, tensor) and not _lacks(size, before)
+        return () if stays else (Moved(before, inside),)
 
     def _sums(self, node: Node, tensor: Tensor) -> bool:
         """Return whether the errors that a node sends are terms, which are added up on their way."""
@@ -327,15 +365,11 @@ class Divided:
     def _array(self, array: Array) -> tuple[Shards, Bytes]:
         """Return the shards of an array, and its bytes."""
         kind, layer, number = array
-        node = self.nodes[layer]
-        if kind == "made":
-            return self._made(node, number)
-        if kind == "read":
-            return self._placed[layer][1].shards[self.tensors[layer].inputs[number]], self.arrived(
-                node, number
-            )
+        laid, node = self._of(layer), self.nodes[layer]
+        if kind != "samples":
+            return (laid.made if kind == "made" else laid.read)[number]
         (op,) = [op for op in node.node.ahead if op.target == number]
-        return self.samples(node), self.ahead(node, op)[0]
+        return laid.samples, self.ahead(node, op)[0]
 
 
 def _lacks(size: Bytes, made: Bytes) -> bool:
@@ -366,7 +400,6 @@ def _at_work(chosen: Options, array: tuple[int, ...]) -> Amount:
     return reduce(np.kron, levels) if levels else 1.0
 
 
-@lru_cache(maxsize=16384)
 def placed(
     nest: Nest,
     divisions: tuple[Division, ...],

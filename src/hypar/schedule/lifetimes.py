@@ -282,8 +282,7 @@ class _Step:
         inputs = [*(self._received(node, tensor, at) for at, tensor in enumerate(node.reads)), *sampled]
         for number, op in enumerate(node.node.trail):
             reads = inputs if op.source is None else [self._read(node, number, 0, run.own[op.source])]
-            wholes = [self.whole[read] for read in reads if read in self.whole]
-            self.ledger.next(*reads, *wholes)
+            self.ledger.next(*reads, *[self.whole[read] for read in reads if read in self.whole])
             array = "made", node.layer, number
             made = self._write(self.sizes.made(node, number), array)
             kept = self.sizes.kept(node, number)
