@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 _WEIGHT = (Division("weight", frozenset(), 1.0),)
 
-BROUGHT = 4
-"""The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
-
 
 def memory_of(lane: Lane, step: Step, number: int) -> dict[str, float]:
     """Return the bytes on each device of a lane at the fullest moment of a step, with room for the largest transfer.
@@ -221,19 +218,6 @@ def holds(lanes: Sequence[Lane], step: Step) -> bool:
     return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))
 
 
-def held_with(lane: Lane, brought: float) -> float:
+def held_with(lane: Lane, brought: float = 0.0) -> float:
     """Return the bytes on each device of a lane at the fullest moment of a step; arguments as above."""
     return math.fsum(_held(lane, brought).values())
-
-
-def held_besides(lane: Lane, largest: float) -> tuple[float, float]:
-    """Return bounds of the bytes that a device of a lane holds, whatever it is brought: its transfers are not counted.
-
-    Args:
-        lane: the lane.
-        largest: the elements of the largest tensor that is moved.
-    """
-    parts = _held(lane, 0.0)
-    brought = BROUGHT * largest * lane.setting.element_bytes
-    most = {**parts, "buffers": max(parts["buffers"], brought)}
-    return math.fsum(parts.values()), math.fsum(most.values())
