@@ -26,12 +26,11 @@ from hypar.schedule.liveness import held_at
 from hypar.schedule.pipeline_orders import ALONE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
-    from hypar.network.nodes import FusedOp, PlanGraph, Tensor
-    from hypar.ops.nest import Nest
+    from hypar.network.nodes import FusedOp, PlanGraph, PlanNode, Tensor
+    from hypar.program.holding import Members, Piece
     from hypar.program.layout import Numbers, Places
     from hypar.program.steps import Program, Step
     from hypar.schedule.lifetimes import Array, Node
@@ -52,11 +51,13 @@ UNCOUNTED = frozenset({"bias", "statistics"})
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Training:
-    """The setting of the step whose memory is counted.
+    """A run of a step whose memory is counted.
 
     Attributes:
         program: the program of a microbatch.
         nodes: the plan graph of its network.
+        elements: the elements that each device had of every array when it was written, by its name, ``[devices]``.
+        arrived: what each device received for each transfer, by its number, ``[levels, devices]``.
         element_bytes: bytes of an element.
         state: numbers of the optimizer's state for each weight; a run of one step has none.
         chunks: the layers that exchange their gradients together, by name.
@@ -67,6 +68,8 @@ class Training:
 
     program: Program
     nodes: PlanGraph
+    elements: Mapping[str, Numbers]
+    arrived: Mapping[int, Numbers]
     element_bytes: int
     state: int = 0
     chunks: Sequence[frozenset[str]] = ()
@@ -74,254 +77,247 @@ class Training:
     stages: Sequence[int] = ()
     moments: Sequence[Sequence[Moment]] = (ALONE,)
 
-    @cached_property
-    def place_of(self) -> Mapping[str, Place]:
-        """The stage and its part to which each layer belongs: an op without cuts to that of the tensor that it reads."""
-        found: dict[str, Place] = {}
-        for layer in self.program.graph.layers:
-            before = found[layer.inputs[0]] if layer.inputs else (0, 0)
-            found[layer.name] = self.places.get(layer.name, before)
-        return found
-
-    def place(self, step: Copy | Add | Compute) -> Place:
-        """Return the stage and its part to which the layer belongs whose arrays a step writes."""
-        if isinstance(step, Compute):
-            return self.place_of[step.layer]
-        item = step.item
-        return self.place_of[item.maker if item.maker and item.phase == "backward" else item.layer]
-
-    def held(self, elements: Mapping[str, Numbers], arrived: Mapping[int, Numbers]) -> dict[str, Bytes]:
-        """Return the bytes that each device holds at its fullest moment, item by item as a score does.
-
-        Args:
-            elements: the elements that each device has of every array when it is written.
-            arrived: what each device receives in a step, by its number, ``[levels, devices]``.
-        """
+    def held(self) -> dict[str, Bytes]:
+        """Return the bytes that each device holds at its fullest moment, item by item as a score does."""
         devices = self.program.places.devices
         tensors, stages = np.zeros(devices), np.array(self.stages or (0,) * devices)
         for stage in range(len(self.moments)):
             own = np.flatnonzero(stages == stage)
-            tensors[own] = _Record(self, stage, elements).peak(own)
+            tensors[own] = self._peak(stage, own)
         return {
             "weights": self._weights,
             "gradients": self._weights,
             "optimizer": self.state * self._weights,
             "tensors": tensors,
-            "buffers": self.element_bytes * _buffers(self, arrived),
+            "buffers": self.element_bytes * _buffers(self),
         }
 
     @cached_property
     def _weights(self) -> Bytes:
         """The bytes of weights on each device."""
-        layers = {layer.name: layer for layer in self.program.graph.layers}
         weights = np.zeros(self.program.places.devices)
         for step in self.program.steps:
-            if isinstance(step, Update) and layers[step.layer].weighted and step.parameter not in UNCOUNTED:
+            if (
+                isinstance(step, Update)
+                and self.layers[step.layer].weighted
+                and step.parameter not in UNCOUNTED
+            ):
                 weights += self.element_bytes * step.holding.elements
         return weights
 
+    @cached_property
+    def layers(self) -> Mapping[str, Layer]:
+        """The layers of the network by name."""
+        return {layer.name: layer for layer in self.program.graph.layers}
 
-class _Record:
-    """What a run has written of the tensors of a stage."""
+    @cached_property
+    def ops(self) -> Mapping[tuple[str, int], Sequence[Layer]]:
+        """The layer of each op, with those that view what it makes, by the name of its node and its number there.
 
-    def __init__(self, training: Training, stage: int, elements: Mapping[str, Numbers]) -> None:
-        program, graph = training.program, training.program.graph
-        self.training, self.moments = training, training.moments[stage]
-        self.devices = program.places.devices
-        self.layers = {layer.name: layer for layer in graph.layers}
-        self.trained = {step.layer for step in program.steps if _is(step, "backward")}
-        self.forward = {step.layer: step for step in program.steps if _is(step, "forward")}
-        self.elements, self.saved = {**elements, **_of_samples(program)}, _read(program, "backward")
-        moved = (step for step in program.steps if isinstance(step, Copy | Add) and not _uncounted(step))
-        self.inside = {step.target: self._inside(step) for step in moved}
-        self.ops = _ops(graph, training.nodes)
-        self.nodes, self.parts = self._of_stage(stage)
+        Those between the network's input and its first nodes have no name, and their numbers in the network.
+        """
+        found: dict[tuple[str, int], list[Layer]] = {}
+        at: dict[str, tuple[str, int]] = {}
+        names, graph = {node.name for node in self.nodes.layers}, self.program.graph
+        for index, layer in enumerate(graph.layers):
+            owner, number = at[layer.inputs[0]] if layer.inputs else ("", index)
+            if layer.name in names:
+                owner, number = layer.name, 0
+            elif layer.inputs and not layer.nest(graph.batch).view:
+                number = sum(own == owner for own, _ in found) if owner else index
+            at[layer.name] = owner, number
+            found.setdefault((owner, number), []).append(layer)
+        return found
 
-    def _inside(self, step: Copy | Add) -> Flags:
-        """Return whether each device has all that it needs of a transfer; sums that take the place of terms are there."""
-        pairs = zip(step.need.members, step.have.members, strict=True)
-        lacks = np.any([(own & ~theirs).any(axis=1) for own, theirs in pairs], axis=0)
-        found = ~lacks & (step.need.elements > 0)
-        if isinstance(step, Add):
-            found |= self.elements[step.target] >= self.elements[step.source]
-        return np.asarray(found)
+    @cached_property
+    def place_of(self) -> Mapping[str, Place]:
+        """The stage and its part to which each layer belongs: an op without cuts to that of the tensor that it reads."""
+        return {
+            layer.name: self.places.get(node, (0, 0)) for (node, _), own in self.ops.items() for layer in own
+        }
 
-    def _of_stage(self, stage: int) -> tuple[tuple[Node, ...], list[Span]]:
-        """Return the nodes of the stage, and its parts."""
-        graph, places = self.training.nodes, self.training.places
-        of = [places.get(node.name, (0, 0)) for node in graph.layers]
+    @cached_property
+    def kept(self) -> Mapping[str, Bytes]:
+        """The bytes that each layer that is trained keeps besides its inputs and outputs, on each device."""
+        trained = {step.layer for step in self.program.steps if _is(step, "backward")}
+        steps = [step for step in self.program.steps if _is(step, "forward") and step.layer in trained]
+        return {step.layer: _kept_by(step, self) for step in steps}
+
+    @cached_property
+    def saved(self) -> Mapping[str, Members]:
+        """The elements that each device reads of the arrays that ops keep."""
+        return self._read("backward")
+
+    @cached_property
+    def samples(self) -> Mapping[str, Numbers]:
+        """The elements of the samples, and of what ops without cuts make of them, that each device reads.
+
+        A run gives every device all samples, which the first layers read from outside of the devices.
+        """
+        return {name: _counted(own) for name, own in self._read("forward").items()}
+
+    def _read(self, kind: str) -> dict[str, Members]:
+        """Return the elements that each device reads of the arrays of inputs forward, or of those that ops keep backward.
+
+        What ops without cuts make of the samples is read as far as other layers read it.
+        """
+        batch, found = self.program.graph.batch, dict[str, "Members"]()
+        ahead = {layer.name for (owner, _), own in self.ops.items() if not owner for layer in own}
+        for step in [own for own in reversed(self.program.steps) if _is(own, kind)]:
+            layer = self.layers[step.layer]
+            nest, pieces = layer.nest(batch), enumerate(step.pieces)
+            if layer.name in ahead:
+                pieces = enumerate(_pieces(layer, found.get(f"F {layer.name}")))
+            for device, piece in pieces if kind == "forward" or nest.saved.input else ():
+                if piece is not None:
+                    run = Run(value=layer.op.value, nest=nest, pieces=[piece])
+                    for number, mask in enumerate(run.reads()):
+                        none = np.zeros((len(step.pieces), *mask.shape), bool)
+                        found.setdefault(step.reads[f"input {number}"], none)[device] |= mask
+        return found
+
+    @cached_property
+    def inside(self) -> Mapping[str, Flags]:
+        """Whether each device has all that it needs of a transfer, by the array; sums that take the place of terms are there."""
+        found = {}
+        for step in self.program.transfers.values():
+            if not exchanges_gradients(step) and step.item.tensor not in UNCOUNTED:
+                pairs = zip(step.need.members, step.have.members, strict=True)
+                lacks = np.any([(own & ~theirs).any(axis=1) for own, theirs in pairs], axis=0)
+                found[step.target] = np.asarray(~lacks & (step.need.elements > 0))
+                if isinstance(step, Add):
+                    found[step.target] |= self.elements[step.target] >= self.elements[step.source]
+        return found
+
+    def _peak(self, stage: int, devices: NDArray[np.intp]) -> Bytes:
+        """Return the most bytes of activations and errors at once on some devices, which are those of a stage."""
+        of = [self.place_of[node.name] for node in self.nodes.layers]
         indices = [index for index, (own, _) in enumerate(of) if own == stage]
         own = {index: at for at, index in enumerate(indices)}
-        tensors = (tensor for tensor in graph.tensors if tensor.producer in own or tensor.consumer in own)
-        layers = tuple(graph.layers[index] for index in indices)
         firsts = {of[index][1]: Span(at, index) for at, index in reversed([*enumerate(indices)])}
-        return nodes_of(*of_stage(layers, own, tensors)), [firsts[part] for part in sorted(firsts)]
-
-    def peak(self, devices: NDArray[np.intp]) -> Bytes:
-        """Return the most bytes of activations and errors at once on each of the stage's devices."""
+        tensors = (tensor for tensor in self.nodes.tensors if {tensor.producer, tensor.consumer} & {*own})
+        nodes = nodes_of(*of_stage(tuple(self.nodes.layers[index] for index in indices), own, tensors))
         inside = np.reshape([own[devices] for own in self.inside.values()], (-1, len(devices)))
         found = np.zeros(len(devices))
         for flags in np.unique(inside, axis=1).T:
             alike = (inside == flags[:, None]).all(axis=0)
-            written = _Written(self, devices[alike], dict(zip(self.inside, flags, strict=True)))
-            found[alike] = held_at(course_by(self.nodes, written, self.parts).pieces, self.moments)
+            written = _Written(self, nodes, devices[alike], dict(zip(self.inside, flags, strict=True)))
+            course = course_by(nodes, written, [firsts[part] for part in sorted(firsts)])
+            found[alike] = held_at(course.pieces, self.moments[stage])
         return found
 
 
 class _Written:
     """What devices that have what they need of the same transfers had of the tensors of a stage, as a run wrote them."""
 
-    def __init__(self, record: _Record, devices: NDArray[np.intp], inside: Mapping[str, bool]) -> None:
-        self.record, self.devices, self.flags = record, devices, inside
+    def __init__(
+        self,
+        run: Training,
+        nodes: Sequence[Node],
+        devices: NDArray[np.intp],
+        inside: Mapping[str, np.bool_],
+    ) -> None:
+        self.run, self.nodes, self.devices, self.inside = run, nodes, devices, inside
 
     def _size(self, name: str) -> Bytes:
         """Return the bytes of an array; 0 for one that a run does not write, as it trains nothing before it."""
-        found = self.record.elements.get(name, np.zeros(self.record.devices))[self.devices]
-        return self.record.training.element_bytes * found.astype(np.float64)
+        found = self.run.elements.get(name, np.zeros(self.run.program.places.devices))
+        return self.run.element_bytes * found[self.devices].astype(np.float64)
 
-    def _moved(self, name: str) -> Moved | None:
-        return Moved(self._size(name), bool(self.flags[name])) if name in self.flags else None
+    def _moved(self, *names: str) -> list[Moved]:
+        """Return those of some arrays that transfers write."""
+        return [Moved(self._size(name), bool(self.inside[name])) for name in names if name in self.inside]
 
-    def _layer(self, node: Node, number: int) -> Layer:
-        """Return the layer of an op of a node."""
-        return self.record.ops[node.node.name, number][0]
+    def _only(self, *names: str) -> Moved | None:
+        return next(iter(self._moved(*names)), None)
 
-    def _input(self, node: Node, number: int, at: int) -> tuple[Layer, int]:
-        """Return the layer of an op, and the number of an input of it."""
-        layer = self._layer(node, number)
+    def _name(self, node: Node, number: int) -> str:
+        """Return the name of an op of a node."""
+        return self.run.ops[node.node.name, number][0].name
+
+    def _input(self, node: Node, number: int, at: int) -> str:
+        """Return the name of an op and the number of an input, as arrays have them."""
+        name = self._name(node, number)
         if number:
-            return layer, 0
+            return f"{name} 0"
         tensors = [(own.producer, own.number) for own in node.reads[: at + 1]]
-        maker = self._maker(node.reads[at])
-        return layer, self._inputs(layer, maker)[tensors.count(tensors[at]) - 1]
+        maker, made = tensors[at]
+        owner = self.nodes[maker].node if maker >= 0 else self.run.nodes.layers[-1 - maker]
+        return f"{name} {self._inputs(name, owner, made)[tensors.count(tensors[at]) - 1]}"
 
-    def _maker(self, tensor: Tensor) -> tuple[str, int]:
-        """Return the node that makes a tensor that a node reads, and the number of the tensor there."""
-        own = tensor.producer
-        network = self.record.training.nodes.layers
-        maker = self.record.nodes[own].node if own >= 0 else network[-1 - own]
-        return maker.name, tensor.number
-
-    def _inputs(self, layer: Layer, maker: tuple[str, int]) -> list[int]:
+    def _inputs(self, name: str, maker: PlanNode, number: int) -> list[int]:
         """Return the numbers of the inputs of a layer that are a tensor of a node."""
-        names = {own.name for own in self.record.ops[maker]}
-        return [number for number, name in enumerate(layer.inputs) if name in names]
+        names = {own.name for own in self.run.ops[maker.name, number]}
+        return [at for at, source in enumerate(self.run.layers[name].inputs) if source in names]
 
     def samples(self, _: Node) -> int:
-        """Return the same for all nodes: a run has the samples once."""
-        return 0
+        return 0  # A run has the samples once.
 
     def ahead(self, _: Node, op: FusedOp) -> tuple[Bytes, Bytes | None]:
-        """Return the bytes that are read of an op ahead of a node, and of what it keeps."""
-        layer = self.record.training.program.graph.layers[op.target]
-        return self._size(f"F {layer.name}"), self._kept(layer)
+        name = self.run.program.graph.layers[op.target].name
+        elements = self.run.samples.get(f"F {name}", np.zeros(self.run.program.places.devices))
+        return self.run.element_bytes * elements[self.devices].astype(np.float64), self._kept(name)
 
     def made(self, node: Node, number: int) -> Bytes:
-        """Return the bytes of the tensor that an op has made."""
-        name = self._layer(node, number).name
-        return self._size(f"terms {name}" if f"terms {name}" in self.record.elements else f"F {name}")
+        terms, made = (f"{kind} {self._name(node, number)}" for kind in ("terms", "F"))
+        return self._size(terms if terms in self.run.elements else made)
 
     def kept(self, node: Node, number: int) -> Bytes | None:
-        """Return the bytes that an op keeps besides its tensors."""
-        return self._kept(self._layer(node, number))
+        return self._kept(self._name(node, number))
 
-    def _kept(self, layer: Layer) -> Bytes | None:
-        step = self.record.forward.get(layer.name)
-        if step is None or layer.name not in self.record.trained:
-            return None
-        training = self.record.training
-        found = _kept_by(step, layer, layer.nest(training.program.graph.batch), training)[self.devices]
-        return found if found.any() else None
+    def _kept(self, name: str) -> Bytes | None:
+        found = self.run.kept.get(name)
+        return None if found is None or not found[self.devices].any() else found[self.devices]
 
     def summed(self, node: Node, number: int) -> Moved | None:
-        """Return the sums of an op's terms."""
-        name = self._layer(node, number).name
-        return self._moved(f"sums {name}") or self._moved(f"F {name}")
+        name = self._name(node, number)
+        return self._only(f"sums {name}", f"F {name}")
 
     def read(self, node: Node, number: int, at: int) -> Moved | None:
-        """Return a tensor as an op reads it."""
-        layer, place = self._input(node, number, at)
-        return self._moved(f"in {layer.name} {place}")
+        return self._only(f"in {self._input(node, number, at)}")
 
     def sent(self, node: Node, number: int, at: int) -> Bytes:
-        """Return the bytes of the error of a tensor that an op has read."""
-        layer, place = self._input(node, number, at)
-        return self._size(f"E terms {layer.name} {place}")
+        return self._size(f"E terms {self._input(node, number, at)}")
 
     def gathered(self, node: Node, number: int) -> Moved | None:
-        """Return the error of an op's terms."""
-        return self._moved(f"E all {self._layer(node, number).name}")
+        return self._only(f"E all {self._name(node, number)}")
 
     def returned(self, node: Node, number: int, at: int) -> Sequence[Moved]:
-        """Return the error of a tensor that an op has read as it came to those that have made it."""
-        layer, place = self._input(node, number, at)
-        names = [f"E sums {layer.name} {place}", f"E {layer.name} {place}"]
-        return [moved for name in names if (moved := self._moved(name)) is not None]
+        name = self._input(node, number, at)
+        return self._moved(f"E sums {name}", f"E {name}")
 
     def arrived(self, node: Node, at: int) -> Bytes:
-        """Return the bytes of a tensor that a node has read of another stage."""
-        layer, place = self._input(node, 0, at)
-        return self._size(f"in {layer.name} {place}")
+        return self._size(f"in {self._input(node, 0, at)}")
 
     def arriving(self, node: Node, tensor: Tensor) -> Bytes:
-        """Return the bytes of the error that another stage has sent."""
-        training = self.record.training
-        reader = self.record.layers[training.nodes.layers[tensor.consumer - len(self.record.nodes)].name]
-        place = self._inputs(reader, (node.node.name, tensor.number))[0]
-        return self._size(f"E {reader.name} {place}")
+        reader = self.run.nodes.layers[tensor.consumer - len(self.nodes)].name
+        return self._size(f"E {reader} {self._inputs(reader, node.node, tensor.number)[0]}")
 
     def together(self, arrays: Sequence[Array]) -> Bytes:
         """Return the bytes that are kept of arrays of one memory, each element once; of views with other dims those of the largest."""
-        found: dict[tuple[int, ...], NDArray[np.bool_]] = {}
-        for name in {name for array in arrays for name in self._names(array)} & {*self.record.saved}:
-            mask = self.record.saved[name][self.devices]
+        found: dict[tuple[int, ...], Members] = {}
+        for name in {name for array in arrays for name in self._names(array)} & {*self.run.saved}:
+            mask = self.run.saved[name][self.devices]
             found[mask.shape] = found.get(mask.shape, False) | mask
         none = np.zeros(len(self.devices))
         elements = np.max([none, *(_counted(mask) for mask in found.values())], axis=0)
-        return np.asarray(self.record.training.element_bytes * elements, np.float64)
+        return np.asarray(self.run.element_bytes * elements, np.float64)
 
     def _names(self, array: Array) -> list[str]:
         """Return the names of an array, and of those that view it."""
         kind, layer, number = array
-        if kind == "samples":
-            return [f"F {own.name}" for own in self.record.ops["", number]]
-        node = self.record.nodes[layer]
-        if kind == "made":
-            return [f"F {own.name}" for own in self.record.ops[node.node.name, number]]
-        reader, place = self._input(node, *((0, number) if kind == "read" else (number, 0)))
-        return [f"in {reader.name} {place}"]
+        node = self.nodes[layer]
+        if kind in {"made", "samples"}:
+            owner = node.node.name if kind == "made" else ""
+            return [f"F {own.name}" for own in self.run.ops[owner, number]]
+        return [f"in {self._input(node, *((0, number) if kind == 'read' else (number, 0)))}"]
 
 
-def _ops(graph: LayerGraph, nodes: PlanGraph) -> dict[tuple[str, int], list[Layer]]:
-    """Return the layer of each op, with those that view what it makes, by the name of its node and its number there.
-
-    Those between the network's input and its first nodes have no name, and their numbers in the network.
-    """
-    found: dict[tuple[str, int], list[Layer]] = {}
-    at: dict[str, tuple[str, int]] = {}
-    names = {node.name for node in nodes.layers}
-    for index, layer in enumerate(graph.layers):
-        owner, number = at[layer.inputs[0]] if layer.inputs else ("", index)
-        if layer.name in names:
-            owner, number = layer.name, 0
-        elif layer.inputs and not layer.nest(graph.batch).view:
-            number = sum(own == owner for own, _ in found) if owner else index
-        at[layer.name] = owner, number
-        found.setdefault((owner, number), []).append(layer)
-    return found
-
-
-def _uncounted(step: Copy | Add | Compute) -> bool:
-    """Return whether a step is about gradients, statistics or biases, whose memory a plan counts otherwise or not at all."""
-    if isinstance(step, Compute):
-        return step.kind in {"statistics", "tied"}
-    return exchanges_gradients(step) or step.item.tensor in UNCOUNTED
-
-
-def _kept_by(step: Compute, layer: Layer, nest: Nest, training: Training) -> Bytes:
+def _kept_by(step: Compute, run: Training) -> Bytes:
     """Return the bytes that an op keeps besides its inputs and outputs."""
-    keeps, size, shape = nest.saved, training.element_bytes, layer.shape
-    share = _share(step, "batch", *shape) / (training.program.graph.batch * np.prod([*shape.values()]))
+    layer, batch = run.layers[step.layer], run.program.graph.batch
+    keeps, size, shape = layer.nest(batch).saved, run.element_bytes, layer.shape
+    share = _share(step, "batch", *shape) / (batch * np.prod([*shape.values()]))
     num_bytes = (size * keeps.elements + keeps.mask_bytes) * share
     if keeps.statistics:
         num_bytes = num_bytes + size * keeps.statistics * _share(step, "channels") / shape["channels"]
@@ -342,85 +338,45 @@ def _is(step: Step, kind: str) -> TypeGuard[Compute]:
     return isinstance(step, Compute) and step.kind == kind
 
 
-def _of_samples(program: Program) -> dict[str, Numbers]:
-    """Return the elements of the samples, and of what ops without cuts make of them, that each device reads.
-
-    A run gives every device all samples, which the first layers read from outside of the devices.
-    """
-    names = {f"F {name}" for name in _ahead(program.graph)}
-    return {name: _counted(own) for name, own in _read(program, "forward").items() if name in names}
-
-
-def _read(program: Program, kind: str) -> dict[str, NDArray[np.bool_]]:
-    """Return the elements that each device reads of the arrays of inputs forward, or of those that ops keep backward.
-
-    What ops without cuts make of the samples is read as far as other layers read it: a run gives every device all samples, which
-    the first layers read from outside of the devices.
-    """
-    layers, batch = {layer.name: layer for layer in program.graph.layers}, program.graph.batch
-    ahead = _ahead(program.graph)
-    found: dict[str, NDArray[np.bool_]] = {}
-    for step in reversed(program.steps):
-        if not isinstance(step, Compute) or step.kind != kind:
-            continue
-        layer = layers[step.layer]
-        if kind == "backward" and not layer.nest(batch).saved.input:
-            continue
-        for device, own in enumerate(step.pieces):
-            piece = own if layer.name not in ahead else _piece(layer, found.get(f"F {layer.name}"), device)
-            if own is None or piece is None:
-                continue
-            for number, mask in enumerate(
-                Run(value=layer.op.value, nest=layer.nest(batch), pieces=[piece]).reads()
-            ):
-                name = step.reads[f"input {number}"]
-                found.setdefault(name, np.zeros((len(step.pieces), *mask.shape), bool))[device] |= mask
-    return found
-
-
-def _ahead(graph: LayerGraph) -> set[str]:
-    """Return the network's inputs, and the ops without cuts behind them."""
-    found: set[str] = set()
-    for layer in graph.layers:
-        if not layer.inputs or (layer.op.node not in {"weight", "join"} and layer.inputs[0] in found):
-            found.add(layer.name)
-    return found
-
-
-def _counted(masks: NDArray[np.bool_]) -> Numbers:
+def _counted(masks: Members) -> Numbers:
     """Return the elements of each device."""
     return np.asarray(masks.reshape(len(masks), -1).sum(axis=1))
 
 
-def _piece(layer: Layer, masks: NDArray[np.bool_] | None, device: int) -> dict[str, NDArray[np.intp]] | None:
-    """Return the piece of an op that computes the elements that a device reads of its output; None for none."""
-    if masks is None or not masks[device].any():
-        return None
-    mask, dims = masks[device], ("batch", *layer.shape)
-    others = [tuple(other for other in range(mask.ndim) if other != axis) for axis in range(mask.ndim)]
-    return {dim: np.flatnonzero(mask.any(axis=over)) for dim, over in zip(dims, others, strict=True)}
+def _pieces(layer: Layer, masks: Members | None) -> Iterator[Piece | None]:
+    """Yield the pieces of an op that compute the elements that devices read of its output; None for none."""
+    dims = ("batch", *layer.shape)
+    for mask in () if masks is None else masks:
+        others = [tuple(other for other in range(mask.ndim) if other != axis) for axis in range(mask.ndim)]
+        own = {dim: np.flatnonzero(mask.any(axis=over)) for dim, over in zip(dims, others, strict=True)}
+        yield own if mask.any() else None
 
 
-def _buffers(training: Training, arrived: Mapping[int, Numbers]) -> Bytes:
+def _buffers(run: Training) -> Bytes:
     """Return the room in elements of each device for the largest transfer.
 
     A transfer is what arrives for one tensor or one chunk of gradients at a level, as a collective is called for one of these; of
     what other stages have made everything that a phase needs, as its work begins when all of it is there.
     """
     together: dict[object, Bytes] = {}
-    places, transfers = training.program.places, training.program.transfers
-    for number, received in arrived.items():
+    places, transfers = run.program.places, run.program.transfers
+    for number, received in run.arrived.items():
         step = transfers[number]
         if step.item.tensor in UNCOUNTED:
             continue
         key: object = number
         if exchanges_gradients(step):
-            key = next((chunk for chunk in training.chunks if step.item.layer in chunk), number)
-        each = _copied(places, step) if isinstance(step, Copy) else _added(training, step, received)
+            key = next((chunk for chunk in run.chunks if step.item.layer in chunk), number)
+        each = _copied(places, step) if isinstance(step, Copy) else _added(run, step, received)
         for level, own in enumerate(each):
-            at = (step.item.phase, training.place(step)) if _crosses(step) else (level, key)
+            at = (step.item.phase, run.place_of[_to(step)]) if _crosses(step) else (level, key)
             together[at] = together.get(at, 0) + own
     return np.asarray(np.max([np.zeros(places.devices), *together.values()], axis=0))
+
+
+def _to(step: Copy | Add) -> str:
+    """Return the layer to whose stage a transfer comes."""
+    return step.item.maker if step.item.maker and step.item.phase == "backward" else step.item.layer
 
 
 def _crosses(step: Copy | Add) -> bool:
@@ -446,16 +402,16 @@ def _copied(places: Places, step: Copy) -> NDArray[np.float64]:
     return found
 
 
-def _added(training: Training, step: Add, arrived: Numbers) -> NDArray[np.float64]:
+def _added(run: Training, step: Add, arrived: Numbers) -> NDArray[np.float64]:
     """Return the elements of sums and their terms that each device receives at each level.
 
     Each part that has terms or needs sums gets the same, but for stages what comes to them; its devices share it by the sums that
     they need.
     """
     found = np.zeros(arrived.shape)
-    stages = np.array(training.stages or (0,) * arrived.shape[1])
+    stages = np.array(run.stages or (0,) * arrived.shape[1])
     for level, own in enumerate(arrived):
-        for members, inside in training.program.places.inside[level]:
+        for members, inside in run.program.places.inside[level]:
             sizes = [_size(step, part) for part in inside]
             parts = [(part, size) for part, size in zip(inside, sizes, strict=True) if size.any()]
             for part, size in parts:

@@ -60,6 +60,8 @@ def held_by(
     training = Training(
         program=program,
         nodes=program.graph.nodes(plan.graph),
+        elements=elements,
+        arrived=arrived,
         element_bytes=score.element_bytes,
         state=OPTIMIZERS[score.optimizer],
         chunks=[frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else (),
@@ -67,7 +69,7 @@ def held_by(
         stages=[stage for stage, _ in places],
         moments=[ALONE] if stages is None else [_moments(stages, own) for own in range(len(stages.stages))],
     )
-    found = np.sum([*training.held(elements, arrived).values()], axis=0)
+    found = np.sum([*training.held().values()], axis=0)
     if score.groups is None:
         return [Held("all", score.memory_bytes, float(found.max()))]
     groups = [group.group for group in score.groups]
