@@ -746,6 +746,10 @@ FOUND: dict[str, tuple[Callable[[Case], int], Request]] = {
             {"name": "fc", "op": "linear", "out_features": 24, "bias": False},
         ),
     ),
+    "a norm before all layers": (
+        memory_is_the_runs,
+        _asked({"levels": 1}, {"op": "input", "channels": 4}, *SUMS),
+    ),
 }
 """What was found by chance and mended, each with the smallest request that showed it."""
 
@@ -760,10 +764,6 @@ KNOWN: dict[str, tuple[Callable[[Case], int], Request]] = {
             {"op": "flatten"},
             {"op": "linear", "out_features": 8},
         ),
-    ),
-    "a norm before all layers": (
-        memory_is_the_runs,
-        _asked({"levels": 1}, {"op": "input", "channels": 4}, *SUMS),
     ),
     "queries that share keys": (
         memory_is_closely_the_runs,

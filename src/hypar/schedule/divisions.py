@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.network.nodes import kept_with_graph
-from hypar.schedule.lifetimes import Moved, nodes_of
+from hypar.schedule.lifetimes import Made, Moved, Reading, nodes_of
 from hypar.schedule.shards import (
     TINY,
     WHOLE_DIM,
@@ -277,78 +277,47 @@ class Divided:
     def _above(self, layer: int) -> Shares:
         return self.above[layer] if self.above else ()
 
-    def samples(self, node: Node) -> Shards:
-        """Return the shards in which a node reads the samples."""
-        return self._of(node.layer).samples
+    def made(self, node: Node, number: int) -> Made:
+        """Return the tensors of an op of a node."""
+        laid, source, summed, gathered = self._of(node.layer), node.node.trail[number].source, None, None
+        if source is not None:
+            own = laid.made[number][1], laid.kept[number]
+            return Made(*own, None, None, [Reading(laid.made[source][1], None)])
+        (terms, size), (sums, left) = laid.terms, laid.made[0]
+        if self.tensors[node.layer].sums:
+            summed = Moved(left, inside=True)
+            gathered = None if sums == terms else Moved(size, inside=False)
+            if len(self.array) + len(self._above(node.layer)) == 1:
+                # Below a single split all of its error that a device lacks arrives at once.
+                self.lacking.append(size - left)
+        reads = [self._reading(node, *each) for each in zip(node.reads, laid.read, strict=True)]
+        return Made(size, laid.kept[0], summed, gathered, reads)
 
-    def ahead(self, node: Node, op: FusedOp) -> tuple[Bytes, Bytes | None]:
-        """Return the bytes of an op ahead of a node, and of what it keeps."""
-        share = self._of(node.layer).sampled
-        return self.bytes * op.elements * share, _more(self.bytes, op, share, share)
+    def _reading(self, node: Node, tensor: Tensor, read: tuple[Shards, Bytes]) -> Reading:
+        """Return a tensor as a node reads it, and its error in the shards of those that have made it.
 
-    def made(self, node: Node, number: int) -> Bytes:
-        """Return the bytes of the tensor that an op makes: of a node itself its terms."""
+        Nothing moves where all devices have theirs, idle ones included, and by ``fused`` no terms are left to be added up.
+        """
+        shards, size = read
+        if tensor.producer < 0 or self.nodes[tensor.producer].node.empty:
+            return Reading(size, None)
+        made, before = self._of(tensor.producer).made[tensor.number]
+        if made == shards:
+            return Reading(size, None)
+        self.lacking += [size * lacking(shards, made), before * lacking(made, shards)]
+        inside = within(made, shards, later=True)
+        stays = inside and not self._sums(node, tensor) and not _lacks(size, before)
+        return Reading(size, within(shards, made), () if stays else (Moved(before, inside),))
+
+    def ahead(self, node: Node, op: FusedOp) -> tuple[Shards, Bytes, Bytes | None]:
+        """Return the shards in which a node reads the samples, the bytes of an op ahead of it, and of what that keeps."""
         laid = self._of(node.layer)
-        return (laid.made[number] if number else laid.terms)[1]
-
-    def kept(self, node: Node, number: int) -> Bytes | None:
-        """Return the bytes that an op keeps besides its tensors."""
-        return self._of(node.layer).kept[number]
-
-    def summed(self, node: Node, number: int) -> Moved | None:
-        """Return the sums of the terms of a node, which take their place."""
-        if number or not self.tensors[node.layer].sums:
-            return None
-        laid = self._of(node.layer)
-        if len(self.array) + len(self._above(node.layer)) == 1:
-            # Below a single split all of its error that a device lacks arrives at once.
-            self.lacking.append(laid.terms[1] - laid.made[0][1])
-        return Moved(laid.made[0][1], inside=True)
-
-    def gathered(self, node: Node, number: int) -> Moved | None:
-        """Return the error of terms whose sums are divided otherwise."""
-        laid = self._of(node.layer)
-        alike = number or laid.made[0][0] == laid.terms[0]
-        return None if alike else Moved(laid.terms[1], inside=False)
-
-    def arrived(self, node: Node, at: int) -> Bytes:
-        """Return the bytes of a tensor as a node reads it."""
-        return self._of(node.layer).read[at][1]
+        kept = _more(self.bytes, op, laid.sampled, laid.sampled)
+        return laid.samples, self.bytes * op.elements * laid.sampled, kept
 
     def arriving(self, node: Node, tensor: Tensor) -> Bytes:
         """Return the bytes of a tensor as it was made, of which another stage sends the error."""
         return self._of(node.layer).made[tensor.number][1]
-
-    def sent(self, node: Node, number: int, at: int) -> Bytes:
-        """Return the bytes of the error of a tensor that an op has read."""
-        laid, source = self._of(node.layer), node.node.trail[number].source
-        return (laid.read[at] if source is None else laid.made[source])[1]
-
-    def read(self, node: Node, number: int, at: int) -> Moved | None:
-        """Return a tensor as a node reads it; ops behind it read what there is."""
-        if number:
-            return None
-        tensor, (shards, size) = node.reads[at], self._of(node.layer).read[at]
-        made, before = self._of(tensor.producer).made[tensor.number]
-        if made == shards:
-            return None
-        self.lacking += [size * lacking(shards, made), before * lacking(made, shards)]
-        return Moved(size, within(shards, made))
-
-    def returned(self, node: Node, number: int, at: int) -> Sequence[Moved]:
-        """Return the error of what a node has read in the shards of those that have made it.
-
-        Nothing moves where all devices have theirs, idle ones included, and by ``fused`` no terms are left to be added up.
-        """
-        if number:
-            return ()
-        tensor, (shards, size) = node.reads[at], self._of(node.layer).read[at]
-        made, before = self._of(tensor.producer).made[tensor.number]
-        if made == shards:
-            return ()
-        inside = within(made, shards, later=True)
-        stays = inside and not self._sums(node, tensor) and not _lacks(size, before)
-        return () if stays else (Moved(before, inside),)
 
     def _sums(self, node: Node, tensor: Tensor) -> bool:
         """Return whether the errors that a node sends are terms, which are added up on their way."""
@@ -369,7 +338,7 @@ class Divided:
         if kind != "samples":
             return (laid.made if kind == "made" else laid.read)[number]
         (op,) = [op for op in node.node.ahead if op.target == number]
-        return laid.samples, self.ahead(node, op)[0]
+        return self.ahead(node, op)[:2]
 
 
 def _lacks(size: Bytes, made: Bytes) -> bool:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from hypar.ops.run import Run
 from hypar.program.holding import cells
 from hypar.program.steps import Add, Compute, Copy, Update, exchanges_gradients
-from hypar.schedule.lifetimes import Moved, Span, course_by, nodes_of, of_stage
+from hypar.schedule.lifetimes import Made, Moved, Reading, Span, course_by, nodes_of, of_stage
 from hypar.schedule.liveness import held_at
 from hypar.schedule.pipeline_orders import ALONE
 
@@ -228,9 +228,6 @@ class _Written:
         """Return those of some arrays that transfers write."""
         return [Moved(self._size(name), bool(self.inside[name])) for name in names if name in self.inside]
 
-    def _only(self, *names: str) -> Moved | None:
-        return next(iter(self._moved(*names)), None)
-
     def _name(self, node: Node, number: int) -> str:
         """Return the name of an op of a node."""
         return self.run.ops[node.node.name, number][0].name
@@ -250,44 +247,31 @@ class _Written:
         names = {own.name for own in self.run.ops[maker.name, number]}
         return [at for at, source in enumerate(self.run.layers[name].inputs) if source in names]
 
-    def samples(self, _: Node) -> int:
-        return 0  # A run has the samples once.
+    def made(self, node: Node, number: int) -> Made:
+        name, kept = self._name(node, number), None
+        if name in self.run.kept and self.run.kept[name][self.devices].any():
+            kept = self.run.kept[name][self.devices]
+        summed, gathered = self._moved(f"sums {name}", f"F {name}"), self._moved(f"E all {name}")
+        reads = range(1 if number else len(node.reads))
+        return Made(
+            self._size(f"terms {name}" if f"terms {name}" in self.run.elements else f"F {name}"),
+            kept,
+            next(iter(summed), None),
+            next(iter(gathered), None),
+            [self._reading(self._input(node, number, at)) for at in reads],
+        )
 
-    def ahead(self, _: Node, op: FusedOp) -> tuple[Bytes, Bytes | None]:
+    def _reading(self, name: str) -> Reading:
+        there = f"in {name}" in self.inside
+        inside = bool(self.inside[f"in {name}"]) if there else None
+        size = self._size(f"in {name}" if there else f"E terms {name}")
+        return Reading(size, inside, self._moved(f"E sums {name}", f"E {name}"))
+
+    def ahead(self, _: Node, op: FusedOp) -> tuple[int, Bytes, Bytes | None]:
         name = self.run.program.graph.layers[op.target].name
         elements = self.run.samples.get(f"F {name}", np.zeros(self.run.program.places.devices))
-        return self.run.element_bytes * elements[self.devices].astype(np.float64), self._kept(name)
-
-    def made(self, node: Node, number: int) -> Bytes:
-        terms, made = (f"{kind} {self._name(node, number)}" for kind in ("terms", "F"))
-        return self._size(terms if terms in self.run.elements else made)
-
-    def kept(self, node: Node, number: int) -> Bytes | None:
-        return self._kept(self._name(node, number))
-
-    def _kept(self, name: str) -> Bytes | None:
-        found = self.run.kept.get(name)
-        return None if found is None or not found[self.devices].any() else found[self.devices]
-
-    def summed(self, node: Node, number: int) -> Moved | None:
-        name = self._name(node, number)
-        return self._only(f"sums {name}", f"F {name}")
-
-    def read(self, node: Node, number: int, at: int) -> Moved | None:
-        return self._only(f"in {self._input(node, number, at)}")
-
-    def sent(self, node: Node, number: int, at: int) -> Bytes:
-        return self._size(f"E terms {self._input(node, number, at)}")
-
-    def gathered(self, node: Node, number: int) -> Moved | None:
-        return self._only(f"E all {self._name(node, number)}")
-
-    def returned(self, node: Node, number: int, at: int) -> Sequence[Moved]:
-        name = self._input(node, number, at)
-        return self._moved(f"E sums {name}", f"E {name}")
-
-    def arrived(self, node: Node, at: int) -> Bytes:
-        return self._size(f"in {self._input(node, 0, at)}")
+        kept = self.run.kept[name][self.devices] if name in self.run.kept else None
+        return 0, self.run.element_bytes * elements[self.devices].astype(np.float64), kept
 
     def arriving(self, node: Node, tensor: Tensor) -> Bytes:
         reader = self.run.nodes.layers[tensor.consumer - len(self.nodes)].name

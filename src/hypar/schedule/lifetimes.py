@@ -156,42 +156,50 @@ class Moved(NamedTuple):
     inside: bool
 
 
+class Reading(NamedTuple):
+    """A tensor as an op reads it.
+
+    Attributes:
+        size: its bytes, as many as its error has.
+        inside: whether it lies in what was made; None where it is that.
+        returned: its error behind each transfer to those that have made it.
+    """
+
+    size: Bytes
+    inside: bool | None
+    returned: Sequence[Moved] = ()
+
+
+class Made(NamedTuple):
+    """A tensor as an op makes it.
+
+    Attributes:
+        size: its bytes: of a product those of its terms.
+        kept: the bytes that the op keeps besides its tensors; None if there are none.
+        summed: the sums of its terms; None where these are the sums.
+        gathered: the error of its terms; None where it is that of their sums.
+        reads: what the op reads, without the samples.
+    """
+
+    size: Bytes
+    kept: Bytes | None
+    summed: Moved | None
+    gathered: Moved | None
+    reads: Sequence[Reading]
+
+
 Array = tuple[str, int, int]
 """A tensor that may be kept: ``made`` or ``read`` by a node, read by an op ``behind``, or of the ``samples``; the node; its number."""
 
 
 class Sizes(Protocol):
-    """What devices have of the tensors of nodes; a transfer is None where nothing moves."""
+    """What devices have of the tensors of nodes."""
 
-    def samples(self, node: Node, /) -> Hashable:
-        """Return a key that nodes share which read the samples alike."""
+    def made(self, node: Node, number: int, /) -> Made:
+        """Return the tensors of an op of a node, by its number there."""
 
-    def ahead(self, node: Node, op: FusedOp, /) -> tuple[Bytes, Bytes | None]:
-        """Return the bytes of an op between the network's input and a node, and of what it keeps besides."""
-
-    def made(self, node: Node, number: int, /) -> Bytes:
-        """Return the bytes of the tensor that an op of a node makes: of a product its terms."""
-
-    def kept(self, node: Node, number: int, /) -> Bytes | None:
-        """Return the bytes that an op keeps besides its tensors; None if there are none."""
-
-    def summed(self, node: Node, number: int, /) -> Moved | None:
-        """Return the sums of an op's terms."""
-
-    def read(self, node: Node, number: int, at: int, /) -> Moved | None:
-        """Return a tensor as an op of a node reads it."""
-
-    def sent(self, node: Node, number: int, at: int, /) -> Bytes:
-        """Return the bytes of the error of a tensor that an op of a node has read."""
-
-    def gathered(self, node: Node, number: int, /) -> Moved | None:
-        """Return the error of an op's terms, of that of their sums."""
-
-    def returned(self, node: Node, number: int, at: int, /) -> Sequence[Moved]:
-        """Return the error of a tensor that an op of a node has read as it comes to those that have made the tensor."""
-
-    def arrived(self, node: Node, at: int, /) -> Bytes:
-        """Return the bytes of a tensor that a node reads of another stage, or of a node that is idle."""
+    def ahead(self, node: Node, op: FusedOp, /) -> tuple[Hashable, Bytes, Bytes | None]:
+        """Return a key of how a node reads the samples, the bytes of an op between these and it, and of what that op keeps."""
 
     def arriving(self, node: Node, tensor: Tensor, /) -> Bytes:
         """Return the bytes of the error that another stage sends of a node's tensor."""
@@ -201,8 +209,9 @@ class Sizes(Protocol):
 
 
 class _Ran(NamedTuple):
-    """A node that was run: the buffers that each op of its trail has read, made, and keeps besides; and those of ops ahead."""
+    """A node that was run: its ops; the buffers that each has read, made, and keeps besides; and those of ops ahead."""
 
+    ops: list[Made]
     inputs: list[list[int]]
     own: list[int]
     kept: dict[int, int]
@@ -221,7 +230,9 @@ class _Step:
         self.arrays: dict[int, Array] = {}
         self.whole: dict[int, int] = {}
         self.errors: dict[tuple[int, int], list[int]] = {}
-        self.waiting: list[list[tuple[Node, int, int]]] = [[] for _ in range(len(self.starts) + 1)]
+        self.waiting: list[list[tuple[tuple[int, int], Reading, int]]] = [
+            [] for _ in range(len(self.starts) + 1)
+        ]
         self.entering: list[list[Bytes]] = [[0.0] * (len(self.starts) + 1) for _ in range(2)]
 
     def course(self, idle: frozenset[int]) -> Course:
@@ -277,50 +288,54 @@ class _Step:
 
     def _forward(self, node: Node) -> None:
         """Write the forward phase of a node: what it receives, its own op, and those behind it."""
-        self.ran[node.layer] = run = _Ran([], [], {}, [])
+        ops = [self.sizes.made(node, number) for number in range(len(node.node.trail))]
+        self.ran[node.layer] = run = _Ran(ops, [], [], {}, [])
         sampled = [self._sampled(node, run)] if node.node.ahead else []
-        inputs = [*(self._received(node, tensor, at) for at, tensor in enumerate(node.reads)), *sampled]
-        for number, op in enumerate(node.node.trail):
-            reads = inputs if op.source is None else [self._read(node, number, 0, run.own[op.source])]
+        inputs = [*(self._received(node, at, read) for at, read in enumerate(ops[0].reads)), *sampled]
+        for number, (op, own) in enumerate(zip(node.node.trail, ops, strict=True)):
+            reads = inputs
+            if op.source is not None:
+                reads = [self._read(("behind", node.layer, number), own.reads[0], run.own[op.source])]
             self.ledger.next(*reads, *[self.whole[read] for read in reads if read in self.whole])
             array = "made", node.layer, number
-            made = self._write(self.sizes.made(node, number), array)
-            kept = self.sizes.kept(node, number)
-            if kept is not None:
-                run.kept[number] = self.ledger.write(kept)
+            made = self._write(own.size, array)
+            if own.kept is not None:
+                run.kept[number] = self.ledger.write(own.kept)
             run.inputs.append(reads)
-            run.own.append(self._moved(made, self.sizes.summed(node, number), array))
+            run.own.append(self._moved(made, own.summed, array))
 
     def _sampled(self, node: Node, run: _Ran) -> int:
         """Write the ops between the network's input and a node that no node before has run alike, and return the last one's buffer."""
-        key = self.sizes.samples(node)
+        at = -1
         for op in node.node.ahead:
+            key, size, more = self.sizes.ahead(node, op)
             if (op.target, key) not in self.samples:
                 reads = [] if op.source is None else [self.samples[op.source, key]]
                 self.ledger.next(*reads)
-                size, more = self.sizes.ahead(node, op)
                 writes = [self._write(size, ("samples", node.layer, op.target))]
                 writes += [] if more is None else [self.ledger.write(more)]
                 self.samples[op.target, key] = writes[0]
                 run.ahead.append((op, reads, writes))
-        return self.samples[node.node.ahead[-1].target, key]
+            at = self.samples[op.target, key]
+        return at
 
-    def _received(self, node: Node, tensor: Tensor, at: int) -> int:
+    def _received(self, node: Node, at: int, read: Reading) -> int:
         """Write a tensor of another node as this one reads it; that of another stage, or of a node that is idle, arrives."""
+        tensor, array = node.reads[at], ("read", node.layer, at)
         if tensor.producer in self.ran:
-            return self._read(node, 0, at, self.ran[tensor.producer].own[tensor.number])
+            return self._read(array, read, self.ran[tensor.producer].own[tensor.number])
         self.ledger.next()
-        size = self.sizes.arrived(node, at)
         if tensor.producer < 0:
             part = self._part(node.layer)
-            self.entering[0][part] = self.entering[0][part] + size
-        return self._write(size, ("read", node.layer, at))
+            self.entering[0][part] = self.entering[0][part] + read.size
+        return self._write(read.size, array)
 
-    def _read(self, node: Node, number: int, at: int, made: int) -> int:
+    def _read(self, array: Array, read: Reading, made: int) -> int:
         """Write a tensor as an op reads it: as it was made, a shard of what the device has, or a copy."""
-        array = ("behind", node.layer, number) if number else ("read", node.layer, at)
-        found = self._moved(made, self.sizes.read(node, number, at), array)
-        if found != made and self.ledger.owners[found] != found:
+        if read.inside is None:
+            return made
+        found = self._moved(made, Moved(read.size, read.inside), array)
+        if read.inside:
             self.whole[found] = made
         return found
 
@@ -344,8 +359,8 @@ class _Step:
 
     def _arrive(self, part: int, nodes: Sequence[Node]) -> None:
         """Begin the backward phase of a part: later parts hand errors on, then other stages send theirs, the last reader first."""
-        for node, at, error in self.waiting[part]:
-            self._return(node, 0, at, error)
+        for waiting in self.waiting[part]:
+            self._return(*waiting)
         sent = [(tensor.consumer, -number, node, tensor) for node in nodes for tensor, number in node.sent]
         for *_, node, tensor in sorted(sent, key=lambda own: own[:2], reverse=True):
             size = self.sizes.arriving(node, tensor)
@@ -356,6 +371,7 @@ class _Step:
         """Write the backward phase of a node, from its last op to its own."""
         run = self.ran[node.layer]
         for number, op in reversed([*enumerate(node.node.trail)]):
+            sizes = run.ops[number]
             own, arrived = run.own[number], self.errors.pop((node.layer, number), [])
             if arrived:
                 error = self.ledger.add(arrived, self.ledger.sizes[own])
@@ -363,11 +379,11 @@ class _Step:
                 # The network's outputs stay until their errors come back: the training loop has a name for them.
                 self.ledger.next(own)
                 error = self.ledger.write(self.ledger.sizes[own])
-            error = self._moved(error, self.sizes.gathered(node, number))
+            error = self._moved(error, sizes.gathered)
             reads = [error, *([own] if op.saved.output or not arrived else [])]
             saved = run.inputs[number] if op.saved.input else []
             self.ledger.next(*reads, *([run.kept[number]] if number in run.kept else []), saved=saved)
-            self._send(node, number, op, error)
+            self._send(node, op, error, sizes.reads)
             if op.source is None and node.node.weighted:
                 # The gradient may be computed while the error of the input is sent, so its operands stay until then.
                 self.ledger.next(*reads, saved=saved)
@@ -376,35 +392,31 @@ class _Step:
             if kept or more:
                 self.ledger.next(*more, saved=kept)
 
-    def _send(self, node: Node, number: int, op: FusedOp, error: int) -> None:
+    def _send(self, node: Node, op: FusedOp, error: int, reads: Sequence[Reading]) -> None:
         """Send the errors of an op's inputs to those that have made them, of an earlier part when its work begins."""
         if op.source is not None:
-            self._return(node, number, 0, self._passed(node, number, 0, error))
+            self._return((node.layer, op.source), reads[0], self._passed(op, error, reads[0]))
             return
         found = [
-            (at, self._passed(node, 0, at, error), tensor.producer)
-            for at, tensor in enumerate(node.reads)
+            ((tensor.producer, tensor.number), read, self._passed(op, error, read))
+            for tensor, read in zip(node.reads, reads, strict=True)
             if tensor.producer < 0 or tensor.producer in self.ran
         ]
-        for at, own, producer in found:
-            if producer >= 0 and self._part(producer) < self._part(node.layer):
-                self.waiting[self._part(producer)].append((node, at, own))
-            elif producer >= 0:
-                self._return(node, 0, at, own)
+        for maker, read, own in found:
+            if maker[0] >= 0 and self._part(maker[0]) < self._part(node.layer):
+                self.waiting[self._part(maker[0])].append((maker, read, own))
+            elif maker[0] >= 0:
+                self._return(maker, read, own)
 
-    def _passed(self, node: Node, number: int, at: int, error: int) -> int:
+    def _passed(self, op: FusedOp, error: int, read: Reading) -> int:
         """Write the error of a tensor that an op has read, which may be that of its output or a slice of it, as large as the whole."""
-        if node.node.trail[number].passes:
-            return self.ledger.pass_on(error)
-        return self.ledger.write(self.sizes.sent(node, number, at))
+        return self.ledger.pass_on(error) if op.passes else self.ledger.write(read.size)
 
-    def _return(self, node: Node, number: int, at: int, error: int) -> None:
+    def _return(self, maker: tuple[int, int], read: Reading, error: int) -> None:
         """Bring the error of what an op has read to those that have made it."""
-        source = node.node.trail[number].source
-        to = (node.layer, source) if source is not None else (node.reads[at].producer, node.reads[at].number)
-        for moved in self.sizes.returned(node, number, at):
+        for moved in read.returned:
             error = self._moved(error, moved)
-        self.errors.setdefault(to, []).append(error)
+        self.errors.setdefault(maker, []).append(error)
 
 
 def course_by(
