@@ -76,42 +76,27 @@ class Onward(NamedTuple):
     above: Shares
 
 
-class Places(NamedTuple):
-    """Some divisions of a layer's tensors over devices.
-
-    Attributes:
-        shards: the tensor's dims that are divided, each with its number of shards.
-        shares: the fraction of the tensor on a device, times the scale of the division: of each one where shards may differ, as
-            of uneven dims, grids and idle devices, ``[devices]``; otherwise on the fullest.
-    """
-
-    shards: tuple[Shards, ...]
-    shares: tuple[Amount, ...]
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Tensors:
     """The tensors of nodes that are alike, and their divisions.
 
     Attributes:
-        divisions: those that differ.
         trail: the node's ops.
-        reads: for each tensor that the node reads of other nodes its elements, and the index of its division.
-        outputs: for the tensor of each op of its trail the index of its division.
-        sums: likewise for the sums that go straight to the only reader, of each op; nothing without these.
-        channels: the index of that of numbers for each channel, if an op keeps any.
-        samples: the index of that of the first tensor that it reads.
-        ahead: the index of that of the network's input.
+        reads: for each tensor that the node reads of other nodes its elements, and its division.
+        outputs: for each op of its trail the division of its tensor.
+        sums: likewise of sums that go straight to the only reader; nothing without these.
+        channels: the division of numbers for each channel; None if no op keeps any.
+        samples: the division of the first tensor that it reads.
+        ahead: the division of the network's input.
     """
 
-    divisions: tuple[Division, ...]
     trail: tuple[FusedOp, ...]
-    reads: tuple[tuple[int, int], ...]
-    outputs: tuple[int, ...]
-    sums: tuple[int, ...]
-    channels: int
-    samples: int
-    ahead: int
+    reads: tuple[tuple[int, Division], ...]
+    outputs: tuple[Division, ...]
+    sums: tuple[Division, ...]
+    channels: Division | None
+    samples: Division
+    ahead: Division
 
 
 @kept_with_graph
@@ -124,25 +109,22 @@ def _tensors(graph: PlanGraph, outside: tuple[Tensor, ...], *, fused: bool) -> t
 
 
 def _of_node(node: Node, *, sums: bool) -> dict[str, Any]:
-    divisions: dict[Division, int] = {}
-
-    def at(tensor: str, whole: frozenset[str], scale: float, channels: tuple[int, ...] = ()) -> int:
-        return divisions.setdefault(Division(tensor, whole, scale, channels), len(divisions))
-
     own, (trail, ahead) = node.node.nest, (node.node.trail, node.node.ahead)
-    joined, elements = _channels(node), [tensor.elements for tensor in node.reads]
-    each = [at("input", _WHOLE, 1.0, (own,)) for own in joined] or [at("input", _WHOLE, 1.0)] * len(elements)
+    joined, whole = _channels(node), Division("input", _WHOLE, 1.0)
+    each = [whole._replace(channels=(own,)) for own in joined] or [whole] * len(node.reads)
     scale = own.elements("output") / trail[0].elements
-    statistics = any(op.saved.statistics for op in trail)
+    made = tuple(Division("output", op.contracted, scale, joined) for op in trail)
+    lies = tuple(division._replace(tensor="sums") for division in made) if sums else ()
+    channels = (lies or made)[0]._replace(whole=_BUT_CHANNELS, scale=1.0)
+    before = own.input_elements / ahead[-1].elements if ahead else 1.0
     return {
         "trail": trail,
-        "reads": tuple(zip(elements, each, strict=True)),
-        "outputs": tuple(at("output", op.contracted, scale, joined) for op in trail),
-        "sums": tuple(at("sums", op.contracted, scale, joined) for op in trail) if sums else (),
-        "channels": at("sums" if sums else "output", _BUT_CHANNELS, 1.0, joined) if statistics else 0,
-        "samples": each[0] if each else at("input", _WHOLE, 1.0),
-        "ahead": at("input", _WHOLE, own.input_elements / ahead[-1].elements) if ahead else 0,
-        "divisions": tuple(divisions),
+        "reads": tuple((tensor.elements, at) for tensor, at in zip(node.reads, each, strict=True)),
+        "outputs": made,
+        "sums": lies,
+        "channels": channels if any(op.saved.statistics for op in trail) else None,
+        "samples": each[0] if each else whole,
+        "ahead": whole._replace(scale=before),
     }
 
 
@@ -197,23 +179,27 @@ def _laid(
     onward: Onward | None,
 ) -> _Laid:
     """Return the tensors of a node as its devices have them."""
-    shards, shares = placed(nest, tensors.divisions, chosen, above, array, onward)
 
-    def at(elements: int, index: int) -> tuple[Shards, Bytes]:
-        return shards[index], element_bytes * elements * shares[index]
+    def at(division: Division) -> tuple[Shards, Amount]:
+        return placed(nest, division, chosen, above, array, onward)
+
+    def sized(elements: int, division: Division) -> tuple[Shards, Bytes]:
+        shards, share = at(division)
+        return shards, element_bytes * elements * share
 
     trail, left = tensors.trail, tensors.sums or tensors.outputs
-    made = [at(op.elements, index) for op, index in zip(trail, left, strict=True)]
+    made = [sized(op.elements, division) for op, division in zip(trail, left, strict=True)]
+    statistics = 0.0 if tensors.channels is None else at(tensors.channels)[1]
     return _Laid(
-        terms=at(trail[0].elements, tensors.outputs[0]) if tensors.sums else made[0],
+        terms=sized(trail[0].elements, tensors.outputs[0]) if tensors.sums else made[0],
         made=made,
-        read=[at(*own) for own in tensors.reads],
+        read=[sized(*own) for own in tensors.reads],
         kept=[
-            _more(element_bytes, op, shares[index], shares[tensors.channels])
-            for op, index in zip(trail, (tensors.outputs[0], *left[1:]), strict=True)
+            _more(element_bytes, op, at(division)[1], statistics)
+            for op, division in zip(trail, (tensors.outputs[0], *left[1:]), strict=True)
         ],
-        samples=shards[tensors.samples],
-        sampled=shares[tensors.ahead],
+        samples=at(tensors.samples)[0],
+        sampled=at(tensors.ahead)[1],
     )
 
 
@@ -369,34 +355,37 @@ def _at_work(chosen: Options, array: tuple[int, ...]) -> Amount:
     return reduce(np.kron, levels) if levels else 1.0
 
 
+@lru_cache(maxsize=16384)
 def placed(
     nest: Nest,
-    divisions: tuple[Division, ...],
+    division: Division,
     chosen: Options,
     above: Shares,
     array: tuple[int, ...] = (),
     onward: Onward | None = None,
-) -> Places:
-    """Return some divisions of a layer's input and output; ops behind the layer may have contracted dims of them."""
-    found: list[tuple[Shards, Amount]] = []
-    for division in divisions:
-        if division.tensor == "sums" and onward is not None:
-            found.append(_scattered(nest, chosen, above, array, onward, division))
-            continue
-        names = nest.names.get(division.tensor, {})
-        shards: list[tuple[str, Cut]] = []
-        share = _at_work(chosen, array)
-        for dim in nest.counted:
-            if names.get(dim, "") not in {"", *division.whole}:
-                parts = tuple([ends if cut == dim else WHOLE_DIM for cut, ends in above])
-                numbers = _numbers(chosen, (dim,) * len(chosen), array)
-                cut = Cut(tuple([choice.degree(dim) for choice in chosen]), 0, parts, numbers)
-                cut, own = _sized(cut, nest, division, dim, array)
-                if cut.divides:
-                    shards.append((names[dim], cut))
-                    share = share * own
-        found.append((tuple(shards), division.scale * share))
-    return Places(*zip(*found, strict=True))
+) -> tuple[Shards, Amount]:
+    """Return a division of a layer's input or output; ops behind the layer may have contracted dims of it.
+
+    Returns:
+        The tensor's dims that are divided, each with its shards; the fraction of the tensor on a device, times the scale of the
+        division: of each one where shards may differ, as of uneven dims, grids and idle devices, ``[devices]``; otherwise on the
+        fullest.
+    """
+    if division.tensor == "sums" and onward is not None:
+        return _scattered(nest, chosen, above, array, onward, division)
+    names = nest.names.get(division.tensor, {})
+    shards: list[tuple[str, Cut]] = []
+    share = _at_work(chosen, array)
+    for dim in nest.counted:
+        if names.get(dim, "") not in {"", *division.whole}:
+            parts = tuple([ends if cut == dim else WHOLE_DIM for cut, ends in above])
+            numbers = _numbers(chosen, (dim,) * len(chosen), array)
+            cut = Cut(tuple([choice.degree(dim) for choice in chosen]), 0, parts, numbers)
+            cut, own = _sized(cut, nest, division, dim, array)
+            if cut.divides:
+                shards.append((names[dim], cut))
+                share = share * own
+    return tuple(shards), division.scale * share
 
 
 def _sized(cut: Cut, nest: Nest, division: Division, dim: str, array: tuple[int, ...]) -> tuple[Cut, Amount]:

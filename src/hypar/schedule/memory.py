@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hypar.schedule.step import Step
     from hypar.sharding.placement import Options
 
-_WEIGHT = (Division("weight", frozenset(), 1.0),)
+_WEIGHT = Division("weight", frozenset(), 1.0)
 
 
 def memory_of(lane: Lane, step: Step, number: int) -> dict[str, float]:
@@ -111,7 +111,7 @@ def _weights(parts: Sequence[Lane]) -> float | NDArray[np.float64]:
 @lru_cache(maxsize=16384)
 def _weight_on(nest: Nest, chosen: Options, array: tuple[int, ...]) -> Bytes:
     """Return the elements of a weight on the fullest device, or on each one where their shards may differ, ``[devices]``."""
-    (share,) = placed(nest, _WEIGHT, chosen, (), array).shares
+    _, share = placed(nest, _WEIGHT, chosen, (), array)
     found = nest.elements("weight") * share
     return float(found) if isinstance(share, float) else np.round(found)
 
