@@ -227,6 +227,7 @@ class Divided:
         outside: Sequence[Tensor] = (),
         above: Sequence[Shares] = (),
         array: tuple[int, ...] = (),
+        idle: frozenset[int] = frozenset(),
         *,
         fused: bool = False,
     ) -> None:
@@ -239,10 +240,11 @@ class Divided:
             outside: the tensors that the nodes share with other stages, as ``nodes_of`` has them.
             above: for each node the shares of the uneven splits above; nothing if there are none.
             array: the ways of each level; nothing if every choice has a shard for each of them.
+            idle: the nodes for which the devices do not work.
             fused: whether sums go straight to the devices that read them next.
         """
         self.graph, self.choices, self.bytes = graph, choices, float(element_bytes)
-        self.above, self.array, self.fused = above, array, fused
+        self.above, self.array, self.idle, self.fused = above, array, idle, fused
         self.nodes = nodes_of(graph, tuple(outside))
         self.tensors = _tensors(graph, tuple(outside), fused=fused)
         self.lacking: list[Bytes] = []
@@ -285,7 +287,7 @@ class Divided:
         Nothing moves where all devices have theirs, idle ones included, and by ``fused`` no terms are left to be added up.
         """
         shards, size = read
-        if tensor.producer < 0 or self.nodes[tensor.producer].node.empty:
+        if tensor.producer < 0 or tensor.producer in self.idle:
             return Reading(size, None)
         made, before = self._of(tensor.producer).made[tensor.number]
         if made == shards:

@@ -11,6 +11,7 @@ the elements that each device had of the run's arrays, which steps name as ``low
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeGuard
@@ -301,21 +302,20 @@ def _kept_by(step: Compute, run: Training) -> Bytes:
     """Return the bytes that an op keeps besides its inputs and outputs."""
     layer, batch = run.layers[step.layer], run.program.graph.batch
     keeps, size, shape = layer.nest(batch).saved, run.element_bytes, layer.shape
-    share = _share(step, "batch", *shape) / (batch * np.prod([*shape.values()]))
-    num_bytes = (size * keeps.elements + keeps.mask_bytes) * share
+    num_bytes = (size * keeps.elements + keeps.mask_bytes) * _share(step, {"batch": batch, **shape})
     if keeps.statistics:
-        num_bytes = num_bytes + size * keeps.statistics * _share(step, "channels") / shape["channels"]
+        num_bytes = num_bytes + size * keeps.statistics * _share(step, {"channels": shape["channels"]})
     return num_bytes
 
 
-def _share(step: Compute, *dims: str) -> Bytes:
-    """Return the elements of some dims that each device computes."""
-    return np.array(
-        [
-            0.0 if piece is None else np.prod([float(len(piece[dim])) for dim in dims if dim in piece])
-            for piece in step.pieces
-        ]
-    )
+def _share(step: Compute, sizes: Mapping[str, int]) -> Bytes:
+    """Return the fraction of some dims that each device computes; a dim that its piece does not name is whole."""
+    found = np.zeros(len(step.pieces))
+    for device, piece in enumerate(step.pieces):
+        if piece is not None:
+            dims = [dim for dim in sizes if dim in piece]
+            found[device] = math.prod(len(piece[dim]) for dim in dims) / math.prod(sizes[dim] for dim in dims)
+    return found
 
 
 def _is(step: Step, kind: str) -> TypeGuard[Compute]:

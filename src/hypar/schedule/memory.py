@@ -129,7 +129,7 @@ def _course(lane: Lane) -> Course:
     if lane.place.parts:
         graph, outside, ends, parts = _in_parts(lane.place.parts)
     fused, size = setting.convention == FUSED, setting.element_bytes
-    divided = Divided(graph, lane.choices, size, outside, ends, setting.array, fused=fused)
+    divided = Divided(graph, lane.choices, size, outside, ends, setting.array, idle, fused=fused)
     course = course_by(divided.nodes, divided, parts, idle)
     lacking = float(np.max(largest(divided.lacking)))
     return course._replace(entering=max(course.entering, lacking))
