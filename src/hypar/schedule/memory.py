@@ -13,9 +13,9 @@ import numpy as np
 from hypar.machine.work import fullest_share
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
-from hypar.schedule.divisions import Division, placed
-from hypar.schedule.lifetimes import Span, course_of
-from hypar.schedule.liveness import larger
+from hypar.schedule.divisions import Divided, Division, placed
+from hypar.schedule.lifetimes import Span, course_by, of_stage
+from hypar.schedule.liveness import larger, largest
 from hypar.schedule.pieces import BETWEEN_STAGES, PHASE, excess
 from hypar.sharding.collectives import SUMMED
 from hypar.sharding.conventions import FUSED
@@ -35,10 +35,7 @@ if TYPE_CHECKING:
     from hypar.schedule.step import Step
     from hypar.sharding.placement import Options
 
-_WEIGHT = (Division("weight", frozenset(), 1.0),)
-
-BROUGHT = 4
-"""The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
+_WEIGHT = Division("weight", frozenset(), 1.0)
 
 
 def memory_of(lane: Lane, step: Step, number: int) -> dict[str, float]:
@@ -110,7 +107,7 @@ def _weights(parts: Sequence[Lane]) -> float | NDArray[np.float64]:
 @lru_cache(maxsize=16384)
 def _weight_on(nest: Nest, chosen: Options, array: tuple[int, ...]) -> Bytes:
     """Return the elements of a weight on the fullest device, or on each one where their shards may differ, ``[devices]``."""
-    (share,) = placed(nest, _WEIGHT, chosen, (), array).shares
+    _, share = placed(nest, _WEIGHT, chosen, (), array)
     found = nest.elements("weight") * share
     return float(found) if isinstance(share, float) else np.round(found)
 
@@ -128,17 +125,10 @@ def _course(lane: Lane) -> Course:
     if lane.place.parts:
         graph, outside, ends, parts = _in_parts(lane.place.parts)
     fused, size = setting.convention == FUSED, setting.element_bytes
-    return course_of(
-        graph,
-        lane.choices,
-        size,
-        outside,
-        above=ends,
-        idle=idle,
-        array=setting.array,
-        parts=parts,
-        fused=fused,
-    )
+    divided = Divided(graph, lane.choices, size, outside, ends, setting.array, idle, fused=fused)
+    course = course_by(divided.nodes, divided, parts, idle)
+    lacking = float(np.max(largest(divided.lacking)))
+    return course._replace(entering=max(course.entering, lacking))
 
 
 def _in_parts(
@@ -149,31 +139,23 @@ def _in_parts(
     A tensor between two parts is one of the graph, as the later part reads it.
     """
     graphs = [lane.graph if lane.shares is None else lane.shares.graph for lane in lanes]
-    firsts = [*accumulate((len(graph.layers) for graph in graphs), initial=0)]
+    layers = tuple(layer for graph in graphs for layer in graph.layers)
+    firsts = accumulate((len(graph.layers) for graph in graphs), initial=0)
     parts = tuple(Span(first, lane.place.first) for lane, first in zip(lanes, firsts, strict=False))
     own = {
         part.first + layer: part.layer + layer
         for part, graph in zip(parts, graphs, strict=True)
         for layer in range(len(graph.layers))
     }
-    inside, outside = [], []
-    for lane, graph, part in zip(lanes, graphs, parts, strict=True):
-        inside += [
-            replace(tensor, producer=part.layer + tensor.producer, consumer=part.layer + tensor.consumer)
-            for tensor in graph.tensors
-        ]
-        for tensor in lane.place.outside:
-            maker, reader = part.first + tensor.producer, part.first + tensor.consumer
-            if maker in own and reader in own:
-                if tensor.producer < 0:
-                    inside.append(replace(tensor, producer=own[maker], consumer=own[reader]))
-            else:
-                ends = own.get(maker, -1 - maker), own.get(reader, firsts[-1] + reader)
-                outside.append(replace(tensor, producer=ends[0], consumer=ends[1]))
-    sent = frozenset(tensor.producer for tensor in outside if tensor.producer >= 0)
-    layers = tuple(layer for graph in graphs for layer in graph.layers)
+    tensors = [
+        replace(tensor, producer=first + tensor.producer, consumer=first + tensor.consumer)
+        for lane, graph in zip(lanes, graphs, strict=True)
+        for first in [lane.place.first]
+        for tensor in (*graph.tensors, *lane.place.outside)
+        if not (tensor.consumer >= len(graph.layers) and first + tensor.consumer in own)
+    ]
     shares = tuple(share for lane in lanes if lane.shares is not None for share in lane.shares.ends)
-    return PlanGraph(layers, tuple(inside), sent=sent), tuple(outside), shares, parts
+    return *of_stage(layers, own, tensors), shares, parts
 
 
 @kept_with_graph
@@ -233,19 +215,6 @@ def holds(lanes: Sequence[Lane], step: Step) -> bool:
     return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))
 
 
-def held_with(lane: Lane, brought: float) -> float:
+def held_with(lane: Lane, brought: float = 0.0) -> float:
     """Return the bytes on each device of a lane at the fullest moment of a step; arguments as above."""
     return math.fsum(_held(lane, brought).values())
-
-
-def held_besides(lane: Lane, largest: float) -> tuple[float, float]:
-    """Return bounds of the bytes that a device of a lane holds, whatever it is brought: its transfers are not counted.
-
-    Args:
-        lane: the lane.
-        largest: the elements of the largest tensor that is moved.
-    """
-    parts = _held(lane, 0.0)
-    brought = BROUGHT * largest * lane.setting.element_bytes
-    most = {**parts, "buffers": max(parts["buffers"], brought)}
-    return math.fsum(parts.values()), math.fsum(most.values())

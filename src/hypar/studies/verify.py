@@ -320,6 +320,9 @@ def held_by(
     places, stages = _places(plan.root), plan.stages if plan.staged else None
     training = Training(
         program=program,
+        nodes=program.graph.nodes(plan.graph),
+        elements=elements,
+        arrived=arrived,
         element_bytes=score.element_bytes,
         state=OPTIMIZERS[score.optimizer],
         chunks=[frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else (),
@@ -327,7 +330,7 @@ def held_by(
         stages=[stage for stage, _ in places],
         moments=[ALONE] if stages is None else _moments(stages),
     )
-    found = np.sum([*training.held(elements, arrived).values()], axis=0)
+    found = np.sum([*training.held().values()], axis=0)
     if score.groups is None:
         return [Held("all", score.memory_bytes, float(found.max()))]
     groups = [group.group for group in score.groups]
