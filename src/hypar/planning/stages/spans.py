@@ -27,7 +27,7 @@ from hypar.planning.stages.places import places_for
 from hypar.planning.stages.repeats import counted_from, equal_layers
 from hypar.planning.stages.span import Cuts, CutSpan, Links, Outer, Site, phases_beside, phases_in_turn
 from hypar.planning.uneven.planner import Planner, as_planner
-from hypar.planning.uneven.records import subtree_of
+from hypar.planning.uneven.records import TreeReader
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
@@ -166,7 +166,8 @@ class CutSpans:
         else:
             graph, own = self._of(self.microbatch, start, end), as_planner(self.planner)
             counted = (self.setting.element_bytes, self.setting.optimizer, own.counted)
-            found = self.having(start, end, subtree_of(plan, own.root, own.machine, graph, *counted))
+            node = TreeReader(plan, *counted).split(own.root, own.machine, graph, 0)
+            found = self.having(start, end, node)
         return self.having(start, end, self.costed(found.cuts.node, start, end)) if costed else found
 
     def having(self, start: int, end: int, node: Node) -> CutSpan:
