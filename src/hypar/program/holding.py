@@ -54,7 +54,7 @@ def key_of(value: object) -> object:
 
 
 def kinds_of(table: Members) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return for the kinds of columns of a table, in lexicographic order, the first of each, that of each column, their numbers."""
+    """Return the first column of each kind in a table, in lexicographic order, each column's kind, and each kind's number."""
     packed = np.ascontiguousarray(np.packbits(table, axis=0).T)
     keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
     _, first, which, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
