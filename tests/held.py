@@ -9,7 +9,6 @@ from hypar.execution.simulator import run
 from hypar.planning.counting import cost_convention
 from hypar.studies import verify
 from hypar.studies.pieces import lowered
-from hypar.studies.verify import runs_by
 
 if TYPE_CHECKING:
     from hypar import LayerGraph, Plan
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
 def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
     """Run one microbatch of a plan as it is verified, and return what each group or stage of its score holds."""
     assert plan.score is not None
-    program = lowered(plan, graph, runs_by(cost_convention(plan)))
+    program = lowered(plan, graph, verify.runs_by(cost_convention(plan)))
     devices = run(program, [start(program.graph)])
-    return verify.held_by(plan, plan.score, program, devices)
+    return verify.held_by(plan, plan.score, program, devices.elements, devices.arrived)
 
 
 def within(memory: Held) -> bool:

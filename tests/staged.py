@@ -97,10 +97,10 @@ class BruteForce:
         part = whole.with_batch(self.graph.batch // self.microbatches).contracted
         step = StepWork.of([Lane(part, choices, setting)]).run()
         seconds = math.fsum(
-            task.seconds
-            if task.kind == "update" or (move is not None and move.phase == "gradient")
-            else self.microbatches * task.seconds
-            for task, move in zip(step.tasks, step.moves, strict=True)
+            piece.seconds
+            if piece.kind == "update" or (piece.collective and piece.phase == "gradient")
+            else self.microbatches * piece.seconds
+            for piece in step.pieces
         )
         received = (
             self.crossing(start) * copies(choices[0], "input"),

@@ -69,7 +69,7 @@ INSIDE = {
     "sharding": "dims conventions placement space collectives direct levels amounts tree",
     "machine": "spatial step_times compute_models collectives schema traffic topologies links work machine setting load profiles",
     "plan": "records stages request plan diff",
-    "schedule": "timeline chunks alike moves measured entering pipeline_orders lanes tasks pipeline chunked step stages totals energy lifetimes memory scoring",
+    "schedule": "timeline pieces record pipeline_orders lanes costed tasks step stages lifetimes memory scoring",
     "planning": "chunks refinement searches sources strategies checks resolved asked question flat records counting refusals claims nodes baselines uneven stages timing planner replay choices",
     "program": "holding layout steps lowering",
     "execution": "loss exchange devices compute simulator verify",

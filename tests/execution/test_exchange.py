@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hypar.execution.exchange import add, copy, mask
 from hypar.program.holding import Holding
-from hypar.program.steps import added, copied
+from hypar.program.steps import counted
 from tests.effort import examples
 from tests.program.arrays import array_places
 
@@ -43,7 +43,7 @@ def test_a_copy_brings_what_some_device_has(case: tuple[Places, Holding, Holding
     assert (np.where(there, values, 0) == np.where(there, whole, 0)).all()
     assert np.isnan(values[~there]).all()
     if not (needed & ~had.any(axis=0)).any():
-        assert moved.sum(axis=1).tolist() == copied(places, have, need).tolist()
+        assert moved.sum(axis=1).tolist() == counted(places, have, need).tolist()
 
 
 @settings(max_examples=examples(200))
@@ -61,4 +61,4 @@ def test_a_sum_is_that_of_the_terms_of_a_copy(
         there = needed[device] & had[copies == own].any(axis=0)
         assert (values[device][there] == summed[there]).all()
         assert np.isnan(values[device][~there]).all()
-    assert moved.sum(axis=1).tolist() == added(places, terms, need, copies).tolist()
+    assert moved.sum(axis=1).tolist() == counted(places, terms, need, copies).tolist()

@@ -22,7 +22,8 @@ from hypar.planning.planner import plan_model
 from hypar.planning.replay import run_plan
 from hypar.registry import data_file, data_names
 from hypar.schedule.lanes import Lane
-from hypar.schedule.scoring import totals
+from hypar.schedule.scoring import summarise
+from hypar.schedule.stages import StepWork
 from hypar.sharding.placement import primes
 from tests.effort import LONG
 
@@ -168,8 +169,9 @@ def scored(machine: Machine, name: str, batch: int) -> Outcome:
         array = tuple(primes(machine.num_devices))
         nodes, setting = layers(name, batch), setting_of(machine, array, FORMATS.get(name, 4))
         choices = chosen(name, batch, array)
-        found = totals(nodes, choices, setting)
-        return Outcome(found.time_s, (found.energy_j or 0.0) + at_rest(Lane(nodes, choices, setting)))
+        lane = Lane(nodes, choices, setting)
+        found = summarise([lane], StepWork.of([lane]).run(), machine)
+        return Outcome(found.time_s, (found.energy_j or 0.0) + at_rest(lane))
     graph, plan = uneven(machine, name, batch)
     ran = run_plan(plan, hardware=machine, model=graph)
     return Outcome(ran.score.time_s, sum(map(at_rest, ran.lanes)))
@@ -305,4 +307,5 @@ def test_half_and_twice_the_capacity_move_what_fits(case: Case) -> None:
 def held(machine: Machine, batch: int) -> float:
     """Return the memory of one device that trains a small network alone."""
     nodes = layers("lenet-c", batch)
-    return totals(nodes, ((),) * len(nodes.layers), setting_of(machine, ())).memory_bytes
+    lane = Lane(nodes, ((),) * len(nodes.layers), setting_of(machine, ()))
+    return summarise([lane], StepWork.of([lane]).run(), machine).memory_bytes

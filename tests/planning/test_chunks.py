@@ -16,7 +16,6 @@ from hypar.errors import OptionError
 from hypar.planning.replay import run_plan
 from hypar.planning.searches.greedy import Greedy
 from hypar.schedule.stages import StepWork
-from hypar.schedule.step import exchanging
 from tests.effort import crossed, late
 from tests.planning.parts import scored, staged
 from tests.prose import unbroken
@@ -76,7 +75,7 @@ def test_layers_that_exchange_nothing_are_in_no_chunk() -> None:
     assert chunks_of(plan) == [["conv5", "conv4", "conv3", "conv2", "conv1"]]
     ran = run_plan(plan, hardware=machine_of("hmc"))
     step, names = ran.step, ran.names
-    update = step.tasks[names.index("fc1 update")]
+    update = step.timeline.tasks[names.index("fc1 update")]
     assert update.after == (names.index("fc1 gradient"),)
     nothing = planned("alexnet", "hmc", strategy="mp", chunks="best")
     assert chunks_of(nothing) == []
@@ -117,7 +116,7 @@ def test_the_best_is_near_the_best_of_all_groupings(model: str, name: str) -> No
     for strategy in ("dp", "hypar"):
         plan = planned(model, name, strategy=strategy, chunks="best")
         lane = lane_of(plan, graph_of(model), machine_of(name))
-        layers = exchanging(StepWork.of([lane]).run())
+        layers = StepWork.of([lane]).run().exchanging
 
         def seconds(sizes: Sizes, lane: Lane = lane, layers: tuple[int, ...] = layers) -> float:
             left = iter(layers)
@@ -203,9 +202,9 @@ def test_different_groups_exchange_together_over_their_splits(uneven: dict[str |
     sums: dict[str | None, dict[tuple[int, tuple[int, ...]], list[float]]] = {"layers": {}, "one": {}}
     for chunks, found in sums.items():
         step = steps[chunks].step
-        for move, lanes in zip(step.moves, step.lanes, strict=True):
-            if move and move.phase == "gradient":
-                found.setdefault((move.level, lanes), []).append(move.total_bytes)
+        for piece in step.pieces:
+            if piece.collective and piece.phase == "gradient":
+                found.setdefault((piece.level, piece.groups), []).append(piece.num_bytes)
     assert all(len(amounts) == 1 for amounts in sums["one"].values())
     totals = [{place: math.fsum(amounts) for place, amounts in found.items()} for found in sums.values()]
     assert totals[1] == pytest.approx(totals[0], rel=1e-12)

@@ -12,14 +12,14 @@ from hypar.network.graph import load_model as built
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.again import stored_stages
-from hypar.schedule.moves import BETWEEN_STAGES
+from hypar.schedule.pieces import BETWEEN_STAGES
 from hypar.sharding.conventions import PAPER
 from tests.planning.parts import scored, staged
 from tests.transformers import gpt, linear
 
 if TYPE_CHECKING:
     from hypar import LayerGraph, Plan
-    from hypar.schedule.moves import Move
+    from hypar.schedule.pieces import Piece
 
 HIDDEN, VOCAB = 32, 64
 BYTES = 4 * HIDDEN * VOCAB
@@ -52,14 +52,10 @@ def three_users() -> LayerGraph:
     return built({"source": "a test", "batch": 8, "layers": layers}, name="three")
 
 
-def exchanged(plan: Plan, graph: LayerGraph) -> list[Move]:
+def exchanged(plan: Plan, graph: LayerGraph) -> list[Piece]:
     """The transfers of gradients between stages in one step."""
-    moves = run_plan(plan, model=graph).step.moves
-    return [
-        move
-        for move in moves
-        if move is not None and move.level == BETWEEN_STAGES and move.phase == "gradient"
-    ]
+    every = run_plan(plan, model=graph).step.pieces
+    return [piece for piece in every if piece.level == BETWEEN_STAGES and piece.phase == "gradient"]
 
 
 def assert_counted(plan: Plan, graph: LayerGraph) -> None:
@@ -102,7 +98,7 @@ def test_stages_add_up_one_gradient(asked: dict[str, Any], machine: str, strateg
     assert len(each) == 2
     if strategy == "dp":
         replicas = 2 if "array" in asked else 1
-        assert [move.total_bytes for move in each] == [BYTES * replicas] * 2
+        assert [piece.num_bytes for piece in each] == [BYTES * replicas] * 2
     assert score_plan(plan, model=graph) == plan.score
 
 
@@ -142,7 +138,7 @@ def test_a_stage_adds_up_what_its_own_layers_have_first(starts: tuple[str, ...],
     for levels in (0, 1):
         plan = planned(graph, levels=levels, starts=starts, stages=len(starts), microbatches=2)
         assert_counted(plan, graph)
-        assert [move.total_bytes for move in exchanged(plan, graph)] == [own * 4 * 8 * 16 for own in received]
+        assert [piece.num_bytes for piece in exchanged(plan, graph)] == [own * 4 * 8 * 16 for own in received]
 
 
 def test_papers_have_no_tied_weights() -> None:
@@ -157,7 +153,7 @@ def test_gpt2_adds_up_its_embedding_between_the_first_and_the_last_stage() -> No
     graph = load_model("gpt2").with_batch(32)
     plan = planned(graph, stages=4, levels=1, hardware="h100-8x")
     elements = 50257 * 768
-    assert [move.total_bytes for move in exchanged(plan, graph)] == [4 * elements] * 2
+    assert [piece.num_bytes for piece in exchanged(plan, graph)] == [4 * elements] * 2
 
 
 @pytest.mark.parametrize("levels", [0, 1])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypar.execution.verify import verify_program
 from hypar.program.holding import Holding
 from hypar.program.lowering import lower
-from hypar.program.steps import added, copied
+from hypar.program.steps import counted
 from hypar.sharding.placement import cut
 from tests.effort import examples
 from tests.program.arrays import array_places
@@ -72,7 +72,7 @@ def test_a_copy_is_counted_as_element_by_element(case: tuple[Places, Holding, Ho
     total = np.zeros(len(places.parts), np.int64)
     for element in product(*map(range, have.shape)):
         total += entering(places, who(have, element), who(need, element))
-    assert copied(places, have, need).tolist() == total.tolist()
+    assert counted(places, have, need).tolist() == total.tolist()
 
 
 @settings(max_examples=examples(300))
@@ -90,7 +90,7 @@ def test_a_sum_is_counted_as_element_by_element(
             having, wanted = who(terms, element) & those, who(need, element) & (those | others)
             if having and wanted:
                 total += summed(places, having, wanted)
-    assert added(places, terms, need, copies).tolist() == total.tolist()
+    assert counted(places, terms, need, copies).tolist() == total.tolist()
 
 
 @pytest.mark.parametrize(("convention", "moved"), [("moved", 7680), ("fused", 6144)])

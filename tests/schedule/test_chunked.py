@@ -57,10 +57,10 @@ def test_a_chunk_is_one_transfer_behind_its_last_gradient_and_updates_wait_for_i
         "a backward", "a gradient", "a gradient all_reduce H1", "c update", "b update", "a update",
     ]  # fmt: skip
     sent = names.index("c to b gradient all_reduce H1")
-    assert step.tasks[sent].after == (names.index("b gradient"),)
-    assert [step.tasks[names.index(f"{layer} update")].after for layer in "cb"] == [(sent,)] * 2
-    assert (step.layers[sent], step.tasks[sent].kind) == (1, "communication")
-    timeline = run(step.tasks)
+    assert step.timeline.tasks[sent].after == (names.index("b gradient"),)
+    assert [step.timeline.tasks[names.index(f"{layer} update")].after for layer in "cb"] == [(sent,)] * 2
+    assert (step.places[sent].layer, step.timeline.tasks[sent].kind) == (1, "communication")
+    timeline = run(step.timeline.tasks)
     assert timeline.starts[sent] == timeline.ends[names.index("b gradient")]
     assert timeline.starts[names.index("a backward")] < timeline.ends[sent]
 
@@ -69,10 +69,10 @@ def test_latency_is_paid_once_a_chunk_by_hand() -> None:
     """Weights of 16 x 32, 32 x 8 and 8 x 4 words over links of 25.6 Gb/s / 16 in all, and 7 us a transfer."""
     link = 7e-6
     apart, joined = lowered(None), lowered(((2, 1), (0,)))
-    moves = [(move, task) for move, task in zip(joined.moves, joined.tasks, strict=True) if move]
+    sent, alone = ([piece for piece in step.pieces if piece.collective] for step in (joined, apart))
     bytes_of = {"a": 4 * 16 * 32, "b": 4 * 32 * 8, "c": 4 * 8 * 4}
-    assert [move.subgroup_bytes for move, _ in moves] == [bytes_of["c"] + bytes_of["b"], bytes_of["a"]]
-    alone = [task.seconds for move, task in zip(apart.moves, apart.tasks, strict=True) if move]
-    assert [task.seconds for _, task in moves] == pytest.approx([sum(alone[:2]) - link, alone[2]])
-    late, early = run(apart.tasks).makespan, run(joined.tasks).makespan
+    assert [piece.link_bytes for piece in sent] == [bytes_of["c"] + bytes_of["b"], bytes_of["a"]]
+    first, second, third = (piece.seconds for piece in alone)
+    assert [piece.seconds for piece in sent] == pytest.approx([first + second - link, third])
+    late, early = run(apart.timeline.tasks).makespan, run(joined.timeline.tasks).makespan
     assert late - early == pytest.approx(link)

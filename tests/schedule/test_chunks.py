@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from hypar.machine.profiles import measured_devices, with_times
 from hypar.machine.setting import Setting
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.schedule.buckets import EXCHANGES, best_sizes, rule_sizes
+from hypar.planning.chunks.search import rule_sizes
+from hypar.schedule.buckets import EXCHANGES, best_sizes
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
@@ -123,7 +124,7 @@ def test_the_engine_takes_as_long_as_the_closed_form(
     cuts = numbers.draw(st.integers(0, 2 ** (len(times.layers) - 1) - 1))
     sizes = next(found for number, found in enumerate(groupings(len(times.layers))) if number == cuts)
     closed = sum(layer.forward_s for layer in times.layers) + max(exchange.spans(times, sizes))
-    assert run(lowered(times, sizes, name).tasks).makespan == pytest.approx(closed, rel=1e-12)
+    assert run(lowered(times, sizes, name).timeline.tasks).makespan == pytest.approx(closed, rel=1e-12)
 
 
 # The best

@@ -21,10 +21,9 @@ from hypar import load_machine, load_model, plan_model, score_plan
 from hypar.machine.load import machine_of
 from hypar.machine.setting import Setting
 from hypar.network.training import OPTIMIZERS
+from hypar.plan.stages import FLUSHES
 from hypar.schedule.lanes import Lane
-from hypar.schedule.pipeline_orders import SCHEDULES
 from hypar.schedule.stages import StepWork
-from hypar.schedule.step import exchanging
 from hypar.schedule.timeline import run
 from hypar.sharding.placement import cut
 from tests.effort import examples
@@ -144,10 +143,10 @@ def test_a_step_is_never_slower_on_a_faster_machine(seed: int) -> None:
         for each in (parts, parts.twice(pick.choice(TWICE)))
     ]
     slow = StepWork.of(lanes[:1]).run()
-    chunks = drawn_chunks(exchanging(slow), pick) if pick.random() < 0.5 else None
+    chunks = drawn_chunks(slow.exchanging, pick) if pick.random() < 0.5 else None
     if chunks is not None:
         slow = StepWork.of(lanes[:1]).run(chunks)
-    before, after = run(slow.tasks), StepWork.of(lanes[1:]).run(chunks).timeline
+    before, after = run(slow.timeline.tasks), StepWork.of(lanes[1:]).run(chunks).timeline
     assert after.makespan <= before.makespan * ROUNDING
     assert all(early <= late * ROUNDING for early, late in zip(after.starts, before.starts, strict=True))
 
@@ -157,7 +156,7 @@ def test_a_step_is_never_slower_on_a_faster_machine(seed: int) -> None:
 def test_a_pipeline_of_cut_stages_is_never_slower_on_a_faster_machine(seed: int) -> None:
     pick = random.Random(seed)
     parts, graph = drawn_parts(pick, ("none", "full")), pick.choice(GRAPHS)()
-    stages, levels, schedule = pick.choice([2, 4]), pick.randint(0, 2), pick.choice([*SCHEDULES])
+    stages, levels, schedule = pick.choice([2, 4]), pick.randint(0, 2), pick.choice([*FLUSHES])
     if schedule == "interleaved" and 2 * stages > len(graph.contracted.layers):
         stages = 2
     asked = {"stages": stages, "levels": levels, "schedule": schedule}

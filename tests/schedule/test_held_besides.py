@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from hypar import load_machine, plan_model
 from hypar.errors import InputError
+from hypar.planning.uneven.memory import BROUGHT, largest_of
 from hypar.planning.uneven.records import branch_of
-from hypar.schedule.memory import held_besides, memory_of
+from hypar.schedule.memory import held_with, memory_of
 from hypar.schedule.stages import StepWork
 from tests.effort import examples
 from tests.heterogeneous import machines, networks, write_machine
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     import pytest
 
     from hypar import LayerGraph
-    from hypar.network.nodes import PlanGraph
     from tests.heterogeneous import Drawn
 
 
@@ -53,14 +53,6 @@ def test_a_device_of_a_group_holds_no_less_and_no_more(
     transfers = StepWork.of(lanes, crossings).run()
     for number, (lane, sharing) in enumerate(zip(lanes, branch.sharing(), strict=True)):
         held = math.fsum(memory_of(lane, transfers, number).values())
-        least, most = held_besides(sharing, _largest(nodes))
+        least = held_with(sharing)
+        most = least + BROUGHT * largest_of(nodes) * graph.element_bytes
         assert least <= held <= most * (1 + 1e-12)
-
-
-def _largest(nodes: PlanGraph) -> float:
-    """The elements of the largest tensor that is moved."""
-    return max(
-        *(layer.elements(tensor) for layer in nodes.layers for tensor in ("input", "weight", "output")),
-        *(layer.nest.elements("output") for layer in nodes.layers),
-        *(tensor.elements for tensor in nodes.tensors),
-    )

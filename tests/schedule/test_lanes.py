@@ -58,9 +58,9 @@ def ran(folder: Path, network: LayerGraph, pins: list[str], overlap: str = "none
     scored = run_plan(plan, hardware=machine, model=network, convention="paper")
     assert scored.score == plan.score
     spans = {}
-    rows = zip(scored.names, scored.timeline.starts, scored.timeline.ends, scored.step.lanes, strict=True)
-    for name, start, end, lanes in rows:
-        member = "ab"[lanes[0]]
+    rows = zip(scored.names, scored.timeline.starts, scored.timeline.ends, scored.step.pieces, strict=True)
+    for name, start, end, piece in rows:
+        member = "ab"[piece.groups[0]]
         spans[f"{member} {name.removeprefix(f'{member}: ')}"] = (start, end)
     return Ran(spans, scored)
 
@@ -156,9 +156,9 @@ def test_all_groups_of_a_side_receive_together(tmp_path: Path) -> None:
     )
     step = run_plan(plan, hardware=machine, model=network, convention="paper").step
     crossed = [
-        (move.level, step.lanes[index], step.tasks[index].resource)
-        for index, move in enumerate(step.moves)
-        if move is not None and move.phase == "gradient"
+        (piece.level, piece.groups, piece.resource)
+        for piece in step.pieces
+        if piece.collective and piece.phase == "gradient"
     ]
     assert crossed == [
         (2, (0,), "a fully_connected links"),
@@ -186,26 +186,26 @@ def test_every_step_runs_in_order(drawn: Drawn, graph: LayerGraph, shares: str, 
     done = run_plan(plan, hardware=machine, model=graph, convention="paper")
     timeline, step = done.timeline, done.step
     starts, ends = timeline.starts, timeline.ends
-    for index, task in enumerate(step.tasks):
+    for index, task in enumerate(step.timeline.tasks):
         assert ends[index] == starts[index] + task.seconds
         assert all(starts[index] >= ends[before] for before in task.after)
     names = [found.group for found in done.score.groups or ()]
     devices = {name: own for name, own, _ in machine.leaves()}
     for lane, name in enumerate(names):
         if not devices[name].overlap:
-            own = sorted((starts[i], ends[i]) for i, kept in enumerate(step.lanes) if lane in kept)
+            own = sorted((starts[i], ends[i]) for i, piece in enumerate(step.pieces) if lane in piece.groups)
             assert all(before[1] <= after[0] for before, after in itertools.pairwise(own))
     by_resource: dict[str, list[tuple[float, float]]] = {}
-    for index, task in enumerate(step.tasks):
+    for index, task in enumerate(step.timeline.tasks):
         by_resource.setdefault(task.resource, []).append((starts[index], ends[index]))
     for spans in by_resource.values():
         assert all(before[1] <= after[0] for before, after in itertools.pairwise(sorted(spans)))
     assert done.score.time_s == max(ends)
     # Every group computes each phase of each layer that it has something of, once.
     computed = [
-        (step.lanes[i], step.layers[i], task.kind)
-        for i, task in enumerate(step.tasks)
-        if step.moves[i] is None
+        (piece.groups, place.layer, piece.kind)
+        for piece, place in zip(step.pieces, step.places, strict=True)
+        if not piece.collective
     ]
     assert len(computed) == len(set(computed))
     for lane, device in enumerate(done.lanes):
@@ -219,7 +219,7 @@ def test_a_group_is_idle_while_none_of_its_tasks_runs() -> None:
     step, timeline = ran.step, ran.timeline
     assert ran.score.groups is not None
     for number, own in enumerate(ran.score.groups):
-        tasks = [at for at, lanes in enumerate(step.lanes) if number in lanes]
+        tasks = [at for at, piece in enumerate(step.pieces) if number in piece.groups]
         spans = [(timeline.starts[at], timeline.ends[at]) for at in tasks]
         moments = sorted({0.0, timeline.makespan, *itertools.chain.from_iterable(spans)})
         idle = sum(

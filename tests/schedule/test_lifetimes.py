@@ -9,7 +9,8 @@ import pytest
 from hypar.machine.load import load_machine
 from hypar.network.graph import load_model
 from hypar.planning.planner import plan_model
-from hypar.schedule.lifetimes import course_of
+from hypar.schedule.divisions import Divided
+from hypar.schedule.lifetimes import course_by
 from hypar.schedule.liveness import largest
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def network(folder: Path, text: str) -> LayerGraph:
 
 def course(graph: LayerGraph) -> Course:
     nodes = graph.contracted
-    return course_of(nodes, [()] * len(nodes.layers), graph.element_bytes)
+    divided = Divided(nodes, [()] * len(nodes.layers), graph.element_bytes)
+    return course_by(divided.nodes, divided)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hypar.network.graph import load_model
-from hypar.schedule.lifetimes import course_of
+from hypar.schedule.divisions import Divided
+from hypar.schedule.lifetimes import course_by
 from tests.effort import late
 from tests.ops.in_torch import Ops, shapes
 
@@ -161,7 +162,8 @@ def in_torch() -> InTorch:
 
 def course(graph: LayerGraph) -> Course:
     nodes = graph.contracted
-    return course_of(nodes, [()] * len(nodes.layers), 4)
+    divided = Divided(nodes, [()] * len(nodes.layers), 4)
+    return course_by(divided.nodes, divided)
 
 
 def written(folder: Path, text: str) -> LayerGraph:

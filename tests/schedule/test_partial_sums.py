@@ -6,13 +6,15 @@ a pool of 2 x 2 halves. Three levels halve the batch, the fourth divides the lay
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from hypar import load_machine, load_model, plan_model
 from hypar.planning.replay import run_plan
-from hypar.schedule.energy import moved_energy, moved_items
+from hypar.schedule.scoring import joules_of
+from hypar.schedule.tasks import Place
 
 if TYPE_CHECKING:
     from hypar import Plan
@@ -49,13 +51,13 @@ def ran(last: str, convention: str, hardware: str = "hmc") -> ScoredStep:
 def sums(step: ScoredStep, phase: str) -> tuple[float, float, float]:
     """Bytes, seconds and joules of the partial sums of conv5_2 that a phase adds up at H4."""
     (lane,) = step.lanes
-    (found,) = (
-        item
-        for item in moved_items(lane, step.step, 0)
-        if (lane.graph.layers[item.layer].name, item.move.level) == ("conv5_2", 3)
-        and (item.move.phase, item.move.collective) == (phase, "all_reduce")
-    )
-    return found.num_bytes, found.move.seconds, moved_energy(lane, found)
+    conv = [layer.name for layer in lane.graph.layers].index("conv5_2")
+    every = zip(step.step.pieces, step.step.places, strict=True)
+    here = [piece for piece, at in every if piece.collective and (at.layer, piece.level) == (conv, 3)]
+    (found,) = (piece for piece in here if (piece.phase, piece.collective) == (phase, "all_reduce"))
+    alone = replace(step.step, pieces=(found,), places=(Place(conv, conv, 0),))
+    joules = [own for _, level, _, own in joules_of([lane], alone) if level is not None]
+    return found.num_bytes, found.seconds, sum(joules)
 
 
 @pytest.mark.parametrize(("convention", "pooled", "milliseconds"), [("moved", 1, 64.2), ("paper", 4, 16.1)])

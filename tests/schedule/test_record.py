@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from hypar import load_model, plan_model
 from hypar.machine.setting import Setting
-from hypar.schedule.costed import COMMUNICATION, Costed, PartCosts, Piece
+from hypar.schedule.costed import Costed, StageWork
 from hypar.schedule.lanes import Lane
+from hypar.schedule.pieces import COMMUNICATION, Piece
 from hypar.schedule.record import (
     EACH,
     ERROR,
@@ -28,14 +29,14 @@ from hypar.schedule.record import (
     issued,
     record_of,
 )
-from hypar.schedule.stages import StepWork
-from hypar.schedule.tasks import PartTasks, TaskList
+from hypar.schedule.stages import StepWork, part_of
+from hypar.schedule.tasks import TaskList
 from hypar.schedule.timeline import Timeline, run
 from tests.effort import examples
 from tests.schedule.test_step import wired
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
 
 MODELS = ("lenet-c", "resnet18", "googlenet", "gpt2")
 graph_of = cache(load_model)
@@ -69,35 +70,23 @@ def test_each_buffer_is_written_once_before_it_is_read(model: str, data: st.Data
                 assert there.issuperset(EACH * node + WEIGHT for node in range(nodes))
 
 
-class Recomputing(PartTasks):
-    """A part that computes forward again before the backward phase of each node."""
-
-    def _ops(self, phase: str, *, final: bool) -> Iterable[Op]:
-        for op in super()._ops(phase, final=final):
-            if phase == "backward" and (op.kind, op.phase) == ("compute", "backward"):
-                yield Op("compute", "forward", op.node, (EACH * op.node + OUTPUT,), (EACH * op.node + TERMS,))
-            yield op
-
-
-class Gathered(PartCosts):
-    """The costs of a part whose devices each update a part of every weight, and then gather it."""
-
-    def costed(self, ops: Iterable[Op]) -> list[Costed]:
-        gather = Piece((0,), (0,), "links", 1e-3, COMMUNICATION)
-        gathers = [op for op in ops if op.phase == "gathered"]
-        others = super().costed(op for op in ops if op.phase != "gathered")
-        return [*others, *((op, ((gather,),)) for op in gathers)]
+def recomputing(costs: StageWork, phase: str, ops: list[Costed]) -> list[Costed]:
+    """The ops with those that compute forward again before the backward phase of each node."""
+    found = []
+    for op, rounds in ops:
+        if phase == "backward" and (op.kind, op.phase) == ("compute", "backward"):
+            again = Op("compute", "forward", op.node, (EACH * op.node + OUTPUT,), (EACH * op.node + TERMS,))
+            found += costs.costed([again])
+        found.append((op, rounds))
+    return found
 
 
-class Gathering(PartTasks):
-    """A part with a gathering of each weight behind its update."""
-
-    def _ops(self, phase: str, *, final: bool) -> Iterable[Op]:
-        ops = [*super()._ops(phase, final=final)]
-        if phase == "forward":
-            return ops
-        nodes = [op.node for op in ops if op.kind == "update"]
-        return [*ops, *(Op("move", "gathered", node, (EACH * node + GRADIENT,), ()) for node in nodes)]
+def gathering(_: StageWork, phase: str, ops: list[Costed]) -> list[Costed]:
+    """The ops with a gathering of each weight behind its update, as devices each update a part of it."""
+    gather = Piece((0,), (0,), "links", 1e-3, COMMUNICATION)
+    nodes = [op.node for op, _ in ops if op.kind == "update" and phase == "backward"]
+    gathers = [Op("move", "gathered", node, (EACH * node + GRADIENT,), ()) for node in nodes]
+    return [*ops, *((op, ((gather,),)) for op in gathers)]
 
 
 def lane_of(model: str, overlap: str) -> Lane:
@@ -110,12 +99,14 @@ def lane_of(model: str, overlap: str) -> Lane:
     return Lane(graph.contracted, [plan.choices(layer) for layer in plan.layers], setting)
 
 
-def step(lane: Lane, part: type[PartTasks], costs: type[PartCosts] = PartCosts) -> Timeline:
-    """A step of a part."""
-    found = TaskList([not lane.setting.machine.overlap], alone=True)
-    own = part(found, costs([lane], ()))
+def step(lane: Lane, changed: Callable[[StageWork, str, list[Costed]], list[Costed]]) -> Timeline:
+    """A step of a part with other ops."""
+    found, costs = TaskList([not lane.setting.machine.overlap]), StageWork((lane,))
+    part = part_of(costs, found)
+    plain = part.ops
+    part.ops = lambda phase, final: changed(costs, phase, [*plain(phase, final)])
     for phase in ("forward", "backward"):
-        own.phase(phase, 0)
+        part.phase(phase, 0)
     return run(found.tasks)
 
 
@@ -123,8 +114,7 @@ def step(lane: Lane, part: type[PartTasks], costs: type[PartCosts] = PartCosts) 
 @pytest.mark.parametrize("model", ["lenet-c", "resnet18"])
 def test_a_record_has_room_for_a_second_forward_op(model: str, overlap: str) -> None:
     lane = lane_of(model, overlap)
-    plain, again = step(lane, PartTasks), step(lane, Recomputing)
-    assert plain == StepWork.of([lane]).run().timeline
+    plain, again = StepWork.of([lane]).run().timeline, step(lane, recomputing)
     forward = math.fsum(time.seconds["forward"] for time in lane.times if time is not None)
     assert again.by_kind["forward"] == pytest.approx(2 * plain.by_kind["forward"])
     assert again.busy["devices"] == pytest.approx(plain.busy["devices"] + forward)
@@ -136,7 +126,7 @@ def test_a_record_has_room_for_a_second_forward_op(model: str, overlap: str) -> 
 @pytest.mark.parametrize("overlap", ["none", "full"])
 def test_a_record_has_room_for_a_gathering_behind_each_update(overlap: str) -> None:
     lane = lane_of("lenet-c", overlap)
-    plain, sharded = step(lane, PartTasks), step(lane, Gathering, Gathered)
+    plain, sharded = StepWork.of([lane]).run().timeline, step(lane, gathering)
     layers = len(lane.graph.layers)
     assert len(sharded.tasks) == len(plain.tasks) + layers
     assert sharded.busy["links"] == pytest.approx(layers * 1e-3)

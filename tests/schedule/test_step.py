@@ -68,8 +68,8 @@ def lowered(plan: Plan, **changes: str) -> Step:
 @given(plan=plans())
 @settings(max_examples=examples(40))
 def test_overlap_is_never_slower_and_never_beats_a_resource(plan: Plan) -> None:
-    alone = run(lowered(plan).tasks)
-    beside = run(lowered(plan, overlap="full").tasks)
+    alone = run(lowered(plan).timeline.tasks)
+    beside = run(lowered(plan, overlap="full").timeline.tasks)
     assert beside.makespan <= alone.makespan * (1 + 1e-12)
     assert beside.makespan >= max(beside.busy.values()) * (1 - 1e-12)
     assert sorted(task.seconds for task in beside.tasks) == sorted(task.seconds for task in alone.tasks)
@@ -83,15 +83,17 @@ def test_a_step_goes_forward_then_backward_and_updates_last() -> None:
     assert names[5:8] == ["fc4 gradient", "fc4 gradient all_reduce H1", "fc3 backward"]
     assert names[-4:] == ["fc4 update", "fc3 update", "fc2 update", "fc1 update"]
     backward = names.index("fc3 backward")
-    assert step.tasks[backward].after == (names.index("fc4 backward"),)
-    assert step.tasks[names.index("fc4 update")].after == (names.index("fc4 gradient all_reduce H1"),)
+    assert step.timeline.tasks[backward].after == (names.index("fc4 backward"),)
+    assert step.timeline.tasks[names.index("fc4 update")].after == (
+        names.index("fc4 gradient all_reduce H1"),
+    )
 
 
 def test_levels_of_two_networks_have_links_of_their_own() -> None:
     plan, graph = plan_model("sfc", array=[8, 8], strategy="dp", convention="paper"), graph_of("sfc")
     setting = Setting(machine=load_machine("h100-8x"), array=(8, 8), element_bytes=4)
     step = lower(graph.contracted, [plan.choices(layer) for layer in plan.layers], setting)
-    resources = {move.level: task.resource for move, task in zip(step.moves, step.tasks, strict=True) if move}
+    resources = {piece.level: piece.resource for piece in step.pieces if piece.collective}
     assert resources == {0: "switch links 1", 1: "switch links 2"}
 
 
@@ -209,7 +211,7 @@ def test_between_the_same_devices_of_one_device_nothing_moves() -> None:
         convention="paper",
     )
     step = lowered_by(plan)
-    moved = {(step.layers[at], move.phase) for at, move in enumerate(step.moves) if move is not None}
+    moved = {(step.places[at].layer, piece.phase) for at, piece in enumerate(step.pieces) if piece.collective}
     assert moved == {(2, "forward"), (1, "backward"), (2, "gradient")}
 
 
@@ -230,10 +232,10 @@ def test_one_after_another_every_byte_that_all_devices_receive_takes_its_time(pl
     step = lower(graph.nodes(plan.graph), [plan.choices(layer) for layer in plan.layers], setting)
     links = machine.links(array)
     seconds = [
-        task.seconds
-        if move is None
-        else move.total_bytes * links[move.level].lines[move.collective][-1].seconds_per_byte
-        for task, move in zip(step.tasks, step.moves, strict=True)
+        piece.num_bytes * links[piece.level].lines[piece.collective][-1].seconds_per_byte
+        if piece.collective
+        else piece.seconds
+        for piece in step.pieces
     ]
     assert serial.cost.value == pytest.approx(math.fsum(seconds), rel=1e-9)
 
@@ -248,10 +250,9 @@ def test_one_device_that_gets_from_four_gets_all_that_it_lacks_and_gives_each_it
         convention="paper",
     )
     lacking = 4 * (4 * 40 * 4 * 4) * 3 / 4
-    moves = {
-        move.phase: move for move in lowered_by(plan).moves if move is not None and move.phase != "gradient"
-    }
-    assert {phase: (move.subgroup_bytes, move.total_bytes) for phase, move in moves.items()} == {
+    every = lowered_by(plan).pieces
+    sent = {piece.phase: piece for piece in every if piece.collective and piece.phase != "gradient"}
+    assert {phase: (piece.link_bytes, piece.num_bytes) for phase, piece in sent.items()} == {
         "forward": (lacking, lacking),
         "backward": (lacking / 4, lacking),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,8 +13,8 @@ from hypar import LayerGraph, Plan, load_machine, load_model, plan_model
 from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import Tables
 from hypar.machine.setting import Setting
-from hypar.schedule.moves import Move, moves_of
-from hypar.schedule.scoring import totals
+from hypar.schedule.lanes import Lane
+from hypar.schedule.stages import StepWork
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.levels import levels_of
 from hypar.sharding.placement import cut
@@ -21,6 +22,9 @@ from hypar.sharding.space import parse_space
 from tests.amounts import Amount, amounts
 from tests.conventions import cost_of, drawn, network, question_of, random_network
 from tests.effort import crossed
+
+if TYPE_CHECKING:
+    from hypar.schedule.pieces import Piece
 
 graph_of = cache(load_model)
 
@@ -119,23 +123,24 @@ def test_transfers_in_a_score_are_those_of_the_cost(seed: int, convention: str) 
     choices = drawn(question, rng)
     machine = load_machine("hmc", {"latency": "7 us"})
     setting = Setting(machine=machine, array=array, element_bytes=4, convention=convention)
-    inner, outer = moves_of(setting, question.graph, choices)
+    lane = Lane(question.graph, choices, setting)
     found = amounts(question.graph, array, choices, convention)
     names = [layer.name for layer in question.graph.layers]
-    for name, moves in zip(names, inner, strict=True):
+    for name, moves in zip(names, lane.inner, strict=True):
         _same_bytes(moves, [one for one in found if one.layer == name])
-    for tensor, moves in zip(question.graph.tensors, outer, strict=True):
+    for tensor, moves in zip(question.graph.tensors, lane.outer, strict=True):
         ends = (names[tensor.producer], names[tensor.consumer])
         _same_bytes(moves, [one for one in found if one.layer == ends])
-    total = math.fsum(move.total_bytes for moves in (*inner, *outer) for move in moves)
+    total = math.fsum(piece.num_bytes for pieces in (*lane.inner, *lane.outer) for piece in pieces)
     assert total == pytest.approx(cost_of(question, choices), rel=1e-12)
     assert all(one.elements > 0 for one in found)
+    step = StepWork.of([lane]).run()
     timed = question_of(graph, array, convention, cost="time", machine=machine)
-    assert totals(question.graph, choices, setting).time_s == pytest.approx(cost_of(timed, choices), rel=1e-9)
+    assert step.timeline.makespan == pytest.approx(cost_of(timed, choices), rel=1e-9)
 
 
-def _same_bytes(moves: tuple[Move, ...], found: list[Amount]) -> None:
-    by_move = sorted((move.level, move.phase, move.total_bytes) for move in moves)
+def _same_bytes(pieces: tuple[Piece, ...], found: list[Amount]) -> None:
+    by_move = sorted((piece.level, piece.phase, piece.num_bytes) for piece in pieces)
     by_amount = sorted((one.level, one.phase, 4 * one.elements) for one in found)
     assert by_move == by_amount
 

@@ -15,8 +15,7 @@ from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 from hypar.solve.elimination import order
 from hypar.solve.elimination.dominance import undominated
-from hypar.solve.elimination.order import trace
-from hypar.solve.elimination.separators import separators
+from hypar.solve.elimination.order import separators, trace
 from hypar.solve.solvers import elimination
 from hypar.solve.solvers.base import load_solver
 from tests.effort import crossed, examples

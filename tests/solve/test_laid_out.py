@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.errors import ProblemError
-from hypar.solve.cost_graph import CostGraph
-from hypar.solve.laid_out import LaidOut, level_structure
+from hypar.solve.cost_graph import CostGraph, LaidOut, level_structure
 from hypar.solve.solvers.base import load_solver
 from tests.effort import examples
 from tests.problems import cost_graphs

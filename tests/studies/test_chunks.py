@@ -224,9 +224,9 @@ def test_independent_exchanges_are_an_assumption_of_a_machine(chunks: str | int 
     machine = load_machine("hmc", changes)
     plan = plan_model("alexnet", array=[16], strategy="dp", hardware=machine, chunks=chunks)
     ran = run_plan(plan, hardware=machine)
-    sent = [task for task, move in zip(ran.step.tasks, ran.step.moves, strict=True) if move]
-    assert len({task.resource for task in sent}) == len(sent) == (5 if chunks == 2 else 8)
-    named = zip(ran.step.tasks, ran.names, strict=True)
+    sent = [piece for piece in ran.step.pieces if piece.collective]
+    assert len({piece.resource for piece in sent}) == len(sent) == (5 if chunks == 2 else 8)
+    named = zip(ran.step.timeline.tasks, ran.names, strict=True)
     stalls = [task for task, name in named if name.endswith("synchronisation")]
     assert len(stalls) == len(sent)
     assert {task.resource for task in stalls} == {"devices"}

@@ -18,8 +18,7 @@ from hypar import (
 from hypar.cli.main import main
 from hypar.errors import HyparError
 from hypar.planning.strategies.base import load_strategy
-from hypar.schedule.scoring import totals_of
-from hypar.studies.grid import costs_of
+from hypar.studies.grid import costs_of, totals_of
 from tests.benches import lenet_profile
 from tests.prose import unbroken
 

@@ -12,8 +12,8 @@ from hypar import (
     plan_model,
     score_plan,
 )
-from hypar.planning.asked import plan_command
 from hypar.planning.counting import bytes_received
+from hypar.planning.resolved import plan_command
 from hypar.reports.report import compared, read_reported
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
 from tests.staged import pipeline

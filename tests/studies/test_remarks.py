@@ -40,8 +40,8 @@ def test_no_task_of_a_step_computes_a_layer_without_a_weight() -> None:
     for graph_of, strategy in (("contracted", "hypar"), ("operators", "deepa")):
         plan = plan_model(graph, levels=2, strategy=strategy, graph=graph_of, hardware="p100-4x4")
         ran = run_plan(plan, model=graph)
-        pairs = zip(ran.step.tasks, ran.step.layers, ran.step.moves, strict=True)
-        computing = {layer for task, layer, move in pairs if move is None and task.seconds}
+        pairs = zip(ran.step.places, ran.step.pieces, strict=True)
+        computing = {place.layer for place, piece in pairs if not piece.collective and piece.seconds}
         layers = ran.lanes[0].graph.layers
         assert computing == {at for at, layer in enumerate(layers) if layer.weighted}
         assert len(computing) < len(layers)

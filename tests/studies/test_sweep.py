@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from hypar import load_machine, plan_model, score_plan, sweep_model
 from hypar.cli.main import main
 from hypar.errors import OptionError
-from hypar.schedule.scoring import totals_of
+from hypar.studies.grid import totals_of
 
 
 def printed(*arguments: str) -> str:

@@ -27,6 +27,21 @@ def access_energies(machine: Machine) -> dict[str, float]:
     }
 
 
+def byte_energies(machine: Machine) -> tuple[float, float, float | None]:
+    """Return the joules of a byte that a device receives: at both ends, of a term of a sum besides, and over each link on its way.
+
+    A term is added to a word that is read for it, where the machine counts sums. The last one is None if it is not given, all are 0
+    without energies.
+    """
+    content = machine.content
+    costs, word, assumed = content.device.energy, content.device.word.value, content.assumptions
+    if costs is None:
+        return 0.0, 0.0, None
+    summed = 0.0 if assumed.sums.value == "free" else (costs.add.value + costs.memory.value) / word
+    moved = assumed.accesses_per_word_moved.value * costs.memory.value / word
+    return moved, summed, None if costs.link is None else costs.link.value / word
+
+
 def power_at_rest(machine: Machine) -> float:
     """Return the watts that all units of a device draw at rest; 0 if the machine's file gives none."""
     costs = machine.content.device.energy

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from hypar.document import Result
 from hypar.errors import HardwareError
 from hypar.machine.collectives import ALGORITHMS
-from hypar.machine.links import LevelLink, level_links
+from hypar.machine.links import LevelLink, Line, level_links
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ T = TypeVar("T")
 
 DIGEST = ".2"
 """The end of a machine's digest: the number of what is hashed, another one where fields were added."""
+
+OUTWARD = " outward links"
+"""The resource of a group that receives from the groups beside it, behind its name."""
 
 
 class _OfDevices(Generic[T]):
@@ -61,6 +64,21 @@ class DeviceGroup:
     num_devices: int
     bytes_per_s: float
     latency_s: float
+
+    mean_hops: ClassVar[float] = 1.0
+
+    @property
+    def resource(self) -> str:
+        """The resource that is busy while it receives."""
+        return f"{self.name}{OUTWARD}"
+
+    def line(self, _collective: str, _num_bytes: Any) -> Line:
+        """Return the time to receive bytes from the groups beside it, which all its devices do at once, whatever the collective."""
+        return Line(self.latency_s, 1 / (self.num_devices * self.bytes_per_s), "direct")
+
+    def seconds(self, _collective: str, num_bytes: Any) -> Any:
+        """Return the time until its devices have received bytes from the groups beside it."""
+        return num_bytes / (self.num_devices * self.bytes_per_s) + self.latency_s
 
     def flop_per_s(self, element_bytes: int) -> float:
         """Return the floating-point operations per second of the devices used, for large work on numbers of some bytes."""

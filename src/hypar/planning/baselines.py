@@ -17,7 +17,7 @@ from hypar.errors import OptionError, TableLimitError
 from hypar.network.nodes import kept_with_graph
 from hypar.plan.records import SEARCHED, BaselinesRecord
 from hypar.planning.chunks.search import run_chunked
-from hypar.planning.nodes.leaf import Leaf
+from hypar.planning.nodes.levels import Leaf
 from hypar.planning.question import question_of
 from hypar.planning.refinement import LEAST_GAIN
 from hypar.planning.resolved import Resolved
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.planning.chunks.search import Chunked
-    from hypar.planning.nodes.leaf import Node
-    from hypar.planning.nodes.levels import LevelPlanner
+    from hypar.planning.nodes.levels import LevelPlanner, Node
     from hypar.sharding.placement import Options
     from hypar.sharding.space import Pin
 

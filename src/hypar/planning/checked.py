@@ -9,7 +9,7 @@ from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, shown
 from hypar.plan.records import CHUNKS
 from hypar.plan.request import BEST
-from hypar.plan.stages import INTERLEAVED
+from hypar.plan.stages import FLUSHES, INTERLEAVED
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.sharding.space import parse_space
@@ -302,7 +302,47 @@ def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:
         return None
     if isinstance(chunks, str) and chunks in CHUNKS:
         return cast("Manner", chunks)
-    from hypar.schedule.buckets import checked_size  # noqa: PLC0415 (only where chunks are asked for)
+    most = sum(layer.weighted for layer in graph.contracted.layers)
+    digits = isinstance(chunks, str) and chunks.isdecimal() and len(chunks) < 9
+    size = int(chunks) if digits or type(chunks) is int else 0
+    if not 1 <= size <= most:
+        raise OptionError("chunks", f"found {shown(chunks)}", f"{', '.join(CHUNKS)}, or 1 to {most}")
+    return size
 
-    weighted = sum(layer.weighted for layer in graph.contracted.layers)
-    return checked_size(chunks, weighted, CHUNKS)
+
+MOST_TASKS = 2**20
+"""Tasks of one timeline at most, which take some ten seconds."""
+
+TASKS = 10
+"""Tasks of a stage, or of a layer, for a microbatch, by which microbatches are limited."""
+
+
+def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: int, layers: int = 1) -> int:
+    """Return the number of microbatches; by default the largest divisor of the mini-batch up to the number of stages.
+
+    Args:
+        asked: the number requested.
+        schedule: one of ``FLUSHES``.
+        batch: samples in a mini-batch.
+        stages: the number of stages, which take turns by ``interleaved``.
+        layers: the number of layers.
+
+    Raises:
+        OptionError: the number does not divide the mini-batch, or is too large, or not allowed by the schedule.
+    """
+    found, allowed, turns = f"found {shown(asked)}", f"a divisor of the batch {batch:,}", 1
+    if not FLUSHES[schedule]:
+        asked, batch = 1 if asked is None else asked, 1
+        allowed = f"1, as {schedule!r} takes whole mini-batches"
+    elif schedule == INTERLEAVED:
+        asked, turns = stages if asked is None else asked, stages
+        found = f"found {asked:,} of a batch of {batch:,}"
+        allowed = f"a multiple of the {stages} stages that divides the batch, in schedule {INTERLEAVED!r}"
+    if asked is None:
+        return max(count for count in range(1, stages + 1) if batch % count == 0)
+    if type(asked) is not int or asked < 1 or batch % asked or asked % turns:
+        raise OptionError("microbatches", found, allowed)
+    most = MOST_TASKS // (TASKS * max(stages, layers))
+    if asked > most and FLUSHES[schedule]:
+        raise OptionError("microbatches", f"found {asked:,}", f"at most {most:,} in {stages} stages")
+    return asked

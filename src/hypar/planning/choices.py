@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.planning.nodes.leaf import Leaf
+from hypar.planning.nodes.levels import Leaf
 from hypar.planning.question import ask
 from hypar.planning.replay import costed_tree
 from hypar.planning.resolved import Resolved

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.records import RefinementRecord
     from hypar.planning.baselines import Entrants
-    from hypar.planning.nodes.leaf import Node
+    from hypar.planning.nodes.levels import Node
     from hypar.planning.records import Decided
     from hypar.planning.resolved import Resolved
     from hypar.sharding.placement import Options

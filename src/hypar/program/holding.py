@@ -26,9 +26,6 @@ T = TypeVar("T")
 Members = NDArray[np.bool_]
 """Whether each device has each index of a dim, ``[devices, size]``."""
 
-Cells = Members
-"""Whether each device has each class of elements, ``[devices, classes of each dim]``."""
-
 MOST_KEPT = 1024
 """Results of a function that are kept at most."""
 
@@ -57,7 +54,7 @@ def key_of(value: object) -> object:
 
 
 def kinds_of(table: Members) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return for the kinds of columns of a table, in lexicographic order, the first of each, that of each column, their numbers."""
+    """Return the first column of each kind in a table, in lexicographic order, each column's kind, and each kind's number."""
     packed = np.ascontiguousarray(np.packbits(table, axis=0).T)
     keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
     _, first, which, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
@@ -72,12 +69,9 @@ def indices_of(table: Members) -> tuple[NDArray[np.intp], ...]:
 
 def pieces_of(dims: Mapping[str, Members], made: Container[str] | None = None) -> tuple[Piece | None, ...]:
     """Return the indices of each dim for each device; None for a device that has none of some dim, or of some that is made."""
-    rows = zip(*(indices_of(own) for own in dims.values()), strict=True)
-    pieces = [dict(zip(dims, row, strict=True)) for row in rows]
-    return tuple(
-        own if all(len(at) for dim, at in own.items() if made is None or dim in made) else None
-        for own in pieces
-    )
+    pieces = (dict(zip(dims, row, strict=True)) for row in zip(*map(indices_of, dims.values()), strict=True))
+    needed = [dim for dim in dims if made is None or dim in made]
+    return tuple(own if all(len(own[dim]) for dim in needed) else None for own in pieces)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +116,17 @@ class Holding:
         """Return whether some device has elements of both; devices of two stages have not."""
         return bool(((self.elements > 0) & (other.elements > 0)).any())
 
+    def within(self, other: Holding) -> bool:
+        """Return whether every device has in the boxes of the other what it has in those of this."""
+        for pairs in (zip(*boxes, strict=True) for boxes in zip(self.each, other.each, strict=True)):
+            rows = [(own.any(axis=1), (own & ~theirs).any(axis=1)) for own, theirs in pairs]
+            some, lacks = zip(*rows, strict=True)
+            if (np.all(some, axis=0) & np.any(lacks, axis=0)).any():
+                return False
+        return True
 
-def cells(*holdings: Holding) -> tuple[list[Cells], NDArray[np.int64]]:
+
+def cells(*holdings: Holding) -> tuple[list[Members], NDArray[np.int64]]:
     """Return the classes of elements that each device has of some holdings of a tensor, and their sizes.
 
     The indices of a dim that the same devices have are one class.
@@ -142,7 +145,7 @@ def cells(*holdings: Holding) -> tuple[list[Cells], NDArray[np.int64]]:
     return found, reduce(np.multiply.outer, weights)
 
 
-def outer(rows: Sequence[Members]) -> Cells:
+def outer(rows: Sequence[Members]) -> Members:
     """Return what each device has of a box on a grid, ``[devices, *indices of each dim]``."""
     found = rows[0]
     for own in rows[1:]:

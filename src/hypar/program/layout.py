@@ -279,10 +279,8 @@ def _in_place(
     share has as many of every device's. Indices that none has fill up the shares that would else take those of others.
     """
     shares = [*given.values()]
-    having = np.zeros((len(shares), len(piece)))
-    for number, own in enumerate(held, start=1):
-        weight = 1 + 2.0**-number
-        having += weight * np.stack([own[np.ix_(devices, piece)].any(axis=0) for devices in shares])
+    each = ([own[np.ix_(devices, piece)].any(axis=0) for devices in shares] for own in held)
+    having = np.sum([(1 + 2.0**-number) * np.stack(own) for number, own in enumerate(each, start=1)], axis=0)
     first = np.where(having.any(axis=0), having.argmax(axis=0), len(shares))
     sizes = [end - start for start, end in whole_ends(len(piece), [*given])]
     lacking = np.maximum(sizes - np.bincount(first, minlength=len(shares) + 1)[: len(shares)], 0)

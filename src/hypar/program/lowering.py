@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, str]
 
 SPATIAL = ("height", "width")
-DEPTH = "depth"
 
 
 def lower(
@@ -90,7 +89,9 @@ class _Flow:
 
     def move(self, step: Copy) -> str:
         """Add a transfer, and return the array that it writes; where it moves nothing, the one that it would read."""
-        if not step.counted(self.places).any():
+        terms = isinstance(step, Add) and overlapping(step.have, step.copies)
+        have = step.have.on(step.copies >= 0) if isinstance(step, Add) else step.have
+        if not terms and step.need.within(have):
             return step.source
         self.steps.append(step)
         return step.target
@@ -205,7 +206,7 @@ class _Lowered:
         for (dim, size), own in zip(self.layer.shape.items(), held[1:], strict=False):
             if dim in nest.reduced:
                 found[dim] = np.repeat(self.layout.working[:, None], size, axis=1)
-            elif dim in {*SPATIAL, DEPTH} and dim in windows:
+            elif dim in {*SPATIAL, "depth"} and dim in windows:
                 found[dim] = divide(size, self.layout, dim)
             elif dim in windows and size != own.shape[1]:
                 found[dim] = in_place(windows[dim], own, size)
@@ -220,13 +221,12 @@ class _Lowered:
             return [there], partial
         needs = [members(operand, dims) for operand in nest.inputs]
         if nest.reduce == "mean" and not self.chosen:
-            working, read = dims["batch"].any(axis=1), []
-            for axis, own, held in zip(nest.inputs[0].axes, needs[0], there.members, strict=True):
-                lacks = axis in nest.reduced and (own[working] & ~held[working]).any()
-                read.append(own & held if lacks else own)
-                partial |= {f"input_{axis}": read[-1]} if lacks else {}
-            needs[0] = tuple(read)
-        return [*map(Holding, needs)], partial
+            working, axes = dims["batch"].any(axis=1), nest.inputs[0].axes
+            for axis, own, held in zip(axes, needs[0], there.members, strict=True):
+                if axis in nest.reduced and (own[working] & ~held[working]).any():
+                    partial[axis] = own & held
+            needs[0] = tuple(partial.get(axis, own) for axis, own in zip(axes, needs[0], strict=True))
+        return [*map(Holding, needs)], {f"input_{axis}": own for axis, own in partial.items()}
 
     def _left(self) -> tuple[Holding, Layout]:
         """Return who gets the sums of F_out, and the layout in which they lie: by ``fused`` as the only reader divides them."""
@@ -335,8 +335,7 @@ class _Lowered:
                     return
             own = self._of_users(own) if users else own
             summed, need = flow.move(own), own.need
-        ties = tuple(tie for tie, _ in users)
-        flow.updates.append(Update(self.name, name, summed, need, ties))
+        flow.updates.append(Update(self.name, name, summed, need, tuple(tie for tie, _ in users)))
 
     def _of_users(self, own: Add) -> Add:
         """Return how the terms of all users of a weight are added up, after each device has added up those that it has."""

@@ -19,12 +19,12 @@ import numpy as np
 from hypar.program.holding import by_content, cells
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence, Sized
 
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Tie
     from hypar.ops.run import Piece
-    from hypar.program.holding import Cells, Holding, Members
+    from hypar.program.holding import Holding, Members
     from hypar.program.layout import Numbers, Places
 
 
@@ -64,7 +64,7 @@ class Copy:
 
     def counted(self, places: Places) -> Numbers:
         """Return the elements that each level moves."""
-        return copied(places, self.have, self.need)
+        return counted(places, self.have, self.need)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -79,7 +79,7 @@ class Add(Copy):
 
     def counted(self, places: Places) -> Numbers:
         """Return the elements that each level moves."""
-        return added(places, self.have, self.need, self.copies)
+        return counted(places, self.have, self.need, self.copies)
 
 
 class Return(Add):
@@ -169,44 +169,43 @@ class Program:
 
 
 @by_content
-def copied(places: Places, have: Holding, need: Holding) -> Numbers:
-    """Return the elements that each level moves so that every device gets what it needs, ``[levels]``."""
-    (held, needed), weights = cells(have, need)
-    entering = [(needs & ~has).sum(axis=0) for has, needs in _by_part(places, held, needed)]
-    return np.diff([(own * weights).sum() for own in entering], prepend=0)
+def counted(places: Places, have: Holding, need: Holding, copies: Numbers | None = None) -> Numbers:
+    """Return the elements that each level moves so that every device gets what it needs, ``[levels]``.
 
-
-@by_content
-def added(places: Places, terms: Holding, need: Holding, copies: Numbers) -> Numbers:
-    """Return the elements that each level moves to sum terms at one owner of each element and to hand on the sums.
-
-    The owner of an element is a device that needs it, as near as possible to one that has a term of it. A part adds up
-    its own terms before it sends one sum out.
+    Where devices have terms, these are summed at one owner of each element first: a device that needs it, as near as possible
+    to one that has a term of it. A part adds up its own terms before it sends one sum out.
 
     Args:
         places: the devices.
-        terms: the elements of which each device has a term.
-        need: the elements whose sums each device needs.
-        copies: the copy of its terms that each device has; each copy is summed by itself.
+        have: the elements that each device has, or has a term of.
+        need: the elements that each device needs, or whose sums it needs.
+        copies: of terms, the copy that each device has; each copy is summed by itself.
     """
-    total, (having, needing), weights = np.zeros(len(places.parts), np.int64), *cells(terms, need)
+    (having, needing), weights = cells(have, need)
+    if copies is None:
+        entering = [(needs & ~has).sum(axis=0) for has, needs in _by_part(places, having, needing)]
+        return np.diff([(own * weights).sum() for own in entering[::-1]], prepend=0)
+    total = np.zeros(len(places.parts), np.int64)
     for mine, gets in each_copy(copies, weights.ndim):
         wanted = needing & gets & (having & mine).any(axis=0)
-        parts = _by_part(places, having & mine & wanted.any(axis=0), wanted)
         # Terms leave all parts that have some and sums enter all that want them, but for that of the owner.
         crossing = [
             has.sum(axis=0) - (has & wants).any(axis=0) + wants.sum(axis=0) - wants.any(axis=0)
-            for has, wants in parts
+            for has, wants in _by_part(places, having & mine & wanted.any(axis=0), wanted)
         ]
-        total += np.diff([(own * weights).sum() for own in crossing], prepend=0)
+        total += np.diff([(own * weights).sum() for own in crossing[::-1]], prepend=0)
     return total
 
 
-def _by_part(places: Places, *each: Cells) -> Iterator[tuple[Cells, ...]]:
-    """Yield for each level what each part has of some holdings, ``[parts, classes of each dim]``."""
-    for level in range(len(places.parts)):
-        parts = places.members(level)
-        yield tuple(np.stack([own[part].any(axis=0) for part in parts]) for own in each)
+def _by_part(places: Places, *each: Members) -> Iterator[list[Members]]:
+    """Yield for each level, the innermost first, what each part has of some holdings, ``[parts, classes of each dim]``."""
+    of: Sequence[Sized] = places.members(len(places.parts) - 1)
+    found = [own[np.concatenate(places.members(len(places.parts) - 1))] for own in each]
+    for level in reversed(range(len(places.parts))):
+        starts = np.cumsum([0, *map(len, of[:-1])])
+        found = [np.logical_or.reduceat(own, starts, axis=0) for own in found]
+        yield found
+        of = [parts for _, parts in places.inside[level]]
 
 
 def each_copy(copies: Numbers, dims: int) -> Iterator[tuple[Members, Members]]:

@@ -221,7 +221,7 @@ def _process(
 
 def _arguments(task: StepTask, choices: Mapping[str, str]) -> dict[str, Any]:
     """Return the arguments of a slice; those that a task has not are left out."""
-    from hypar.schedule.moves import level_name  # noqa: PLC0415 (only for a step that was run)
+    from hypar.schedule.pieces import level_name  # noqa: PLC0415 (only for a step that was run)
 
     found = {
         "task": task.name, "layer": task.layer, "phase": task.phase or None,

@@ -3,8 +3,7 @@
 Layers are counted in the order of the backward phase: ``n`` of them take ``ready[n]`` seconds, and their gradients take
 ``sent[n]``. A bucket has the layers past ``start`` up to ``end``. Its *span* is the time from the beginning of the
 backward phase until the last event that it decides alone; the longest span is the time at which all buckets have
-arrived, and its bucket is critical. A smaller ``end``, a larger ``start`` or fewer buckets never lengthen a span, rounding
-included.
+arrived. A smaller ``end``, a larger ``start`` or fewer buckets never lengthen a span, rounding included.
 
 Recurrence: within a bound on the time, ``reach(c) = the furthest end of a bucket that begins at reach(c - 1) and whose
 span is within the bound``, ``reach(0) = 0``; for one serial link the same from the last bucket back. A bucket that begins
@@ -16,7 +15,7 @@ that is met is lowered to the longest span of the buckets that meet it.
 
 Guarantee: no buckets have a smaller longest span, in the exact floats of the closed form; among equal times the fewest
 buckets; among those the largest, one by one: from the first bucket on if exchanges are independent, from the last back
-on a serial link. Cost: some 50 bounds, ``c log n`` steps each for ``c`` buckets of ``n`` layers.
+on a serial link. Cost: some 60 bounds, ``c log n`` steps each for ``c`` buckets of ``n`` layers.
 """
 
 from __future__ import annotations
@@ -25,10 +24,8 @@ from bisect import bisect_right
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.errors import OptionError, shown
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from hypar.machine.step_times import StepTimes
 
@@ -53,15 +50,9 @@ class Exchange(NamedTuple):
 
     def spans(self, times: StepTimes, sizes: Sizes) -> list[float]:
         """Return the span of each bucket, in seconds."""
-        ends = enumerate(pairwise(accumulate(sizes, initial=0)))
-        return [
-            self._span(times, len(sizes) - at if self.serial else at + 1, start, end)
-            for at, (start, end) in ends
-        ]
-
-    def least(self, times: StepTimes) -> float:
-        """Return a lower bound on the longest span of any buckets: the longest of a layer alone, as the first numbered."""
-        return max(self._span(times, 1, start, start + 1) for start in range(len(times.layers)))
+        numbers = range(len(sizes), 0, -1) if self.serial else range(1, len(sizes) + 1)
+        ends = pairwise(accumulate(sizes, initial=0))
+        return [self._span(times, number, *own) for number, own in zip(numbers, ends, strict=True)]
 
     def within(self, times: StepTimes, bound: float) -> Sizes | None:
         """Return the fewest buckets with no span above a bound, each as large as the bound allows; None if there are none."""
@@ -86,16 +77,8 @@ EXCHANGES: Mapping[str, Exchange] = {"independent": Exchange(serial=False), "ser
 
 
 def best_sizes(times: StepTimes, exchange: Exchange) -> Sizes:
-    """Return the buckets with the smallest longest span.
-
-    Args:
-        times: seconds layer by layer, one layer at least.
-        exchange: the manner of exchange.
-    """
-    low = exchange.least(times)
-    at_least = exchange.within(times, low)
-    if at_least is not None:
-        return at_least
+    """Return the buckets of one layer at least with the smallest longest span."""
+    low = 0.0
     sizes: Sizes = (len(times.layers),)
     high = max(exchange.spans(times, sizes))
     while low < (middle := (low + high) / 2) < high:
@@ -105,39 +88,3 @@ def best_sizes(times: StepTimes, exchange: Exchange) -> Sizes:
         else:
             sizes, high = found, max(exchange.spans(times, found))
     return sizes
-
-
-def rule_sizes(layers: int, size: int) -> Sizes:
-    """Return chunks of one size from the last layer down, then single layers down to the first.
-
-    The layers that are left over are single; if none are left over, the last chunk is divided into single layers, as
-    late gradients should be small.
-
-    Args:
-        layers: the number of layers.
-        size: the number of layers of a chunk; ``layers`` or more leave every layer single.
-
-    Examples:
-        >>> rule_sizes(6, 3), rule_sizes(7, 3)
-        ((3, 1, 1, 1), (3, 3, 1))
-    """
-    whole = layers // size - (layers % size == 0)
-    return (size,) * whole + (1,) * (layers - whole * size)
-
-
-def checked_size(chunks: str | int, most: int, names: Sequence[str]) -> int:
-    """Check a requested size of chunks, which may be text from the command line.
-
-    Args:
-        chunks: the requested size.
-        most: the largest size.
-        names: the other requests that are allowed.
-
-    Raises:
-        OptionError: it is not a size in this range.
-    """
-    digits = isinstance(chunks, str) and chunks.isdecimal() and len(chunks) < 9
-    size = int(chunks) if digits or type(chunks) is int else 0
-    if not 1 <= size <= most:
-        raise OptionError("chunks", f"found {shown(chunks)}", f"{', '.join(names)}, or 1 to {most}")
-    return size

@@ -1,207 +1,145 @@
-"""The seconds of the ops of a record on the device groups of a part of a stage: pieces of time on resources."""
+"""A part of a stage: its device groups, the pieces of its ops on all of them, and what it receives from other stages."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
-from hypar.ops.nest import PHASES
-from hypar.schedule.moves import BETWEEN_STAGES, PHASE, Move, Moves, merged
+from hypar.machine.machine import DeviceGroup
+from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE, Piece, placed, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from hypar.schedule.entering import Entering
-    from hypar.schedule.lanes import Crossing, Lane
+    from hypar.schedule.lanes import Lane
+    from hypar.schedule.pieces import Crossing, Pieces, Rounds
     from hypar.schedule.record import Op
-    from hypar.sharding.amounts.above import Amount
 
-COMPUTE = "devices"
-"""The resource that computes: the devices of a lane, which all do the same."""
-
-COMMUNICATION = "communication"
-"""The kind of transfers."""
-
-OUTWARD = " outward links"
-"""The resource of a group that receives from the other groups of an uneven split, behind its name."""
-
-
-class Piece(NamedTuple):
-    """A piece of an op: some seconds of a resource.
-
-    Attributes:
-        groups: the device groups that it occupies, numbered over all stages.
-        waits: the device groups whose buffers it waits for.
-        resource: the resource.
-        seconds: its duration.
-        kind: its kind, for sums of time.
-        move: the transfer; None for computation.
-    """
-
-    groups: tuple[int, ...]
-    waits: tuple[int, ...]
-    resource: str
-    seconds: float
-    kind: str
-    move: Move | None = None
-
-
-Round = tuple[Piece, ...]
-"""Pieces that run beside each other: each waits for what was there before all of them."""
-
-Rounds = tuple[Round, ...]
-"""The pieces of an op, round after round; none if it takes no time."""
-
-Costed = tuple["Op", Rounds]
+Costed = tuple["Op", "Rounds"]
 """An op with its pieces."""
 
 
-class GroupCosts:
-    """The pieces of ops on one device group; ops of equal costs share them."""
+class Link(Protocol):
+    """What brings tensors to a stage."""
 
-    def __init__(self, lane: Lane, number: int) -> None:
-        """Find the pieces of all ops but buckets.
-
-        Args:
-            lane: the group.
-            number: its number over all stages.
-        """
-        self.lane, self.own = lane, (number,)
-        tag = f"{lane.name} " if lane.name else ""
-        links = lane.setting.machine.links(lane.setting.array) if lane.setting.array else ()
-        self.links = [f"{tag}{link.resource}" for link in links]
-        self.devices = f"{tag}{COMPUTE}"
-        self.table = self._computations() | self._transfers()
-
-    def _computations(self) -> dict[tuple[str, str], list[Rounds]]:
-        times, kinds = self.lane.times, (*PHASES, "update")
-        known: dict[int, tuple[Rounds, ...]] = {id(None): ((),) * len(kinds)}
-        for time, update_s in zip(times, self.lane.updates, strict=True):
-            if time is not None and id(time) not in known:
-                seconds = {**time.seconds, "update": update_s}
-                known[id(time)] = tuple([self._computed(seconds[kind], kind) for kind in kinds])
-        each = [known[id(time)] for time in times]
-        return {
-            ("update" if kind == "update" else "compute", kind): [own[at] for own in each]
-            for at, kind in enumerate(kinds)
-        }
-
-    def _computed(self, seconds: float, kind: str) -> Rounds:
-        return ((Piece(self.own, self.own, self.devices, seconds, kind),),)
-
-    def _transfers(self) -> dict[tuple[str, str], list[Rounds]]:
-        inner, outer = self.lane.inner, self.lane.outer
-        each = {id(moves): moves for moves in (*inner, *outer)}
-        found: dict[tuple[str, str], list[Rounds]] = {}
-        for phase in PHASES:
-            known = {key: self.sent(moves.phases.get(phase, ())) for key, moves in each.items()}
-            found["sum", phase] = [known[id(moves)] for moves in inner]
-            found["move", phase] = [known[id(moves)] for moves in outer]
-        return found
-
-    def sent(self, moves: Sequence[Move], tail: str = "") -> Rounds:
-        """Return the pieces of transfers inside the group, one after another; links of their own have another name."""
-        own, links, depth = self.own, self.links, self.lane.depth
-        found = []
-        for move in moves:
-            deeper = move._replace(level=depth + move.level) if depth else move
-            found.append((Piece(own, own, links[move.level] + tail, move.seconds, COMMUNICATION, deeper),))
-        return tuple(found)
-
-    def of(self, op: Op) -> Rounds:
-        """Return the pieces of an op."""
-        kind, phase, node, _, _, edge, bucket = op
-        return self.together(bucket) if bucket else self.table[kind, phase][node if edge < 0 else edge]
-
-    def together(self, bucket: tuple[int, ...]) -> Rounds:
-        """Return the pieces of a bucket of gradients.
-
-        On a machine of independent exchanges (CGDP) each bucket has links of its own, and its latency stalls the devices.
-        """
-        lane = self.lane
-        moves = lane.together(bucket)
-        if not lane.setting.machine.independent:
-            return self.sent(moves)
-        late = lane.latencies(moves)
-        stall = self._computed(math.fsum(late), COMMUNICATION) if math.fsum(late) else ()
-        rest = zip(moves, late, strict=True)
-        moves = Moves([move._replace(seconds=max(0.0, move.seconds - own)) for move, own in rest])
-        return (*stall, *self.sent(moves, f" of {lane.graph.layers[bucket[-1]].name}"))
+    def seconds(self, collective: str, num_bytes: Any, /) -> Any:
+        """Return the time until bytes have been received by a collective."""
 
 
-class PartCosts:
-    """The pieces of ops on all device groups of a part of a stage, and of what it receives from other stages.
+class Arrival(NamedTuple):
+    """A tensor that a stage receives from another one.
 
     Attributes:
-        lanes: the groups.
-        first: the number of the first one over all stages.
+        layer: the index in the stage of the layer that reads or makes it; by ``paper``, which joins the tensors of an output,
+            that of its producer, which may be none of the stage.
+        tensor: its index in the network; None by ``paper``.
+        num_bytes: the bytes that come from the other stage.
+        replicas: the number of parts outside the stages that receive an equal share of the bytes, all at the same time.
+        rounds: the transfers that hand it on inside, of lanes numbered in the stage.
     """
 
-    def __init__(self, lanes: Sequence[Lane], crossings: Sequence[Crossing], first: int = 0) -> None:
-        """Find the pieces of each group; the uneven splits are outer ones first."""
-        self.lanes, self.crossings, self.first = lanes, crossings, first
-        self.each = [GroupCosts(lane, first + number) for number, lane in enumerate(lanes)]
+    layer: int
+    tensor: int | None
+    num_bytes: float = 0.0
+    replicas: int = 1
+    rounds: Rounds = ()
+
+
+class Entering(NamedTuple):
+    """Everything that a stage receives from other stages in one phase of a microbatch.
+
+    Attributes:
+        link_s: seconds until it has arrived from the other stages.
+        arrivals: the tensors.
+        outward: the device group that receives it, if it comes from another one.
+    """
+
+    link_s: float = 0.0
+    arrivals: tuple[Arrival, ...] = ()
+    outward: DeviceGroup | None = None
+
+    @classmethod
+    def over(cls, link: Link | None, arrivals: Iterable[Arrival]) -> Self:
+        """Return what arrives over a link, all tensors together; what no link brings takes no time there."""
+        arrivals = tuple(arrivals)
+        num_bytes = math.fsum(own.num_bytes / own.replicas for own in arrivals)
+        link_s = float(link.seconds("neighbours", num_bytes)) if link is not None and num_bytes else 0.0
+        return cls(link_s, arrivals, link if isinstance(link, DeviceGroup) else None)
+
+    @property
+    def seconds(self) -> float:
+        """The seconds until it has arrived at the devices that need it, besides what groups of the stage send each other."""
+        spent: dict[tuple[int, ...], list[float]] = {(): [0.0]}
+        for piece in (piece for own in self.arrivals for pieces in own.rounds for piece in pieces):
+            if piece.groups == piece.waits:
+                spent.setdefault(piece.groups, []).append(piece.seconds)
+        return self.link_s + max(map(math.fsum, spent.values()))
+
+    @property
+    def from_stages(self) -> float:
+        """The bytes that come from other stages."""
+        return math.fsum(arrival.num_bytes for arrival in self.arrivals)
+
+
+class StageWork(NamedTuple):
+    """The devices of a stage, or of a step without stages, with their work for a microbatch in one part of the stage.
+
+    Attributes:
+        lanes: groups of identical devices.
+        crossings: the transfers at uneven splits between the lanes, outer splits first.
+        received: F that other stages send.
+        returned: E that they send.
+        name: the name of the stage; empty without stages.
+    """
+
+    lanes: tuple[Lane, ...]
+    crossings: tuple[Crossing, ...] = ()
+    received: Entering = Entering()
+    returned: Entering = Entering()
+    name: str = ""
+
+    @property
+    def layers(self) -> int:
+        """The number of its layers."""
+        return len(self.lanes[0].graph.layers)
 
     def costed(self, ops: Iterable[Op]) -> list[Costed]:
         """Return ops with their pieces."""
-        of = self.each[0].of if len(self.each) == 1 and not self.crossings else self._of
+        of = self.lanes[0].pieces if len(self.lanes) == 1 and not self.crossings else self._of
         return [(op, of(op)) for op in ops]
 
     def _of(self, op: Op) -> Rounds:
         """Return the pieces of an op: of a sum in each group first, then across the uneven splits; of a move the other way."""
-        rounds = tuple([one for own in self.each for one in own.of(op)])
-        if op.kind == "compute":
-            return (tuple([piece for one in rounds for piece in one]),) if rounds else ()
+        rounds = [pieces for lane in self.lanes for pieces in lane.pieces(op)]
+        if op.kind == "compute" and rounds:
+            return (tuple([piece for pieces in rounds for piece in pieces]),)
         if op.kind == "move":
-            return (
-                *self._across(self.crossings, [(own.between[op.edge],) for own in self.crossings], op),
-                *rounds,
-            )
-        if op.kind == "sum":
-            inner, nodes = self.crossings[::-1], op.bucket or (op.node,)
-            return (
-                *rounds,
-                *self._across(inner, [[own.inside[node] for node in nodes] for own in inner], op),
-            )
-        return rounds
+            rounds = [*self._across(self.crossings, op), *rounds]
+        elif op.kind == "sum":
+            rounds += self._across(self.crossings[::-1], op)
+        return tuple(rounds)
 
-    def _across(
-        self, crossings: Iterable[Crossing], amounts: Iterable[Sequence[Sequence[Amount]]], op: Op
-    ) -> Iterator[Round]:
-        """Yield the pieces of an op at some uneven splits; those of a bucket together for each collective."""
-        for crossing, nodes in zip(crossings, amounts, strict=True):
-            own = [amount for node in nodes for amount in node if amount.phase == op.phase]
-            kinds = dict.fromkeys(amount.collective for amount in own)
-            together = [[one for one in own if one.collective == kind] for kind in kinds]
-            for each in together if op.bucket else ([one] for one in own):
-                yield self.crossed(crossing, each)
+    def _across(self, crossings: Iterable[Crossing], op: Op) -> Iterator[Pieces]:
+        """Yield the rounds of an op at some uneven splits; those of a bucket together for each collective."""
+        for inside, between in crossings:
+            every = (inside[node] for node in op.bucket or (op.node,)) if op.edge < 0 else (between[op.edge],)
+            own = [pieces for rounds in every for pieces in rounds if pieces[0].phase == op.phase]
+            yield from self.placed(_together(own) if op.bucket else own)
 
-    def crossed(self, crossing: Crossing, amounts: Sequence[Amount]) -> Round:
-        """Return the pieces of amounts that the groups of an uneven split receive together: each waits for all."""
-        groups = [tuple([self.first + lane for lane in to.lanes]) for to in crossing.receivers]
-        waits = tuple([number for own in groups for number in own])
-        found = []
-        for at, (own, to) in enumerate(zip(groups, crossing.receivers, strict=True)):
-            moves = [move for amount in amounts if (move := crossing.move(amount, at)) is not None]
-            if moves:
-                move = merged(moves, to)
-                found.append(Piece(own, waits, to.name + OUTWARD, move.seconds, COMMUNICATION, move))
-        return tuple(found)
+    def placed(self, rounds: Iterable[Pieces]) -> Rounds:
+        """Return rounds of its lanes among those of all stages."""
+        return tuple([placed(pieces, self.lanes[0].number, self.name) for pieces in rounds])
 
-    def entered(self, entering: Entering, phase: str, link: str) -> Piece:
-        """Return the transfer of what comes from other stages over a link."""
-        groups = tuple([number for own in self.each for number in own.own])
-        devices = sum(math.prod(lane.setting.array) for lane in self.lanes)
-        received, sent = entering.num_bytes, entering.from_stages
-        kind = "all_reduce" if phase == PHASE else "send"
-        move = Move(phase, BETWEEN_STAGES, entering.link_s, received, devices, received / devices, sent, kind)
-        return Piece(groups, groups, link, entering.link_s, COMMUNICATION, move)
+    def entered(self, entering: Entering, phase: str) -> Piece:
+        """Return the transfer of what comes from other stages, over a link yet without a name."""
+        groups, received = tuple([lane.number for lane in self.lanes]), entering.from_stages
+        each = received / sum(lane.devices for lane in self.lanes)
+        collective, held = "all_reduce" if phase == PHASE else "send", (each,) * len(groups)
+        own = (groups, groups, "", entering.link_s, COMMUNICATION, phase, collective, BETWEEN_STAGES)
+        return Piece(*own, received, received, held, entering.outward)
 
-    def handed_on(self, entering: Entering, phase: str) -> list[tuple[int, Rounds]]:
-        """Return the transfers that hand on what came from other stages, each with the node that it is for."""
-        found: list[tuple[int, Rounds]] = []
-        for arrival in entering.arrivals:
-            inside = self.each[arrival.lane].sent(arrival.moves.phases.get(phase, ()))
-            crossed = [self.crossed(self.crossings[at], [one]) for at, one, _ in arrival.crossed]
-            found.append((arrival.layer, (*inside, *crossed)))
-        return found
+
+def _together(rounds: Sequence[Pieces]) -> Iterator[Pieces]:
+    """Yield rounds of one split as one for each collective."""
+    for kind in dict.fromkeys(pieces[0].collective for pieces in rounds):
+        yield together(piece for pieces in rounds for piece in pieces if piece.collective == kind)

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.machine.work import fullest
-from hypar.schedule.shards import TINY, WHOLE_DIM, Cut, Reach, Shards, of_whole, on_devices, share_of
-from hypar.sharding.placement import IDLE, degrees, partial_results, shards_of, simple
+from hypar.network.nodes import kept_with_graph
+from hypar.schedule.lifetimes import Made, Moved, Reading, nodes_of
+from hypar.schedule.shards import (
+    TINY,
+    WHOLE_DIM,
+    Cut,
+    Reach,
+    Shards,
+    lacking,
+    on_devices,
+    within,
+)
+from hypar.sharding.placement import IDLE, partial_results, shards_of, simple
 
 if TYPE_CHECKING:
+    from hypar.network.nodes import FusedOp, PlanGraph, Tensor
     from hypar.ops.nest import Nest
     from hypar.schedule.lanes import Share
+    from hypar.schedule.lifetimes import Array, Node
+    from hypar.schedule.liveness import Bytes
     from hypar.sharding.placement import Options
+
+_WHOLE: frozenset[str] = frozenset()
+_BUT_CHANNELS = frozenset({"batch", "height", "width"})
 
 Amount = float | NDArray[np.float64]
 """An amount on the fullest device, or on each one, ``[devices]``."""
@@ -58,82 +76,333 @@ class Onward(NamedTuple):
     above: Shares
 
 
-class Places(NamedTuple):
-    """Some divisions of a layer's tensors over devices.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Tensors:
+    """The tensors of nodes that are alike, and their divisions.
 
     Attributes:
-        shards: the tensor's dims that are divided, each with its number of shards.
-        shares: the fraction of the tensor on a device, times the scale of the division: of each one where shards may differ, as
-            of uneven dims, grids and idle devices, ``[devices]``; otherwise on the fullest.
+        trail: the node's ops.
+        reads: for each tensor that the node reads of other nodes its elements, and its division.
+        outputs: for each op of its trail the division of its tensor.
+        sums: likewise of sums that go straight to the only reader; nothing without these.
+        channels: the division of numbers for each channel; None if no op keeps any.
+        samples: the division of the first tensor that it reads.
+        ahead: the division of the network's input.
     """
 
-    shards: tuple[Shards, ...]
-    shares: tuple[Amount, ...]
+    trail: tuple[FusedOp, ...]
+    reads: tuple[tuple[int, Division], ...]
+    outputs: tuple[Division, ...]
+    sums: tuple[Division, ...]
+    channels: Division | None
+    samples: Division
+    ahead: Division
+
+
+@kept_with_graph
+def _tensors(graph: PlanGraph, outside: tuple[Tensor, ...], *, fused: bool) -> tuple[_Tensors, ...]:
+    """Return the tensors of each node; by ``fused`` with sums for the only reader. Nodes that are alike share one object."""
+    readers = _only_readers(graph) if fused else {}
+    found = [_of_node(node, sums=node.layer in readers) for node in nodes_of(graph, outside)]
+    shared: dict[tuple[Any, ...], _Tensors] = {}
+    return tuple(shared.setdefault(tuple(own.values()), _Tensors(**own)) for own in found)
+
+
+def _of_node(node: Node, *, sums: bool) -> dict[str, Any]:
+    own, (trail, ahead) = node.node.nest, (node.node.trail, node.node.ahead)
+    joined, whole = _channels(node), Division("input", _WHOLE, 1.0)
+    each = [whole._replace(channels=(own,)) for own in joined] or [whole] * len(node.reads)
+    scale = own.elements("output") / trail[0].elements
+    made = tuple(Division("output", op.contracted, scale, joined) for op in trail)
+    lies = tuple(division._replace(tensor="sums") for division in made) if sums else ()
+    channels = (lies or made)[0]._replace(whole=_BUT_CHANNELS, scale=1.0)
+    before = own.input_elements / ahead[-1].elements if ahead else 1.0
+    return {
+        "trail": trail,
+        "reads": tuple((tensor.elements, at) for tensor, at in zip(node.reads, each, strict=True)),
+        "outputs": made,
+        "sums": lies,
+        "channels": channels if any(op.saved.statistics for op in trail) else None,
+        "samples": each[0] if each else whole,
+        "ahead": whole._replace(scale=before),
+    }
+
+
+def _channels(node: Node) -> tuple[int, ...]:
+    """Return the channels of each tensor that a node concatenates; nothing for another node."""
+    if not node.node.join:
+        return ()
+    whole = node.node.nest.sizes.get("channels", 0)
+    found = tuple(dict(tensor.content.shape).get("channels", whole) for tensor in node.reads)
+    return found if any(own < whole for own in found) else ()
+
+
+@kept_with_graph
+def _only_readers(graph: PlanGraph) -> dict[int, Tensor]:
+    """Return the tensor between each layer that may leave terms and the only layer that reads its output."""
+    readers = Counter([*(tensor.producer for tensor in graph.tensors), *graph.sent])
+    return {
+        tensor.producer: tensor
+        for tensor in graph.tensors
+        if readers[tensor.producer] == 1 and graph.layers[tensor.producer].nest.multiplies
+    }
+
+
+class _Laid(NamedTuple):
+    """The tensors of a node on its devices, each with its shards and its bytes.
+
+    Attributes:
+        terms: what its own op makes.
+        made: what each op of its trail makes, as others read it.
+        read: what it reads of other nodes.
+        kept: the bytes that each op of its trail keeps besides.
+        samples: the shards in which it reads the samples.
+        sampled: the fraction of these.
+    """
+
+    terms: tuple[Shards, Bytes]
+    made: list[tuple[Shards, Bytes]]
+    read: list[tuple[Shards, Bytes]]
+    kept: list[Bytes | None]
+    samples: Shards
+    sampled: Amount
+
+
+@lru_cache(maxsize=16384)
+def _laid(
+    element_bytes: float,
+    nest: Nest,
+    tensors: _Tensors,
+    chosen: Options,
+    above: Shares,
+    array: tuple[int, ...],
+    onward: Onward | None,
+) -> _Laid:
+    """Return the tensors of a node as its devices have them."""
+
+    def at(division: Division) -> tuple[Shards, Amount]:
+        return placed(nest, division, chosen, above, array, onward)
+
+    def sized(elements: int, division: Division) -> tuple[Shards, Bytes]:
+        shards, share = at(division)
+        return shards, element_bytes * elements * share
+
+    trail, left = tensors.trail, tensors.sums or tensors.outputs
+    made = [sized(op.elements, division) for op, division in zip(trail, left, strict=True)]
+    statistics = 0.0 if tensors.channels is None else at(tensors.channels)[1]
+    return _Laid(
+        terms=sized(trail[0].elements, tensors.outputs[0]) if tensors.sums else made[0],
+        made=made,
+        read=[sized(*own) for own in tensors.reads],
+        kept=[
+            _more(element_bytes, op, at(division)[1], statistics)
+            for op, division in zip(trail, (tensors.outputs[0], *left[1:]), strict=True)
+        ],
+        samples=at(tensors.samples)[0],
+        sampled=at(tensors.ahead)[1],
+    )
+
+
+def _more(element_bytes: float, op: FusedOp, share: Amount, statistics: Amount) -> Bytes | None:
+    """Return the bytes that an op keeps besides its tensors; None if there are none."""
+    saved, found = op.saved, None
+    if saved.elements or saved.mask_bytes:
+        found = (element_bytes * saved.elements + saved.mask_bytes) * share
+    if saved.statistics:
+        found = (0.0 if found is None else found) + element_bytes * saved.statistics * statistics
+    return found
+
+
+class Divided:
+    """What devices have of the tensors of nodes by closed forms: on each device where shards are unlike, else on the fullest.
+
+    Devices hold unlike shards where they divide a grid or are idle, or where shards have several sizes.
+    """
+
+    def __init__(
+        self,
+        graph: PlanGraph,
+        choices: Sequence[Options],
+        element_bytes: int,
+        outside: Sequence[Tensor] = (),
+        above: Sequence[Shares] = (),
+        array: tuple[int, ...] = (),
+        idle: frozenset[int] = frozenset(),
+        *,
+        fused: bool = False,
+    ) -> None:
+        """Take the plan of some devices.
+
+        Args:
+            graph: the nodes.
+            choices: for each node a choice at each level.
+            element_bytes: bytes of an element.
+            outside: the tensors that the nodes share with other stages, as ``nodes_of`` has them.
+            above: for each node the shares of the uneven splits above; nothing if there are none.
+            array: the ways of each level; nothing if every choice has a shard for each of them.
+            idle: the nodes for which the devices do not work.
+            fused: whether sums go straight to the devices that read them next.
+        """
+        self.graph, self.choices, self.bytes = graph, choices, float(element_bytes)
+        self.above, self.array, self.idle, self.fused = above, array, idle, fused
+        self.nodes = nodes_of(graph, tuple(outside))
+        self.tensors = _tensors(graph, tuple(outside), fused=fused)
+        self.lacking: list[Bytes] = []
+        self._known: dict[int, _Laid] = {}
+
+    def _of(self, layer: int) -> _Laid:
+        """Return the tensors of a node."""
+        if layer not in self._known:
+            nest, tensors, onward = self.graph.layers[layer].nest, self.tensors[layer], None
+            if tensors.sums:
+                reader = _only_readers(self.graph)[layer]
+                chosen, above = self.choices[reader.consumer], self._above(reader.consumer)
+                onward = Onward(self.graph.layers[reader.consumer].nest, reader.operand, chosen, above)
+            own, above = self.choices[layer], self._above(layer)
+            self._known[layer] = _laid(self.bytes, nest, tensors, own, above, self.array, onward)
+        return self._known[layer]
+
+    def _above(self, layer: int) -> Shares:
+        return self.above[layer] if self.above else ()
+
+    def made(self, node: Node, number: int) -> Made:
+        """Return the tensors of an op of a node."""
+        laid, source, summed, gathered = self._of(node.layer), node.node.trail[number].source, None, None
+        if source is not None:
+            own = laid.made[number][1], laid.kept[number]
+            return Made(*own, None, None, [Reading(laid.made[source][1], None)])
+        (terms, size), (sums, left) = laid.terms, laid.made[0]
+        if self.tensors[node.layer].sums:
+            summed = Moved(left, inside=True)
+            gathered = None if sums == terms else Moved(size, inside=False)
+            if len(self.array) + len(self._above(node.layer)) == 1:
+                # Below a single split all of its error that a device lacks arrives at once.
+                self.lacking.append(size - left)
+        reads = [self._reading(node, *each) for each in zip(node.reads, laid.read, strict=True)]
+        return Made(size, laid.kept[0], summed, gathered, reads)
+
+    def _reading(self, node: Node, tensor: Tensor, read: tuple[Shards, Bytes]) -> Reading:
+        """Return a tensor as a node reads it, and its error in the shards of those that have made it.
+
+        Nothing moves where all devices have theirs, idle ones included, and by ``fused`` no terms are left to be added up.
+        """
+        shards, size = read
+        if tensor.producer < 0 or tensor.producer in self.idle:
+            return Reading(size, None)
+        made, before = self._of(tensor.producer).made[tensor.number]
+        if made == shards:
+            return Reading(size, None)
+        self.lacking += [size * lacking(shards, made), before * lacking(made, shards)]
+        inside = within(made, shards, later=True)
+        stays = inside and not self._sums(node, tensor) and not _lacks(size, before)
+        return Reading(size, within(shards, made), () if stays else (Moved(before, inside),))
+
+    def ahead(self, node: Node, op: FusedOp) -> tuple[Shards, Bytes, Bytes | None]:
+        """Return the shards in which a node reads the samples, the bytes of an op ahead of it, and of what that keeps."""
+        laid = self._of(node.layer)
+        kept = _more(self.bytes, op, laid.sampled, laid.sampled)
+        return laid.samples, self.bytes * op.elements * laid.sampled, kept
+
+    def arriving(self, node: Node, tensor: Tensor) -> Bytes:
+        """Return the bytes of a tensor as it was made, of which another stage sends the error."""
+        return self._of(node.layer).made[tensor.number][1]
+
+    def _sums(self, node: Node, tensor: Tensor) -> bool:
+        """Return whether the errors that a node sends are terms, which are added up on their way."""
+        return self.fused and any(
+            tensor.operand in partial_results(node.node.nest, dim)
+            for choice in self.choices[node.layer]
+            for dim in choice.divided
+        )
+
+    def together(self, arrays: Sequence[Array]) -> Bytes:
+        """Return the bytes of unlike shards of a tensor."""
+        return sum(dict(map(self._array, arrays)).values(), 0.0)
+
+    def _array(self, array: Array) -> tuple[Shards, Bytes]:
+        """Return the shards of an array, and its bytes."""
+        kind, layer, number = array
+        laid, node = self._of(layer), self.nodes[layer]
+        if kind != "samples":
+            return (laid.made if kind == "made" else laid.read)[number]
+        (op,) = [op for op in node.node.ahead if op.target == number]
+        return self.ahead(node, op)[:2]
+
+
+def _lacks(size: Bytes, made: Bytes) -> bool:
+    """Return whether a device that has some of a tensor has nothing of another one."""
+    return not isinstance(size, float) and bool(np.any((size == 0.0) & np.not_equal(made, 0.0)))
+
+
+@lru_cache(maxsize=16384)
+def _levels(chosen: Options, array: tuple[int, ...]) -> tuple[Mapping[str, NDArray[np.int64]], ...]:
+    """Return the numbers of the shards of each level's devices; nothing if no level has a grid or idle devices."""
+    pairs = [*zip(chosen, array, strict=False)]
+    return () if all(simple(*pair) for pair in pairs) else tuple(shards_of(*pair) for pair in pairs)
 
 
 @lru_cache(maxsize=16384)
 def _numbers(chosen: Options, dims: tuple[str, ...], array: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Return the shard of the dim of each level that each of its devices has, -1 for an idle one; nothing if no level has a grid."""
-    pairs = [*zip(chosen, array, strict=True)] if array else []
-    if all(simple(choice, ways) for choice, ways in pairs):
-        return ()
-    found = []
-    for (choice, ways), dim in zip(pairs, dims, strict=False):
-        shards = shards_of(choice, ways)
-        found.append(tuple(np.where(shards[IDLE] == 0, shards.get(dim, 0), -1).tolist()))
-    return tuple(found)
+    return tuple(
+        tuple(np.where(shards[IDLE] == 0, shards.get(dim, 0), -1).tolist())
+        for shards, dim in zip(_levels(chosen, array), dims, strict=False)
+    )
 
 
 @lru_cache(maxsize=16384)
 def _at_work(chosen: Options, array: tuple[int, ...]) -> Amount:
     """Return 1 for each device that works and 0 for another, ``[devices]``; 1 if no level has a grid."""
-    pairs = [*zip(chosen, array, strict=True)] if array else []
-    if all(simple(choice, ways) for choice, ways in pairs):
-        return 1.0
-    found = np.ones(1)
-    for choice, ways in pairs:
-        found = np.asarray(np.kron(found, shards_of(choice, ways)[IDLE] == 0), dtype=np.float64)
-    return found
+    levels = [(shards[IDLE] == 0).astype(np.float64) for shards in _levels(chosen, array)]
+    return reduce(np.kron, levels) if levels else 1.0
 
 
 @lru_cache(maxsize=16384)
 def placed(
     nest: Nest,
-    divisions: tuple[Division, ...],
+    division: Division,
     chosen: Options,
     above: Shares,
     array: tuple[int, ...] = (),
     onward: Onward | None = None,
-) -> Places:
-    """Return some divisions of a layer's input and output; ops behind the layer may have contracted dims of them."""
-    found: list[tuple[Shards, Amount]] = []
-    for tensor, whole, scale, channels in divisions:
-        if tensor == "sums" and onward is not None:
-            found.append(_scattered(nest, chosen, above, array, onward, whole, scale))
-            continue
-        names = nest.names.get(tensor, {})
-        shards: list[tuple[str, Cut]] = []
-        share = _at_work(chosen, array)
-        for dim, count in zip(nest.counted, degrees(chosen, nest.counted), strict=True):
+) -> tuple[Shards, Amount]:
+    """Return a division of a layer's input or output; ops behind the layer may have contracted dims of it.
+
+    Returns:
+        The tensor's dims that are divided, each with its shards; the fraction of the tensor on a device, times the scale of the
+        division: of each one where shards may differ, as of uneven dims, grids and idle devices, ``[devices]``; otherwise on the
+        fullest.
+    """
+    if division.tensor == "sums" and onward is not None:
+        return _scattered(nest, chosen, above, array, onward, division)
+    names = nest.names.get(division.tensor, {})
+    shards: list[tuple[str, Cut]] = []
+    share = _at_work(chosen, array)
+    for dim in nest.counted:
+        if names.get(dim, "") not in {"", *division.whole}:
             parts = tuple([ends if cut == dim else WHOLE_DIM for cut, ends in above])
-            divided = count > 1 or any(part != WHOLE_DIM for part in parts)
-            if divided and dim in names and names[dim] not in whole:
-                size = nest.sizes[dim]
-                ways = tuple([choice.degree(dim) for choice in chosen])
-                each = channels if channels and names[dim] == "channels" else (size,)
-                uneven = sum(each) if any(own % count for own in each) else 0
-                numbers = _numbers(chosen, (dim,) * len(chosen), array)
-                if tensor == "input" and size and dim in nest.windows and nest.windows[dim].halo:
-                    reach = Reach(nest.windows[dim], nest.input_sizes[dim])
-                    cut = Cut(ways, size, parts, numbers, reach)
-                    rows = max(end - start for start, end in of_whole(cut, ways)) / share_of(cut)[1]
-                else:
-                    cut = Cut(ways, uneven, parts, numbers, None, each if uneven and len(each) > 1 else ())
-                    rows = sum(fullest(own, count) for own in each) / sum(each) if sum(each) else 0.0
+            numbers = _numbers(chosen, (dim,) * len(chosen), array)
+            cut = Cut(tuple([choice.degree(dim) for choice in chosen]), 0, parts, numbers)
+            cut, own = _sized(cut, nest, division, dim, array)
+            if cut.divides:
                 shards.append((names[dim], cut))
-                share = share * _on_each(cut, array, rows, size)
-        found.append((tuple(shards), scale * share))
-    return Places(*zip(*found, strict=True))
+                share = share * own
+    return tuple(shards), division.scale * share
+
+
+def _sized(cut: Cut, nest: Nest, division: Division, dim: str, array: tuple[int, ...]) -> tuple[Cut, Amount]:
+    """Return the division of a dim with what its size makes uneven, and the fraction of a share that devices have."""
+    size, channels = nest.sizes[dim], division.channels
+    if not cut.divides or not size:
+        return cut, 0.0
+    window = nest.windows.get(dim) if division.tensor == "input" else None
+    if window is not None and window.halo:
+        cut = cut._replace(size=size, reach=Reach(window, nest.input_sizes[dim]))
+        return cut, _shared(cut, array, size)
+    each = channels if channels and nest.names[division.tensor][dim] == "channels" else (size,)
+    if isinstance(size, int) and any(own % math.prod(cut.ways) for own in each):
+        cut = cut._replace(size=sum(each), each=each if len(each) > 1 else ())
+    return cut, _shared(cut, array, size)
 
 
 def _scattered(
@@ -142,8 +411,7 @@ def _scattered(
     above: Shares,
     array: tuple[int, ...],
     onward: Onward,
-    whole: frozenset[str],
-    scale: float,
+    division: Division,
 ) -> tuple[Shards, Amount]:
     """Return the division of sums at the levels that leave terms as the reader divides, elsewhere as they are made."""
     read = onward.nest
@@ -166,43 +434,26 @@ def _scattered(
         other = read_as.get(name, "")
         each = zip(levels, chosen, onward.chosen, strict=True)
         cuts = [(reads, other) if goes else (made, dim) for goes, made, reads in each]
-        ways = tuple([choice.degree(own) for choice, own in cuts])
-        pairs = [(goes, own, theirs) for goes, own, theirs in zip(splits, above, onward.above, strict=True)]
-        parts = tuple(
-            (theirs[1] if theirs[0] == other else WHOLE_DIM)
-            if goes
-            else own[1]
-            if own[0] == dim
-            else WHOLE_DIM
-            for goes, own, theirs in pairs
-        )
+        pairs = zip(splits, above, onward.above, strict=True)
+        taken = [(theirs, other) if goes else (own, dim) for goes, own, theirs in pairs]
+        parts = tuple([ends if cut == own else WHOLE_DIM for (cut, ends), own in taken])
         left = math.prod(end - start for goes, (start, end) in zip(splits, parts, strict=True) if goes)
-        count, size = math.prod(ways), math.ceil(nest.sizes[dim] * left - TINY)
-        if name not in whole and (count > 1 or any(part != WHOLE_DIM for part in parts)):
-            numbers = _numbers(*zip(*cuts, strict=True), array) if size % count else ()
-            cut = Cut(ways, size if size % count else 0, parts, numbers)
+        size = math.ceil(nest.sizes[dim] * left - TINY)
+        cut = Cut(tuple([choice.degree(own) for choice, own in cuts]), 0, parts)
+        if name not in division.whole and cut.divides:
+            if size % math.prod(cut.ways):
+                cut = cut._replace(size=size, numbers=_numbers(*zip(*cuts, strict=True), array))
             shards.append((name, cut))
-            rows = fullest(size, count) / size if size else 0.0
-            share = share * (size / nest.sizes[dim] if size else 1.0) * _on_each(cut, array, rows, size)
-    return tuple(shards), scale * share
+            share = share * (size / nest.sizes[dim] if size else 0.0) * _shared(cut, array, size)
+    return tuple(shards), division.scale * share
 
 
-def _on_each(cut: Cut, array: tuple[int, ...], rows: float, size: float) -> Amount:
-    """Return the fraction of a share of a dim that a device has: of each one where their shards may differ, else of the fullest.
-
-    Args:
-        cut: the division.
-        array: the ways of each level; nothing if they are not known.
-        rows: the fraction on the fullest device.
-        size: the indices of the share.
-    """
-    if not size or not isinstance(size, int) or not (cut.numbers or (array and cut.size)):
-        return rows
-    numbers = cut.numbers or tuple(
-        tuple(range(devices)) if ways > 1 else (0,) * devices
-        for devices, ways in zip(array, cut.ways, strict=True)
-    )
-    return np.array(on_devices(cut._replace(numbers=numbers)))
+def _shared(cut: Cut, array: tuple[int, ...], size: float) -> Amount:
+    """Return the fraction of a share of a dim that a device has: of each one where shards may differ, else of the fullest."""
+    if cut.even:
+        return 1 / math.prod(cut.ways)
+    found = on_devices(cut, array)
+    return found if isinstance(size, int) else float(np.max(found))
 
 
 def _leaves_terms(nest: Nest, dims: Sequence[str]) -> bool:

@@ -1,13 +1,9 @@
-"""The bytes that each device holds at its fullest moment over a step of a program.
+"""The bytes that each device holds at its fullest moment over a step of a program, from what a run has written.
 
-The steps of a program are ops that read and write arrays, whose liveness it is. The rest are rules of memory that training
-frameworks obey; each stands where it is applied:
+The walk over a stage's nodes is that of a score, with all rules of memory that training frameworks obey; the sizes of tensors are
+the elements that each device had of the run's arrays, which steps name as ``lowering`` does. What no run has is counted otherwise:
 
 - a backward phase needs what its op keeps, as autograd saves it, though a kernel may compute the same from what the op has read;
-- a view, a bias, an addition and a concatenation take no memory of their own, forward or backward;
-- of a tensor that ops keep in part, the parts are copied before it is freed, at the end of its last use, each element once;
-- a stage hands on what its later parts send back before it takes what other stages send, so that these are added in the buffer;
-- a slice of an error keeps the memory of the whole, and nothing is added to an error that a join has passed on to several inputs;
 - sums take the place of terms, and what arrives lies in the buffer until then;
 - a device copies nothing that it has made. What is brought to it is brought to each reader by itself: the program has a copy for
   each, whose elements are counted as they arrive, so that one does not stand for another.
@@ -15,10 +11,9 @@ frameworks obey; each stands where it is applied:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
@@ -28,18 +23,20 @@ from hypar.ops.nest import operand_name
 from hypar.ops.run import Run
 from hypar.program.holding import cells
 from hypar.program.steps import Add, Compute, Copy, Update, exchanges_gradients
-from hypar.schedule.liveness import Ledger, held_at
+from hypar.schedule.lifetimes import Made, Moved, Reading, Span, course_by, nodes_of, of_stage
+from hypar.schedule.liveness import held_at
 from hypar.schedule.pipeline_orders import ALONE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
-    from hypar.ops.nest import Nest
+    from hypar.network.nodes import FusedOp, PlanGraph, PlanNode, Tensor
+    from hypar.ops.run import Piece
+    from hypar.program.holding import Members
     from hypar.program.layout import Numbers, Places
     from hypar.program.steps import Program, Step
-    from hypar.schedule.liveness import Piece
+    from hypar.schedule.lifetimes import Array, Node
     from hypar.schedule.pipeline_orders import Moment
 
 Bytes = NDArray[np.float64]
@@ -47,9 +44,6 @@ Bytes = NDArray[np.float64]
 
 Place = tuple[int, int]
 """A stage, and one of its parts."""
-
-_Piece = tuple[bool, int]
-"""A piece of work: whether it is backward, and the part, negative there, so that pieces sort in their order."""
 
 Flags = NDArray[np.bool_]
 """Whether something holds on each device, ``[devices]``."""
@@ -60,10 +54,13 @@ UNCOUNTED = frozenset({"bias", "statistics"})
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Training:
-    """The setting of the step whose memory is counted.
+    """A run of a step whose memory is counted.
 
     Attributes:
         program: the program of a microbatch.
+        nodes: the plan graph of its network.
+        elements: the elements that each device had of every array when it was written, by its name, ``[devices]``.
+        arrived: what each device received for each transfer, by its number, ``[levels, devices]``.
         element_bytes: bytes of an element.
         state: numbers of the optimizer's state for each weight; a run of one step has none.
         chunks: the layers that exchange their gradients together, by name.
@@ -73,6 +70,9 @@ class Training:
     """
 
     program: Program
+    nodes: PlanGraph
+    elements: Mapping[str, Numbers]
+    arrived: Mapping[int, Numbers]
     element_bytes: int
     state: int = 0
     chunks: Sequence[frozenset[str]] = ()
@@ -80,361 +80,289 @@ class Training:
     stages: Sequence[int] = ()
     moments: Sequence[Sequence[Moment]] = (ALONE,)
 
-    @cached_property
-    def place_of(self) -> Mapping[str, Place]:
-        """The stage and its part to which each layer belongs: an op without cuts to that of the tensor that it reads."""
-        found: dict[str, Place] = {}
-        for layer in self.program.graph.layers:
-            before = found[layer.inputs[0]] if layer.inputs else (0, 0)
-            found[layer.name] = self.places.get(layer.name, before)
-        return found
-
-    def place(self, step: Copy | Add | Compute) -> Place:
-        """Return the stage and its part to which the layer belongs whose arrays a step writes."""
-        if isinstance(step, Compute):
-            return self.place_of[step.layer]
-        item = step.item
-        return self.place_of[item.maker if item.maker and item.phase == "backward" else item.layer]
-
-    def held(self, elements: Mapping[str, Numbers], arrived: Mapping[int, Numbers]) -> dict[str, Bytes]:
-        """Return the bytes that each device holds at its fullest moment, item by item as a score does.
-
-        Args:
-            elements: the elements that each device has of every array when it is written.
-            arrived: what each device receives in a step, by its number, ``[levels, devices]``.
-        """
+    def held(self) -> dict[str, Bytes]:
+        """Return the bytes that each device holds at its fullest moment, item by item as a score does."""
         devices = self.program.places.devices
         tensors, stages = np.zeros(devices), np.array(self.stages or (0,) * devices)
         for stage in range(len(self.moments)):
             own = np.flatnonzero(stages == stage)
-            tensors[own] = _Record(self, stage, elements).peak(own)
+            tensors[own] = self._peak(stage, own)
         return {
             "weights": self._weights,
             "gradients": self._weights,
             "optimizer": self.state * self._weights,
             "tensors": tensors,
-            "buffers": self.element_bytes * _buffers(self, arrived),
+            "buffers": self.element_bytes * _buffers(self),
         }
 
     @cached_property
     def _weights(self) -> Bytes:
         """The bytes of weights on each device."""
-        layers = {layer.name: layer for layer in self.program.graph.layers}
         weights = np.zeros(self.program.places.devices)
         for step in self.program.steps:
-            if isinstance(step, Update) and layers[step.layer].weighted and step.parameter not in UNCOUNTED:
+            if (
+                isinstance(step, Update)
+                and self.layers[step.layer].weighted
+                and step.parameter not in UNCOUNTED
+            ):
                 weights += self.element_bytes * step.holding.elements
         return weights
 
+    @cached_property
+    def layers(self) -> Mapping[str, Layer]:
+        """The layers of the network by name."""
+        return {layer.name: layer for layer in self.program.graph.layers}
 
-class _Record:
-    """The ops of a stage, written down step by step for devices that have what they need of the same transfers."""
+    @cached_property
+    def ops(self) -> Mapping[tuple[str, int], Sequence[Layer]]:
+        """The layer of each op, with those that view what it makes, by the name of its node and its number there.
 
-    def __init__(self, training: Training, stage: int, elements: Mapping[str, Numbers]) -> None:
-        program = training.program
-        self.training, self.stage, self.parts = (
-            training,
-            stage,
-            len(training.moments[stage][0].waiting) // 2 + 1,
-        )
-        self.layers = {layer.name: layer for layer in program.graph.layers}
-        self.nests = {name: layer.nest(program.graph.batch) for name, layer in self.layers.items()}
-        self.read = {name for layer in program.graph.layers for name in layer.inputs}
-        self.trained = {step.layer for step in program.steps if _is(step, "backward")}
-        self.elements, self.saved = {**elements, **_of_samples(program)}, _read(program, "backward")
-        self.steps = _steps_of(training, stage)
-        self.inside = {
-            id(step): self._inside(step) for _, step in self.steps if not isinstance(step, Compute)
+        Those between the network's input and its first nodes have no name, and their numbers in the network.
+        """
+        found: dict[tuple[str, int], list[Layer]] = {}
+        at: dict[str, tuple[str, int]] = {}
+        names, graph = {node.name for node in self.nodes.layers}, self.program.graph
+        for index, layer in enumerate(graph.layers):
+            owner, number = at[layer.inputs[0]] if layer.inputs else ("", index)
+            if layer.name in names:
+                owner, number = layer.name, 0
+            elif layer.inputs and not layer.nest(graph.batch).view:
+                number = sum(own == owner for own, _ in found) if owner else index
+            at[layer.name] = owner, number
+            found.setdefault((owner, number), []).append(layer)
+        return found
+
+    @cached_property
+    def place_of(self) -> Mapping[str, Place]:
+        """The stage and its part to which each layer belongs: an op without cuts to that of the tensor that it reads."""
+        return {
+            layer.name: self.places.get(node, (0, 0)) for (node, _), own in self.ops.items() for layer in own
         }
 
-    def _inside(self, step: Copy | Add) -> Flags:
-        """Return whether each device has all that it needs of a transfer; sums that take the place of terms are there."""
-        pairs = zip(step.need.members, step.have.members, strict=True)
-        lacks = np.any([(own & ~theirs).any(axis=1) for own, theirs in pairs], axis=0)
-        found = ~lacks & (step.need.elements > 0)
-        if isinstance(step, Add):
-            found |= self.elements[step.target] >= self.elements[step.source]
-        return np.asarray(found)
+    @cached_property
+    def kept(self) -> Mapping[str, Bytes]:
+        """The bytes that each layer that is trained keeps besides its inputs and outputs, on each device."""
+        trained = {step.layer for step in self.program.steps if _is(step, "backward")}
+        steps = [step for step in self.program.steps if _is(step, "forward") and step.layer in trained]
+        return {step.layer: _kept_by(step, self) for step in steps}
 
-    def peak(self, devices: NDArray[np.intp]) -> Bytes:
-        """Return the most bytes of activations and errors at once on each of the stage's devices."""
+    @cached_property
+    def saved(self) -> Mapping[str, Members]:
+        """The elements that each device reads of the arrays that ops keep."""
+        return self._read("backward")
+
+    @cached_property
+    def samples(self) -> Mapping[str, Numbers]:
+        """The elements of the samples, and of what ops without cuts make of them, that each device reads.
+
+        A run gives every device all samples, which the first layers read from outside of the devices.
+        """
+        return {name: _counted(own) for name, own in self._read("forward").items()}
+
+    def _read(self, kind: str) -> dict[str, Members]:
+        """Return the elements that each device reads of the arrays of inputs forward, or of those that ops keep backward.
+
+        What ops without cuts make of the samples is read as far as other layers read it.
+        """
+        batch, found = self.program.graph.batch, dict[str, "Members"]()
+        ahead = {layer.name for (owner, _), own in self.ops.items() if not owner for layer in own}
+        for step in [own for own in reversed(self.program.steps) if _is(own, kind)]:
+            layer = self.layers[step.layer]
+            nest, pieces = layer.nest(batch), enumerate(step.pieces)
+            if layer.name in ahead:
+                pieces = enumerate(_pieces(layer, found.get(f"F {layer.name}")))
+            for device, piece in pieces if kind == "forward" or nest.saved.input else ():
+                if piece is not None:
+                    run = Run(value=layer.op.value, nest=nest, pieces=[piece])
+                    for number, mask in enumerate(run.reads()):
+                        none = np.zeros((len(step.pieces), *mask.shape), bool)
+                        found.setdefault(step.reads[operand_name(number)], none)[device] |= mask
+        return found
+
+    @cached_property
+    def inside(self) -> Mapping[str, Flags]:
+        """Whether each device has all that it needs of a transfer, by the array; sums that take the place of terms are there."""
+        found = {}
+        for step in self.program.transfers.values():
+            if not exchanges_gradients(step) and step.item.tensor not in UNCOUNTED:
+                pairs = zip(step.need.members, step.have.members, strict=True)
+                lacks = np.any([(own & ~theirs).any(axis=1) for own, theirs in pairs], axis=0)
+                found[step.target] = np.asarray(~lacks & (step.need.elements > 0))
+                if isinstance(step, Add):
+                    found[step.target] |= self.elements[step.target] >= self.elements[step.source]
+        return found
+
+    def _peak(self, stage: int, devices: NDArray[np.intp]) -> Bytes:
+        """Return the most bytes of activations and errors at once on some devices, which are those of a stage."""
+        of = [self.place_of[node.name] for node in self.nodes.layers]
+        indices = [index for index, (own, _) in enumerate(of) if own == stage]
+        own = {index: at for at, index in enumerate(indices)}
+        firsts = {of[index][1]: Span(at, index) for at, index in reversed([*enumerate(indices)])}
+        tensors = (tensor for tensor in self.nodes.tensors if {tensor.producer, tensor.consumer} & {*own})
+        nodes = nodes_of(*of_stage(tuple(self.nodes.layers[index] for index in indices), own, tensors))
         inside = np.reshape([own[devices] for own in self.inside.values()], (-1, len(devices)))
         found = np.zeros(len(devices))
         for flags in np.unique(inside, axis=1).T:
             alike = (inside == flags[:, None]).all(axis=0)
-            run = _Run(self, devices[alike], dict(zip(self.inside, flags, strict=True)))
-            found[alike] = held_at(run.pieces(), self.training.moments[self.stage])
+            written = _Written(self, nodes, devices[alike], dict(zip(self.inside, flags, strict=True)))
+            course = course_by(nodes, written, [firsts[part] for part in sorted(firsts)])
+            found[alike] = held_at(course.pieces, self.moments[stage])
         return found
 
 
-class _Run:
-    """The ledger of some devices under way."""
+class _Written:
+    """What devices that have what they need of the same transfers had of the tensors of a stage, as a run wrote them."""
 
-    def __init__(self, record: _Record, devices: NDArray[np.intp], inside: Mapping[int, bool]) -> None:
-        self.record, self.devices, self.inside = record, devices, inside
-        self.ledger = Ledger()
-        self.buffers: dict[str, int] = {}
-        self.gradient: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-
-    def pieces(self) -> tuple[Piece, ...]:
-        """Write the ops down, and return the pieces of work."""
-        parts = range(self.record.parts)
-        steps = {piece: [*own] for piece, own in groupby(self.record.steps, itemgetter(0))}
-        for piece in [*((False, part) for part in parts), *((True, -part) for part in reversed(parts))]:
-            for _, step in steps.get(piece, []):
-                if isinstance(step, Compute):
-                    self._compute(step)
-                else:
-                    self._transfer(step)
-            self._compute_gradient()
-            self.ledger.end()
-        return self.ledger.pieces(*self.ledger.course(self._kept))
-
-    def _next(self, *reads: str, saved: Sequence[str] = ()) -> None:
-        """Begin an op; samples are there when they are read first."""
-        new = [name for name in reads if name not in self.buffers]
-        known = [self.buffers[name] for name in reads if name in self.buffers]
-        self.ledger.next(*known, saved=[self.buffers[name] for name in saved])
-        for name in new:
-            self._write(name)
+    def __init__(
+        self,
+        run: Training,
+        nodes: Sequence[Node],
+        devices: NDArray[np.intp],
+        inside: Mapping[str, np.bool_],
+    ) -> None:
+        self.run, self.nodes, self.devices, self.inside = run, nodes, devices, inside
 
     def _size(self, name: str) -> Bytes:
-        return self.record.training.element_bytes * self.record.elements[name][self.devices].astype(
-            np.float64
+        """Return the bytes of an array; 0 for one that a run does not write, as it trains nothing before it."""
+        found = self.run.elements.get(name, np.zeros(self.run.program.places.devices))
+        return self.run.element_bytes * found[self.devices].astype(np.float64)
+
+    def _moved(self, *names: str) -> list[Moved]:
+        """Return those of some arrays that transfers write."""
+        return [Moved(self._size(name), bool(self.inside[name])) for name in names if name in self.inside]
+
+    def _name(self, node: Node, number: int) -> str:
+        """Return the name of an op of a node."""
+        return self.run.ops[node.node.name, number][0].name
+
+    def _input(self, node: Node, number: int, at: int) -> str:
+        """Return the name of an op and the number of an input, as arrays have them."""
+        name = self._name(node, number)
+        if number:
+            return f"{name} 0"
+        tensors = [(own.producer, own.number) for own in node.reads[: at + 1]]
+        maker, made = tensors[at]
+        owner = self.nodes[maker].node if maker >= 0 else self.run.nodes.layers[-1 - maker]
+        return f"{name} {self._inputs(name, owner, made)[tensors.count(tensors[at]) - 1]}"
+
+    def _inputs(self, name: str, maker: PlanNode, number: int) -> list[int]:
+        """Return the numbers of the inputs of a layer that are a tensor of a node."""
+        names = {own.name for own in self.run.ops[maker.name, number]}
+        return [at for at, source in enumerate(self.run.layers[name].inputs) if source in names]
+
+    def made(self, node: Node, number: int) -> Made:
+        name, kept = self._name(node, number), None
+        if name in self.run.kept and self.run.kept[name][self.devices].any():
+            kept = self.run.kept[name][self.devices]
+        summed, gathered = self._moved(f"sums {name}", f"F {name}"), self._moved(f"E all {name}")
+        reads = range(1 if number else len(node.reads))
+        return Made(
+            self._size(f"terms {name}" if f"terms {name}" in self.run.elements else f"F {name}"),
+            kept,
+            next(iter(summed), None),
+            next(iter(gathered), None),
+            [self._reading(self._input(node, number, at)) for at in reads],
         )
 
-    def _write(self, name: str, owner: str = "") -> None:
-        self.buffers[name] = self.ledger.write(self._size(name), self.buffers[owner] if owner else -1)
+    def _reading(self, name: str) -> Reading:
+        there = f"in {name}" in self.inside
+        inside = bool(self.inside[f"in {name}"]) if there else None
+        size = self._size(f"in {name}" if there else f"E terms {name}")
+        return Reading(size, inside, self._moved(f"E sums {name}", f"E {name}"))
 
-    def _transfer(self, step: Copy | Add) -> None:
-        """Write a transfer; of one to another stage, that it leaves."""
-        if self.record.training.place(step)[0] != self.record.stage:
-            self._next(step.source)
-        elif _crosses(step) and step.item.phase == "backward":
-            self.buffers[step.target] = self.ledger.receive(self._size(step.target))
-        else:
-            self._next(step.source)
-            self._write(step.target, step.source if self.inside[id(step)] else "")
+    def ahead(self, _: Node, op: FusedOp) -> tuple[int, Bytes, Bytes | None]:
+        name = self.run.program.graph.layers[op.target].name
+        elements = self.run.samples.get(f"F {name}", np.zeros(self.run.program.places.devices))
+        kept = self.run.kept[name][self.devices] if name in self.run.kept else None
+        return 0, self.run.element_bytes * elements[self.devices].astype(np.float64), kept
 
-    def _compute(self, step: Compute) -> None:
-        if step.kind in {"error", "loss", "backward"}:
-            self._compute_gradient()
-        if step.kind == "error":
-            self._add(step)
-        elif step.kind == "backward":
-            self._backward(step)
-        else:
-            self._forward(step)
+    def arriving(self, node: Node, tensor: Tensor) -> Bytes:
+        reader = self.run.nodes.layers[tensor.consumer - len(self.nodes)].name
+        return self._size(f"E {reader} {self._inputs(reader, node.node, tensor.number)[0]}")
 
-    def _compute_gradient(self) -> None:
-        """Compute a gradient: it may be while the error of the input is sent, so its operands stay until then."""
-        if self.gradient is not None:
-            reads, saved = self.gradient
-            self._next(*reads, saved=saved)
-        self.gradient = None
-
-    def _forward(self, step: Compute) -> None:
-        """Write a forward phase, a bias or the loss; a bias is added in place, and a view has the memory of what it shows."""
-        record, layer = self.record, self.record.layers[step.layer]
-        nest = record.nests[step.layer]
-        reads = [name for role, name in step.reads.items() if role not in nest.sums]
-        self._next(*reads)
-        (made,) = step.writes.values()
-        self._write(made, reads[0] if step.kind == "finish" or (step.kind == "forward" and nest.view) else "")
-        if step.kind == "forward" and layer.name in record.trained:
-            kept = _kept_by(step, layer, nest, record.training)[self.devices]
-            if kept.any():
-                self.buffers[f"kept {layer.name}"] = self.ledger.write(kept)
-
-    def _add(self, step: Compute) -> None:
-        """Add up the errors of a tensor that several layers read."""
-        (error,) = step.writes.values()
-        self.buffers[error] = self.ledger.add(
-            [self.buffers[name] for name in step.reads.values()], self._size(error)
-        )
-
-    def _backward(self, step: Compute) -> None:
-        """Write a backward phase; the error of a sum's term is that of the sum, and of a part a slice, as large as the whole."""
-        layer, nest, error = (
-            self.record.layers[step.layer],
-            self.record.nests[step.layer],
-            step.reads["error"],
-        )
-        reads, join = [error], layer.op.node == "join"
-        if nest.saved.output or layer.name not in self.record.read:
-            # The network's outputs stay until their errors come back: the training loop has a name for them.
-            reads.append(f"F {layer.name}")
-        inputs = tuple(name for role, name in step.reads.items() if role.startswith("input"))
-        saved = inputs if nest.saved.input else ()
-        kept = f"kept {layer.name}"
-        self._next(*reads, *([kept] if kept in self.buffers else []), saved=saved)
-        own = self.buffers[error]
-        for name in [name for role, name in step.writes.items() if role.startswith("input")]:
-            if join:
-                self.buffers[name] = self.ledger.pass_on(own)
-            elif nest.view:
-                self.buffers[name] = self.ledger.write(self.ledger.sizes[own], own)
-            else:
-                self._write(name)
-        if layer.weighted:
-            self.gradient = tuple(reads), saved
-
-    def _kept(self, buffers: Sequence[int]) -> Bytes:
-        """Return the bytes that are kept of a tensor for several readers; of views with other dims those of the largest."""
-        names = {buffer: name for name, buffer in self.buffers.items()}
-        found: dict[tuple[int, ...], NDArray[np.bool_]] = {}
-        for buffer in buffers:
-            mask = self.record.saved[names[buffer]][self.devices]
+    def together(self, arrays: Sequence[Array]) -> Bytes:
+        """Return the bytes that are kept of arrays of one memory, each element once; of views with other dims those of the largest."""
+        found: dict[tuple[int, ...], Members] = {}
+        for name in {name for array in arrays for name in self._names(array)} & {*self.run.saved}:
+            mask = self.run.saved[name][self.devices]
             found[mask.shape] = found.get(mask.shape, False) | mask
-        elements = np.max([_counted(mask) for mask in found.values()], axis=0)
-        return np.asarray(self.record.training.element_bytes * elements, np.float64)
+        none = np.zeros(len(self.devices))
+        elements = np.max([none, *(_counted(mask) for mask in found.values())], axis=0)
+        return np.asarray(self.run.element_bytes * elements, np.float64)
+
+    def _names(self, array: Array) -> list[str]:
+        """Return the names of an array, and of those that view it."""
+        kind, layer, number = array
+        node = self.nodes[layer]
+        if kind in {"made", "samples"}:
+            owner = node.node.name if kind == "made" else ""
+            return [f"F {own.name}" for own in self.run.ops[owner, number]]
+        return [f"in {self._input(node, *((0, number) if kind == 'read' else (number, 0)))}"]
 
 
-def _steps_of(training: Training, stage: int) -> list[tuple[_Piece, Copy | Add | Compute]]:
-    """Return the steps of a stage in the order of its work, each with its piece of it.
-
-    A piece begins with what comes from other parts of the stage; then arrives what other stages send. What another stage reads
-    of it has gone there when the piece ends.
-    """
-    steps = [*enumerate(training.program.steps)]
-    turn = next(number for number, step in steps if _is(step, "loss") or _is(step, "error"))
-    found: list[tuple[int, _Piece, Copy | Add | Compute]] = []
-    begin: dict[_Piece, int] = {}
-    for number, step in steps:
-        if isinstance(step, Update) or _uncounted(step):
-            continue
-        of, part = training.place(step)
-        if of == stage:
-            found.append((number, (False, part) if number < turn else (True, -part), step))
-            if isinstance(step, Compute):
-                begin.setdefault(found[-1][1], number)
-        elif found and number < turn and not isinstance(step, Compute) and _maker(training, step) == stage:
-            found.append((number, found[-1][1], step))
-
-    def order(own: tuple[int, _Piece, Copy | Add | Compute]) -> tuple[_Piece, int, int, int]:
-        number, piece, step = own
-        if isinstance(step, Compute) or number >= begin.get(piece, 0):
-            return piece, number, 2, number
-        return piece, begin[piece], int(_crosses(step)), number
-
-    return [(piece, step) for _, piece, step in sorted(found, key=order)]
-
-
-def _maker(training: Training, step: Copy | Add) -> int:
-    """Return the stage that sends a tensor to a layer."""
-    return training.place_of[step.item.maker or step.item.layer][0]
-
-
-def _uncounted(step: Copy | Add | Compute) -> bool:
-    """Return whether a step is about gradients, statistics or biases, whose memory a plan counts otherwise or not at all."""
-    if isinstance(step, Compute):
-        return step.kind in {"statistics", "tied"}
-    return exchanges_gradients(step) or step.item.tensor in UNCOUNTED
-
-
-def _kept_by(step: Compute, layer: Layer, nest: Nest, training: Training) -> Bytes:
+def _kept_by(step: Compute, run: Training) -> Bytes:
     """Return the bytes that an op keeps besides its inputs and outputs."""
-    keeps, size, shape = nest.saved, training.element_bytes, layer.shape
-    share = _share(step, "batch", *shape) / (training.program.graph.batch * np.prod([*shape.values()]))
-    num_bytes = (size * keeps.elements + keeps.mask_bytes) * share
+    layer, batch = run.layers[step.layer], run.program.graph.batch
+    keeps, size, shape = layer.nest(batch).saved, run.element_bytes, layer.shape
+    num_bytes = (size * keeps.elements + keeps.mask_bytes) * _share(step, {"batch": batch, **shape})
     if keeps.statistics:
-        num_bytes = num_bytes + size * keeps.statistics * _share(step, "channels") / shape["channels"]
+        num_bytes = num_bytes + size * keeps.statistics * _share(step, {"channels": shape["channels"]})
     return num_bytes
 
 
-def _share(step: Compute, *dims: str) -> Bytes:
-    """Return the elements of some dims that each device computes."""
-    return np.array(
-        [
-            0.0 if piece is None else np.prod([float(len(piece[dim])) for dim in dims if dim in piece])
-            for piece in step.pieces
-        ]
-    )
+def _share(step: Compute, sizes: Mapping[str, int]) -> Bytes:
+    """Return the fraction of some dims that each device computes; a dim that its piece does not name is whole."""
+    found = np.zeros(len(step.pieces))
+    for device, piece in enumerate(step.pieces):
+        if piece is not None:
+            dims = [dim for dim in sizes if dim in piece]
+            found[device] = math.prod(len(piece[dim]) for dim in dims) / math.prod(sizes[dim] for dim in dims)
+    return found
 
 
 def _is(step: Step, kind: str) -> TypeGuard[Compute]:
     return isinstance(step, Compute) and step.kind == kind
 
 
-def _of_samples(program: Program) -> dict[str, Numbers]:
-    """Return the elements of the samples, and of what ops without cuts make of them, that each device reads.
-
-    A run gives every device all samples, which the first layers read from outside of the devices.
-    """
-    names = {f"F {name}" for name in _ahead(program.graph)}
-    return {name: _counted(own) for name, own in _read(program, "forward").items() if name in names}
-
-
-def _read(program: Program, kind: str) -> dict[str, NDArray[np.bool_]]:
-    """Return the elements that each device reads of the arrays of inputs forward, or of those that ops keep backward.
-
-    What ops without cuts make of the samples is read as far as other layers read it: a run gives every device all samples, which
-    the first layers read from outside of the devices.
-    """
-    layers, batch = {layer.name: layer for layer in program.graph.layers}, program.graph.batch
-    ahead = _ahead(program.graph)
-    found: dict[str, NDArray[np.bool_]] = {}
-    for step in reversed(program.steps):
-        if not isinstance(step, Compute) or step.kind != kind:
-            continue
-        layer = layers[step.layer]
-        if kind == "backward" and not layer.nest(batch).saved.input:
-            continue
-        for device, own in enumerate(step.pieces):
-            piece = own if layer.name not in ahead else _piece(layer, found.get(f"F {layer.name}"), device)
-            if own is None or piece is None:
-                continue
-            for number, mask in enumerate(
-                Run(value=layer.op.value, nest=layer.nest(batch), pieces=[piece]).reads()
-            ):
-                name = step.reads[operand_name(number)]
-                found.setdefault(name, np.zeros((len(step.pieces), *mask.shape), bool))[device] |= mask
-    return found
-
-
-def _ahead(graph: LayerGraph) -> set[str]:
-    """Return the network's inputs, and the ops without cuts behind them."""
-    found: set[str] = set()
-    for layer in graph.layers:
-        if not layer.inputs or (layer.op.node not in {"weight", "join"} and layer.inputs[0] in found):
-            found.add(layer.name)
-    return found
-
-
-def _counted(masks: NDArray[np.bool_]) -> Numbers:
+def _counted(masks: Members) -> Numbers:
     """Return the elements of each device."""
     return np.asarray(masks.reshape(len(masks), -1).sum(axis=1))
 
 
-def _piece(layer: Layer, masks: NDArray[np.bool_] | None, device: int) -> dict[str, NDArray[np.intp]] | None:
-    """Return the piece of an op that computes the elements that a device reads of its output; None for none."""
-    if masks is None or not masks[device].any():
-        return None
-    mask, dims = masks[device], ("batch", *layer.shape)
-    others = [tuple(other for other in range(mask.ndim) if other != axis) for axis in range(mask.ndim)]
-    return {dim: np.flatnonzero(mask.any(axis=over)) for dim, over in zip(dims, others, strict=True)}
+def _pieces(layer: Layer, masks: Members | None) -> Iterator[Piece | None]:
+    """Yield the pieces of an op that compute the elements that devices read of its output; None for none."""
+    dims = ("batch", *layer.shape)
+    for mask in () if masks is None else masks:
+        others = [tuple(other for other in range(mask.ndim) if other != axis) for axis in range(mask.ndim)]
+        own = {dim: np.flatnonzero(mask.any(axis=over)) for dim, over in zip(dims, others, strict=True)}
+        yield own if mask.any() else None
 
 
-def _buffers(training: Training, arrived: Mapping[int, Numbers]) -> Bytes:
+def _buffers(run: Training) -> Bytes:
     """Return the room in elements of each device for the largest transfer.
 
     A transfer is what arrives for one tensor or one chunk of gradients at a level, as a collective is called for one of these; of
     what other stages have made everything that a phase needs, as its work begins when all of it is there.
     """
     together: dict[object, Bytes] = {}
-    places, transfers = training.program.places, training.program.transfers
-    for number, received in arrived.items():
+    places, transfers = run.program.places, run.program.transfers
+    for number, received in run.arrived.items():
         step = transfers[number]
         if step.item.tensor in UNCOUNTED:
             continue
         key: object = number
         if exchanges_gradients(step):
-            key = next((chunk for chunk in training.chunks if step.item.layer in chunk), number)
-        each = _added(training, step, received) if isinstance(step, Add) else _copied(places, step)
+            key = next((chunk for chunk in run.chunks if step.item.layer in chunk), number)
+        each = _added(run, step, received) if isinstance(step, Add) else _copied(places, step)
         for level, own in enumerate(each):
-            at = (step.item.phase, training.place(step)) if _crosses(step) else (level, key)
+            at = (step.item.phase, run.place_of[_to(step)]) if _crosses(step) else (level, key)
             together[at] = together.get(at, 0) + own
     return np.asarray(np.max([np.zeros(places.devices), *together.values()], axis=0))
+
+
+def _to(step: Copy | Add) -> str:
+    """Return the layer to whose stage a transfer comes."""
+    return step.item.maker if step.item.maker and step.item.phase == "backward" else step.item.layer
 
 
 def _crosses(step: Copy | Add) -> bool:
@@ -460,16 +388,16 @@ def _copied(places: Places, step: Copy) -> NDArray[np.float64]:
     return found
 
 
-def _added(training: Training, step: Add, arrived: Numbers) -> NDArray[np.float64]:
+def _added(run: Training, step: Add, arrived: Numbers) -> NDArray[np.float64]:
     """Return the elements of sums and their terms that each device receives at each level.
 
     Each part that has terms or needs sums gets the same, but for stages what comes to them; its devices share it by the sums that
     they need.
     """
     found = np.zeros(arrived.shape)
-    stages = np.array(training.stages or (0,) * arrived.shape[1])
+    stages = np.array(run.stages or (0,) * arrived.shape[1])
     for level, own in enumerate(arrived):
-        for members, inside in training.program.places.inside[level]:
+        for members, inside in run.program.places.inside[level]:
             sizes = [_size(step, part) for part in inside]
             parts = [(part, size) for part, size in zip(inside, sizes, strict=True) if size.any()]
             for part, size in parts:

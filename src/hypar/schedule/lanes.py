@@ -1,18 +1,18 @@
-"""Lanes: groups of identical devices, and the transfers between them at uneven splits."""
+"""Lanes: groups of identical devices, each with the pieces of its ops."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cached_property
-from itertools import count
-from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache, cached_property, lru_cache
+from itertools import chain, count, repeat
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hypar.network.nodes import PlanGraph
-from hypar.schedule.measured import measured_moves
-from hypar.schedule.moves import PHASE, Move, Moves, elements_on, in_whole_elements, merged, moves_of
+from hypar.ops.nest import PHASES
+from hypar.schedule.pieces import COMMUNICATION, PHASE, Piece, between, elements_on, inside, placed, together
 from hypar.schedule.pipeline_orders import ALONE
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import received_between
 from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.conventions import MOVED, PAPER
@@ -23,10 +23,18 @@ if TYPE_CHECKING:
 
     from hypar.machine.setting import Setting
     from hypar.machine.work import LayerTime
-    from hypar.network.nodes import PlanNode, Tensor
+    from hypar.network.nodes import Tensor
+    from hypar.ops.nest import Nest
+    from hypar.schedule.pieces import Crossing, Pieces, Rounds
     from hypar.schedule.pipeline_orders import Moment
-    from hypar.sharding.amounts.above import Amount, State
+    from hypar.schedule.record import Op
+    from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options
+
+T = TypeVar("T")
+
+COMPUTE = "devices"
+"""The resource that computes: the devices of a lane, which all do the same."""
 
 
 class StagePlace(NamedTuple):
@@ -38,7 +46,6 @@ class StagePlace(NamedTuple):
         moments: the pieces of work of its stage, at the moments when most microbatches wait.
         outside: the tensors that its layers read from other stages, or that these read, other parts of its own stage included;
             layers are counted from the lane's first one.
-        outward: the phases in which other stages send from another device group.
         first: the index of its first layer in the network.
         parts: the lanes of the stage's parts, if there are several.
         shared: the layers whose weight an earlier stage has as well, with the transfers that add up its gradient at the levels
@@ -49,10 +56,9 @@ class StagePlace(NamedTuple):
     microbatches: int = 1
     moments: tuple[Moment, ...] = ALONE
     outside: tuple[Tensor, ...] = ()
-    outward: tuple[str, ...] = ()
     first: int = 0
     parts: tuple[Lane, ...] = ()
-    shared: tuple[tuple[int, Moves], ...] = ()
+    shared: tuple[tuple[int, Pieces], ...] = ()
 
 
 Share = tuple[str | None, tuple[float, float]]
@@ -96,17 +102,14 @@ class Run:
     @cached_property
     def brought(self) -> float:
         """The bytes of the largest transfer at them, but for gradients, that a device receives."""
-        moves = (
-            move.device_bytes * (move.fuller[to.lanes.index(self._number)] if move.fuller else 1.0)
-            for crossing in self._counted()[1]
-            for group, to in enumerate(crossing.receivers)
-            if self._number in to.lanes
-            for amounts in (*crossing.inside, *crossing.between)
-            for amount in amounts
-            if amount.phase != "gradient"
-            if (move := crossing.move(amount, group)) is not None
+        crossed = (rounds for inside, between in self._counted()[1] for rounds in (*inside, *between))
+        pieces = (piece for rounds in crossed for pieces in rounds for piece in pieces)
+        own = (
+            piece.device_bytes[piece.groups.index(self._number)]
+            for piece in pieces
+            if piece.phase != PHASE and self._number in piece.groups
         )
-        return max(moves, default=0.0)
+        return max(own, default=0.0)
 
 
 class _Devices(NamedTuple):
@@ -122,6 +125,7 @@ class _Devices(NamedTuple):
         place: its place in a pipeline.
         shares: what the uneven splits above leave in whole elements; None if there are none.
         run: what a run brings it at these splits; None if there are none, or if their sizes are no whole elements.
+        number: its number among the groups of all stages.
     """
 
     graph: PlanGraph
@@ -133,6 +137,7 @@ class _Devices(NamedTuple):
     place: StagePlace = StagePlace()
     shares: WholeShares | None = None
     run: Run | None = None
+    number: int = 0
 
 
 class Lane(_Devices):
@@ -141,21 +146,17 @@ class Lane(_Devices):
     Work and transfers are computed once, as the same lane is lowered again for every choice of chunks.
     """
 
-    def at(self, name: str, place: StagePlace) -> Lane:
-        """Return the same work under another name, at a place in a pipeline."""
-        found = self._same(self._replace(name=name, place=place))
-        found.__dict__.pop("inner", None)
+    def having(self, **fields: Any) -> Lane:
+        """Return the same work under another name and number, at a place in a pipeline, or of equal layers with other names."""
+        found = self._replace(**fields)
+        known = {"times", "own_weights", "_moved"}
+        found.__dict__.update({name: own for name, own in self.__dict__.items() if name in known})
         return found
 
-    def of(self, graph: PlanGraph) -> Lane:
-        """Return the same work of equal layers with other names."""
-        return self._same(self._replace(graph=graph))
-
-    def _same(self, other: Lane) -> Lane:
-        """Give another lane the work and the transfers that are known of this one."""
-        other.__dict__.update(self.__dict__)
-        other.__dict__.pop("executed", None)
-        return other
+    @property
+    def devices(self) -> int:
+        """The number of its devices."""
+        return math.prod(self.setting.array)
 
     @cached_property
     def executed(self) -> Lane:
@@ -169,23 +170,22 @@ class Lane(_Devices):
     @cached_property
     def times(self) -> tuple[LayerTime | None, ...]:
         """For each layer its time on a device; None without a weight, or if the layer is empty."""
-        named = self.setting.machine.measured is not None
-        known: dict[object, LayerTime | None] = {}
-        found = []
-        for layer, chosen in zip(self.graph.layers, self.choices, strict=True):
-            # Measured times are those of one layer, not of all layers that are equal to it.
-            key = (layer.nest, chosen, layer.name if named else "")
-            if key not in known:
-                known[key] = self._time(layer, chosen)
-            found.append(known[key])
-        return tuple(found)
+        machine, size = self.setting.machine, self.setting.element_bytes
 
-    def _time(self, layer: PlanNode, chosen: Options) -> LayerTime | None:
-        machine = self.setting.machine
-        if layer.empty or not machine.times(layer.nest):
-            return None
-        own = degrees(chosen, layer.nest.counted)
-        return machine.layer_time(layer.nest, own, self.setting.element_bytes, layer.name)
+        @cache
+        def time(nest: Nest, chosen: Options, name: str) -> LayerTime | None:
+            own = degrees(chosen, nest.counted)
+            return machine.layer_time(nest, own, size, name) if machine.times(nest) else None
+
+        # Measured times are those of one layer, not of all layers that are equal to it.
+        named = machine.measured is not None
+        every = zip(self.graph.layers, self.choices, strict=True)
+        return tuple(
+            [
+                None if own.empty else time(own.nest, chosen, own.name if named else "")
+                for own, chosen in every
+            ]
+        )
 
     @property
     def computing(self) -> Iterator[tuple[int, LayerTime | None, int]]:
@@ -193,12 +193,6 @@ class Lane(_Devices):
         for part in self.place.parts or (self,):
             devices = (working(chosen, part.setting.array)[-1] for chosen in part.choices)
             yield from zip(count(part.place.first), part.times, devices, strict=False)
-
-    @cached_property
-    def updates(self) -> tuple[float, ...]:
-        """For each layer the seconds of its update; 0 without a time."""
-        found = {id(time): self.setting.update_seconds(time) for time in self.times if time is not None}
-        return tuple([found.get(id(time), 0.0) for time in self.times])
 
     @cached_property
     def own_weights(self) -> tuple[float, ...]:
@@ -218,144 +212,123 @@ class Lane(_Devices):
         return tuple(found)
 
     @cached_property
-    def inner(self) -> tuple[Moves, ...]:
+    def inner(self) -> tuple[Pieces, ...]:
         """For each layer the transfers inside it."""
-        found = [*self._moved[0]]
+        found = [self._measured((layer,), own) for layer, own in enumerate(self._moved[0])]
+        levels = self.setting.machine.outside if self.place.shared else 0
         for layer, outside in self.place.shared:
-            levels = self.setting.machine.outside
-            own = (move for move in found[layer] if move.phase != PHASE or move.level >= levels)
-            found[layer] = Moves((*own, *outside))
+            own = (one for one in found[layer] if one.phase != PHASE or one.level >= levels)
+            found[layer] = (*own, *outside)
         return tuple(found)
 
-    @cached_property
-    def outer(self) -> tuple[Moves, ...]:
+    @property
+    def outer(self) -> tuple[Pieces, ...]:
         """For each tensor the transfers between its two layers."""
-        return tuple(self._moved[1])
+        return self._moved[1]
 
     @cached_property
-    def _moved(self) -> tuple[list[Moves], list[Moves]]:
-        inner, outer = moves_of(self.setting, self.graph, self.choices, self.entered)
-        if self.shares is not None:
-            layers = zip(self.graph.layers, self.shares.graph.layers, self.choices, strict=True)
-            inner = [
-                in_whole_elements(moves, layer.nest, held.nest, chosen)
-                for moves, (layer, held, chosen) in zip(inner, layers, strict=True)
-            ]
-        times = self.setting.machine.measured
-        if times is not None:
-            named = zip(self.graph.layers, inner, strict=True)
-            inner = [Moves(measured_moves(times, [layer.name], moves)) for layer, moves in named]
-        return inner, outer
+    def _moved(self) -> tuple[tuple[Pieces, ...], tuple[Pieces, ...]]:
+        """The transfers inside each layer, and of each tensor; equal ones are one object.
 
-    def together(self, chunk: Sequence[int]) -> Moves:
-        """Merge the gradient transfers of layers into one for each level and collective, innermost level first.
-
-        Args:
-            chunk: the layers that exchange their gradients together.
+        The gradient of a weight that two layers use is added up inside the layer whose weight it is.
         """
-        alike: dict[tuple[int, str], list[Move]] = {}
-        for move in (move for layer in chunk for move in self.inner[layer].phases.get(PHASE, ())):
-            alike.setdefault((-move.level, move.collective), []).append(move)
-        links = self.setting.machine.links(self.setting.array)
-        found = [merged(own, links[own[0].level]) for _, own in sorted(alike.items(), key=itemgetter(0))]
-        names = [self.graph.layers[layer].name for layer in chunk]
-        return Moves(measured_moves(self.setting.machine.measured, names, found))
+        graph, setting = self.graph, _shared(self.setting)
+        state = self.entered or outermost(graph, setting.convention)
+        held = graph if self.shares is None else self.shares.graph
+        layers = zip(graph.layers, held.layers, state.network.sums, self.choices, strict=True)
+        inner = [
+            inside(setting, layer.nest, whole.nest, sums, own, state.input(graph, at))
+            for at, (layer, whole, sums, own) in enumerate(layers)
+        ]
+        outer = []
+        for at, tensor in enumerate(state.network.tensors):
+            pair = self.choices[tensor.producer], self.choices[tensor.consumer]
+            added, sent = between(setting, *state.tensor(at), pair)
+            inner[tensor.producer] += added
+            outer.append(sent)
+        return tuple(inner), tuple(outer[: len(graph.tensors)])
 
-    def latencies(self, moves: Sequence[Move]) -> list[float]:
-        """Return the seconds of each transfer of a chunk that do not depend on its bytes."""
+    def _measured(self, layers: Sequence[int], pieces: Pieces) -> Pieces:
+        """Return transfers, of which the first one of gradients takes all the measured seconds of some layers' exchange."""
         times = self.setting.machine.measured
-        if times is not None and times.exchanges:
-            return [0.0 if number else times.sync_s for number in range(len(moves))]
-        links = self.setting.machine.links(self.setting.array)
-        return [links[move.level].line(move.collective, move.subgroup_bytes).latency_s for move in moves]
+        if times is None or not times.exchanges:
+            return pieces
+        whole = times.chunk_s(self.graph.layers[layer].name for layer in layers), times.sync_s
+        left = chain([whole], repeat((0.0, 0.0)))
+        each = (next(left) if own.phase == PHASE else (own.seconds, own.latency_s) for own in pieces)
+        pairs = zip(pieces, each, strict=True)
+        return tuple([own._replace(seconds=seconds, latency_s=late) for own, (seconds, late) in pairs])
+
+    @cached_property
+    def rounds(self) -> dict[str, dict[str, list[Rounds]]]:
+        """The pieces of ops by kind and phase, for each layer, or for each tensor that is moved; ops of equal costs share them."""
+        computed, inner, outer = _each(self.times, self._computed), self.inner, self.outer
+        moved = {"sum": _each(inner, self.sent), "move": _each(outer, self.sent)}
+        return {"compute": computed, "update": computed, **moved}
+
+    def _computed(self, time: LayerTime | None) -> dict[str, Rounds]:
+        """Return the computation of each phase of a layer, and its update."""
+        each = {} if time is None else {**time.seconds, "update": self.setting.update_seconds(time)}
+        return {phase: self._busy(seconds, phase) for phase, seconds in each.items()}
+
+    def _busy(self, seconds: float, kind: str) -> Rounds:
+        own = (self.number,)
+        return ((Piece(own, own, f"{self.name} {COMPUTE}".lstrip(), seconds, kind, kind),),)
+
+    def sent(self, pieces: Pieces, tail: str = "") -> dict[str, Rounds]:
+        """Return transfers inside the lane by phase, one after another; links of their own have another name."""
+        found: dict[str, Rounds] = {}
+        for piece in placed(pieces, self.number, self.name, self.depth):
+            own = piece._replace(resource=piece.resource + tail) if tail else piece
+            found[own.phase] = (*found.get(own.phase, ()), (own,))
+        return found
+
+    def pieces(self, op: Op) -> Rounds:
+        """Return the pieces of an op.
+
+        On a machine of independent exchanges (CGDP) each bucket has links of its own, and its latency stalls the devices.
+        """
+        kind, phase, node, _, _, edge, bucket = op
+        if not bucket:
+            return self.rounds[kind][phase][node if edge < 0 else edge]
+        pieces = self.together(bucket)
+        if not self.setting.machine.independent:
+            return self.sent(pieces).get(phase, ())
+        late = math.fsum(own.latency_s for own in pieces)
+        rest = tuple([own._replace(seconds=max(0.0, own.seconds - own.latency_s)) for own in pieces])
+        sent = self.sent(rest, f" of {self.graph.layers[node].name}").get(phase, ())
+        return (*self._busy(late, COMMUNICATION), *sent) if late else sent
+
+    def together(self, bucket: Sequence[int]) -> Pieces:
+        """Merge the gradient transfers of some layers into one for each level and collective, innermost level first."""
+        every = (piece for layer in bucket for piece in self.inner[layer])
+        return self._measured(bucket, together(piece for piece in every if piece.phase == PHASE))
+
+
+@lru_cache(maxsize=64)
+def _shared(setting: Setting) -> Setting:
+    """Return one object for equal settings, so that what is cached by setting is found without comparing fields."""
+    return setting
+
+
+def _each(every: Sequence[T], of: Callable[[T], dict[str, Rounds]]) -> dict[str, list[Rounds]]:
+    """Return the pieces of layers or tensors phase by phase, found once for each object."""
+    known = {key: of(own) for key, own in {id(own): own for own in every}.items()}
+    return {phase: [known[id(own)].get(phase, ()) for own in every] for phase in (*PHASES, "update")}
+
+
+Lanes = tuple[list[Lane], list["Crossing"]]
+"""Lanes, and the transfers between them at uneven splits."""
 
 
 def whole_lane(parts: Sequence[Lane]) -> Lane:
     """Return the lane of a stage with the layers of all its parts, between which it has no tensors."""
     if len(parts) == 1:
         return parts[0]
-    first = parts[0]
-    layers = tuple(layer for part in parts for layer in part.graph.layers)
-    choices = tuple(options for part in parts for options in part.choices)
-    return Lane(
-        PlanGraph(layers, ()),
-        choices,
-        first.setting,
-        first.name,
-        first.depth,
-        first.entered,
-        first.place._replace(outside=(), parts=tuple(parts)),
-        None,
+    return parts[0]._replace(
+        graph=PlanGraph(tuple(layer for part in parts for layer in part.graph.layers), ()),
+        choices=tuple(options for part in parts for options in part.choices),
+        place=parts[0].place._replace(outside=(), parts=tuple(parts)),
+        shares=None,
+        run=None,
     )
-
-
-class Receiver(NamedTuple):
-    """A device group of an uneven split that receives transfers from the others.
-
-    Attributes:
-        name: name of the group.
-        lanes: the indices of its lanes.
-        devices: number of its devices.
-        working: number of those that work.
-        bytes_per_s: bandwidth at which each of them receives.
-        latency_s: latency of a transfer.
-    """
-
-    name: str
-    lanes: tuple[int, ...]
-    devices: int
-    working: int
-    bytes_per_s: float
-    latency_s: float
-
-    def seconds(self, _collective: str, num_bytes: float) -> float:
-        """Return the time until its devices have received bytes from other groups, which all collectives share."""
-        return num_bytes / (self.devices * self.bytes_per_s) + self.latency_s
-
-
-SUMS = frozenset({"all_reduce", "reduce_scatter"})
-"""The collectives that add up terms."""
-
-
-class Crossing(NamedTuple):
-    """The transfers between the device groups of an uneven split.
-
-    Attributes:
-        level: number of uneven splits above this one.
-        receivers: its device groups.
-        inside: for each layer the amounts that it adds up.
-        between: for each tensor the amounts that are moved.
-        element_bytes: bytes of an element.
-    """
-
-    level: int
-    receivers: tuple[Receiver, ...]
-    inside: tuple[tuple[Amount, ...], ...]
-    between: tuple[tuple[Amount, ...], ...]
-    element_bytes: int
-
-    def move(self, amount: Amount, group: int) -> Move | None:
-        """Return the transfer of an amount to one group; None if the group receives nothing."""
-        received, to = float(amount.elements[group]) * self.element_bytes, self.receivers[group]
-        if not received:
-            return None
-        held = received
-        if amount.collective in SUMS:
-            # Whoever adds up a sum, so that no group needs more room for terms and sums than the others.
-            at_work = sum(1 for elements in amount.elements if elements)
-            held = math.fsum(map(float, amount.elements)) * self.element_bytes / at_work
-        return Move(
-            phase=amount.phase,
-            level=self.level,
-            seconds=to.seconds(amount.collective, received),
-            subgroup_bytes=received,
-            subgroup_devices=to.devices,
-            device_bytes=held / to.working,
-            total_bytes=received,
-            collective=amount.collective,
-            fuller=amount.fuller[group] if amount.fuller else (),
-        )
-
-
-Lanes = tuple[list[Lane], list[Crossing]]
-"""Lanes, and the transfers between them at uneven splits."""

@@ -197,7 +197,9 @@ class Ledger:
     def _sizes_of(self, buffers: Sequence[int]) -> list[tuple[int, Bytes]]:
         """Return the bytes of a memory from each of some ops on: of the largest buffer that is there, or else is to come."""
         made, first = self.made, self.sizes[buffers[0]]
-        if len(buffers) == 1 or all(self.sizes[own] is first for own in buffers):
+        sizes = [self.sizes[own] for own in buffers]
+        floats = isinstance(first, float)
+        if all(own is first or (floats and isinstance(own, float) and own == first) for own in sizes):
             return [(min([made[own] for own in buffers]), first)]
         found: list[tuple[int, Bytes]] = []
         ends = sorted({made[own] for own in buffers} | {self.last[own] + 1 for own in buffers})

@@ -13,11 +13,11 @@ import numpy as np
 from hypar.machine.work import fullest_share
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
-from hypar.schedule.divisions import Division, placed
-from hypar.schedule.lanes import SUMS
-from hypar.schedule.lifetimes import Span, course_of
-from hypar.schedule.liveness import larger
-from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
+from hypar.schedule.divisions import Divided, Division, placed
+from hypar.schedule.lifetimes import Span, course_by, of_stage
+from hypar.schedule.liveness import larger, largest
+from hypar.schedule.pieces import BETWEEN_STAGES, PHASE, excess
+from hypar.sharding.collectives import SUMMED
 from hypar.sharding.conventions import FUSED
 from hypar.sharding.placement import degrees
 
@@ -31,14 +31,11 @@ if TYPE_CHECKING:
     from hypar.schedule.lanes import Lane, Share
     from hypar.schedule.lifetimes import Course
     from hypar.schedule.liveness import Bytes
-    from hypar.schedule.moves import Move
+    from hypar.schedule.pieces import Piece
     from hypar.schedule.step import Step
     from hypar.sharding.placement import Options
 
-_WEIGHT = (Division("weight", frozenset(), 1.0),)
-
-BROUGHT = 4
-"""The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
+_WEIGHT = Division("weight", frozenset(), 1.0)
 
 
 def memory_of(lane: Lane, step: Step, number: int) -> dict[str, float]:
@@ -52,18 +49,14 @@ def memory_of(lane: Lane, step: Step, number: int) -> dict[str, float]:
     parts = lane.place.parts or (lane,)
     all_run, above_run = lane.executed is lane, all(part.run is None for part in parts)
     buffers = [
-        _brought(move, lanes.index(number))
-        for move, lanes in zip(step.moves, step.lanes, strict=True)
-        if move is not None and number in lanes and (move.level != BETWEEN_STAGES or move.phase == PHASE)
-        if move.phase == PHASE or (above_run if move.level < lane.depth else all_run)
+        piece.device_bytes[piece.groups.index(number)]
+        for piece in step.pieces
+        if piece.collective and number in piece.groups
+        if piece.level != BETWEEN_STAGES or piece.phase == PHASE
+        if piece.phase == PHASE or (above_run if piece.level < lane.depth else all_run)
     ]
     buffers += [part.run.brought for part in parts if part.run is not None]
     return _held(lane, max([*buffers, *(_received(part.executed) for part in parts)]))
-
-
-def _brought(move: Move, at: int) -> float:
-    """Return the bytes of a transfer on the fullest device of one of its lanes."""
-    return move.device_bytes * move.fuller[at] if move.fuller else move.device_bytes
 
 
 def _held(lane: Lane, brought: float) -> dict[str, float]:
@@ -114,7 +107,7 @@ def _weights(parts: Sequence[Lane]) -> float | NDArray[np.float64]:
 @lru_cache(maxsize=16384)
 def _weight_on(nest: Nest, chosen: Options, array: tuple[int, ...]) -> Bytes:
     """Return the elements of a weight on the fullest device, or on each one where their shards may differ, ``[devices]``."""
-    (share,) = placed(nest, _WEIGHT, chosen, (), array).shares
+    _, share = placed(nest, _WEIGHT, chosen, (), array)
     found = nest.elements("weight") * share
     return float(found) if isinstance(share, float) else np.round(found)
 
@@ -132,17 +125,10 @@ def _course(lane: Lane) -> Course:
     if lane.place.parts:
         graph, outside, ends, parts = _in_parts(lane.place.parts)
     fused, size = setting.convention == FUSED, setting.element_bytes
-    return course_of(
-        graph,
-        lane.choices,
-        size,
-        outside,
-        above=ends,
-        idle=idle,
-        array=setting.array,
-        parts=parts,
-        fused=fused,
-    )
+    divided = Divided(graph, lane.choices, size, outside, ends, setting.array, idle, fused=fused)
+    course = course_by(divided.nodes, divided, parts, idle)
+    lacking = float(np.max(largest(divided.lacking)))
+    return course._replace(entering=max(course.entering, lacking))
 
 
 def _in_parts(
@@ -153,31 +139,23 @@ def _in_parts(
     A tensor between two parts is one of the graph, as the later part reads it.
     """
     graphs = [lane.graph if lane.shares is None else lane.shares.graph for lane in lanes]
-    firsts = [*accumulate((len(graph.layers) for graph in graphs), initial=0)]
+    layers = tuple(layer for graph in graphs for layer in graph.layers)
+    firsts = accumulate((len(graph.layers) for graph in graphs), initial=0)
     parts = tuple(Span(first, lane.place.first) for lane, first in zip(lanes, firsts, strict=False))
     own = {
         part.first + layer: part.layer + layer
         for part, graph in zip(parts, graphs, strict=True)
         for layer in range(len(graph.layers))
     }
-    inside, outside = [], []
-    for lane, graph, part in zip(lanes, graphs, parts, strict=True):
-        inside += [
-            replace(tensor, producer=part.layer + tensor.producer, consumer=part.layer + tensor.consumer)
-            for tensor in graph.tensors
-        ]
-        for tensor in lane.place.outside:
-            maker, reader = part.first + tensor.producer, part.first + tensor.consumer
-            if maker in own and reader in own:
-                if tensor.producer < 0:
-                    inside.append(replace(tensor, producer=own[maker], consumer=own[reader]))
-            else:
-                ends = own.get(maker, -1 - maker), own.get(reader, firsts[-1] + reader)
-                outside.append(replace(tensor, producer=ends[0], consumer=ends[1]))
-    sent = frozenset(tensor.producer for tensor in outside if tensor.producer >= 0)
-    layers = tuple(layer for graph in graphs for layer in graph.layers)
+    tensors = [
+        replace(tensor, producer=first + tensor.producer, consumer=first + tensor.consumer)
+        for lane, graph in zip(lanes, graphs, strict=True)
+        for first in [lane.place.first]
+        for tensor in (*graph.tensors, *lane.place.outside)
+        if not (tensor.consumer >= len(graph.layers) and first + tensor.consumer in own)
+    ]
     shares = tuple(share for lane in lanes if lane.shares is not None for share in lane.shares.ends)
-    return PlanGraph(layers, tuple(inside), sent=sent), tuple(outside), shares, parts
+    return *of_stage(layers, own, tensors), shares, parts
 
 
 @kept_with_graph
@@ -195,8 +173,8 @@ def _received(lane: Lane) -> float:
     size, layers, choices = lane.setting.element_bytes, lane.graph.layers, lane.choices
     whole = layers if lane.shares is None else lane.shares.graph.layers
     found = [0.0]
-    for tensor, moves in zip(lane.graph.tensors, lane.outer, strict=True):
-        if moves:
+    for tensor, pieces in zip(lane.graph.tensors, lane.outer, strict=True):
+        if pieces:
             made, read = (
                 excess(layers[end].nest, whole[end].nest, choices[end])
                 for end in (tensor.producer, tensor.consumer)
@@ -206,21 +184,22 @@ def _received(lane: Lane) -> float:
                 ends = whole[tensor.producer].nest, whole[tensor.consumer].nest
                 chosen = choices[tensor.producer], choices[tensor.consumer]
                 shards = [size * own for own in map(_largest_shard, ends, chosen, ("output", tensor.operand))]
-            found += [_on_fullest(move, both, shards) for move in moves]
-    found += [move.device_bytes for moves in lane.inner for move in moves]
+            found += [_on_fullest(piece, both, shards) for piece in pieces]
+    found += [piece.device_bytes[0] for pieces in lane.inner for piece in pieces]
     return max(found)
 
 
-def _on_fullest(move: Move, more: float, shards: Sequence[float]) -> float:
+def _on_fullest(piece: Piece, more: float, shards: Sequence[float]) -> float:
     """Return the bytes of a transfer on the device that receives most.
 
     Args:
-        move: the transfer, with the bytes that devices receive on average.
+        piece: the transfer, with the bytes that devices receive on average.
         more: how much more the fullest device may have than that.
         shards: the bytes of the fullest device as the tensor is made, and as it is read.
     """
-    most = max(shards) if move.collective in SUMS else shards[move.phase == "forward"]
-    return min(more * move.device_bytes, max(most, move.device_bytes))
+    most = max(shards) if piece.collective in SUMMED else shards[piece.phase == "forward"]
+    (average,) = piece.device_bytes
+    return min(more * average, max(most, average))
 
 
 @lru_cache(maxsize=16384)
@@ -236,19 +215,6 @@ def holds(lanes: Sequence[Lane], step: Step) -> bool:
     return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))
 
 
-def held_with(lane: Lane, brought: float) -> float:
+def held_with(lane: Lane, brought: float = 0.0) -> float:
     """Return the bytes on each device of a lane at the fullest moment of a step; arguments as above."""
     return math.fsum(_held(lane, brought).values())
-
-
-def held_besides(lane: Lane, largest: float) -> tuple[float, float]:
-    """Return bounds of the bytes that a device of a lane holds, whatever it is brought: its transfers are not counted.
-
-    Args:
-        lane: the lane.
-        largest: the elements of the largest tensor that is moved.
-    """
-    parts = _held(lane, 0.0)
-    brought = BROUGHT * largest * lane.setting.element_bytes
-    most = {**parts, "buffers": max(parts["buffers"], brought)}
-    return math.fsum(parts.values()), math.fsum(most.values())

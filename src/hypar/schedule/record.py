@@ -89,57 +89,46 @@ def record_of(graph: PlanGraph) -> Record:
     for edge, tensor in enumerate(graph.tensors):
         into[tensor.consumer].append(edge)
         out_of[tensor.producer].append(edge)
-    ways = FIRST + EACH * len(nodes)
-    makers = [tensor.producer for tensor in graph.tensors]
-    forward = [op for node in nodes for op in _forward(node, into[node], makers, ways)]
-    backward = [
-        op for node in reversed(nodes) for op in _backward(node, into[node], out_of[node], makers, ways)
-    ]
     return Record(
-        forward=tuple(forward),
-        backward=tuple(backward),
+        forward=tuple([op for node in nodes for op in _forward(graph, node, into[node])]),
+        backward=tuple(
+            [op for node in reversed(nodes) for op in _backward(graph, node, into[node], out_of[node])]
+        ),
         made=tuple([EACH * node + OUTPUT for node in nodes if not out_of[node]]),
         sent=tuple([EACH * node + SENT for node in nodes if not into[node]]),
-        buffers=ways + 2 * len(graph.tensors),
+        buffers=_way(graph, len(graph.tensors)),
     )
 
 
-def _forward(node: int, into: Sequence[int], makers: Sequence[int], ways: int) -> list[Op]:
-    """Return the forward ops of a node: its tensors arrive, it computes, its partial sums are added up.
+def _way(graph: PlanGraph, edge: int) -> int:
+    """Return the buffer of F behind an edge; that of E follows."""
+    return FIRST + EACH * len(graph.layers) + 2 * edge
 
-    Args:
-        node: the node.
-        into: the edges to it.
-        makers: the node at the begin of each edge.
-        ways: the first buffer of edges.
-    """
-    at = EACH * node
-    moves = [
-        Op("move", "forward", node, (EACH * makers[edge] + OUTPUT,), (ways + 2 * edge,), edge)
-        for edge in into
-    ]
-    reads = tuple([ways + 2 * edge for edge in into]) or (INPUT,)
+
+def _forward(graph: PlanGraph, node: int, into: Sequence[int]) -> list[Op]:
+    """Return the forward ops of a node: its tensors arrive, it computes, its partial sums are added up."""
+    at, arrived = EACH * node, tuple([_way(graph, edge) for edge in into])
+    makers = [EACH * graph.tensors[edge].producer for edge in into]
+    moves = zip(into, makers, arrived, strict=True)
     return [
-        *moves,
-        Op("compute", "forward", node, reads, (at + TERMS,)),
+        *[Op("move", "forward", node, (maker + OUTPUT,), (way,), edge) for edge, maker, way in moves],
+        Op("compute", "forward", node, arrived or (INPUT,), (at + TERMS,)),
         Op("sum", "forward", node, (at + TERMS,), (at + OUTPUT,)),
     ]
 
 
-def _backward(
-    node: int, into: Sequence[int], out_of: Sequence[int], makers: Sequence[int], ways: int
-) -> list[Op]:
-    """Return the backward ops of a node: the error of its input, the gradient of its weight; arguments as in ``_forward``."""
-    at = EACH * node
-    reads = (*(tuple([ways + 2 * edge + 1 for edge in out_of]) or (ERROR,)), at + OUTPUT)
-    moves = [
-        Op("move", "backward", makers[edge], (at + SENT,), (ways + 2 * edge + 1,), edge)
-        for edge in sorted(into, key=lambda edge: -makers[edge])
-    ]
+def _backward(graph: PlanGraph, node: int, into: Sequence[int], out_of: Sequence[int]) -> list[Op]:
+    """Return the backward ops of a node: the error of its input, which is sent, and the gradient of its weight."""
+    at, arrived = EACH * node, tuple([_way(graph, edge) + 1 for edge in out_of])
+    reads = (*(arrived or (ERROR,)), at + OUTPUT)
+    moves = sorted((-graph.tensors[edge].producer, edge) for edge in into)
     return [
         Op("compute", "backward", node, reads, (at + ERROR_TERMS,)),
         Op("sum", "backward", node, (at + ERROR_TERMS,), (at + SENT,)),
-        *moves,
+        *[
+            Op("move", "backward", -maker, (at + SENT,), (_way(graph, edge) + 1,), edge)
+            for maker, edge in moves
+        ],
         Op("compute", "gradient", node, reads, (at + GRADIENT_TERMS,)),
         Op("sum", "gradient", node, (at + GRADIENT_TERMS,), (at + GRADIENT,)),
         Op("update", "update", node, (at + GRADIENT,), (at + WEIGHT,)),
@@ -151,21 +140,18 @@ def bucketed(ops: Iterable[Op], buckets: Buckets) -> list[Op]:
 
     Nodes outside all buckets sum nothing.
     """
-    ops = [*ops]
-    updates = {op.node: op for op in ops if op.kind == "update"}
-    bucket_of = {node: bucket for bucket in buckets for node in bucket}
-    found = []
-    for op in ops:
-        bucket = bucket_of.get(op.node)
+    every, found = [*ops], []
+    updates = {op.node: op for op in every if op.kind == "update"}
+    inside, last = {node for bucket in buckets for node in bucket}, {bucket[-1]: bucket for bucket in buckets}
+    for op in every:
         if not op.once:
             found.append(op)
-        elif bucket is None and op.kind == "update":
+        elif op.node not in inside and op.kind == "update":
             found.append(op._replace(reads=(EACH * op.node + GRADIENT_TERMS,)))
-        elif bucket is not None and op.kind == "sum" and op.node == bucket[-1]:
-            reads, writes = (
-                tuple([EACH * node + role for node in bucket]) for role in (GRADIENT_TERMS, GRADIENT)
-            )
-            found.append(op._replace(reads=reads, writes=writes, bucket=bucket))
+        elif op.node in last and op.kind == "sum":
+            bucket = last[op.node]
+            terms, sums = (tuple([EACH * node + of for node in bucket]) for of in (GRADIENT_TERMS, GRADIENT))
+            found.append(op._replace(reads=terms, writes=sums, bucket=bucket))
             found += [updates[node] for node in bucket]
     return found
 
@@ -179,22 +165,16 @@ def issued(ops: Iterable[Op], *, eager: bool, deferred: bool, final: bool) -> li
         deferred: whether gradients are summed and weights updated behind the whole phase.
         final: whether they are at all, in this microbatch.
     """
-    often, once = [op for op in ops if not op.once], [op for op in ops if op.once]
-    if final:
-        often = [*often, *once] if deferred else [*ops]
+    order = [op for op in ops if final or not op.once]
+    if deferred:
+        order.sort(key=lambda op: op.once)
     if eager:
-        return often
-    waiting: dict[int, list[Op]] = {}
-    for op in often:
-        if op.kind == "move":
-            waiting.setdefault(op.node, []).append(op)
-    found: list[Op] = []
-    for op in often:
-        if op.kind == "compute" and op.phase == "backward":
-            found += sorted(waiting.get(op.node, ()), key=lambda move: move.edge)
-        if op.kind != "move":
-            found.append(op)
-    return found
+        return order
+    computed = {op.node: at for at, op in enumerate(order) if (op.kind, op.phase) == ("compute", "backward")}
+    places = [
+        (computed[op.node], 0, op.edge) if op.kind == "move" else (at, 1, -1) for at, op in enumerate(order)
+    ]
+    return [op for _, op in sorted(zip(places, order, strict=True))]
 
 
 @kept_with_graph

@@ -1,72 +1,37 @@
-"""The score of a step on a machine: time, energy, communication and memory, in total and item by item."""
+"""The score of a step on a machine: time, energy, communication and memory, in total and item by item.
+
+Energy has components: arithmetic, accesses, words moved, links, and power at rest. What a machine's file does not give is none,
+but for ``registers`` and ``array``, which are then 0.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from hypar.machine.energy import access_energies, byte_energies, power_at_rest
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
-from hypar.schedule.costed import COMPUTE
-from hypar.schedule.energy import energy_of
-from hypar.schedule.lanes import Lane
+from hypar.schedule.lanes import COMPUTE
 from hypar.schedule.memory import memory_of
-from hypar.schedule.stages import StepWork
+from hypar.schedule.pieces import COMMUNICATION
+from hypar.sharding.collectives import SUMMED
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import Machine
-    from hypar.machine.setting import Setting
-    from hypar.network.nodes import PlanGraph
+    from hypar.schedule.lanes import Lane
+    from hypar.schedule.pieces import Piece
     from hypar.schedule.step import Step
-    from hypar.schedule.timeline import Timeline
-    from hypar.sharding.placement import Options
-
 
 ROUNDING = 1e-9
 """Fraction of a time below which a difference counts as none."""
 
-KINDS = (*PHASES, "update", "communication")
+KINDS = (*PHASES, "update", COMMUNICATION)
 """Kinds of the tasks of a step."""
-
-
-class Totals(NamedTuple):
-    """The totals of a score.
-
-    Attributes:
-        time_s: time of a step.
-        energy_j: its energy on all devices; None if the machine's file gives no energies.
-        communication_bytes: bytes that all devices receive.
-        memory_bytes: peak on each device.
-    """
-
-    time_s: float
-    energy_j: float | None
-    communication_bytes: float
-    memory_bytes: float
-
-
-def totals_of(score: Score | None) -> Totals:
-    """Return the totals of the score of a plan for a machine."""
-    assert score is not None  # noqa: S101 (a machine was named, so there is one)
-    return Totals(score.time_s, score.energy_j, score.communication_bytes, score.memory_bytes)
-
-
-def totals(graph: PlanGraph, choices: Sequence[Options], setting: Setting) -> Totals:
-    """Return the four totals of a score without its items, which is faster for many plans."""
-    lane = Lane(graph, choices, setting)
-    step = StepWork.of([lane]).run()
-    time_s = step.timeline.makespan
-    energy = energy_of(lane, step, 0, time_s)
-    return Totals(
-        time_s=time_s,
-        energy_j=None if energy is None else math.fsum(energy.values()),
-        communication_bytes=exact_number(math.fsum(step.received(len(setting.array)).values())),
-        memory_bytes=exact_number(math.fsum(memory_of(lane, step, 0).values())),
-    )
 
 
 def summarise(lanes: Sequence[Lane], step: Step, machine: Machine) -> Score:
@@ -77,22 +42,16 @@ def summarise(lanes: Sequence[Lane], step: Step, machine: Machine) -> Score:
         step: the step.
         machine: the machine of all lanes.
     """
-    setting, timeline = lanes[0].setting, step.timeline
-    spent = timeline.by_kind
+    setting, timeline, staged = lanes[0].setting, step.timeline, lanes[0].place.stages > 0
     levels = max(lane.depth + len(lane.setting.array) for lane in lanes)
-    staged = lanes[0].place.stages > 0
-    communication = step.received(levels, stages=staged)
-    received = math.fsum(communication.values())
+    received, energy = step.received(levels, stages=staged), energy_of(lanes, step)
     memories = [memory_of(lane, step, number) for number, lane in enumerate(lanes)]
     held = [math.fsum(memory.values()) for memory in memories]
-    machines = [lane.setting.machine for lane in lanes]
-    filled = [own / (each.memory_bytes or math.inf) for own, each in zip(held, machines, strict=True)]
+    own = [lane.setting.machine for lane in lanes]
+    filled = [num_bytes / (each.memory_bytes or math.inf) for num_bytes, each in zip(held, own, strict=True)]
     fullest = filled.index(max(filled))
-    capacity = machines[fullest].memory_bytes
+    spent, capacity = timeline.by_kind, own[fullest].memory_bytes
     time = {kind: spent.get(kind, 0.0) for kind in KINDS}
-    energy = _together(
-        [energy_of(lane, step, number, timeline.makespan) for number, lane in enumerate(lanes)]
-    )
     return Score(
         hardware=machine.name,
         hardware_digest=machine.digest,
@@ -104,41 +63,49 @@ def summarise(lanes: Sequence[Lane], step: Step, machine: Machine) -> Score:
         word_bytes=exact_number(setting.machine.content.device.word.value),
         time_s=timeline.makespan,
         energy_j=None if energy is None else math.fsum(energy.values()),
-        communication_bytes=exact_number(received),
+        communication_bytes=exact_number(math.fsum(received.values())),
         memory_bytes=exact_number(held[fullest]),
         capacity_bytes=None if capacity is None else exact_number(capacity),
-        fits=all(each.fits(own) for each, own in zip(machines, held, strict=True)),
+        fits=all(each.fits(num_bytes) for each, num_bytes in zip(own, held, strict=True)),
         time=time,
-        overlapped_s=_overlapped(time, timeline),
-        critical=_critical(timeline),
-        busy=_busy(lanes, timeline),
+        overlapped_s=_beyond(math.fsum(time.values()), timeline.makespan),
+        critical=_critical(step),
+        busy=dict.fromkeys([f"{lane.name} {COMPUTE}".lstrip() for lane in lanes], 0.0) | timeline.busy,
         energy=energy,
-        communication={level: exact_number(amount) for level, amount in communication.items()},
+        communication={level: exact_number(amount) for level, amount in received.items()},
         memory={item: exact_number(amount) for item, amount in memories[fullest].items()},
         groups=_groups(lanes, step, held) if staged or machine.groups else None,
     )
+
+
+def _critical(step: Step) -> dict[str, float]:
+    """Sum the seconds of each kind of task on the critical path."""
+    found = dict.fromkeys(KINDS, 0.0)
+    for task in step.timeline.critical_path:
+        found[step.pieces[task].kind] += step.pieces[task].seconds
+    return found
 
 
 def _groups(lanes: Sequence[Lane], step: Step, held: Sequence[float]) -> list[GroupScore]:
     """Return the step's score on each group of identical devices."""
     timeline = step.timeline
     spans: list[list[tuple[float, float, bool]]] = [[] for _ in lanes]
-    for start, end, move, kept in zip(timeline.starts, timeline.ends, step.moves, step.lanes, strict=True):
-        for number in kept:
-            spans[number].append((start, end, move is None))
+    for start, end, piece in zip(timeline.starts, timeline.ends, step.pieces, strict=True):
+        for number in piece.groups:
+            spans[number].append((start, end, not piece.collective))
     found = []
     for lane, own, num_bytes in zip(lanes, spans, held, strict=True):
-        capacity = lane.setting.machine.memory_bytes
+        machine = lane.setting.machine
         found.append(
             GroupScore(
                 group=lane.name,
-                devices=math.prod(lane.setting.array),
+                devices=lane.devices,
                 computing_s=math.fsum(end - start for start, end, computes in own if computes),
                 communicating_s=math.fsum(end - start for start, end, computes in own if not computes),
                 idle_s=_beyond(timeline.makespan, _covered(own)),
                 memory_bytes=exact_number(num_bytes),
-                capacity_bytes=None if capacity is None else exact_number(capacity),
-                fits=lane.setting.machine.fits(num_bytes),
+                capacity_bytes=None if machine.memory_bytes is None else exact_number(machine.memory_bytes),
+                fits=machine.fits(num_bytes),
             )
         )
     return found
@@ -153,35 +120,79 @@ def _covered(spans: Sequence[tuple[float, float, bool]]) -> float:
     return math.fsum(total)
 
 
-def _together(energies: Sequence[dict[str, float] | None]) -> dict[str, float] | None:
-    """Sum the joules of all lanes; None if a lane's are unknown."""
-    known = [energy for energy in energies if energy is not None]
-    if len(known) < len(energies):
-        return None
-    places = dict.fromkeys(place for energy in known for place in energy)
-    return {place: math.fsum(energy.get(place, 0.0) for energy in known) for place in places}
-
-
-def _overlapped(time: dict[str, float], timeline: Timeline) -> float:
-    """Return the excess of all tasks' seconds over the step's time."""
-    return _beyond(math.fsum(time.values()), timeline.makespan)
-
-
 def _beyond(seconds: float, others: float) -> float:
     """Return how much longer some seconds are than others; 0 if they are not, apart from rounding."""
     return seconds - others if seconds - others > ROUNDING * seconds else 0.0
 
 
-def _busy(lanes: Sequence[Lane], timeline: Timeline) -> dict[str, float]:
-    devices = {f"{lane.name} {COMPUTE}".lstrip(): 0.0 for lane in lanes}
-    return {**devices, **timeline.busy}
+def energy_of(lanes: Sequence[Lane], step: Step) -> dict[str, float] | None:
+    """Return the joules of all devices in a step, by component; None if the file of a machine gives no energies."""
+    found: dict[str, list[float]] = {}
+    for lane in lanes:
+        machine = lane.setting.machine
+        costs = machine.content.device.energy
+        if costs is None:
+            return None
+        given = {"link": costs.link, "static": costs.static}
+        named = [component for component, own in given.items() if own is not None]
+        for component in ("arithmetic", *access_energies(machine), "communication", *named):
+            found.setdefault(component, [])
+        if "static" in named:
+            rest_w = lane.devices * power_at_rest(machine)
+            found["static"].append(rest_w * step.timeline.makespan)
+    for _, _, component, joules in joules_of(lanes, step):
+        found[component].append(joules)
+    return {component: math.fsum(joules) for component, joules in found.items()}
 
 
-def _critical(timeline: Timeline) -> dict[str, float]:
-    """Sum the seconds of each kind of task on the critical path."""
-    found = dict.fromkeys(KINDS, 0.0)
-    tasks = timeline.tasks
-    for index in timeline.critical_path:
-        _, _, seconds, _, kind = tasks[index]
-        found[kind] += seconds
-    return found
+Joules = tuple[int, int | None, str, float]
+"""The layer, the level of a transfer, the component, and the joules of all devices."""
+
+
+def joules_of(lanes: Sequence[Lane], step: Step) -> Iterator[Joules]:
+    """Yield the joules of a step's layers and transfers, without power at rest.
+
+    Args:
+        lanes: the groups of devices with their work for a microbatch, on machines whose files give energies.
+        step: the step.
+    """
+    for lane in lanes:
+        yield from _computed(lane)
+    rates, devices = [byte_energies(lane.setting.machine) for lane in lanes], [lane.devices for lane in lanes]
+    for piece, place in zip(step.pieces, step.places, strict=True):
+        together = sum([devices[number] for number in piece.groups]) if piece.collective else 0
+        for number in piece.groups if together else ():
+            (moved, summed, link), num_bytes = rates[number], piece.num_bytes * (devices[number] / together)
+            terms = SUMMED.get(piece.collective, 0.0) * num_bytes
+            yield place.layer, piece.level, "communication", num_bytes * moved + terms * summed
+            if link is not None:
+                yield place.layer, piece.level, "link", num_bytes * _hops(lanes[number], piece) * link
+
+
+def _computed(lane: Lane) -> Iterator[Joules]:
+    """Yield the arithmetic and the accesses of each layer, place by place, in all microbatches and in its update."""
+    setting, microbatches = lane.setting, lane.place.microbatches
+    costs, each = setting.machine.content.device.energy, access_energies(setting.machine)
+    words = setting.element_bytes / setting.machine.content.device.word.value
+    known: dict[object, list[tuple[str, float]]] = {}
+    for layer, time, devices in lane.computing:
+        key = (id(time), devices)
+        if time is not None and costs is not None and key not in known:
+            weight, macs = time.words["weight"], microbatches * math.fsum(map(time.done_macs, time.work))
+            updates, accesses = setting.update_accesses * weight, time.accesses
+            known[key] = [
+                ("arithmetic", devices * (macs + weight) * (costs.multiply.value + costs.add.value)),
+                *(
+                    (place, devices * words * microbatches * accesses[place] * own)
+                    for place, own in each.items()
+                ),
+                ("memory", devices * words * updates * costs.memory.value),
+            ]
+        for component, joules in known.get(key, ()):
+            yield layer, None, component, joules
+
+
+def _hops(lane: Lane, piece: Piece) -> float:
+    """Return the links on the way of a transfer; between stages of the same devices those of a stage."""
+    link = piece.link or lane.setting.machine.stage_link(lane.setting.array, lane.place.stages)
+    return link.mean_hops

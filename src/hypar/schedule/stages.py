@@ -1,4 +1,4 @@
-"""The work of a step, in stages or without; each stage lowers the phases of its microbatches, in the order of a schedule.
+"""The work of a step, in stages or without.
 
 A stage is a part of the network on lanes of its own. Its gradients are exchanged, and its weights updated, in the last
 backward phase of a mini-batch. What it receives from other stages occupies a link, and on a machine without overlap
@@ -8,79 +8,77 @@ also its devices, just before they need it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, NamedTuple, Self
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Self
 
-from hypar.schedule.costed import PartCosts
-from hypar.schedule.entering import Entering
+from hypar.schedule.costed import StageWork
 from hypar.schedule.lanes import whole_lane
-from hypar.schedule.moves import PHASE
-from hypar.schedule.pipeline import Origin, Pipeline, full_tasks
-from hypar.schedule.step import step_of
-from hypar.schedule.tasks import PartTasks, TaskList
+from hypar.schedule.pieces import PHASE
+from hypar.schedule.record import backward_of, bucketed, issued, record_of
+from hypar.schedule.step import Step
+from hypar.schedule.tasks import PartTasks, Pipeline, TaskList
 from hypar.schedule.timeline import run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.network.nodes import PlanNode
-    from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.moves import Moves
+    from hypar.schedule.costed import Costed, Entering
+    from hypar.schedule.lanes import Lane
+    from hypar.schedule.pieces import Crossing
     from hypar.schedule.pipeline_orders import Schedule
     from hypar.schedule.record import Buckets
-    from hypar.schedule.step import Step
+    from hypar.schedule.tasks import Tied
+    from hypar.schedule.timeline import Timeline
 
 
-class StageWork(NamedTuple):
-    """The devices of a stage, or of a step without stages, with their work for a microbatch in one part of the stage.
+def part_of(
+    stage: StageWork,
+    found: TaskList,
+    buckets: Buckets | None = None,
+    layer: int = 0,
+    shared: Mapping[int, Entering] | None = None,
+) -> PartTasks:
+    """Return a part of a stage with no tasks yet.
 
-    Attributes:
-        lanes: groups of identical devices.
-        crossings: the transfers at uneven splits between the lanes, outer splits first.
-        received: F that other stages send.
-        returned: E that they send.
+    Args:
+        stage: the part.
+        found: the tasks of all stages.
+        buckets: the layers, by their numbers over all stages, that add up their gradients together; None if each adds up its own.
+        layer: the number of its first layer over all stages.
+        shared: what it receives of the gradients of weights that other stages have as well; None without stages.
     """
+    machines = [lane.setting.machine for lane in stage.lanes]
+    graph, overlaps = stage.lanes[0].graph, tuple([machine.overlap for machine in machines])
+    record, eager = record_of(graph), any(overlaps)
+    # Where nothing overlaps, the stage before would wait for the sums of gradients.
+    deferred = shared is not None and not all(overlaps)
+    if buckets is not None:
+        inside = [bucket for bucket in buckets if layer <= bucket[0] < layer + stage.layers]
+        buckets = tuple([tuple([node - layer for node in bucket]) for bucket in inside])
+    elif any(machine.independent for machine in machines):
+        buckets = tuple((node,) for node in reversed(range(stage.layers)))
 
-    lanes: tuple[Lane, ...]
-    crossings: tuple[Crossing, ...] = ()
-    received: Entering = Entering(0.0, ())
-    returned: Entering = Entering(0.0, ())
+    @cache
+    def ops(phase: str, final: bool) -> list[Costed]:
+        if phase == "forward":
+            return stage.costed(record.forward)
+        if buckets is None:
+            return stage.costed(backward_of(graph, eager=eager, deferred=deferred, final=final))
+        summed = bucketed(record.backward, buckets)
+        return stage.costed(issued(summed, eager=eager, deferred=deferred, final=final))
 
-    @property
-    def layers(self) -> int:
-        """The number of its layers."""
-        return len(self.lanes[0].graph.layers)
-
-
-class Exchange(NamedTuple):
-    """The gradient of a weight that layers of several stages use, whose sums these stages add up once a mini-batch.
-
-    Attributes:
-        members: for each of these stages, that of the weight's own layer first, the number of the part and the layer in it.
-        entering: what each of them receives from the others.
-        outside: for each of them but the first what it receives at the levels outside the stages, in place of its own sums there.
-        outward: whether the stages are of several device groups.
-    """
-
-    members: tuple[tuple[int, int], ...]
-    entering: tuple[Entering, ...]
-    outside: tuple[Moves, ...]
-    outward: bool
-
-
-class Order(NamedTuple):
-    """The order of work of a pipeline.
-
-    Attributes:
-        schedule: the schedule.
-        microbatches: number of microbatches in a mini-batch.
-        minibatches: number of mini-batches with a step in which every stage has its full work.
-    """
-
-    schedule: Schedule
-    microbatches: int
-    minibatches: int
+    first = stage.lanes[0].number
+    part = PartTasks(found=found, record=record, ops=ops, overlaps=overlaps, first=first, layer=layer)
+    if shared is None:
+        return part
+    part.shared = {node: stage.entered(entering, PHASE) for node, entering in shared.items()}
+    each = ("forward", 0, stage.received), ("backward", stage.layers - 1, stage.returned)
+    for phase, node, entering in each:
+        part.handed_on[phase] = [(own.layer, stage.placed(own.rounds)) for own in entering.arrivals]
+        if entering.from_stages:
+            part.arriving[phase] = node, stage.entered(entering, phase)
+    return part
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,13 +87,15 @@ class StepWork:
 
     Attributes:
         stages: the parts of the stages in the network's order, in turn of the first stage to the last; one without a pipeline.
-        order: the order of their work; None for one stage.
-        exchanges: the gradients that several stages add up.
+        schedule: the order of their work; None without a pipeline.
+        microbatches: the number of microbatches in a mini-batch.
+        exchanges: the gradients that several stages add up once a mini-batch.
     """
 
     stages: tuple[StageWork, ...]
-    order: Order | None = None
-    exchanges: tuple[Exchange, ...] = ()
+    schedule: Schedule | None = None
+    microbatches: int = 1
+    exchanges: tuple[Tied, ...] = ()
 
     @classmethod
     def of(cls, lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> Self:
@@ -105,7 +105,7 @@ class StepWork:
     @property
     def count(self) -> int:
         """The number of stages."""
-        return len(self.stages) // (1 if self.order is None else self.order.schedule.parts)
+        return len(self.stages) // (1 if self.schedule is None else self.schedule.parts)
 
     @cached_property
     def lanes(self) -> tuple[Lane, ...]:
@@ -120,82 +120,28 @@ class StepWork:
         """The layers of all stages."""
         return tuple(layer for stage in self.stages for layer in stage.lanes[0].graph.layers)
 
-    @cached_property
-    def firsts(self) -> tuple[int, ...]:
-        """The index of each stage's first layer, and the number of layers."""
-        return tuple(accumulate((stage.layers for stage in self.stages), initial=0))
-
     def run(self, chunks: Buckets | None = None) -> Step:
-        """Lower the step to tasks and run them.
-
-        Args:
-            chunks: the layers that exchange their gradients together, none of two stages.
+        """Lower the step to tasks and run them; the layers of a chunk, all of one stage, exchange their gradients together.
 
         Raises:
             HardwareError: an array does not fit its machine.
         """
-        if self.order is None:
-            (only,) = self.stages
-            found = TaskList((not lane.setting.machine.overlap for lane in only.lanes), alone=True)
-            part = PartTasks(found, PartCosts(only.lanes, only.crossings), chunks)
+        found = TaskList(
+            not lane.setting.machine.overlap for stage in self.stages[: self.count] for lane in stage.lanes
+        )
+        if self.schedule is None:
+            part = part_of(self.stages[0], found, chunks)
             for phase in ("forward", "backward"):
                 part.phase(phase, 0)
-            return step_of(found, run(found.tasks))
-        pipeline = _Stages(self, chunks)
-        pipeline.issue(*self.order)
-        timeline, kept = full_tasks(pipeline.origins, run(pipeline.found.tasks))
-        return step_of(pipeline.found, timeline, kept)
-
-    def within_stages(self, chunks: Buckets) -> Buckets:
-        """Divide chunks at the ends of stages."""
-        of = [stage for stage, own in enumerate(self.stages) for _ in range(own.layers)]
-        return tuple(
-            tuple(layers) for chunk in chunks for _, layers in groupby(chunk, key=lambda layer: of[layer])
-        )
+            return _step(found, run(found.tasks))
+        parts, layer = [], 0
+        for number, stage in enumerate(self.stages):
+            shared = {node: own for tied in self.exchanges for at, node, own in tied if at == number}
+            parts.append(part_of(stage, found, chunks, layer, shared))
+            layer += stage.layers
+        pipeline = Pipeline(found, parts, self.count, self.exchanges)
+        return _step(found, pipeline.run(self.schedule, self.microbatches))
 
 
-class _Stages(Pipeline):
-    """The lowering of stages of several layers."""
-
-    def __init__(self, whole: StepWork, buckets: Buckets | None) -> None:
-        count = whole.count
-        lanes = [*accumulate((len(stage.lanes) for stage in whole.stages[:count]), initial=0)]
-        found = TaskList(not lane.setting.machine.overlap for lane in whole.lanes)
-        super().__init__(found, [], count)
-        self.exchanges = whole.exchanges
-        self.parts: list[PartTasks] = []
-        for number, (stage, first) in enumerate(zip(whole.stages, whole.firsts, strict=False)):
-            costs = PartCosts(stage.lanes, stage.crossings, lanes[number % count])
-            own = None if buckets is None else _of_stage(buckets, first, stage.layers)
-            members = (member for exchange in whole.exchanges for member in exchange.members)
-            shared = {layer for part, layer in members if part == number}
-            entering = {"forward": stage.received, "backward": stage.returned}
-            self.parts.append(PartTasks(found, costs, own, layer=first, entering=entering, shared=shared))
-
-    def _flush(self, step: int) -> None:
-        for exchange in self.exchanges:
-            self._exchange(exchange, step)
-
-    def _exchange(self, exchange: Exchange, step: int) -> None:
-        """Add up the gradients of some stages, each of which then updates its own copy of the weight.
-
-        Where mini-batches do not wait for each other, stages add up those of the mini-batches that they have then.
-        """
-        each = [self.parts[number].summed.pop(layer, None) for number, layer in exchange.members]
-        after = tuple(dict.fromkeys(task for own in each if own for lane in own[1] for task in lane))
-        first, other = (number % self.count for number, _ in exchange.members[:2])
-        for (number, layer), entering, own in zip(exchange.members, exchange.entering, each, strict=True):
-            if own is not None:
-                part, stage, (item, summed) = self.parts[number], number % self.count, own
-                if None not in each:
-                    link = f"link {(other if stage == first else first) + 1}-{stage + 1}"
-                    summed = [part.entered(entering, PHASE, link, after, layer, item)] * len(summed)
-                part.update(layer, summed, item)
-                self._note(Origin(step, stage))
-
-
-def _of_stage(chunks: Buckets, first: int, layers: int) -> Buckets:
-    """Return the chunks of a stage, by the indices of its own layers."""
-    return tuple(
-        tuple(layer - first for layer in chunk) for chunk in chunks if first <= chunk[0] < first + layers
-    )
+def _step(found: TaskList, timeline: Timeline) -> Step:
+    return Step(timeline=timeline, pieces=tuple(found.pieces), places=tuple(found.places))

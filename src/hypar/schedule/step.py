@@ -1,25 +1,20 @@
-"""A training step as tasks: what each is for, and what it is called in a trace.
-
-Identical devices do the same at the same time, so one of them and its links stand for a lane of them.
-"""
+"""A training step that was run: its pieces, what each is for, when it ran, and its name in a trace."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from hypar.schedule.costed import COMMUNICATION, OUTWARD
-from hypar.schedule.moves import BETWEEN_STAGES, PHASE, level_name
+from hypar.machine.machine import OUTWARD
+from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE, level_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.schedule.moves import Move
-    from hypar.schedule.tasks import Place, TaskList
-    from hypar.schedule.timeline import Task, Timeline
-
-T = TypeVar("T")
+    from hypar.schedule.pieces import Piece
+    from hypar.schedule.tasks import Place
+    from hypar.schedule.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,34 +23,28 @@ class Step:
 
     Attributes:
         timeline: when each task ran.
-        moves: for each task its transfer; None for computation.
-        lanes: for each task the lanes that it occupies.
+        pieces: for each task its piece of an op.
         places: for each task the layer and the microbatch that it is for.
     """
 
     timeline: Timeline
-    moves: tuple[Move | None, ...]
-    lanes: tuple[tuple[int, ...], ...]
+    pieces: tuple[Piece, ...]
     places: tuple[Place, ...]
 
     @property
-    def tasks(self) -> tuple[Task, ...]:
-        """The tasks, in an order in which they can run."""
-        return self.timeline.tasks
-
-    @property
-    def layers(self) -> tuple[int, ...]:
-        """For each task the layer that it belongs to."""
-        return tuple([place.layer for place in self.places])
+    def exchanging(self) -> tuple[int, ...]:
+        """The layers that exchange gradients, in the order of the backward phase."""
+        every = zip(self.places, self.pieces, strict=True)
+        found = {place.layer for place, piece in every if piece.collective and piece.phase == PHASE}
+        return tuple(sorted(found, reverse=True))
 
     def received(self, levels: int, *, stages: bool = False) -> dict[str, float]:
         """Sum the bytes that all devices receive at each level, and between stages if there are any."""
-        found: dict[int, list[float]] = {
-            level: [] for level in range(BETWEEN_STAGES if stages else 0, levels)
-        }
-        for move in self.moves:
-            if move is not None:
-                found[move.level].append(move.total_bytes)
+        every = range(BETWEEN_STAGES if stages else 0, levels)
+        found: dict[int, list[float]] = {level: [] for level in every}
+        for piece in self.pieces:
+            if piece.collective:
+                found[piece.level].append(piece.num_bytes)
         return {level_name(level): math.fsum(amounts) for level, amounts in found.items()}
 
     def names(self, lanes: Sequence[str], layers: Sequence[str], *, staged: bool = False) -> tuple[str, ...]:
@@ -67,44 +56,20 @@ class Step:
             staged: whether there are stages, so that names say the microbatch.
         """
         found = []
-        for task, move, own, place in zip(self.tasks, self.moves, self.lanes, self.places, strict=True):
-            group = task.resource.removesuffix(OUTWARD)
-            group = lanes[own[0]] if group == task.resource else group
-            of = f"{group}: " if group else ""
-            if move is None or move.level != BETWEEN_STAGES:
-                of += (
-                    layers[place.first] + (f" to {layers[place.layer]}" * (place.first != place.layer)) + " "
-                )
-            number = f" #{place.item + 1}" if staged else ""
-            found.append(f"{of}{_what(task, move)}{number}")
+        for piece, place in zip(self.pieces, self.places, strict=True):
+            group = piece.resource.removesuffix(OUTWARD)
+            group = lanes[piece.groups[0]] if group == piece.resource else group
+            of = " to ".join(dict.fromkeys((layers[place.first], layers[place.layer])))
+            inside = not piece.collective or piece.level != BETWEEN_STAGES
+            words = (f"{group}:" * bool(group), of * inside, _what(piece), f"#{place.item + 1}" * staged)
+            found.append(" ".join(filter(None, words)))
         return tuple(found)
 
 
-def _what(task: Task, move: Move | None) -> str:
-    """Return what a task does, as its name says."""
-    if move is None:
-        return "synchronisation" if task.kind == COMMUNICATION else task.kind
-    if move.level == BETWEEN_STAGES:
-        return f"{move.phase} from other stages"
-    return f"{move.phase} {move.collective} H{move.level + 1}"
-
-
-def step_of(found: TaskList, timeline: Timeline, kept: Sequence[int] | None = None) -> Step:
-    """Return the step of a list of tasks that was run, or of some of them.
-
-    Args:
-        found: the list.
-        timeline: when the tasks of the step ran.
-        kept: their indices in the list; None for all.
-    """
-
-    def of(every: Sequence[T]) -> tuple[T, ...]:
-        return tuple(every) if kept is None else tuple([every[task] for task in kept])
-
-    return Step(timeline=timeline, moves=of(found.moves), lanes=of(found.groups), places=of(found.places))
-
-
-def exchanging(step: Step) -> tuple[int, ...]:
-    """Return the layers that exchange gradients, in the order of the backward phase."""
-    moved = zip(step.layers, step.moves, strict=True)
-    return tuple(sorted({layer for layer, move in moved if move and move.phase == PHASE}, reverse=True))
+def _what(piece: Piece) -> str:
+    """Return what a piece does, as its name says."""
+    if not piece.collective:
+        return "synchronisation" if piece.kind == COMMUNICATION else piece.kind
+    if piece.level == BETWEEN_STAGES:
+        return f"{piece.phase} from other stages"
+    return f"{piece.phase} {piece.collective} {level_name(piece.level)}"

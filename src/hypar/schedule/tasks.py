@@ -1,25 +1,31 @@
-"""Tasks of a step: the pieces of its ops in the order of issue, each behind the tasks that made what its op reads.
+"""A step as tasks: the pieces of its ops in the order of issue, each behind the tasks that made what its op reads.
 
 On a machine without overlap the tasks of a group run one after another; with overlap a task waits for its data and its
 resource alone. Of the tasks that made the buffers of an op only the last of each line counts, as a line runs its tasks in
 order: a resource, or a group without overlap. So no task waits for more tasks than there are lines.
+
+In a pipeline a stage sends the result for a microbatch to its neighbour, which waits for it. The order of the tasks follows
+from the schedule alone, whatever their durations: a link sends results in turn, and a stage that spends its own time on
+receiving does so just before it needs the result, or at the end of the step.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.schedule.record import ERROR, INPUT, backward_of, bucketed, issued, record_of
-from hypar.schedule.timeline import Task
+from hypar.schedule.record import ERROR, INPUT
+from hypar.schedule.timeline import Task, run
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hypar.schedule.costed import Costed, PartCosts, Piece, Rounds
-    from hypar.schedule.entering import Entering
-    from hypar.schedule.moves import Move
-    from hypar.schedule.pipeline_orders import Work
-    from hypar.schedule.record import Buckets, Op
+    from hypar.schedule.costed import Costed, Entering
+    from hypar.schedule.pieces import Piece, Rounds
+    from hypar.schedule.pipeline_orders import Schedule, Work
+    from hypar.schedule.record import Record
+    from hypar.schedule.timeline import Timeline
 
 After = tuple[int, ...]
 """Indices of the tasks to wait for."""
@@ -46,45 +52,39 @@ class Place(NamedTuple):
 
 
 class TaskList:
-    """The tasks of all stages of a step so far.
+    """The tasks of all stages of a step.
 
     Attributes:
         tasks: in an order in which they can run.
-        moves: for each task its transfer; None for computation.
-        groups: for each task the device groups that it occupies.
+        pieces: for each task the piece that it is.
         places: for each task what it is for.
-        start: the tasks for which all others wait.
     """
 
-    def __init__(self, serial: Iterable[bool], *, alone: bool = False) -> None:
-        """Start without tasks.
-
-        Args:
-            serial: for each device group whether it does one thing at a time.
-            alone: whether there is one part of one stage.
-        """
-        self.tasks: list[Task] = []
-        self.moves: list[Move | None] = []
-        self.groups: list[tuple[int, ...]] = []
-        self.places: list[Place] = []
-        self.start: After = ()
-        self._lines: list[str | int] = []
+    def __init__(self, serial: Iterable[bool]) -> None:
+        """Start without tasks; ``serial`` says for each device group whether it does one thing at a time."""
         self._serial = [*serial]
+        self._chain, self._some = self._serial == [True], any(self._serial)
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin a step, whose tasks wait for none of the steps before."""
+        self.tasks: list[Task] = []
+        self.pieces: list[Piece] = []
+        self.places: list[Place] = []
+        self._lines: list[str | int] = []
         self._last: list[After] = [()] * len(self._serial)
-        self._chain, self._some = alone and self._serial == [True], any(self._serial)
 
     def add(self, piece: Piece, after: After, place: Place) -> int:
         """Add a task behind some others, and behind all before it on a group without overlap; return its index."""
-        groups, _, resource, seconds, kind, move = piece
+        groups, _, resource, seconds, kind = piece[:5]
         index = len(self.tasks)
         line: str | int = resource
         if self._chain:
             after = (index - 1,) if index else ()
         elif self._some:
             line, after = self._in_turn(groups, resource, after, index)
-        self.tasks.append(_new(Task, ("", resource, seconds, after, kind)))
-        self.moves.append(move)
-        self.groups.append(groups)
+        self.tasks.append(_new(Task, (resource, seconds, after, kind)))
+        self.pieces.append(piece)
         self.places.append(place)
         self._lines.append(line)
         return index
@@ -103,12 +103,10 @@ class TaskList:
         for group in own:
             last[group] = (index,)
         if after and after != before:
-            before += tuple([one for one in after if one not in before and not self._precedes(one, own)])
+            # A task on one of these groups precedes the next one there anyway.
+            there, pieces = {*own}, self.pieces
+            before += tuple([t for t in after if t not in before and there.isdisjoint(pieces[t].groups)])
         return (resource if len(groups) > 1 else own[0]), before
-
-    def _precedes(self, task: int, groups: Collection[int]) -> bool:
-        """Return whether a task precedes the next one of some groups without overlap anyway, as it is on one of them."""
-        return any(group in groups for group in self.groups[task])
 
     def latest(self, each: Sequence[After]) -> After:
         """Return the tasks to wait for instead of several: of each line the last one."""
@@ -124,14 +122,7 @@ class TaskList:
         return tuple(found.values())
 
     def issue(self, rounds: Rounds, after: Waits, place: Place, first: int) -> Waits:
-        """Add the pieces of an op; return the tasks to wait for afterwards.
-
-        Args:
-            rounds: the pieces.
-            after: the tasks to wait for on each group of the part.
-            place: what they are for.
-            first: the number of the part's first group.
-        """
+        """Add the pieces of an op of a part, whose first group has a number; return the tasks to wait for afterwards."""
         for pieces in rounds:
             there, after = after, [*after]
             for piece in pieces:
@@ -144,202 +135,203 @@ class TaskList:
                     after[group - first] = done
         return after
 
-    def end(self, task: Task) -> None:
-        """Add a task that takes no time, for which all that follow wait."""
-        index = len(self.tasks)
-        self.tasks.append(task)
-        self.moves.append(None)
-        self.groups.append(())
-        self.places.append(Place(-1, -1, 0))
-        self._lines.append(task.resource)
-        self.start = (index,)
-        self._last = [self.start] * len(self._last)
+
+Issue = tuple["Rounds", Waits, Place]
+"""The pieces of an op, the tasks to wait for on each group, and what they are for."""
 
 
+@dataclass(eq=False, kw_only=True)
 class PartTasks:
-    """A part of a stage: its ops in the order of issue, and for each microbatch the tasks that made each buffer.
+    """A part of a stage: the issue of its work, and for each microbatch the tasks that made each buffer.
 
     Attributes:
-        summed: for each layer whose gradient several stages add up the microbatch, and the tasks to wait for on each group.
+        found: the tasks of all stages.
+        record: its ops and buffers.
+        ops: function from a phase, and whether it is the last of a mini-batch, to the ops in the order of issue, with their pieces.
+        overlaps: for each of its device groups whether it computes while it receives.
+        first: the number of its first device group over all stages.
+        layer: the number of its first layer over all stages.
+        shared: for each of its layers whose weight other stages have as well the transfer of their gradients, as in ``arriving``.
+        arriving: for each phase the layer and the transfer of what other stages send, over a link yet without a name.
+        handed_on: for each phase the layers and the pieces that hand it on inside.
+        summed: for each shared layer the update that waits for the sum of all stages.
     """
 
-    def __init__(
-        self,
-        found: TaskList,
-        costs: PartCosts,
-        buckets: Buckets | None = None,
-        *,
-        layer: int = 0,
-        entering: Mapping[str, Entering] | None = None,
-        shared: Collection[int] = (),
-    ) -> None:
-        """Start without microbatches.
+    found: TaskList
+    record: Record
+    ops: Callable[[str, bool], Iterable[Costed]]
+    overlaps: tuple[bool, ...]
+    first: int = 0
+    layer: int = 0
+    shared: dict[int, Piece] = field(default_factory=dict)
+    arriving: dict[str, tuple[int, Piece]] = field(default_factory=dict)
+    handed_on: dict[str, Sequence[tuple[int, Rounds]]] = field(default_factory=dict)
+    summed: dict[int, Issue] = field(default_factory=dict)
+    _done: dict[int, list[Waits]] = field(default_factory=dict)
 
-        Args:
-            found: the tasks of all stages.
-            costs: the pieces of its ops.
-            buckets: the nodes that add up their gradients together; None if each adds up its own.
-            layer: the number of its first layer over all stages.
-            entering: what other stages send for each phase; None without stages.
-            shared: the nodes whose weight other stages have as well.
-        """
-        self.found, self.costs, self.layer = found, costs, layer
-        self.graph = costs.lanes[0].graph
-        self.record = record_of(self.graph)
-        self.overlaps = [lane.setting.machine.overlap for lane in costs.lanes]
-        if buckets is None and any(lane.setting.machine.independent for lane in costs.lanes):
-            buckets = tuple((node,) for node in reversed(range(len(self.graph.layers))))
-        self.buckets, self.entering, self.shared = buckets, entering or {}, shared
-        self.staged = entering is not None
-        self.summed: dict[int, tuple[int, Waits]] = {}
-        self._orders: dict[tuple[str, bool], list[Costed]] = {}
-        self._same = [*range(self.record.buffers)]
-        self._done: dict[int, list[Waits]] = {}
-        # Each task of one group without overlap is behind the one before it, whatever it reads inside.
-        self._chain = self.overlaps == [False]
-
-    def _ops(self, phase: str, *, final: bool) -> Iterable[Op]:
-        if phase == "forward":
-            return self.record.forward
-        # Where nothing overlaps, the stage before would wait for the sums of gradients.
-        deferred = self.staged and not all(self.overlaps)
-        if self.buckets is None:
-            return backward_of(self.graph, eager=any(self.overlaps), deferred=deferred, final=final)
-        ops = bucketed(self.record.backward, self.buckets)
-        return issued(ops, eager=any(self.overlaps), deferred=deferred, final=final)
-
-    def _order(self, phase: str, *, final: bool) -> list[Costed]:
-        """Return the ops of a phase with their pieces; without those that only pass a buffer on, if they are issued often."""
-        if (phase, final) not in self._orders:
-            ops = self.costs.costed(self._ops(phase, final=final))
-            self._orders[phase, final] = self._short(ops) if self.staged else ops
-        return self._orders[phase, final]
-
-    def _short(self, ops: Iterable[Costed]) -> list[Costed]:
-        """Leave out the ops that take no time and only pass on one buffer: what they write is there when that is."""
-        same, found = self._same, []
-        for op, rounds in ops:
-            shared = op.kind == "update" and op.node in self.shared
-            passes = len(op.reads) == 1 and not rounds and not shared
-            if not passes:
-                found.append((op._replace(reads=tuple([same[read] for read in op.reads])), rounds))
-            for write in op.writes:
-                same[write] = same[op.reads[0]] if passes else write
-        return found
+    def begin(self) -> None:
+        """Begin a step: what was made in those before is there."""
+        self._done = {item: [[()] * len(self.overlaps)] * self.record.buffers for item in self._done}
 
     def phase(self, phase: str, item: int, after: After = (), *, final: bool = True) -> After:
-        """Issue a phase of a microbatch; return the tasks that make its result.
-
-        Args:
-            phase: ``forward`` or ``backward``.
-            item: the microbatch.
-            after: the tasks that bring what other stages made.
-            final: whether gradients are summed and weights are updated.
-        """
-        done = self._begun(phase, item, [after] * len(self.overlaps))
-        start = self.found.start if phase == "backward" else ()
-        late: list[tuple[Rounds, Waits, Place]] = []
-        read: tuple[tuple[int, ...], Waits] = (), []
-        for (kind, _, node, reads, writes, _, bucket), rounds in self._order(phase, final=final):
+        """Issue a phase of a microbatch, whose input some tasks bring; return the tasks that make its result."""
+        found, first, record, forward = self.found, self.first, self.record, phase == "forward"
+        # Each task of one group without overlap is behind the one before it, whatever it reads inside.
+        chain = self.overlaps == (False,)
+        done = self._done[item] = [[]] * record.buffers if forward else self._done.pop(item)
+        done[INPUT if forward else ERROR] = self._handed_on(phase, item, after)
+        late: list[Issue] = []
+        for (kind, _, node, reads, writes, _, bucket), rounds in self.ops(phase, final):
             if kind == "update":
-                late += self._updated(node, rounds, done[reads[0]], item)
+                late += self._updated(node, (rounds, done[reads[0]], self.place(node, item)))
                 continue
-            if self._chain and rounds and reads[0] > ERROR:
-                waits: Waits = [()]
-            elif len(reads) == 1:
-                waits = done[reads[0]]
-            else:
-                # A node's error and its gradient read the same.
-                read = read if read[0] == reads else (reads, self._joined(reads, done, start))
-                waits = read[1]
+            waits = done[reads[0]]
+            if chain and rounds and reads[0] > ERROR:
+                waits = [()]
+            elif len(reads) > 1:
+                waits = [found.latest(own) for own in zip(*[done[read] for read in reads], strict=True)]
             if rounds:
-                waits = self.found.issue(rounds, waits, self._place(node, item, bucket), self.costs.first)
+                waits = found.issue(rounds, waits, self.place(node, item, bucket), first)
             for write in writes:
                 done[write] = waits
-        for one, own, place in late:
-            self.found.issue(one, own, place, self.costs.first)
-        results = self.record.made if phase == "forward" else self.record.sent
-        return self.found.latest([own for buffer in results for own in done[self._same[buffer]]])
+        for one in late:
+            found.issue(*one, first)
+        results = record.made if forward else record.sent
+        return found.latest([own for buffer in results for own in done[buffer]])
 
-    def _begun(self, phase: str, item: int, after: Waits) -> list[Waits]:
-        """Return the tasks that made each buffer of a microbatch before a phase."""
-        if phase == "backward":
-            done = self._done.pop(item)
-            done[ERROR] = after
-        else:
-            done = self._done[item] = [[]] * self.record.buffers
-            done[INPUT] = [(*self.found.start, *own) for own in after]
-        return done
+    def _handed_on(self, phase: str, item: int, after: After) -> Waits:
+        """Hand on what came from other stages; return the tasks to wait for."""
+        waits = [after] * len(self.overlaps)
+        for node, rounds in self.handed_on.get(phase, ()):
+            waits = self.found.issue(rounds, waits, self.place(node, item), self.first)
+        return [self.found.latest(waits)] * len(waits)
 
-    def _joined(self, reads: tuple[int, ...], done: Sequence[Waits], start: After) -> Waits:
-        """Return the tasks that made several buffers, on each group, behind the end of the step before."""
-        waits = [self.found.latest(own) for own in zip(*[done[read] for read in reads], strict=True)]
-        return [(*start, *own) for own in waits] if start else waits
-
-    def _updated(
-        self, node: int, rounds: Rounds, after: Waits, item: int
-    ) -> list[tuple[Rounds, Waits, Place]]:
-        """Update a weight on each group; return what is updated behind the phase, as it waits for a transfer meanwhile.
+    def _updated(self, node: int, update: Issue) -> Iterator[Issue]:
+        """Update a weight on each group; yield what is updated behind the phase, as it waits for a transfer meanwhile.
 
         A weight that a layer of another stage uses as well waits until that stage has its sum too.
         """
         if node in self.shared:
-            self.summed[node] = item, after
-            return []
-        place = self._place(node, item)
-        late: list[tuple[Rounds, Waits, Place]] = []
+            self.summed[node] = update
+            return
+        rounds, after, place = update
         for one in rounds:
-            group = one[0].groups[0] - self.costs.first
-            if self.overlaps[group] and any(self.found.moves[task] is not None for task in after[group]):
-                late.append(((one,), after, place))
+            group = one[0].groups[0] - self.first
+            if self.overlaps[group] and any(self.found.pieces[task].collective for task in after[group]):
+                yield (one,), after, place
             else:
-                self.found.issue((one,), after, place, self.costs.first)
-        return late
+                self.found.issue((one,), after, place, self.first)
 
-    def _place(self, node: int, item: int, bucket: tuple[int, ...] = ()) -> Place:
+    def place(self, node: int, item: int, bucket: tuple[int, ...] = ()) -> Place:
+        """Return what a task is for: a layer, or a bucket, of a microbatch."""
         layer = self.layer + node
         return _new(Place, (layer, self.layer + bucket[0] if bucket else layer, item))
 
-    def update(self, node: int, after: Waits, item: int) -> None:
-        """Update a weight that a layer of another stage uses as well."""
-        (op,) = (op for op in self.record.backward if op.kind == "update" and op.node == node)
-        ((_, rounds),) = self.costs.costed([op])
-        for one in rounds:
-            self.found.issue((one,), after, self._place(node, item), self.costs.first)
 
-    def entered(self, entering: Entering, phase: str, link: str, after: After, node: int, item: int) -> After:
-        """Receive what other stages send for a phase; return the task to wait for.
+NEXT = {"forward": 1, "backward": -1}
+"""The offset of the part that reads the result of a phase."""
 
-        Args:
-            entering: what they send.
-            phase: the phase.
-            link: the link that carries it.
-            after: the tasks that made it.
-            node: the node that stands for all that read or make it.
-            item: the microbatch.
-        """
-        piece = self.costs.entered(entering, phase, link)
-        return (self.found.add(piece, after, self._place(node, item)),)
+Result = tuple[int, str, int]
+"""What work of a stage reads of another one: the number of the part that reads it, the phase and the microbatch."""
 
-    def _handed_on(self, work: Work, after: After) -> After:
-        """Hand on what came from other stages; return the tasks to wait for."""
-        waits = [after] * len(self.overlaps)
-        for node, rounds in self.costs.handed_on(self.entering[work.phase], work.phase):
-            waits = self.found.issue(rounds, waits, self._place(node, work.item), self.costs.first)
-        return self.found.latest(waits)
+Tied = tuple[tuple[int, int, "Entering"], ...]
+"""The stages that add up a gradient, that of the weight's own layer first: a part's number, its layer, and what it receives."""
 
-    def issue(self, work: Work, after: After, *, final: bool) -> After:
-        """Do a stage's work; arguments and result as of a ``Part`` of a pipeline. Updates follow the last backward phase."""
-        if work.phase == "update":
+
+@dataclass(eq=False)
+class Pipeline:
+    """The tasks of a pipeline, issued in the order of a schedule.
+
+    Attributes:
+        found: the tasks.
+        parts: the parts of the stages in the network's order, in turn of the first stage to the last.
+        count: the number of stages.
+        exchanges: the gradients that several stages add up once a mini-batch.
+    """
+
+    found: TaskList
+    parts: Sequence[PartTasks]
+    count: int
+    exchanges: Sequence[Tied] = ()
+    _made: dict[Result, After] = field(default_factory=dict)
+    # Results that are yet to be sent: at the end of the step, or just before they are read.
+    _unsent: dict[Result, bool] = field(default_factory=dict)
+
+    def run(self, schedule: Schedule, microbatches: int) -> Timeline:
+        """Run the first step in which every stage has its full work, with its times since the end of those before it."""
+        orders = [schedule.steps(stage, self.count, microbatches) for stage in range(self.count)]
+        steps, ended = [*zip(*orders, strict=True)], 0.0
+        sizes = [sum(map(len, works)) for works in steps]
+        for works in steps[: sizes.index(max(sizes)) + 1]:
+            self.issue(works)
+            began, timeline = ended, run(self.found.tasks, ended)
+            ended = timeline.makespan
+        return timeline.since(began)
+
+    def issue(self, works: Sequence[Sequence[Work]]) -> None:
+        """Begin a step: add the work of all stages, each as far as its neighbours' results allow."""
+        self.found.clear()
+        self._made = dict.fromkeys(self._made, ())
+        for part in self.parts:
+            part.begin()
+        left = [
+            deque([((work.part * self.count + stage, work.phase, work.item), work.final) for work in own])
+            for stage, own in enumerate(works)
+        ]
+        turns = deque(range(self.count))
+        while turns:
+            own = left[turns.popleft()]
+            while own and self._there(own[0][0]):
+                turns += self._add(*own.popleft())
+        assert not any(left)  # noqa: S101 (a schedule has no work that waits for itself)
+        for result in [*self._unsent]:
+            self._send(result)
+        for members in self.exchanges:
+            self._exchange(members)
+
+    def _there(self, own: Result) -> bool:
+        number, phase, _ = own
+        return own in self._made or not 0 <= number - NEXT[phase] < len(self.parts)
+
+    def _add(self, own: Result, final: bool) -> tuple[int, ...]:
+        """Add work of a stage behind the transfer of its input; return the stage that reads its result, if there is one."""
+        number, phase, item = own
+        reader = number + NEXT[phase]
+        self._send(own)
+        made = self.parts[number].phase(phase, item, self._made.pop(own, ()), final=final)
+        if not 0 <= reader < len(self.parts):
             return ()
-        after = self._handed_on(work, after) if after else ()
-        return self.phase(work.phase, work.item, after, final=final)
+        result = reader, phase, item
+        self._made[result], self._unsent[result] = made, True
+        if all(self.parts[reader].overlaps):
+            self._send(result)
+        return (reader % self.count,)
 
-    def at_once(self, phase: str) -> bool | None:
-        """Return whether it receives what is sent for a phase beside its work, or just before it; None if nothing is sent."""
-        return all(self.overlaps) if self.entering[phase].from_stages else None
+    def _send(self, result: Result) -> None:
+        number, phase, item = result
+        reader = self.parts[number]
+        if self._unsent.pop(result, False) and phase in reader.arriving:
+            node, piece = reader.arriving[phase]
+            ends, place = (number - NEXT[phase], number), reader.place(node, item)
+            self._made[result] = self._received(piece, ends, self._made[result], place)
 
-    def receive(self, work: Work, link: str, after: After) -> After:
-        """Receive what other stages send for some work; return the task to wait for."""
-        node = 0 if work.phase == "forward" else len(self.graph.layers) - 1
-        return self.entered(self.entering[work.phase], work.phase, link, after, node, work.item)
+    def _received(self, piece: Piece, ends: tuple[int, int], after: After, place: Place) -> After:
+        """Add a transfer from the stage of a part to that of another one; return the tasks to wait for."""
+        sender, reader = (number % self.count + 1 for number in ends)
+        return (self.found.add(piece._replace(resource=f"link {sender}-{reader}"), after, place),)
+
+    def _exchange(self, members: Tied) -> None:
+        """Add up the gradients of some stages, each of which then updates its own copy of the weight.
+
+        Where mini-batches do not wait for each other, stages add up those of the mini-batches that they have then.
+        """
+        each = [self.parts[number].summed.pop(node, None) for number, node, _ in members]
+        sums = tuple(dict.fromkeys(task for own in each if own for lane in own[1] for task in lane))
+        first, other = (number for number, _, _ in members[:2])
+        for (number, node, _), own in zip(members, each, strict=True):
+            if own is not None:
+                (rounds, after, place), part = own, self.parts[number]
+                if None not in each:
+                    ends = other if number == first else first, number
+                    after = [self._received(part.shared[node], ends, sums, place)] * len(after)
+                self.found.issue(rounds, after, place, part.first)

@@ -1,17 +1,16 @@
 """The task graph: tasks on resources, and the one engine that runs them.
 
-A task takes some seconds of one resource and starts when its predecessors have ended. A resource runs one
-task at a time, in the order of the list. Every start is then a maximum of sums of durations with fixed terms, so no
-task starts later because another takes less time. (An engine that starts any ready task has no such guarantee:
-Graham, Bounds on Multiprocessing Timing Anomalies, 1969.) The module knows no layers, bytes or machines. Cost: linear
-in tasks and precedences.
+A task takes some seconds of one resource and starts when its predecessors have ended. A resource runs one task at a time,
+in the order of the list. Every start is then a maximum of sums of durations with fixed terms, so no task starts later
+because another takes less time. (An engine that starts any ready task has no such guarantee: Graham, Bounds on
+Multiprocessing Timing Anomalies, 1969.) The module knows no layers, bytes or machines. Cost: linear in tasks and precedences.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import ProblemError
@@ -24,21 +23,19 @@ class Task(NamedTuple):
     """A task with a duration.
 
     Attributes:
-        name: name in a trace.
         resource: name of the resource that runs it.
         seconds: duration.
         after: indices of its predecessors, all listed before it.
         kind: category for sums of time.
     """
 
-    name: str
     resource: str
     seconds: float
     after: tuple[int, ...] = ()
     kind: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     """The start and end of every task.
 
@@ -54,10 +51,6 @@ class Timeline:
     ends: tuple[float, ...]
     held_by: tuple[int | None, ...]
 
-    def __repr__(self) -> str:
-        """Return the size, short enough for a prompt."""
-        return f"<Timeline of {len(self.tasks)} tasks, {self.makespan:.6g} s>"
-
     @property
     def makespan(self) -> float:
         """End of the last task."""
@@ -67,18 +60,17 @@ class Timeline:
     def critical_path(self) -> tuple[int, ...]:
         """Consecutive tasks without a pause that last as long as the whole."""
         path: list[int] = []
-        held_by = self.held_by
-        step = self.ends.index(max(self.ends)) if self.ends else None
+        step = self.ends.index(self.makespan) if self.ends else None
         while step is not None:
             path.append(step)
-            step = held_by[step]
+            step = self.held_by[step]
         return tuple(reversed(path))
 
     @property
     def busy(self) -> dict[str, float]:
         """Seconds of work of each resource, in the order of its first task."""
         found: dict[str, float] = {}
-        for _, resource, seconds, _, _ in self.tasks:
+        for resource, seconds, _, _ in self.tasks:
             found[resource] = found.get(resource, 0.0) + seconds
         return found
 
@@ -86,13 +78,18 @@ class Timeline:
     def by_kind(self) -> dict[str, float]:
         """Seconds of work of each kind, summed over all resources."""
         found: defaultdict[str, list[float]] = defaultdict(list)
-        for _, _, seconds, _, kind in self.tasks:
+        for _, seconds, _, kind in self.tasks:
             found[kind].append(seconds)
         return {kind: math.fsum(amounts) for kind, amounts in found.items()}
 
+    def since(self, began: float) -> Timeline:
+        """Return the tasks with their times since some moment."""
+        starts, ends = (tuple([time - began for time in times]) for times in (self.starts, self.ends))
+        return replace(self, starts=starts, ends=ends)
 
-def run(tasks: Sequence[Task]) -> Timeline:
-    """Run tasks to the end.
+
+def run(tasks: Sequence[Task], began: float = 0.0) -> Timeline:
+    """Run tasks to the end, none of them before some moment.
 
     Raises:
         ProblemError: a duration is negative or not finite, or a predecessor is not listed before its task.
@@ -102,13 +99,13 @@ def run(tasks: Sequence[Task]) -> Timeline:
     held_by: list[int | None] = []
     last: dict[str, int] = {}
     endless = math.inf
-    for index, (name, resource, seconds, after, _) in enumerate(tasks):
+    for index, (resource, seconds, after, _) in enumerate(tasks):
         if not 0 <= seconds < endless:
-            raise ProblemError(f"task {name!r}: found {seconds} seconds; allowed: a number from 0")
-        start, holder = 0.0, None
+            raise ProblemError(f"task {index}: found {seconds} seconds; allowed: a number from 0")
+        start, holder = began, None
         for before in after:
             if not 0 <= before < index:
-                raise ProblemError(_not_before(tasks, index, before))
+                raise ProblemError(f"task {index}: waits for task {before}, which is not listed before it")
             end = ends[before]
             if end > start or holder is None:
                 start, holder = end, before
@@ -120,11 +117,3 @@ def run(tasks: Sequence[Task]) -> Timeline:
         ends.append(start + seconds)
         held_by.append(holder)
     return Timeline(tasks=tuple(tasks), starts=tuple(starts), ends=tuple(ends), held_by=tuple(held_by))
-
-
-def _not_before(tasks: Sequence[Task], index: int, before: int) -> str:
-    """Return the message for a predecessor that is not listed before its task."""
-    found = f"task {tasks[index].name!r}: waits for task {before} of {len(tasks)}"
-    if not 0 <= before < len(tasks):
-        return found
-    return f"{found}, {tasks[before].name!r}, which is not listed before it"

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from hypar.costs.base import load_cost
 from hypar.document import Note, Result
@@ -30,7 +30,9 @@ from hypar.planning.resolved import BASELINE, Resolved, of_baseline
 from hypar.planning.sources import times_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
-from hypar.schedule.scoring import Totals, totals, totals_of
+from hypar.schedule.lanes import Lane
+from hypar.schedule.scoring import summarise
+from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.studies.remarks import on_this_machine
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hypar.plan.plan import Plan
+    from hypar.plan.records import Score
 
     Axes = Mapping[Any, Sequence[Any]]
     Chosen = dict[Any, Any]
@@ -48,6 +51,28 @@ Hardware = Machine | str | Path
 
 MOST_RUNS, OF_STAGES = 10_000, ("schedule", "microbatches", "parts", "balance")
 """The most requests of a grid, some minutes of an exploration; and options that the arrays of a sweep without stages do without."""
+
+
+class Totals(NamedTuple):
+    """The totals of a score.
+
+    Attributes:
+        time_s: time of a step.
+        energy_j: its energy on all devices; None if the machine's file gives no energies.
+        communication_bytes: bytes that all devices receive.
+        memory_bytes: peak on each device.
+    """
+
+    time_s: float
+    energy_j: float | None
+    communication_bytes: float
+    memory_bytes: float
+
+
+def totals_of(score: Score | None) -> Totals:
+    """Return the totals of the score of a plan for a machine."""
+    assert score is not None  # noqa: S101 (a machine was named, so there is one)
+    return Totals(score.time_s, score.energy_j, score.communication_bytes, score.memory_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -440,5 +465,5 @@ def _on_one_device(graph: LayerGraph, machine: Machine, optimizer: str) -> Total
         found = "found one device, of kinds that differ"
         raise HardwareError(f"hardware {machine.name!r}", found, "1 level or more")
     setting = Setting(machine=machine, array=(), element_bytes=graph.element_bytes, optimizer=optimizer)
-    layers = graph.contracted
-    return totals(layers, [()] * len(layers.layers), setting)
+    lanes = [Lane(graph.contracted, [()] * len(graph.contracted.layers), setting)]
+    return totals_of(summarise(lanes, StepWork.of(lanes).run(), machine))

@@ -9,13 +9,13 @@ from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.machine.energy import phase_of
-from hypar.network.graph import LayerGraph, gradients_of
+from hypar.network.graph import gradients_of
 from hypar.ops.nest import PHASES
-from hypar.planning.replay import ScoredStep, run_plan
-from hypar.schedule.energy import energy_items, moved_energy, moved_items
+from hypar.planning.replay import run_plan
 from hypar.schedule.liveness import largest
 from hypar.schedule.memory import course_on, memory_of
-from hypar.schedule.moves import BETWEEN_STAGES, PHASE
+from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE
+from hypar.schedule.scoring import joules_of
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.machine.machine import Machine
+    from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
+    from hypar.planning.replay import ScoredStep
 
 Rows = list[dict[str, Any]]
 
@@ -62,7 +64,7 @@ class StepTask(NamedTuple):
     @property
     def exchanges(self) -> bool:
         """Whether it exchanges gradients."""
-        return self.kind == "communication" and self.phase in {PHASE, self.kind}
+        return self.kind == COMMUNICATION and self.phase in {PHASE, self.kind}
 
 
 class Part(NamedTuple):
@@ -118,22 +120,20 @@ class StepRows:
         return tuple(
             StepTask(
                 name=self.ran.names[index],
-                kind=task.kind,
-                phase=task.kind if move is None else move.phase,
+                kind=piece.kind,
+                phase=piece.phase,
                 layer=self.ran.plan.layers[place.layer],
-                lanes=lanes,
+                lanes=piece.groups,
                 item=None if self.ran.stages is None else place.item,
-                resource=task.resource,
-                collective=None if move is None else move.collective,
-                level=None if move is None else move.level,
-                num_bytes=None if move is None else move.total_bytes,
+                resource=piece.resource,
+                collective=piece.collective or None,
+                level=piece.level if piece.collective else None,
+                num_bytes=piece.num_bytes if piece.collective else None,
                 start_s=starts[index],
-                seconds=task.seconds,
+                seconds=piece.seconds,
                 critical=index in critical,
             )
-            for index, (task, place, move, lanes) in enumerate(
-                zip(step.tasks, step.places, step.moves, step.lanes, strict=True)
-            )
+            for index, (piece, place) in enumerate(zip(step.pieces, step.places, strict=True))
         )
 
     @cached_property
@@ -151,18 +151,17 @@ class StepRows:
     @property
     def _amounts(self) -> Iterator[tuple[str | int | None, str, float]]:
         """Yield each amount of a ``Part`` by its name, with the layer or the level that it belongs to."""
-        names, step = self.ran.plan.layers, self.ran.step
+        names = self.ran.plan.layers
         for task in self.tasks:
-            spent = "receives_s" if task.kind == "communication" else "computes_s"
+            spent = "receives_s" if task.kind == COMMUNICATION else "computes_s"
             staged = self.ran.stages is not None
             for place in _places(task.layer, task.level):
                 yield place, spent, task.seconds * (task.critical or (staged and place == task.layer))
                 yield place, "num_bytes", task.num_bytes or 0.0
-        for number, lane in enumerate(self.ran.lanes) if self.ran.score.energy is not None else ():
-            yield from ((names[layer], "joules", own) for layer, _, own in energy_items(lane))
-            for moved in moved_items(lane, step, number):
-                for place in _places(names[moved.layer], moved.move.level):
-                    yield place, "joules", moved_energy(lane, moved)
+        for layer, level, _, joules in (
+            joules_of(self.ran.lanes, self.ran.step) if self.ran.score.energy else ()
+        ):
+            yield from ((place, "joules", joules) for place in _places(names[layer], level))
 
     @cached_property
     def phases(self) -> Rows:

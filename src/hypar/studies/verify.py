@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import chain, product, repeat
+from itertools import product, repeat
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -14,6 +14,7 @@ from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.execution.simulator import most_elements
 from hypar.execution.verify import Verification, counted, verify_program
+from hypar.machine.links import Line
 from hypar.machine.setting import Setting
 from hypar.network.training import OPTIMIZERS
 from hypar.ops.nest import PHASES
@@ -24,9 +25,11 @@ from hypar.planning.counting import cost_convention, score_convention
 from hypar.planning.replay import run_step
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, scored_on, times_of
+from hypar.planning.stages.running import fullest_moments
 from hypar.schedule.held import Training
-from hypar.schedule.moves import BETWEEN_STAGES, Move, level_name, moves_of
-from hypar.schedule.pipeline_orders import ALONE, Moment, moments, schedule_of
+from hypar.schedule.lanes import Lane
+from hypar.schedule.pieces import BETWEEN_STAGES, level_name
+from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.tree import Device, Level, Node, Stages
 from hypar.studies.check import near, priced
@@ -34,14 +37,15 @@ from hypar.studies.pieces import lowered, microbatches_of, opened
 from hypar.studies.shrink import changes_of, shrunk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from hypar.execution.devices import Devices
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
+    from hypar.program.layout import Numbers
     from hypar.program.steps import Item, Program
+    from hypar.schedule.pieces import Piece
     from hypar.sharding.placement import Options
 
 MOST_ELEMENTS, MANY_ELEMENTS, ROUNDING = 2**28, 2**22, 1e-9
@@ -195,7 +199,7 @@ def verify_plan(
     memory: list[Held] = []
     if numbers is not None and machine is not None and plan.score is not None:
         score = _scored(plan, graph, machine, choices, run_by)
-        memory = held_by(plan, score, program, numbers)
+        memory = held_by(plan, score, program, numbers.elements, numbers.arrived)
     tell(f"comparing the counts of {graph.name}")
     changes = changes_between(plan, priced(plan, Resolved.of(plan, machine, times_of(plan)), whole))
     levels = _levels(plan, len(program.places.parts))
@@ -265,14 +269,12 @@ def _transfers(
 
 
 def _received(
-    levels: Sequence[str], transfers: Sequence[Transfer], planned: Sequence[Move], *, ran: bool
+    levels: Sequence[str], transfers: Sequence[Transfer], planned: Sequence[Piece], *, ran: bool
 ) -> Iterator[Received]:
     """Yield the bytes of each level, and of each tensor that moves there, by what is planned, counted and moved."""
     for level, (tensor, phases) in product(levels, TENSORS.items()):
         own = [each for each in transfers if each.level == level and each.item.phase in phases]
-        amounts = [
-            move.total_bytes for move in planned if level_name(move.level) == level and move.phase in phases
-        ]
+        amounts = [own.num_bytes for own in planned if level_name(own.level) == level and own.phase in phases]
         if tensor == ALL or own or any(amounts):
             moved = sum(each.moved or 0 for each in own) if ran else None
             yield Received(level, tensor, math.fsum(amounts), sum(each.counted for each in own), moved)
@@ -280,18 +282,18 @@ def _received(
 
 def _planned(
     plan: Plan, graph: LayerGraph, machine: Machine | None, choices: list[Options], by: str
-) -> list[Move]:
+) -> list[Piece]:
     """Return the transfers of a plan's step as a convention counts them."""
     if machine is not None:
         request = replace(Resolved.of(plan, machine), counted=by)
         # Another convention may count gradients that are in no chunk, and chunks change no amount.
         whole = plan.model_copy(update={"chunks": None})
-        moves = run_step(whole, request, graph, machine, choices).step.moves
-        return [move for move in moves if move is not None]
+        pieces = run_step(whole, request, graph, machine, choices).step.pieces
+        return [piece for piece in pieces if piece.collective]
     free = cast("Machine", _Free())
     setting = Setting(machine=free, array=(*plan.array,), element_bytes=graph.element_bytes, convention=by)
-    inner, outer = moves_of(setting, graph.nodes(plan.graph), choices)
-    return [move for moves in (*inner, *outer) for move in moves]
+    lane = Lane(graph.nodes(plan.graph), choices, setting)
+    return [piece for pieces in (*lane.inner, *lane.outer) for piece in pieces]
 
 
 def _scored(plan: Plan, graph: LayerGraph, machine: Machine, choices: list[Options], run_by: str) -> Score:
@@ -303,19 +305,32 @@ def _scored(plan: Plan, graph: LayerGraph, machine: Machine, choices: list[Optio
     return run_step(whole, request, graph, machine, choices).score
 
 
-def held_by(plan: Plan, score: Score, program: Program, numbers: Verification | Devices) -> list[Held]:
-    """Return what each group or stage of a score, of the network that was run, held in the run of a microbatch."""
+def held_by(
+    plan: Plan,
+    score: Score,
+    program: Program,
+    elements: Mapping[str, Numbers],
+    arrived: Mapping[int, Numbers],
+) -> list[Held]:
+    """Return what each group or stage of a score, of the network that was run, held in the run of a microbatch.
+
+    ``elements`` has those that each device had of every array, by the array's name; ``arrived`` those that it received for each
+    transfer, by its number, ``[levels, devices]``.
+    """
     places, stages = _places(plan.root), plan.stages if plan.staged else None
     training = Training(
         program=program,
+        nodes=program.graph.nodes(plan.graph),
+        elements=elements,
+        arrived=arrived,
         element_bytes=score.element_bytes,
         state=OPTIMIZERS[score.optimizer],
         chunks=[frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else (),
         places={} if stages is None else _layers(stages),
         stages=[stage for stage, _ in places],
-        moments=[ALONE] if stages is None else [_moments(stages, own) for own in range(len(stages.stages))],
+        moments=[ALONE] if stages is None else _moments(stages),
     )
-    found = np.sum([*training.held(numbers.elements, numbers.arrived).values()], axis=0)
+    found = np.sum([*training.held().values()], axis=0)
     if score.groups is None:
         return [Held("all", score.memory_bytes, float(found.max()))]
     groups = [group.group for group in score.groups]
@@ -345,11 +360,9 @@ def _layers(stages: StagesRecord) -> dict[str, tuple[int, int]]:
     return {layer: (number, part) for number, part, span in spans for layer in span}
 
 
-def _moments(stages: StagesRecord, stage: int) -> tuple[Moment, ...]:
-    """Return when a stage holds most over a mini-batch."""
-    order = schedule_of(stages.schedule, stages.parts)
-    works = order.steps(stage, len(stages.stages), stages.microbatches, 1)
-    return moments(chain.from_iterable(works), stages.parts or 1)
+def _moments(stages: StagesRecord) -> tuple[tuple[Moment, ...], ...]:
+    """Return when each stage holds most over a mini-batch."""
+    return fullest_moments(stages.schedule, len(stages.stages), stages.microbatches, stages.parts)
 
 
 def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:
@@ -364,10 +377,10 @@ def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:
 class _Free:
     """A machine whose links take no time: amounts do not depend on it."""
 
-    measured = joins = None
+    measured, resource = None, ""
 
     def links(self, array: Sequence[int]) -> list[_Free]:
         return [self] * len(array)
 
-    def seconds(self, *_: object) -> float:
-        return 0.0
+    def line(self, *_: object) -> Line:
+        return Line(0.0, 0.0, "")

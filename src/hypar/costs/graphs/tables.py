@@ -36,9 +36,8 @@ from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import LocalSizes
 from hypar.sharding.placement import WHOLE, simple
-from hypar.solve.cost_graph import CostGraph, Link, Structure
+from hypar.solve.cost_graph import CostGraph, LaidOut, Link, Structure, layout_of, level_structure
 from hypar.solve.edge import Edge
-from hypar.solve.laid_out import LaidOut, layout_of, level_structure
 from hypar.solve.limits import ENTRY_BYTES
 
 if TYPE_CHECKING:

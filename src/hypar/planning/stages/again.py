@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.records import RefinementRecord
     from hypar.plan.stages import StagesRecord
-    from hypar.planning.nodes.leaf import Node
+    from hypar.planning.nodes.levels import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.span import CutSpan

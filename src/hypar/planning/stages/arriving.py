@@ -9,17 +9,15 @@ other end has shares and choices of its own; inside them no device has anything 
 from __future__ import annotations
 
 import math
-from itertools import count
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from hypar.planning.nodes.leaf import Leaf
+from hypar.planning.nodes.levels import Leaf
 from hypar.planning.stages.places import places_for
-from hypar.planning.uneven.tree import Branching
-from hypar.schedule.entering import Arrival, Entering, seconds_of
-from hypar.schedule.moves import timed
+from hypar.schedule.costed import Arrival, Entering
+from hypar.schedule.pieces import crossing, placed, priced
 from hypar.sharding.amounts.above import crossed
 from hypar.sharding.amounts.counted import STAGE, received_between
 from hypar.sharding.amounts.factors import Above
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
     from hypar.planning.stages.span import Cuts, Outer, Site
     from hypar.planning.uneven.tree import Branch
-    from hypar.schedule.moves import Link
+    from hypar.schedule.costed import Link
     from hypar.sharding.amounts.transfers import Between, Network, Part
 
 
@@ -94,7 +92,7 @@ def entering(
     (layers, moved), tree, setting = network, cast("Branch", cuts.node), cuts.lane.setting
     arriving: dict[str, Arriving] = {phase: [] for phase in site.links._fields}
     if setting.convention == PAPER:
-        replicas = 1 if isinstance(tree, Branching) else math.prod(setting.array[: site.outside])
+        replicas = 1 if not isinstance(tree, Leaf) else math.prod(setting.array[: site.outside])
         for own, received in zip(arriving.values(), _by_paper(layers, span, tree), strict=True):
             for maker, elements in received.items():
                 num_bytes = setting.element_bytes * elements
@@ -110,26 +108,27 @@ def entering(
             for part in moved.parts[index]:
                 if part.forward is reads:
                     layers_at = (ends[reads] - span[0], 0 if other is None else other.layer)
-                    way = _Way(index, part, between, *layers_at, site.outside, count(), count())
+                    way = _Way(index, part, between, *layers_at, site.outside)
                     arriving[part.phase] += way.arrivals(tree, node, above)
     return _entering(site, tree, "forward", arriving), _entering(site, tree, "backward", arriving)
 
 
 def _entering(site: Site, tree: Branch, phase: str, arriving: Mapping[str, Arriving]) -> Entering:
     """Return what arrives in one phase; the nodes at the place of the stages receive beside each other."""
-    seams: dict[str, tuple[Branch, list[float]]] = {}
+    link: Link | None = getattr(site.links, phase)
+    whole = Entering.over(link, (own for _, own in arriving[phase] if own.num_bytes or own.rounds))
+    if not site.outside or isinstance(tree, Leaf) or link is None:
+        return whole
+    seams: dict[str, tuple[Branch, list[Arrival]]] = {}
     for node, arrival in arriving[phase]:
         if arrival.num_bytes:
-            seams.setdefault(node.name, (node, []))[1].append(arrival.num_bytes / arrival.replicas)
-    link: Link | None = getattr(site.links, phase)
-    branches = site.outside and isinstance(tree, Branching) and link is not None
-    times = []
-    for node, num_bytes in seams.values():
+            seams.setdefault(node.name, (node, []))[1].append(arrival)
+    times = [0.0]
+    for node, own in seams.values():
         settings = (leaf.lane.setting for leaf in node.leaves())
         groups = ((setting.machine, setting.array) for setting in settings)
-        times.append(seconds_of(beside(groups, site.stages) if branches else link, math.fsum(num_bytes)))
-    found = (own for _, own in arriving[phase] if own.num_bytes or own.moves or own.crossed)
-    return Entering(max(times, default=0.0), tuple(found))
+        times.append(Entering.over(beside(groups, site.stages), own).link_s)
+    return whole._replace(link_s=max(times))
 
 
 def _by_paper(
@@ -179,8 +178,6 @@ class _Way(NamedTuple):
         layer: the index of its layer in the stage.
         other: the layer at the other end, by its index in its stage.
         outside: the number of levels and uneven splits outside the stages.
-        crossings: numbers the uneven splits of the stage.
-        lanes: numbers its lanes.
     """
 
     tensor: int
@@ -189,19 +186,20 @@ class _Way(NamedTuple):
     layer: int
     other: int
     outside: int
-    crossings: Iterator[int]
-    lanes: Iterator[int]
 
-    def arrivals(self, own: Branch, other: Branch | None, above: Above) -> Iterator[tuple[Branch, Arrival]]:
+    def arrivals(
+        self, own: Branch, other: Branch | None, above: Above, first: int = 0
+    ) -> Iterator[tuple[Branch, Arrival]]:
         """Yield what each node of the stage receives: from another stage, and to hand it on.
 
         Args:
             own: a node of the stage.
             other: the node at its place in the stage of the other end, whose layer is taken to be cut in samples without one.
             above: what is left of the tensor above the nodes.
+            first: the number of the node's first lane.
         """
         if isinstance(own, Leaf):
-            yield own, self._in_leaf(own, other if isinstance(other, Leaf) else None, above)
+            yield own, self._in_leaf(own, other if isinstance(other, Leaf) else None, above, first)
             return
         inside, mine = own.depth >= self.outside, own.offers[self.layer][1:3]
         beyond = None if inside or isinstance(other, Leaf) else other
@@ -214,17 +212,19 @@ class _Way(NamedTuple):
             theirs = beyond.offers[self.other][1:3]
         ends = (theirs, mine) if self.part.forward else (mine, theirs)
         (amount,), each = crossed(self.between, (self.part,), above, *ends)
-        number = next(self.crossings)
-        if any(amount.elements):
-            if inside and self.part.manner != "sums":
-                amount = amount._replace(collective="all_gather")
-            num_bytes = own.element_bytes * math.fsum(map(float, amount.elements))
-            yield own, Arrival(self.layer, self.tensor, 0.0, crossed=((number, amount, num_bytes),))
-        for group, node in enumerate(own.below):
+        elements, receivers = tuple(amount.elements[group] for group in own.at_work), own.receivers(first)
+        if any(elements):
+            kind = "all_gather" if inside and self.part.manner != "sums" else amount.collective
+            amount = amount._replace(elements=elements, collective=kind)
+            fuller = [(1.0,) * len(lanes) for _, lanes, _ in receivers]
+            handed = crossing(amount, receivers, own.depth, own.element_bytes, fuller)
+            yield own, Arrival(self.layer, self.tensor, rounds=(handed,))
+        for group, (_, lanes, _) in zip(own.at_work, receivers, strict=True):
+            node, there = own.below[group], None if beyond is None else beyond.below[group]
             if node is not None:
-                yield from self.arrivals(node, None if beyond is None else beyond.below[group], each[group])
+                yield from self.arrivals(node, there, each[group], lanes[0])
 
-    def _in_leaf(self, own: Leaf, other: Leaf | None, above: Above) -> Arrival:
+    def _in_leaf(self, own: Leaf, other: Leaf | None, above: Above, number: int) -> Arrival:
         setting, chosen = own.lane.setting, own.lane.choices[self.layer]
         out = max(0, self.outside - own.lane.depth)
         theirs = tuple(grid({"batch": ways}) for ways in setting.array)
@@ -233,5 +233,6 @@ class _Way(NamedTuple):
         theirs = (*theirs[:out], *(WHOLE,) * (len(chosen) - out))
         pair = (theirs, chosen) if self.part.forward else (chosen, theirs)
         seam, *moves = sorted(received_between(self.between, (self.part,), setting.array, pair, above, out))
-        num_bytes, handed = setting.element_bytes * seam.elements, timed(setting, tuple(moves))
-        return Arrival(self.layer, self.tensor, num_bytes, handed, seam.receivers, next(self.lanes))
+        handed = placed(priced(setting, moves), number, own.lane.name, own.lane.depth)
+        rounds, num_bytes = tuple((piece,) for piece in handed), setting.element_bytes * seam.elements
+        return Arrival(self.layer, self.tensor, num_bytes, seam.receivers, rounds)

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.activity import tell
 from hypar.errors import HardwareError
 from hypar.plan.request import BEST
+from hypar.plan.stages import FLUSHES
+from hypar.planning.checked import checked_microbatches
 from hypar.planning.stages.division import divided, unfit
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.lower_bounds import ROUNDING
 from hypar.planning.stages.partition import least_seconds
 from hypar.planning.stages.running import estimated_s, kept_in_flight
 from hypar.planning.stages.sites import orders_of, spans_of
-from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.space import parse_pin
 from hypar.sharding.tree import WHOLE_ARRAY
@@ -72,7 +73,7 @@ class _Candidate(NamedTuple):
     def bound(self, graph: LayerGraph) -> float:
         """Return a lower bound of the seconds of a step; infinite if no stages fit the memory."""
         order = self.request.schedule, len(self.groups), self.microbatches, self.request.parts
-        flushes = SCHEDULES[self.request.schedule].flushes
+        flushes = FLUSHES[self.request.schedule]
         return least_seconds(self.spans(graph), self.microbatches, kept_in_flight(*order), flushes=flushes)
 
     def divided(self, graph: LayerGraph, limit: float) -> Divided | None:
@@ -160,7 +161,7 @@ def _divisions(request: Resolved) -> Iterator[tuple[int, dict[str, tuple[int, ..
 def _microbatches(request: Resolved, batch: int, stages: int) -> list[int]:
     """Return the numbers of microbatches to try: the requested one, or the schedule's default and multiples of the stages."""
     own = checked_microbatches(request.microbatches, request.schedule, batch, stages)
-    flushes = request.microbatches is None and SCHEDULES[request.schedule].flushes
+    flushes = request.microbatches is None and FLUSHES[request.schedule]
     more = (each * stages for each in MULTIPLES if flushes and batch % (each * stages) == 0)
     return sorted({own, *more})
 

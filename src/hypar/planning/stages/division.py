@@ -12,6 +12,8 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import MemoryLimitError, OptionError
+from hypar.plan.stages import FLUSHES
+from hypar.planning.checked import checked_microbatches
 from hypar.planning.stages.ends import given_bounds, stage_ends
 from hypar.planning.stages.partition import best_partition, of_least_memory, shifted
 from hypar.planning.stages.running import fullest_moments, kept_in_flight, run_stages
@@ -19,7 +21,6 @@ from hypar.planning.stages.sites import spans_of
 from hypar.planning.stages.spans import joined
 from hypar.schedule.lanes import whole_lane
 from hypar.schedule.memory import held_with
-from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def unfit(request: Resolved, graph: LayerGraph, groups: Sequence[str | None]) ->
 
 
 def _hint(own: Divided, graph: LayerGraph) -> str:
-    further = SCHEDULES[own.request.schedule].flushes and own.microbatches < graph.batch
+    further = FLUSHES[own.request.schedule] and own.microbatches < graph.batch
     more = f"--microbatches above {own.microbatches}, " * further
     return f"try {more}another number of stages, a smaller batch, or devices with more memory"
 
@@ -203,7 +204,7 @@ def held_in(
             lanes = [part.cuts.lanes[group] for part in parts]
             lane = whole_lane(
                 [
-                    lane.at(lane.name, lane.place._replace(first=first, moments=tuple(own)))
+                    lane.having(place=lane.place._replace(first=first, moments=tuple(own)))
                     for lane, first in zip(lanes, firsts[stage::count], strict=False)
                 ]
             )

@@ -21,7 +21,8 @@ from hypar.machine.work import fullest_share
 from hypar.network.nodes import kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.stages.span import LayerBounds
-from hypar.schedule.moves import timed_inside
+from hypar.schedule.pieces import priced
+from hypar.sharding.amounts.counted import received_inside
 from hypar.sharding.amounts.transfers import Sums, network_of, sends_back
 from hypar.sharding.conventions import FUSED, PAPER
 from hypar.sharding.placement import degrees
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.planning.stages.spans import CutSpans
-    from hypar.schedule.moves import Link, Move
+    from hypar.schedule.costed import Link
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
@@ -284,8 +285,8 @@ def _under(layer: PlanNode, sums: Sums, chosen: Options, setting: Setting, micro
         return LayerBounds(output=output, error=output * layer.trail[-1].elements)
     time = setting.machine.layer_time(layer.nest, divisors, setting.element_bytes)
     spent, once = [*time.seconds.values()], [setting.update_seconds(time)]
-    for move, seconds in [] if setting.machine.overlap else _moves(layer, sums, chosen, setting):
-        (once if move.phase == "gradient" else spent).append(seconds)
+    for phase, seconds in [] if setting.machine.overlap else _moved(layer, sums, chosen, setting):
+        (once if phase == "gradient" else spent).append(seconds)
     return LayerBounds(
         seconds=math.fsum((*(microbatches * each for each in spent), *once)),
         forward=time.seconds.get("forward", 0.0),
@@ -296,12 +297,12 @@ def _under(layer: PlanNode, sums: Sums, chosen: Options, setting: Setting, micro
     )
 
 
-def _moves(layer: PlanNode, sums: Sums, chosen: Options, setting: Setting) -> list[tuple[Move, float]]:
-    """Return the reductions of a layer's partial sums, with the seconds that they take at least.
+def _moved(layer: PlanNode, sums: Sums, chosen: Options, setting: Setting) -> list[tuple[str, float]]:
+    """Return the phases of the reductions of a layer's partial sums, with the seconds that they take at least.
 
     By ``fused`` sums of F may go straight to the next layer: terms are still received once, which takes no less than half of
     an all-reduce.
     """
-    moves = timed_inside(setting, layer.nest, sums, chosen)
+    pieces = priced(setting, received_inside(layer.nest, sums, setting.array, chosen))
     onward = setting.convention == FUSED
-    return [(move, move.seconds / (2 if onward and move.phase == "forward" else 1)) for move in moves]
+    return [(one.phase, one.seconds / (2 if onward and one.phase == "forward" else 1)) for one in pieces]

@@ -115,8 +115,11 @@ def best_partition(
             return None
         stages = [*zip(tables, pairwise(found.bounds), kept, strict=True)]
         planned = [table.plan(ends, microbatches, balance) for table, ends, _ in stages]
-        # Memory is counted only where all else speaks for a partition.
-        if not any(planned) and _all_fit(stages):
+        if any(planned):
+            continue
+        # Memory is counted only where all else speaks for a partition, and then of all its stages.
+        fitting = [table.fits(ends, in_flight) for table, ends, in_flight in stages]
+        if all(fitting):
             return found
 
 
@@ -136,12 +139,6 @@ def _least(
     fitting = _fitting(tables, kept, places)
     found = partition(fitting.__getitem__, len(kept), spans.crossing_bytes[[*places]], limit * (1 + ROUNDING))
     return None if found is None else found._replace(bounds=tuple(places[at] for at in found.bounds))
-
-
-def _all_fit(stages: Sequence[tuple[_Table, tuple[int, int], int]]) -> bool:
-    """Return whether all stages fit the memory, each counted once."""
-    fitting = [table.fits(ends, in_flight) for table, ends, in_flight in stages]
-    return all(fitting)
 
 
 def least_seconds(

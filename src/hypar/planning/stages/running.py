@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
@@ -12,22 +13,32 @@ from hypar.planning.chunks.search import Chunked, chunks_of, run_chunked
 from hypar.planning.stages.places import places_for
 from hypar.planning.stages.tied import exchanges_of
 from hypar.planning.stages.within import within_stage
+from hypar.schedule.costed import StageWork
 from hypar.schedule.lanes import StagePlace
-from hypar.schedule.moves import PHASE
-from hypar.schedule.pipeline import Pace, full_tasks, paced
-from hypar.schedule.pipeline_orders import in_flight, moments, schedule_of, staleness
+from hypar.schedule.pieces import COMMUNICATION, Piece
+from hypar.schedule.pipeline_orders import Schedule, in_flight, moments, staleness
+from hypar.schedule.record import ERROR, INPUT, Op, Record
 from hypar.schedule.scoring import summarise
-from hypar.schedule.stages import Order, StageWork, StepWork
-from hypar.schedule.timeline import run
+from hypar.schedule.stages import StepWork
+from hypar.schedule.tasks import PartTasks, Pipeline, TaskList
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hypar.plan.records import ChunksRecord, Score
     from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.span import CutSpan
-    from hypar.schedule.lanes import Crossing
-    from hypar.schedule.pipeline_orders import Moment, Schedule, Work
+    from hypar.planning.stages.span import CutSpan, Phases
+    from hypar.schedule.costed import Costed
+    from hypar.schedule.pipeline_orders import Moment, Work
+
+
+WHOLE = {
+    "forward": Op("compute", "forward", 0, (INPUT,), (2,)),
+    "backward": Op("compute", "backward", 0, (ERROR, 2), (3,)),
+    "gradient": Op("compute", "gradient", 0, (ERROR, 2), ()),
+    "update": Op("update", "update", 0, (3,), ()),
+}
+"""The ops of a part each of whose phases is a single one."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -96,9 +107,9 @@ def fullest_moments(
 
 def _works(schedule: str, stages: int, microbatches: int, parts: int | None) -> Iterator[list[Work]]:
     """Yield the work of each stage in order."""
-    order = schedule_of(schedule, parts)
+    order = Schedule(schedule, parts or 1)
     for stage in range(stages):
-        yield [*chain.from_iterable(order.steps(stage, stages, microbatches, _minibatches(order, stages)))]
+        yield [*chain.from_iterable(order.steps(stage, stages, microbatches))]
 
 
 def run_stages(
@@ -112,7 +123,8 @@ def run_stages(
         stages: the parts of the stages in the network's order.
         stored: the chunks of a stored plan, in place of the requested ones.
     """
-    schedule, parts = schedule_of(request.schedule, request.parts), request.parts
+    parts = request.parts
+    schedule = Schedule(request.schedule, parts or 1)
     count = len(stages) // schedule.parts
     if parts is not None:
         stages = within_stage(stages, count)
@@ -121,25 +133,24 @@ def run_stages(
     fullest = [moments(own, schedule.parts) for own in own_works]
     firsts = accumulate((span.layers for span in stages), initial=0)
     exchanges = exchanges_of(stages, count)
-    works = []
+    works, groups = [], [*accumulate((len(span.cuts.lanes) for span in stages[:count]), initial=0)]
     for number, (span, first) in enumerate(zip(stages, firsts, strict=False)):
         stage, lanes = number % count, []
-        for lane in span.cuts.lanes:
+        shared = tuple(
+            (layer, pieces)
+            for one in exchanges
+            for (part, layer, _), pieces in zip(one.members[1:], one.outside, strict=True)
+            if part == number
+        )
+        for group, lane in enumerate(span.cuts.lanes, start=groups[stage]):
             places = places_for(lane.setting.machine, lane.setting.array, span.site.stages)
-            outside, outward = lane.place.outside, _outward(stages[stage::count])
-            outward += (PHASE,) * any(one.outward for one in exchanges)
-            shared = tuple(
-                (layer, moves)
-                for one in exchanges
-                for (part, layer), moves in zip(one.members[1:], one.outside, strict=True)
-                if part == number
-            )
-            place = StagePlace(places, microbatches, fullest[stage], outside, outward, first, shared=shared)
-            lanes.append(lane.at(f"{stage_name(stage)} {lane.name}".rstrip(), place))
-        crossings = tuple(_of_stage(crossing, stage) for crossing in span.cuts.crossings)
-        works.append(StageWork(tuple(lanes), crossings, span.received, span.returned))
-    order = Order(schedule, microbatches, _minibatches(schedule, count))
-    work = StepWork(stages=tuple(works), order=order, exchanges=exchanges)
+            own = places, microbatches, fullest[stage], lane.place.outside, first
+            name = f"{stage_name(stage)} {lane.name}".rstrip()
+            lanes.append(lane.having(name=name, number=group, place=StagePlace(*own, shared=shared)))
+        arriving = span.received, span.returned
+        works.append(StageWork(tuple(lanes), span.cuts.crossings, *arriving, stage_name(stage)))
+    members = tuple(one.members for one in exchanges)
+    work = StepWork(stages=tuple(works), schedule=schedule, microbatches=microbatches, exchanges=members)
     chunks = chunks_of(stored, work, "chunks.layers")
     return Staging(
         request=request,
@@ -152,17 +163,6 @@ def run_stages(
     )
 
 
-def _of_stage(crossing: Crossing, number: int) -> Crossing:
-    """Return an uneven split whose groups are named after their stage."""
-    named = (to._replace(name=f"{stage_name(number)} {to.name}") for to in crossing.receivers)
-    return crossing._replace(receivers=tuple(named))
-
-
-def _outward(parts: Sequence[CutSpan]) -> tuple[str, ...]:
-    """Return the phases in which a stage with some parts receives from another device group."""
-    return tuple(dict.fromkeys(phase for part in parts for phase in part.site.outward))
-
-
 def estimated_s(request: Resolved, microbatches: int, stages: Sequence[CutSpan]) -> float:
     """Return the time of a step, exactly where nothing overlaps; otherwise each phase of a stage is taken as one task.
 
@@ -170,22 +170,60 @@ def estimated_s(request: Resolved, microbatches: int, stages: Sequence[CutSpan])
 
     Arguments as in ``run_stages``.
     """
-    order = schedule_of(request.schedule, request.parts)
-    count = len(stages) // order.parts
-    paces = [_pace(span) for span in stages]
-    lowered = paced(order, paces, microbatches, _minibatches(order, count))
-    behind = (max(own.link_s for own in one.entering) for one in exchanges_of(stages, count))
-    timeline, _ = full_tasks(lowered.origins, run(lowered.found.tasks))
-    return timeline.makespan + sum(behind)
+    schedule = Schedule(request.schedule, request.parts or 1)
+    count = len(stages) // schedule.parts
+    found = TaskList(not span.cuts.overlap for span in stages[:count])
+    parts = [
+        in_phases(
+            found,
+            (number, count),
+            span.cuts.phases,
+            {"forward": span.received.seconds, "backward": span.returned.seconds},
+            overlap=span.cuts.overlap,
+        )
+        for number, span in enumerate(stages)
+    ]
+    behind = (max(own.link_s for _, _, own in one.members) for one in exchanges_of(stages, count))
+    return Pipeline(found, parts, count).run(schedule, microbatches).makespan + sum(behind)
 
 
-def _minibatches(order: Schedule, stages: int) -> int:
-    """Return the number of mini-batches that gives every stage its full work in a step: 1 if the pipeline flushes."""
-    return 1 if order.flushes else order.minibatches(stages)
+def in_phases(
+    found: TaskList,
+    place: tuple[int, int],
+    phases: Phases,
+    arriving: Mapping[str, float],
+    *,
+    overlap: bool,
+) -> PartTasks:
+    """Return a part of a stage each of whose phases is a task; the gradient behind an error is one of its own.
 
+    Args:
+        found: the tasks of all stages.
+        place: the number of the part, and the number of stages.
+        phases: the durations.
+        arriving: the seconds to receive F, for ``forward``, and E of a microbatch, which occupy a link, and the stage unless it overlaps.
+        overlap: whether it works while it receives.
+    """
+    number, count = place
+    stage = number % count
+    forward, backward, once, behind = phases
+    seconds = {"forward": forward, "backward": backward - behind, "gradient": behind, "update": once}
 
-def _pace(span: CutSpan) -> Pace:
-    """Return the times of a part of a stage; what it receives occupies its devices, or a link if transfers overlap."""
-    forward, backward, once, behind = span.cuts.phases
-    arriving = span.received.seconds, span.returned.seconds
-    return Pace(forward, backward, once, *arriving, behind, span.cuts.overlap)
+    def piece(resource: str, seconds: float, kind: str) -> Piece:
+        return Piece((stage,), (stage,), resource, seconds, kind)
+
+    @cache
+    def ops(phase: str, final: bool) -> list[Costed]:
+        kinds = ("forward",) if phase == "forward" else ("backward", "gradient", "update")[: 2 + final]
+        each = [kind for kind in kinds if kind != "gradient" or behind]
+        return [(WHOLE[kind], ((piece(stage_name(stage), seconds[kind], kind),),)) for kind in each]
+
+    return PartTasks(
+        found=found,
+        record=Record((), (), WHOLE["forward"].writes, WHOLE["backward"].writes, 4),
+        ops=ops,
+        overlaps=(overlap,),
+        first=stage,
+        layer=number,
+        arriving={phase: (0, piece("", time, COMMUNICATION)) for phase, time in arriving.items() if time},
+    )

@@ -15,9 +15,8 @@ from hypar.errors import OptionError
 from hypar.plan.request import BEST
 from hypar.planning.checked import checked_array, require_ways
 from hypar.planning.stages.places import places_for
+from hypar.planning.stages.span import Links
 from hypar.planning.stages.spans import CutSpans
-from hypar.schedule.entering import Links
-from hypar.schedule.lanes import Receiver
 from hypar.sharding.placement import primes
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.graph import LayerGraph
-    from hypar.planning.nodes.leaf import Node
+    from hypar.planning.nodes.levels import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.span import LayerBounds
 
@@ -165,9 +164,7 @@ def _spans(
     spans = replace(CutSpans.of(inside, graph, counts, known.answers, name), bounds=known.bounds)
     if group is None:
         return spans
-    devices = group.using(request.arrays).num_devices
-    outward = Receiver(group.name, (), devices, devices, group.bytes_per_s, group.latency_s)
-    forward, backward = spans.site.links
+    outward, (forward, backward) = group.using(request.arrays), spans.site.links
     return spans.over(Links(outward if before else forward, outward if behind else backward))
 
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.schedule.entering import Links
-from hypar.schedule.lanes import Receiver
+from hypar.schedule.pieces import COMMUNICATION, PHASE
 from hypar.schedule.timeline import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.network.nodes import Tensor
-    from hypar.planning.nodes.leaf import Node
-    from hypar.schedule.entering import Entering
-    from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.moves import Move
+    from hypar.planning.nodes.levels import Node
+    from hypar.schedule.costed import Entering, Link
+    from hypar.schedule.lanes import Lane
+    from hypar.schedule.pieces import Crossing, Piece
     from hypar.schedule.step import Step
     from hypar.schedule.timeline import Task
 
@@ -48,7 +47,7 @@ class Cuts(NamedTuple):
     @property
     def devices(self) -> int:
         """The number of devices of all groups."""
-        return sum(math.prod(lane.setting.array) for lane in self.lanes)
+        return sum(lane.devices for lane in self.lanes)
 
     @property
     def overlap(self) -> bool:
@@ -73,6 +72,18 @@ class Outer(NamedTuple):
     layer: int
 
 
+class Links(NamedTuple):
+    """The links that carry tensors to a stage; None if no other stage is there.
+
+    Attributes:
+        forward: the link from the stage before.
+        backward: the link from the stage behind.
+    """
+
+    forward: Link | None = None
+    backward: Link | None = None
+
+
 class Site(NamedTuple):
     """The devices on which a span may be a stage.
 
@@ -87,11 +98,6 @@ class Site(NamedTuple):
     stages: int = 1
     links: Links = Links()
     outside: int = 0
-
-    @property
-    def outward(self) -> tuple[str, ...]:
-        """The phases in which the stage receives from another device group."""
-        return tuple(phase for phase, link in self.links._asdict().items() if isinstance(link, Receiver))
 
 
 class CutSpan(NamedTuple):
@@ -218,10 +224,10 @@ class Phases(NamedTuple):
 def phases_in_turn(step: Step) -> Phases:
     """Return the phases of a microbatch's step on a lane without overlap: all that it does, one after another."""
     spent: dict[str, list[float]] = {phase: [] for phase in ("forward", "backward", "once")}
-    for task, move in zip(step.tasks, step.moves, strict=True):
-        spent[_phase(task, move)].append(task.seconds)
-    first = zip(step.tasks, step.places, strict=True)
-    behind = sum(task.seconds for task, place in first if task.kind == "gradient" and place.layer == 0)
+    for piece in step.pieces:
+        spent[_phase(piece)].append(piece.seconds)
+    first = zip(step.pieces, step.places, strict=True)
+    behind = sum(piece.seconds for piece, place in first if piece.kind == PHASE and place.layer == 0)
     forward, backward, once = map(math.fsum, spent.values())
     return Phases(forward, backward, once, behind)
 
@@ -232,20 +238,20 @@ def phases_beside(step: Step) -> Phases:
     The engine gives their durations, each from its own beginning: gradients are exchanged during the last backward
     phase. A phase then gets no longer because another gets shorter.
     """
-    kinds = [_phase(task, move) for task, move in zip(step.tasks, step.moves, strict=True)]
+    kinds = [*map(_phase, step.pieces)]
     forward, backward, behind = (
-        _makespan(step.tasks, [phase in some for phase in kinds])
+        _makespan(step.timeline.tasks, [phase in some for phase in kinds])
         for some in (("forward",), ("backward",), ("backward", "once"))
     )
     return Phases(forward, backward, max(0.0, behind - backward), 0.0)
 
 
-def _phase(task: Task, move: Move | None) -> str:
-    # Communication without a transfer is the stall of the devices for an exchange of gradients.
-    exchanges = task.kind == "communication" if move is None else move.phase == "gradient"
-    if task.kind == "update" or exchanges:
+def _phase(piece: Piece) -> str:
+    # Communication without a phase is the stall of the devices for an exchange of gradients.
+    exchanges = piece.kind == COMMUNICATION and piece.phase in {PHASE, COMMUNICATION}
+    if piece.kind == "update" or exchanges:
         return "once"
-    return "forward" if (task.kind if move is None else move.phase) == "forward" else "backward"
+    return "forward" if piece.phase == "forward" else "backward"
 
 
 def _makespan(tasks: Sequence[Task], kept: Sequence[bool]) -> float:

@@ -18,19 +18,17 @@ import numpy as np
 
 from hypar.network.nodes import PlanGraph
 from hypar.plan.stages import FLUSHES
-from hypar.planning.nodes.leaf import Leaf
-from hypar.planning.nodes.levels import LevelPlanner
+from hypar.planning.nodes.levels import Leaf, LevelPlanner
 from hypar.planning.question import question_of, setting_for
 from hypar.planning.searches.base import Answer
 from hypar.planning.stages.arriving import beside, entering
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.places import places_for
 from hypar.planning.stages.repeats import counted_from, equal_layers
-from hypar.planning.stages.span import Cuts, CutSpan, Outer, Site, phases_beside, phases_in_turn
+from hypar.planning.stages.span import Cuts, CutSpan, Links, Outer, Site, phases_beside, phases_in_turn
 from hypar.planning.uneven.planner import Planner, as_planner
-from hypar.planning.uneven.records import subtree_of
+from hypar.planning.uneven.records import TreeReader
 from hypar.planning.uneven.tree import Branching
-from hypar.schedule.entering import Links
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
 from hypar.schedule.stages import StepWork
@@ -48,11 +46,11 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import Tensor
     from hypar.plan.plan import Plan
-    from hypar.planning.nodes.leaf import Node
+    from hypar.planning.nodes.levels import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.span import LayerBounds
-    from hypar.schedule.moves import Link
+    from hypar.schedule.costed import Link
     from hypar.sharding.amounts.transfers import Network
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
@@ -168,7 +166,8 @@ class CutSpans:
         else:
             graph, own = self._of(self.microbatch, start, end), as_planner(self.planner)
             counted = (self.setting.element_bytes, self.setting.optimizer, own.counted)
-            found = self.having(start, end, subtree_of(plan, own.root, own.machine, graph, *counted))
+            node = TreeReader(plan, *counted).split(own.root, own.machine, graph, 0)
+            found = self.having(start, end, node)
         return self.having(start, end, self.costed(found.cuts.node, start, end)) if costed else found
 
     def having(self, start: int, end: int, node: Node) -> CutSpan:
@@ -240,7 +239,7 @@ class CutSpans:
         node = node.at(self.setting) if isinstance(node, Leaf) else node
         lanes, crossings = node.lanes()
         placed = tuple(
-            lane.at(lane.name, StagePlace(outside=own))
+            lane.having(place=StagePlace(outside=own))
             for lane, own in zip(lanes, node.reading(outside), strict=True)
         )
         step = StepWork.of(placed, crossings).run()
@@ -257,7 +256,9 @@ class CutSpans:
     def _named(self, cuts: Cuts, graph: PlanGraph) -> Cuts:
         """Return the same cuts of equal layers with other names."""
         node = cuts.node.of(graph)
-        lanes = tuple(lane.of(leaf.graph) for lane, leaf in zip(cuts.lanes, node.leaves(), strict=True))
+        lanes = tuple(
+            lane.having(graph=leaf.graph) for lane, leaf in zip(cuts.lanes, node.leaves(), strict=True)
+        )
         return cuts._replace(lanes=lanes, node=node)
 
     def _cut(self, start: int, end: int) -> Cuts:

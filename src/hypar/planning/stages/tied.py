@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from hypar.machine.machine import DeviceGroup
 from hypar.planning.uneven.tree import Branching
-from hypar.schedule.entering import Arrival, Entering, seconds_of
-from hypar.schedule.lanes import Receiver
-from hypar.schedule.moves import timed
-from hypar.schedule.stages import Exchange
+from hypar.schedule.costed import Arrival, Entering
+from hypar.schedule.pieces import priced
 from hypar.sharding.amounts.counted import SEAM, received_between
 from hypar.sharding.amounts.transfers import between_of, parts_of_weight
 
@@ -22,9 +21,23 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanNode, Tensor
     from hypar.planning.stages.span import CutSpan
-    from hypar.schedule.moves import Link
+    from hypar.schedule.costed import Link
+    from hypar.schedule.pieces import Pieces
+    from hypar.schedule.tasks import Tied
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.placement import Options
+
+
+class Exchange(NamedTuple):
+    """The gradient of a weight that layers of several stages use, whose sums these stages add up once a mini-batch.
+
+    Attributes:
+        members: these stages, that of the weight's own layer first.
+        outside: for each of them but the first what it receives at the levels outside the stages, in place of its own sums there.
+    """
+
+    members: Tied
+    outside: tuple[Pieces, ...]
 
 
 class _User(NamedTuple):
@@ -91,21 +104,17 @@ def _exchange(stages: Sequence[CutSpan], users: Sequence[_User], tie: Tensor) ->
     seams = [[one for one in own if one.level == SEAM] for own in received]
     each = [[back for back, _ in seams], *([there] for _, there in seams)]
     groups = {user.span.site.group for user in users}
-    entering = []
+    members = []
     for user, arrivals in zip(users, each, strict=True):
         size = user.setting.element_bytes
         link = _link(stages, user.span.site.group, outward=len(groups) > 1)
-        arrived = tuple(
-            Arrival(user.layer, None, size * one.elements, replicas=one.receivers) for one in arrivals
-        )
-        seconds = seconds_of(link, sum(one.num_bytes / one.replicas for one in arrived))
-        entering.append(Entering(seconds, arrived))
-    members = tuple((user.number, user.layer) for user in users)
+        arrived = (Arrival(user.layer, None, size * one.elements, one.receivers) for one in arrivals)
+        members.append((user.number, user.layer, Entering.over(link, arrived)))
     outside = tuple(
-        timed(user.setting, tuple(one for one in own if SEAM < one.level < user.span.site.outside))
+        priced(user.setting, [one for one in own if SEAM < one.level < user.span.site.outside])
         for user, own in zip(others, received, strict=True)
     )
-    return Exchange(members, tuple(entering), outside, len(groups) > 1)
+    return Exchange(tuple(members), outside)
 
 
 def _received(owner: _User, user: _User, tie: Tensor) -> tuple[Received, ...]:
@@ -120,4 +129,4 @@ def _link(stages: Sequence[CutSpan], group: str | None, *, outward: bool) -> Lin
     """Return the link that carries tensors to a stage of a device group, from another group or from its own."""
     sites = (span.site for span in stages if span.site.group == group)
     links = (link for site in sites for link in site.links if link is not None)
-    return next((link for link in links if isinstance(link, Receiver) == outward), None)
+    return next((link for link in links if isinstance(link, DeviceGroup) == outward), None)

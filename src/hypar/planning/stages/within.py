@@ -13,15 +13,15 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from hypar.network.nodes import PlanGraph
-from hypar.schedule.entering import Arrival, Entering, seconds_of
+from hypar.schedule.costed import Entering
 from hypar.schedule.lanes import Lane
-from hypar.schedule.moves import NO_MOVES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.planning.stages.span import CutSpan
-    from hypar.schedule.moves import Link, Moves
+    from hypar.schedule.costed import Arrival, Link
+    from hypar.schedule.pieces import Rounds
 
 
 def within_stage(parts: Sequence[CutSpan], count: int) -> list[CutSpan]:
@@ -57,13 +57,9 @@ class _Inside:
             if arrival.tensor is None or {end % self.count for end in ends} != {number % self.count}:
                 others.append(arrival)
             elif arrival.tensor not in found:
-                moves = self._moves(arrival.tensor, ends).phases.get(phase, NO_MOVES)
-                found[arrival.tensor] = arrival._replace(num_bytes=0.0, moves=moves)
-        if not found:
-            return whole
-        return Entering(
-            seconds_of(link, sum(arrival.num_bytes for arrival in others)), (*others, *found.values())
-        )
+                rounds = self._moved(arrival.tensor, ends, phase)
+                found[arrival.tensor] = arrival._replace(num_bytes=0.0, rounds=rounds)
+        return Entering.over(link, (*others, *found.values())) if found else whole
 
     def _ends(self, tensor: int | None) -> tuple[int, ...]:
         """Return the parts that make and read a tensor."""
@@ -72,8 +68,8 @@ class _Inside:
         ends = self.parts[0].tensors[tensor]
         return tuple(bisect_right(self.firsts, layer) - 1 for layer in (ends.producer, ends.consumer))
 
-    def _moves(self, number: int, ends: tuple[int, ...]) -> Moves:
-        """Return the transfers of a tensor between the cuts of the two layers."""
+    def _moved(self, number: int, ends: tuple[int, ...], phase: str) -> Rounds:
+        """Return the transfers of a tensor between the cuts of the two layers in a phase."""
         tensor = self.parts[0].tensors[number]
         places = zip((tensor.producer, tensor.consumer), ends, strict=True)
         own = [(self.parts[part].cuts.lane, layer - self.firsts[part]) for layer, part in places]
@@ -84,4 +80,6 @@ class _Inside:
             sent=frozenset({0}),
         )
         choices = [lane.choices[layer] for lane, layer in own]
-        return Lane(pair, choices, own[0][0].setting).outer[0]
+        first = own[0][0]
+        lane = Lane(pair, choices, first.setting, first.name, first.depth, number=first.number)
+        return lane.sent(lane.outer[0]).get(phase, ())

@@ -7,13 +7,16 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from hypar.planning.uneven.tree import shares_above
-from hypar.schedule.memory import held_besides, holds
+from hypar.schedule.memory import held_with, holds
 from hypar.schedule.stages import StepWork
 
 if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
     from hypar.planning.uneven.tree import Branch, Branching
     from hypar.schedule.lanes import WholeShares
+
+BROUGHT = 4
+"""The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
 
 HALVINGS = 16
 """Number of halvings of the interval of shares that may fit."""
@@ -32,13 +35,13 @@ def _fits(branch: Branch, above: WholeShares | None) -> bool:
         branch: the devices.
         above: what the uneven splits above leave them; None if there are none.
     """
-    largest = _largest(branch.graph)
+    largest = largest_of(branch.graph)
     most_fit, sharing = True, [*branch.sharing(above)]
     for lane in sharing:
-        least, most = held_besides(lane, largest)
-        if not lane.setting.machine.fits(least):
+        machine, least = lane.setting.machine, held_with(lane)
+        if not machine.fits(least):
             return False
-        most_fit = most_fit and lane.setting.machine.fits(most)
+        most_fit = most_fit and machine.fits(least + BROUGHT * largest * lane.setting.element_bytes)
     if most_fit:
         return True
     run, crossings = branch.lanes()
@@ -47,7 +50,7 @@ def _fits(branch: Branch, above: WholeShares | None) -> bool:
     return holds(run, StepWork.of(run, crossings).run())
 
 
-def _largest(moved: PlanGraph) -> float:
+def largest_of(moved: PlanGraph) -> float:
     """Return the elements of the largest tensor that is moved between the layers of a graph, or inside one."""
     sizes = (layer.elements(tensor) for layer in moved.layers for tensor in ("input", "weight", "output"))
     made = (layer.nest.elements("output") for layer in moved.layers)

@@ -14,8 +14,7 @@ from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.planning.baselines import baseline_request
-from hypar.planning.nodes.leaf import Leaf
-from hypar.planning.nodes.levels import LevelPlanner
+from hypar.planning.nodes.levels import Leaf, LevelPlanner
 from hypar.planning.question import convention_for, space_of
 from hypar.planning.records import Decided
 from hypar.planning.refinement import Slot
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
-    from hypar.planning.nodes.leaf import Node
+    from hypar.planning.nodes.levels import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Answer, Question
     from hypar.planning.uneven.tree import Branch

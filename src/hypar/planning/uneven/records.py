@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.machine.setting import Setting
-from hypar.planning.nodes.leaf import Leaf
+from hypar.planning.nodes.levels import Leaf
 from hypar.planning.records import even_split
 from hypar.planning.searches.base import Answer
 from hypar.planning.uneven.shares import Offer
@@ -148,33 +148,10 @@ def branch_of(
         HardwareError: a group's array does not fit its machine.
     """
     used = machine.using(plan.arrays or {})
-    return _Reader(plan, element_bytes, optimizer, counted).branch(WHOLE_ARRAY, used, graph, 0)
+    return TreeReader(plan, element_bytes, optimizer, counted).branch(WHOLE_ARRAY, used, graph, 0)
 
 
-def subtree_of(
-    plan: Plan,
-    name: str,
-    machine: Machine,
-    graph: PlanGraph,
-    element_bytes: int,
-    optimizer: str,
-    counted: str,
-) -> Branching:
-    """Return the tree of a group of a plan, without costs; the other arguments as in ``branch_of``.
-
-    Args:
-        plan: the plan.
-        name: the name of the group.
-        machine: its devices, those that are used.
-        graph: the layers that it works for.
-        element_bytes: bytes of an element.
-        optimizer: the optimizer.
-        counted: the convention.
-    """
-    return _Reader(plan, element_bytes, optimizer, counted).split(name, machine, graph, 0)
-
-
-class _Reader:
+class TreeReader:
     """A recursive reader of a plan's tree of device groups."""
 
     def __init__(self, plan: Plan, element_bytes: int, optimizer: str, counted: str) -> None:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hypar.sharding.amounts.factors import Offered
-from hypar.solve.cost_graph import CostGraph
+from hypar.solve.cost_graph import CostGraph, LaidOut, layout_of, level_structure
 from hypar.solve.edge import Edge
-from hypar.solve.laid_out import LaidOut, layout_of, level_structure
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence

@@ -10,9 +10,9 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from hypar.network.nodes import Content
-from hypar.planning.nodes.leaf import Leaf
-from hypar.schedule.lanes import Crossing, Receiver, Run, WholeShares
-from hypar.schedule.moves import INSIDE, elements_on, excess
+from hypar.planning.nodes.levels import Leaf
+from hypar.schedule.lanes import Run, WholeShares
+from hypar.schedule.pieces import PHASE, crossing, elements_on, excess
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.levels import TINY, divided_einsum, divided_size, whole_ends
@@ -26,10 +26,15 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.shares import Offer
     from hypar.planning.uneven.split import Line
     from hypar.schedule.lanes import Lane, Lanes
+    from hypar.schedule.pieces import Crossing, Receiver, Rounds
     from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.amounts.windows import Shares
     from hypar.sharding.placement import Choice, Options
+
+
+INSIDE = {"forward": "output", "backward": "input", PHASE: "weight"}
+"""The tensor of a layer that is added up in each phase."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -165,6 +170,16 @@ class Branching:
         for below in self.below:
             if below is not None:
                 yield from below.leaves()
+
+    def receivers(self, first: int) -> list[Receiver]:
+        """Return the groups that work as they receive from each other, with their lanes numbered from the first one on."""
+        found: list[Receiver] = []
+        for number in self.at_work:
+            below = self.below[number]
+            arrays = [] if below is None else [leaf.lane.setting.array for leaf in below.leaves()]
+            lanes = tuple(range(first, first := first + len(arrays)))
+            found.append((self.machine.groups[number], lanes, sum(map(math.prod, arrays))))
+        return found
 
     def lanes(self) -> Lanes:
         """Return the groups that work, and the transfers between them, outer splits first."""
@@ -327,45 +342,39 @@ def _crossings(
 ) -> Iterator[Crossing]:
     """Yield the crossings of a subtree, and append its groups to ``lanes``."""
     if isinstance(branch, Leaf):
-        lanes.append(branch.lane._replace(entered=entered, shares=shares))
+        lanes.append(branch.lane._replace(number=len(lanes), entered=entered, shares=shares))
         return
-    receivers: list[Receiver] = []
+    receivers = branch.receivers(len(lanes))
     inner: list[Crossing] = []
     above = entered or outermost(branch.graph, PAPER, tied=False)
     of_layers, of_tensors, below_each = above.crossing(branch.graph, branch.taken)
     states = itertools.repeat(None) if entered is None else below_each
     left = branch.whole_shares(shares)
     for number, state, own_shares in zip(branch.at_work, states, left, strict=False):
-        group, below = branch.machine.groups[number], branch.below[number]
+        below = branch.below[number]
         if below is not None:
-            first = len(lanes)
             inner += _crossings(below, lanes, state, own_shares)
-            own = tuple(range(first, len(lanes)))
-            at_work = sum(math.prod(lanes[lane].setting.array) for lane in own)
-            receivers.append(
-                Receiver(group.name, own, group.num_devices, at_work, group.bytes_per_s, group.latency_s)
-            )
-    groups = [[lanes[lane] for lane in to.lanes] for to in receivers]
+    groups = [[lanes[lane] for lane in own] for _, own, _ in receivers]
 
     @cache
-    def fuller(layer: int, tensor: str) -> tuple[tuple[float, ...], ...]:
-        found = tuple([_fuller(own, layer, tensor) for own in groups])
-        return found if any(more != 1.0 for own in found for more in own) else ()
+    def fuller(layer: int, tensor: str) -> list[tuple[float, ...]]:
+        return [_fuller(own, layer, tensor) for own in groups]
 
-    def shared(amounts: tuple[Amount, ...], ends: Mapping[str, tuple[int, str]]) -> tuple[Amount, ...]:
-        """Return amounts as lanes share them: by what they read, or have made."""
-        each = [(amount, fuller(*ends[amount.phase])) for amount in amounts]
-        return tuple([amount._replace(fuller=more) if more else amount for amount, more in each])
+    def rounds(amounts: tuple[Amount, ...], ends: Mapping[str, tuple[int, str]]) -> Rounds:
+        """Return the transfers of amounts, which lanes share by what they read, or have made."""
+        every = ((amount, fuller(*ends[amount.phase])) for amount in amounts)
+        found = (crossing(own, receivers, branch.depth, branch.element_bytes, more) for own, more in every)
+        return tuple(filter(None, found))
 
     inside = [
-        shared(own, {phase: (layer, tensor) for phase, tensor in INSIDE.items()})
+        rounds(own, {phase: (layer, tensor) for phase, tensor in INSIDE.items()})
         for layer, own in enumerate(of_layers)
     ]
     between = [
-        shared(own, {"forward": (tensor.consumer, "input"), "backward": (tensor.producer, "output")})
+        rounds(own, {"forward": (tensor.consumer, "input"), "backward": (tensor.producer, "output")})
         for tensor, own in zip(branch.graph.tensors, of_tensors, strict=True)
     ]
-    yield Crossing(branch.depth, tuple(receivers), tuple(inside), tuple(between), branch.element_bytes)
+    yield tuple(inside), tuple(between)
     yield from inner
 
 
@@ -378,6 +387,6 @@ def _fuller(lanes: Sequence[Lane], layer: int, tensor: str) -> tuple[float, ...]
         each = elements_on(own.nest, tensor, chosen)
         counted.append(each * working(chosen, lane.setting.array)[-1])
         fullest.append(each * excess(own.nest, whole.nest, chosen)[tensor] if each else 0.0)
-        devices += math.prod(lane.setting.array)
+        devices += lane.devices
     average = math.fsum(counted) / devices
     return tuple([own / average if average else 1.0 for own in fullest])

@@ -60,8 +60,6 @@ class Amount(NamedTuple):
         collective: the collective that moves it, as ``all_reduce``.
         elements: the elements that each group receives, of several options ``[groups, ...]``.
         inside: whether partial sums of a layer are added up.
-        fuller: for each group that works, and each lane inside it, how many times the average of the group the fullest device
-            receives; nothing for once.
     """
 
     phase: str
@@ -69,7 +67,6 @@ class Amount(NamedTuple):
     collective: str
     elements: Any
     inside: bool
-    fuller: tuple[tuple[float, ...], ...] = ()
 
     @property
     def single(self) -> Amount:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.solve.counts.entries import Entry, Table, TooMany
+from hypar.solve.minsum import MinSum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.solve.counts.blocks import Block
     from hypar.solve.counts.relaxed import Relaxed
-    from hypar.solve.edge import Costs, Indices
 
 ROUNDING = 1e-12
 """Largest rounding error of a sum, relative to it."""
@@ -44,19 +44,6 @@ class Turn(NamedTuple):
     node: int
     block: Block | None = None
     table: Table | None = None
-
-    @property
-    def costs(self) -> Costs:
-        """The table, with the states of ``above`` first."""
-        assert self.table is not None and self.block is not None  # noqa: S101, PT018 (no root)
-        return self.table.costs if self.block.pivot == self.above else self.table.costs.T
-
-    @property
-    def known_costs(self) -> Costs:
-        """The same of exact entries; the others are infinite."""
-        assert self.table is not None and self.block is not None  # noqa: S101, PT018 (no root)
-        exact = self.table.exact if self.block.pivot == self.above else self.table.exact.T
-        return np.where(exact, self.costs, np.inf)
 
     def entry(self, states: Sequence[int]) -> tuple[int, int]:
         """Return the entry of the table that some states use."""
@@ -111,6 +98,11 @@ class Chain:
                     if other not in seen:
                         seen.add(other)
                         todo.append(Turn(turn.node, other, block, table))
+        place = {turn.node: at for at, turn in enumerate(self.turns)}
+        ends = [
+            (place[turn.block.pivot], place[turn.block.port]) for turn in self.turns if turn.block is not None
+        ]
+        self._search = MinSum([len(relaxed.nodes[node]) for node in place], ends)
 
     def _key(self, block: Block) -> object:
         """Return what the table of a block depends on."""
@@ -124,28 +116,20 @@ class Chain:
 
     def best(self, *, exact_only: bool = False) -> Path:
         """Return the best path through the tables, or through their exact entries alone."""
-        least = {turn.node: self.relaxed.nodes[turn.node].copy() for turn in self.turns}
-        picks: dict[int, Indices] = {}
-        bound = 0.0
-        for turn in reversed(self.turns):
-            if turn.above is None:
-                bound += float(least[turn.node].min())
-                continue
-            costs = (turn.known_costs if exact_only else turn.costs) + least[turn.node]
-            picks[turn.node] = costs.argmin(axis=1)
-            least[turn.above] += costs.min(axis=1)
-        states = [0] * len(self.relaxed.nodes)
-        exact = True
+        barred, pairs = 2 * self.known + 1, []
         for turn in self.turns:
-            own = (
-                int(least[turn.node].argmin())
-                if turn.above is None
-                else int(picks[turn.node][states[turn.above]])
-            )
-            states[turn.node] = own
             if turn.table is not None:
-                exact &= bool(turn.table.exact[turn.entry(states)])
-        return Path(states, bound, exact)
+                costs = (
+                    np.where(turn.table.exact, turn.table.costs, np.inf) if exact_only else turn.table.costs
+                )
+                pairs.append(np.minimum(costs, barred)[None])
+        place = [turn.node for turn in self.turns]
+        solved = self._search.solve([self.relaxed.nodes[node][None] for node in place], pairs)
+        states = [0] * len(self.relaxed.nodes)
+        for node, state in zip(place, solved.choices(), strict=True):
+            states[node] = state
+        exact = all(turn.table.exact[turn.entry(states)] for turn in self.turns if turn.table is not None)
+        return Path(states, float(solved.lowest[0]), bool(exact))
 
     def closing(self) -> Iterator[Path]:
         """Yield the best path after entries are made exact, until it is, or costs no less than the known plan, or there are too many."""

@@ -7,7 +7,6 @@ Guarantee: none; the result is an upper bound that is seldom far from the optimu
 
 from __future__ import annotations
 
-from collections import deque
 from functools import lru_cache
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -108,10 +107,6 @@ class Columns:
         for level in reversed(range(len(self.groups))):
             orders = self.renewed(orders, [(level,)])[0]
         return Plan(orders, self.groups, self.graph.cost(orders, self.groups))
-
-    def improved(self, plan: Plan, width: int) -> Plan:
-        """Return a plan that no choice of some levels anew improves."""
-        return deque([plan, *self.improving(plan, width)], maxlen=1).pop()
 
     def improving(self, plan: Plan, width: int) -> Iterator[Plan]:
         """Yield better and better plans, until no choice of some levels anew improves the last one."""

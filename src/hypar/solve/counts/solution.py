@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from hypar.solve.counts.columns import Columns
 from hypar.solve.counts.orders import written
 from hypar.solve.counts.relaxed import STEPS, Relaxed, floor_of
 from hypar.solve.counts.states import MOST_LEVELS
-from hypar.solve.limits import ENTRY_BYTES, Budget
+from hypar.solve.limits import ENTRY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from hypar.solve.counts.columns import Plan
     from hypar.solve.counts.forms import CountGraph
     from hypar.solve.edge import Indices
+    from hypar.solve.limits import Budget
 
 FEW_STATES = 300
 """Most states of a layer of which the costs of all pairs are computed before a plan leaves out any."""
@@ -49,13 +49,11 @@ class Found(NamedTuple):
         return self.bound >= self.cost
 
 
-def solve(graph: CountGraph) -> Found | None:
-    """Return a plan and a lower bound; None if there are too many levels or states of a layer, or the network is too wide."""
-    return next(iter(deque(improving(graph, Budget()), maxlen=1)), None)
-
-
 def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
-    """Yield plans that are no dearer and bounds that are no lower than those before; nothing where ``solve`` finds nothing."""
+    """Yield plans that are no dearer and bounds that are no lower than those before.
+
+    Nothing if there are too many levels or states of a layer, or the network is too wide.
+    """
     sizes = [graph.number_of(node) for node in range(len(graph.nodes))]
     if sum(graph.depths) > MOST_LEVELS or max(sizes) > MOST_STATES:
         return

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from functools import lru_cache
-from itertools import combinations
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.solve.cost_graph import Link
 from hypar.solve.edge import entries_computed
-from hypar.solve.elimination.separators import separators
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hypar.solve.cost_graph import Structure
 
@@ -73,6 +73,7 @@ class Trace(NamedTuple):
         return max((len(step.scope) for step in self.steps), default=0)
 
 
+@lru_cache(maxsize=16)
 def trace(structure: Structure, last: int | None = None) -> Trace:
     """Trace the elimination of a graph without its costs.
 
@@ -90,13 +91,6 @@ def trace(structure: Structure, last: int | None = None) -> Trace:
         >>> found.width
         2
     """
-    found = steps(structure, last)
-    return Trace(steps=found, complete=len(found) == len(structure.sizes))
-
-
-@lru_cache(maxsize=16)
-def steps(structure: Structure, last: int | None = None) -> tuple[Step, ...]:
-    """Return the elimination steps in order, up to the first with too large a table; arguments as in ``trace``."""
     links = _merged_links(structure)
     wide: list[set[Scope]] = [set() for _ in structure.sizes]
     found: list[Step] = []
@@ -111,7 +105,7 @@ def steps(structure: Structure, last: int | None = None) -> tuple[Step, ...]:
                 wide[a].add(scope)
         if len(scope) == 2:
             links[scope] = _dense_link(scope, structure.sizes)
-    return tuple(found)
+    return Trace(steps=tuple(found), complete=len(found) == len(structure.sizes))
 
 
 def _order(structure: Structure, last: int | None) -> Iterator[tuple[int, Scope]]:
@@ -190,3 +184,50 @@ def _step(
 
 def _pair(a: int, b: int) -> Scope:
     return (a, b) if a < b else (b, a)
+
+
+def separators(neighbours: Sequence[set[int]]) -> set[int]:
+    """Return the nodes whose removal disconnects some of the others: those of several biconnected components.
+
+    Examples:
+        >>> sorted(separators([{1}, {0, 2, 3}, {1, 3}, {1, 2}]))
+        [1]
+    """
+    often = Counter(chain.from_iterable(components(neighbours)))
+    return {node for node, count in often.items() if count > 1}
+
+
+def components(neighbours: Sequence[set[int]]) -> Iterator[set[int]]:
+    """Yield the nodes of each biconnected component of a graph, by depth-first search.
+
+    Examples:
+        >>> sorted(map(sorted, components([{1, 2}, {0, 2}, {0, 1, 3}, {2}])))
+        [[0, 1, 2], [2, 3]]
+    """
+    depth: dict[int, int] = {}
+    low: dict[int, int] = {}
+    for root in range(len(neighbours)):
+        if root in depth:
+            continue
+        depth[root] = low[root] = 0
+        path = [(root, iter(sorted(neighbours[root])))]
+        waiting: list[int] = []
+        places: dict[int, int] = {}
+        while path:
+            node, others = path[-1]
+            other = next(others, None)
+            if other is None:
+                path.pop()
+                if path:
+                    above = path[-1][0]
+                    low[above] = min(low[above], low[node])
+                    if low[node] >= depth[above]:
+                        yield {above, *waiting[places[node] :]}
+                        del waiting[places[node] :]
+            elif other not in depth:
+                depth[other] = low[other] = len(path)
+                path.append((other, iter(sorted(neighbours[other]))))
+                places[other] = len(waiting)
+                waiting.append(other)
+            else:
+                low[node] = min(low[node], depth[other])

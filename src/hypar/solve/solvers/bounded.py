@@ -19,8 +19,7 @@ import numpy as np
 
 from hypar.solve.cost_graph import Solution
 from hypar.solve.elimination.dominance import undominated
-from hypar.solve.elimination.local_search import LocalSearch
-from hypar.solve.elimination.reparametrisation import PAYS, Messages, work_of_round
+from hypar.solve.elimination.reparametrisation import PAYS, LocalSearch, Messages, work_of_round
 from hypar.solve.elimination.ties import eliminated
 from hypar.solve.limits import ENTRIES_PER_S, Budget
 from hypar.solve.solvers.base import Solver, Tables, load_solver, require_tables

@@ -1,0 +1,226 @@
+"""Pieces of a step, computations and transfers: some seconds of a resource, on some device groups; what choices make move."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.machine.work import unevenness
+from hypar.sharding.amounts.counted import SEAM, received_between, received_inside
+from hypar.sharding.collectives import SUMMED
+from hypar.sharding.placement import degrees
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from hypar.machine.links import LevelLink
+    from hypar.machine.machine import DeviceGroup
+    from hypar.machine.setting import Setting
+    from hypar.ops.nest import Nest
+    from hypar.sharding.amounts.above import Amount
+    from hypar.sharding.amounts.counted import Received
+    from hypar.sharding.amounts.factors import Above
+    from hypar.sharding.amounts.transfers import Between, Part, Sums
+    from hypar.sharding.placement import Options
+
+PHASE = "gradient"
+"""The phase whose results are exchanged in chunks."""
+
+COMMUNICATION = "communication"
+"""The kind of transfers."""
+
+BETWEEN_STAGES = SEAM
+"""In place of a level: the transfers between stages."""
+
+
+def level_name(level: int) -> str:
+    """Return the name of a level, as ``H1``; of ``BETWEEN_STAGES`` it is ``stages``."""
+    return "stages" if level == BETWEEN_STAGES else f"H{level + 1}"
+
+
+class Piece(NamedTuple):
+    """A computation of some devices, or a transfer at one level.
+
+    Attributes:
+        groups: the device groups that it occupies, numbered over all stages.
+        waits: the device groups whose buffers it waits for.
+        resource: the resource that it takes.
+        seconds: its duration.
+        kind: its kind, for sums of time: the phase that it computes, ``update``, or ``communication``.
+        phase: the phase that it belongs to, also of a transfer.
+        collective: the collective of a transfer; empty for all else.
+        level: the level of a transfer, 0 for the outermost; ``BETWEEN_STAGES``.
+        link_bytes: bytes that its link brings: each subgroup of a group receives them.
+        num_bytes: bytes that all devices receive.
+        device_bytes: for each group that it occupies the bytes that its fullest device receives; of a transfer between two
+            layers a device at work on average.
+        link: the link; None for computation, and between stages of the same devices.
+        latency_s: the seconds of a transfer that do not depend on its bytes.
+    """
+
+    groups: tuple[int, ...]
+    waits: tuple[int, ...]
+    resource: str
+    seconds: float
+    kind: str
+    phase: str = ""
+    collective: str = ""
+    level: int = 0
+    link_bytes: float = 0.0
+    num_bytes: float = 0.0
+    device_bytes: tuple[float, ...] = ()
+    link: LevelLink | DeviceGroup | None = None
+    latency_s: float = 0.0
+
+
+Pieces = tuple[Piece, ...]
+"""Pieces that run one after another, or a round: pieces beside each other, which wait for what was there before all of them."""
+
+Rounds = tuple[Pieces, ...]
+"""The pieces of an op, round after round; none if it takes no time."""
+
+
+Crossing = tuple[tuple[Rounds, ...], tuple[Rounds, ...]]
+"""The transfers between the device groups of an uneven split: the rounds that add up each layer's sums, and that move each tensor."""
+
+
+def placed(pieces: Pieces, first: int, name: str, depth: int = 0) -> Pieces:
+    """Return the pieces of some device groups among those of all stages.
+
+    Args:
+        pieces: the pieces.
+        first: the number of the first of these groups.
+        name: what names their resources before their own names; empty for nothing.
+        depth: the number of uneven splits above their levels.
+    """
+    if not (first or name or depth):
+        return pieces
+    found = []
+    for piece in pieces:
+        groups, waits = (tuple([first + own for own in each]) for each in piece[:2])
+        resource, level = f"{name} {piece.resource}".lstrip(), depth + piece.level
+        found.append(piece._replace(groups=groups, waits=waits, resource=resource, level=level))
+    return tuple(found)
+
+
+def together(pieces: Iterable[Piece]) -> Pieces:
+    """Return transfers, innermost level first, of which those of one level, collective and group are one, so that latency is paid once."""
+    alike: dict[tuple[int, str, tuple[int, ...]], list[Piece]] = {}
+    for piece in pieces:
+        alike.setdefault((-piece.level, piece.collective, piece.groups), []).append(piece)
+    return tuple([_merged(alike[key]) for key in sorted(alike)])
+
+
+def _merged(pieces: Sequence[Piece]) -> Piece:
+    first, *others = pieces
+    if not others or first.link is None:
+        return first
+    link_bytes = math.fsum(own.link_bytes for own in pieces)
+    return first._replace(
+        seconds=first.link.seconds(first.collective, link_bytes),
+        latency_s=first.link.line(first.collective, link_bytes).latency_s,
+        link_bytes=link_bytes,
+        num_bytes=math.fsum(own.num_bytes for own in pieces),
+        device_bytes=tuple(map(math.fsum, zip(*[own.device_bytes for own in pieces], strict=True))),
+    )
+
+
+def priced(setting: Setting, found: Sequence[Received], fuller: Mapping[str, float] | None = None) -> Pieces:
+    """Return the transfers of counted elements on the links of identical devices.
+
+    Args:
+        setting: the devices.
+        found: the elements.
+        fuller: how much more the fullest device receives of a tensor than all do on average; None for no more.
+    """
+    pieces, size = [], setting.element_bytes
+    links = setting.machine.links(setting.array) if setting.array else ()
+    for level, phase, tensor, kind, elements, receivers, devices, _ in found:
+        link, num_bytes = links[level], elements * size
+        link_bytes, more = num_bytes / receivers, fuller.get(tensor, 1.0) if fuller else 1.0
+        line, held = link.line(kind, link_bytes), (num_bytes / devices * more,)
+        own = ((0,), (0,), link.resource, line.seconds(link_bytes), COMMUNICATION, phase, kind, level)
+        pieces.append(Piece(*own, link_bytes, num_bytes, held, link, line.latency_s))
+    return tuple(pieces)
+
+
+@lru_cache(maxsize=16384)
+def inside(setting: Setting, nest: Nest, held: Nest, sums: Sums, chosen: Options, above: Above) -> Pieces:
+    """Return the transfers of all levels inside a layer, as counted and as held, innermost first, so that wider groups exchange sums."""
+    found = received_inside(nest, sums, setting.array, chosen, above)
+    return priced(setting, found, excess(nest, held, chosen))
+
+
+@lru_cache(maxsize=16384)
+def between(
+    setting: Setting, tensor: Between, parts: tuple[Part, ...], above: Above, chosen: tuple[Options, Options]
+) -> tuple[Pieces, Pieces]:
+    """Return the transfers of a tensor that add up the sums of its producer, innermost first, and the others."""
+    found = received_between(tensor, parts, setting.array, chosen, above)
+    sums = priced(setting, [one for one in reversed(found) if one.inside])
+    return sums, priced(setting, [one for one in found if not one.inside])
+
+
+@lru_cache(maxsize=16384)
+def excess(counted: Nest, held: Nest, chosen: Options) -> dict[str, float]:
+    """Return for each tensor of a layer how much more of it the fullest device has than all have on average.
+
+    Args:
+        counted: the layer as its transfers are counted, which may be by shares of real numbers of elements.
+        held: the layer as devices hold it.
+        chosen: its choices.
+    """
+    counts = degrees(chosen, held.counted)
+    return {
+        tensor: unevenness(held, counts, tensor)
+        * (1.0 if held is counted else _elements(held, tensor) / (_elements(counted, tensor) or math.inf))
+        for tensor in held.names
+    }
+
+
+def _elements(nest: Nest, tensor: str) -> float:
+    return float(nest.input_elements if tensor == "input" else nest.elements(tensor))
+
+
+@lru_cache(maxsize=16384)
+def elements_on(nest: Nest, tensor: str, chosen: Options) -> float:
+    """Return the elements of a layer's tensor that a device has on average."""
+    carried = nest.names[tensor]
+    counts = zip(nest.counted, degrees(chosen, nest.counted), strict=True)
+    return _elements(nest, tensor) / math.prod(count for dim, count in counts if dim in carried)
+
+
+Receiver = tuple["DeviceGroup", tuple[int, ...], int]
+"""A device group that receives from the others of an uneven split, the numbers of its lanes, and of its devices that work."""
+
+
+def crossing(
+    amount: Amount,
+    receivers: Sequence[Receiver],
+    level: int,
+    element_bytes: int,
+    fuller: Sequence[Sequence[float]],
+) -> Pieces:
+    """Return the transfers of an amount between the device groups of an uneven split as a round, in which each waits for all.
+
+    Args:
+        amount: the elements that each group receives.
+        receivers: the groups.
+        level: number of uneven splits above this one.
+        element_bytes: bytes of an element.
+        fuller: for each lane of each group how many times the group's average its fullest device receives.
+    """
+    received = [float(elements) * element_bytes for elements in amount.elements]
+    # Whoever adds up a sum, so that no group needs more room for terms and sums than the others.
+    shared = math.fsum(received) / (sum(map(bool, received)) or 1)
+    waits = tuple([lane for _, lanes, _ in receivers for lane in lanes])
+    found = []
+    for (link, lanes, working), num_bytes, more in zip(receivers, received, fuller, strict=True):
+        if num_bytes:
+            seconds = link.seconds(amount.collective, num_bytes)
+            each = (shared if amount.collective in SUMMED else num_bytes) / working
+            held = tuple([each * own for own in more])
+            own = (lanes, waits, link.resource, seconds, COMMUNICATION, amount.phase, amount.collective)
+            found.append(Piece(*own, level, num_bytes, num_bytes, held, link, link.latency_s))
+    return tuple(found)
