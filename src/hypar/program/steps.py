@@ -87,7 +87,7 @@ class Return(Add):
 
     def counted(self, places: Places) -> Numbers:
         """Return the elements that each level moves: as many as a copy the other way."""
-        return copied(places, self.need, self.have)
+        return counted(places, self.need, self.have)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

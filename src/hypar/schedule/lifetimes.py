@@ -298,7 +298,8 @@ class _Step:
                 reads = [self._read(("behind", node.layer, number), own.reads[0], run.own[op.source])]
             self.ledger.next(*reads, *[self.whole[read] for read in reads if read in self.whole])
             array = "made", node.layer, number
-            made = self._write(own.size, array)
+            # A tensor at rest is what it reads.
+            made = self._write(own.size, array, reads[0] if node.node.rest and op.source is None else -1)
             if own.kept is not None:
                 run.kept[number] = self.ledger.write(own.kept)
             run.inputs.append(reads)
