@@ -131,7 +131,7 @@ MUTANTS = [
     Mutant("time with nothing to do is idle", "schedule/scoring.py", "total.append(max(0.0, end - max(start, until)))", "total.append(max(0.0, end - start))"),
     Mutant("the score counts an energy of every lane", "schedule/scoring.py", "if costs is None:\n            return None", "if costs is None:\n            continue"),
     # solve
-    Mutant("a chain takes the best states", "solve/counts/chain.py", "states[node] = state", "states[node] = 0"),
+    Mutant("a node takes the least beside its neighbours", "solve/minsum.py", "self._chosen[others] = int(self._one[place].argmin())", "self._chosen[others] = int(self._one[place].argmax())"),
     Mutant("of equal choices the first is taken", "solve/elimination/ties.py", "elif key < best[row]:", "elif key > best[row]:"),
     Mutant("an elimination takes the least choice", "solve/elimination/ties.py", "least = min(choices)", "least = max(choices)"),
     Mutant("a partition has a limit", "solve/partition.py", "if bottleneck == np.inf or bottleneck > limit:", "if bottleneck == np.inf:"),
