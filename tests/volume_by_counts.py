@@ -23,9 +23,13 @@ Order = list[str | None]
 
 def volume_by_counts(plan: Plan, graph: LayerGraph) -> float:
     """The bytes that a plan moves at levels of equal ways, each layer cut in one dim or none at each."""
-    nodes, ways = graph.nodes(plan.graph), plan.array[0]
+    rested = (
+        graph.without_rests if {*plan.layers} <= {layer.name for layer in graph.layers} else graph.at_rest
+    )
+    nodes, ways = rested.nodes(plan.graph), plan.array[0]
     orders = [_order(plan, layer) for layer in plan.layers]
     fed: set[int] = set()
+    rests = {tensor.consumer for tensor in nodes.tensors if nodes.layers[tensor.producer].rest}
     found = []
     for tensor in sorted(nodes.tensors, key=lambda one: one.consumer):
         error = nodes.layers[tensor.producer].weighted or tensor.producer in fed
@@ -34,7 +38,11 @@ def volume_by_counts(plan: Plan, graph: LayerGraph) -> float:
         found.append(_between(tensor, nodes, orders, ways, error=error))
     for index, layer in enumerate(nodes.layers):
         if layer.nest.weight:
-            found += _inside(layer.nest, orders[index], ways, fed=index in fed)
+            found += _inside(layer.nest, orders[index], ways, rests=index in rests, fed=index in fed)
+        elif layer.rest and index in fed:
+            # Who has an element of a tensor at rest has a term of its error.
+            copies = float(ways) ** orders[index].count(None)
+            found.append(2 * layer.nest.elements("output") * (copies - 1))
     return math.fsum(found) * graph.element_bytes
 
 
@@ -45,10 +53,10 @@ def _order(plan: Plan, layer: str) -> Order:
     return [dims[0] if dims else None for dims in divided]
 
 
-def _inside(nest: Nest, order: Order, ways: int, *, fed: bool) -> Iterator[float]:
-    """Terms of a layer's tensors; of E_in only where something before it is trained."""
+def _inside(nest: Nest, order: Order, ways: int, *, rests: bool, fed: bool) -> Iterator[float]:
+    """Terms of a layer's tensors; of E_in only where something before it is trained, and it is not added up at rest."""
     elements: dict[str, float] = {name: nest.elements(name) for name in ("weight", "output")}
-    if fed:
+    if fed and not rests:
         elements["input"] = nest.input_elements * _read(nest)
     for tensor, count in elements.items():
         terms = sum(dim not in nest.names[tensor] for dim in order)
@@ -66,7 +74,8 @@ def _between(tensor: Tensor, nodes: PlanGraph, orders: Sequence[Order], ways: in
         for one, other in zip(*ends, strict=True)
     )
     have, need, both = (float(ways) ** n for n in (ends[0].count(None), ends[1].count(None), shared))
-    return tensor.elements * _read(read) * ((need - both) + error * (have - both))
+    back = need if nodes.layers[tensor.producer].rest else have
+    return tensor.elements * _read(read) * ((need - both) + error * (back - both))
 
 
 def _words(order: Order, carried: Mapping[str, str], tensor: Tensor) -> Order:

@@ -165,6 +165,6 @@ def test_the_search_knows_what_the_exchange_takes(levels: int) -> None:
     assert scored(plan).memory["buffers"] == 4 * 64 * 512
     request = replace(Resolved.of(plan, machine), counted=scored(plan).convention or PAPER)
     choices = [plan.choices(layer) if levels else () for layer in plan.layers]
-    staging = stored_stages(plan, staged(plan), graph, choices, request)
+    staging = stored_stages(plan, staged(plan), graph.at_rest, choices, request)
     held = [max(span.held_bytes(kept)) for span, kept in zip(staging.stages, staging.in_flight, strict=True)]
     assert [group.memory_bytes for group in scored(plan).groups or ()] == held

@@ -23,7 +23,8 @@ LARGE = ("gpt3-175b", "llama2-7b", "llama3-70b", "llama3-405b", "mixtral-8x7b", 
 
 def read(plan: hypar.Plan, words: Mapping[tuple[str, int], str]) -> dict[tuple[str, int], dict[str, int]]:
     """The choices that pins with some words hold, by layer and level."""
-    nodes = hypar.load_model(plan.model.name).with_batch(plan.model.batch).nodes(plan.graph)
+    network = hypar.load_model(plan.model.name).with_batch(plan.model.batch).at_rest
+    nodes = network.nodes(plan.graph)
     levels, free = len(plan.array), [((),) * len(plan.array)] * len(nodes.layers)
     pins = [parse_pin(f"{layer}@{level}={word}", nodes, levels) for (layer, level), word in words.items()]
     held = apply_pins(pins, nodes, free, plan.array)

@@ -96,7 +96,7 @@ def lane_of(model: str, overlap: str) -> Lane:
     setting = Setting(
         machine=wired("ring", 4, "7 us", overlap), array=(4,), element_bytes=4, convention="moved"
     )
-    return Lane(graph.contracted, [plan.choices(layer) for layer in plan.layers], setting)
+    return Lane(graph.at_rest.contracted, [plan.choices(layer) for layer in plan.layers], setting)
 
 
 def step(lane: Lane, changed: Callable[[StageWork, str, list[Costed]], list[Costed]]) -> Timeline:

@@ -167,7 +167,7 @@ def run_step(
 
 def recosted(plan: Plan, graph: LayerGraph, request: Resolved) -> Plan:
     """Return a stored plan with the costs of its choices, counted as its own request or one of another convention says."""
-    request, path = replace(request, pins=()), plan.path
+    request, path, graph = replace(request, pins=()), plan.path, request.network(graph)
     if plan.stages is not None and plan.staged:
         choices = choices_of(plan, graph, origin_of(plan).file)
         staging = stored_stages(plan, plan.stages, graph, choices, request, costed=True)
@@ -186,7 +186,7 @@ def _decided(plan: Plan, graph: LayerGraph, request: Resolved) -> Decided:
         planner, branch, _ = costed_tree(request, plan, graph, request.heterogeneous)
         return planner.decided(branch, plan.claim)
     question, _ = ask(request, graph)
-    choices = tuple(plan.choices(layer) for layer in plan.layers)
+    choices = tuple(plan.choices(layer.name) for layer in question.graph.layers)
     answer = Answer(choices=choices, costs=costs_by_level(question, choices), solver=plan.solver, exact=False)
     return decided(request, question, (), answer, plan.claim)
 
