@@ -177,12 +177,8 @@ class LayerGraph(Result):
     def without_rests(self) -> LayerGraph:
         """The network without tensors at rest."""
         rests = {layer.name: layer.inputs[0] for layer in self.layers if layer.op_name == "rest"}
-        layers = [layer for layer in self.layers if layer.name not in rests]
-        read = [tuple([rests.get(name, name) for name in layer.inputs]) for layer in layers]
-        pairs = zip(layers, read, strict=True)
-        return (
-            replace(self, layers=tuple([replace(one, inputs=own) for one, own in pairs])) if rests else self
-        )
+        layers = [layer.reading(rests) for layer in self.layers if layer.name not in rests]
+        return replace(self, layers=tuple(layers)) if rests else self
 
     @cached_property
     def contracted(self) -> PlanGraph:

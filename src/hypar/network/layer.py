@@ -42,6 +42,10 @@ class Layer:
         """Return the layer as a loop nest over named dims, for a mini-batch; equal layers share one."""
         return _nest(self.op, tuple(tuple(shape.items()) for shape in self.input_shapes), batch)
 
+    def reading(self, others: Mapping[str, str]) -> Layer:
+        """Return the layer with others in place of some that it reads, by name."""
+        return replace(self, inputs=tuple([others.get(name, name) for name in self.inputs]))
+
     @property
     def trained(self) -> Mapping[str, Operand]:
         """Its own trained tensors by their names in frameworks, such as ``weight``."""
@@ -128,10 +132,7 @@ def _dims(layer: Layer) -> dict[str, int]:
 
 
 class Rest(Op):
-    """A tensor at rest between the layer that makes it and several that multiply it: it computes nothing.
-
-    It goes there once, and from there to each of them; the terms of its error that they have are added up there, and sent back once.
-    """
+    """A tensor at rest between the layer that makes it and several that multiply it: it goes there once, and its error back once."""
 
     node = "join"
 
@@ -140,19 +141,15 @@ class Rest(Op):
 
 
 def with_rests(layers: Sequence[Layer]) -> tuple[Layer, ...]:
-    """Return layers in topological order, with a tensor at rest behind each whose output several others multiply."""
+    """Return layers in topological order, with a tensor at rest behind each whose output several multiply: ``NAME.rest``."""
     multiply = {layer.name for layer in layers if layer.op.node and layer.nest(1).multiplies}
     readers = Counter(name for layer in layers if layer.name in multiply for name in {*layer.inputs})
-    found: list[Layer] = []
-    made: set[str] = set()
-    rests: dict[str, str] = {}
+    found, made, rests = list[Layer](), set[str](), dict[str, str]()
     for layer in layers:
-        read = tuple([rests.get(name, name) for name in layer.inputs])
-        found.append(replace(layer, inputs=read) if layer.name in multiply else layer)
+        found.append(layer.reading(rests) if layer.name in multiply else layer)
         if layer.op.node or not made.isdisjoint(layer.inputs):
             made.add(layer.name)
             if readers[layer.name] > 1 and layer.op_name != "rest":
-                # No layer has such a name: a point stands behind the name of a block alone.
                 own = rests[layer.name] = f"{layer.name}.rest"
                 rest = replace(layer, name=own, op_name="rest", op=Rest(), inputs=(layer.name,))
                 found.append(replace(rest, input_shapes=(layer.shape,)))

@@ -314,10 +314,8 @@ class Nest:
     def unsized(self) -> Nest:
         """The nest of the same dims without sizes; nests with equal dims share one object."""
         key = (self.view, *(tuple(own.items()) for own in self.names.values()))
-        plain = Nest(
-            sizes={}, operands=self.operands, result=self.result, products=self.products, view=self.view
-        )
-        return _UNSIZED.setdefault(key, plain)
+        facts: Any = {"operands": self.operands, "products": self.products, "view": self.view}
+        return _UNSIZED.setdefault(key, Nest(sizes={}, result=self.result, **facts))
 
 
 _UNSIZED: dict[object, Nest] = {}

@@ -135,13 +135,7 @@ def partial_results(nest: Nest, dim: str | None) -> tuple[str, ...]:
 
 
 def terms(nest: Nest, tensor: str, choices: Layout) -> Any:
-    """Return the number of devices that have terms of each element of a result, ``[choices]``: of a tensor at rest all that have it.
-
-    Args:
-        nest: the layer, or the roles of its dims.
-        tensor: the result.
-        choices: its choices.
-    """
+    """Return how many devices have terms of each element of a result of a layer, ``[choices]``; at rest all that have it."""
     if nest.view and tensor != "output":
         return choices.working // math.prod(map(choices.degree, nest.names[tensor]))
     return math.prod(own for dim, own in choices.chosen.items() if tensor in partial_results(nest, dim))

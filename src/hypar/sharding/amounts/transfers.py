@@ -233,13 +233,7 @@ Parts = tuple[Part, ...]
 
 @lru_cache(maxsize=4096)
 def parts_of(
-    between: Between,
-    elements: float,
-    made: float = 0.0,
-    *,
-    error: bool = True,
-    terms: bool = False,
-    kept: bool = False,
+    between: Between, elements: float, made: float = 0.0, *, error: bool = True, terms: bool = False
 ) -> Parts:
     """Return the transfers of a tensor.
 
@@ -248,21 +242,20 @@ def parts_of(
         elements: elements of F and of E that the consumer reads.
         made: elements of the producer's F_out before the ops between, where its sums go straight to the consumer.
         error: whether E is sent back.
-        terms: whether E is sent as terms, which are not added up inside the consumer.
-        kept: whether these stay terms there, as of a tensor at rest.
+        terms: whether E is sent as terms, which are not added up inside the consumer; at rest they are terms again.
     """
     size, above = elements, "need" if between.apart else ""
     onward, sent = between.onward, "errors" if terms or between.onward else "backward"
-    sums: tuple[Change, ...] = (Change(size, "kept", "back", above),)
-    if terms:
-        sums = (Change(size, "need", "owned"), Change(size, "kept"))
-    if kept:
-        sums = (Change(size, "need", "both"),)
+    kept: tuple[Change, ...] = (Change(size, "kept", "back", above),)
+    if between.made.view:
+        kept = (Change(size, "need", "both"),)
+    elif terms:
+        kept = (Change(size, "need", "owned"), Change(size, "kept"))
     every = (
         (onward, Part("forward", "output", "sums", (Change(made, "terms"), Change(made, "left", "placed")))),
         (between.contracted, Part("forward", "input", "sums", (Change(2 * size, "kept", "alone", above),))),
         (True, Part("forward", "input", "forward", (Change(size, "need", "both", above),))),
-        (error, Part("backward", "input", sent, sums)),
+        (error, Part("backward", "input", sent, kept)),
         (error and onward, Part("backward", "output", "backward", (Change(made, "terms", "met"),))),
     )
     return tuple([part for runs, part in every if runs])
@@ -354,13 +347,11 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
             made.rest or (summed and convention in {FUSED, DIRECT})
         )
         between = between_of(made, read, tensor, onward=onward, apart=apart)
-        straight = made.nest if onward else None
-        shape = tensor.content.shape
+        straight, shape = made.nest if onward else None, tensor.content.shape
         image = () if apart else image_of(read.nest, tensor.operand, shape, straight, adds=not terms)
         size = tensor.elements * fraction_read(image)
         whole = float(made.nest.elements("output")) if onward else 0.0
-        parts = parts_of(between, size, whole, error=error, terms=terms, kept=made.rest)
-        found[id(tensor)] = between, parts, image
+        found[id(tensor)] = between, parts_of(between, size, whole, error=error, terms=terms), image
     ties = () if apart or not tied else graph.ties
     every = [found[id(tensor)] for tensor in graph.tensors]
     every += [(between_of(*graph.ends(tie), tie), parts_of_weight(tie.elements), ()) for tie in ties]
@@ -378,8 +369,7 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
         )
         for at, layer in enumerate(layers)
     ]
-    between, parts, images = columns or [()] * 3
-    return Network(tuple(sums), between, parts, images, (*graph.tensors, *ties))
+    return Network(tuple(sums), *(columns or [()] * 3), (*graph.tensors, *ties))
 
 
 def between_of(
