@@ -359,17 +359,17 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
     columns: list[Any] = [
         tuple([kept.setdefault(own, own) for own in column]) for column in zip(*every, strict=True)
     ]
-    users = {tie.consumer for tie in ties}
     sums = [
         Sums(
             output=at not in sent_on,
             input=needed[at] and not as_terms.get(at),
-            weight=at not in users,
+            weight=all(tie.consumer != at for tie in ties),
             as_read=layer.output_elements if convention == PAPER else None,
         )
         for at, layer in enumerate(layers)
     ]
-    return Network(tuple(sums), *(columns or [()] * 3), (*graph.tensors, *ties))
+    between, parts, images = columns or [()] * 3
+    return Network(tuple(sums), between, parts, images, (*graph.tensors, *ties))
 
 
 def between_of(
