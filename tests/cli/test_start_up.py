@@ -35,6 +35,7 @@ def test_a_plan_imports_nothing_of_machines_stages_or_refinement() -> None:
         "hypar.machine.load",
         "hypar.machine.schema",
         "hypar.machine.machine",
+        "hypar.planning.flat",
         "hypar.schedule.timeline",
         "networkx",
     }

@@ -226,11 +226,8 @@ def test_a_transformer_takes_the_time_of_its_attention_and_of_its_words_in_memor
 ) -> None:
     """An embedding, and a join or a norm where the machine counts it, computes nothing, but accesses memory."""
     asked = {"cost": "time", "hardware": load_machine("tpu-v3", {"unweighted": unweighted}), "levels": 2}
-    # Of what one tensor rests for several readers the bound leaves out the latency of a transfer.
-    proven_by("counts", gpt(tied=tied), **asked)
-    found, best = (planned(gpt(tied=tied), solver=name, **asked) for name in ("counts", "elimination"))
-    assert found.cost.value == pytest.approx(best.cost.value)
-    assert tied or (found.bounds or [0.0])[0] > 0.98 * best.cost.value
+    assert proven_by("counts", gpt(tied=tied), **asked) or tied
+    best = planned(gpt(tied=tied), solver="elimination", **asked)
     assert best.cost.value == pytest.approx(scored(best).time_s)
 
 
@@ -316,8 +313,8 @@ def test_a_wider_space_has_no_dearer_a_plan() -> None:
     asked: dict[str, Any] = {"levels": 8, "hardware": load_machine("tpu-v3"), "cost": "time"}
     narrow, wide = (planned("alexnet", space=space, **asked) for space in (THREE, "all"))
     assert narrow.bounds == [narrow.cost.value]
-    assert wide.bounds is not None
-    assert wide.bounds[0] <= wide.cost.value <= narrow.cost.value
+    assert wide.bounds == [wide.cost.value]
+    assert wide.cost.value <= narrow.cost.value
 
 
 # Cuts of height and width, by paper

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.planning.flat import numbered_through
 from hypar.sharding.conventions import PAPER
 from hypar.units import format_bytes
 
@@ -38,6 +37,8 @@ def _numbering(request: Resolved, question: Question) -> str:
     """Return what a claim says of the numbering of a flat level's devices."""
     if question.numbered or len(request.array) > 1:
         return ""
+    from hypar.planning.flat import numbered_through  # noqa: PLC0415 (only for a single level)
+
     return ", numbered through" * numbered_through(request, question)
 
 

@@ -1,4 +1,4 @@
-"""The answer of a request for identical devices, and the joint search over one flat level whose devices each layer may number in an order of its own.
+"""The joint search over one flat level whose devices each layer may number in an order of its own.
 
 Idea: the prime factors of the ways are levels, and the optimum over them is the optimum over all grids and all
 numberings, as no numbering shares more than the best order of levels does (``docs/optimal.md``). Where a layer would
@@ -164,17 +164,3 @@ def _digits(question: Question, ways: Sequence[int]) -> list[str | None]:
 def _renamed(choice: Choice, dim: str | None) -> Choice:
     """Return a choice with the dim that the batch stands for."""
     return choice if dim is None or choice.divided != (BATCH,) else cut(dim, choice.degree(BATCH))
-
-
-def searched(request: Resolved, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer]:
-    """Return the search problem of a request for identical devices, its pins, and its answer.
-
-    Raises:
-        InputError: the request does not suit the network.
-        TableLimitError: the tables of an exact search would not fit.
-    """
-    numbered = by_digits(request, graph)
-    if numbered is not None:
-        return numbered
-    question, pins = ask(request, graph)
-    return question, pins, load_search(request.search).run(question)

@@ -12,6 +12,7 @@ from hypar.machine.step_times import is_step_table
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.records import Origin, remember
 from hypar.plan.request import BEST, PARAMETERS, Request
+from hypar.planning.answers import searched
 from hypar.planning.checked import (
     checked_array,
     checked_arrays,
@@ -23,7 +24,6 @@ from hypar.planning.checked import (
 )
 from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of
-from hypar.planning.flat import searched
 from hypar.planning.records import decided, plan_of
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.resolved import BASELINES, USUAL, Resolved

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hypar.planning.answers import searched
 from hypar.planning.baselines import entrants_alike, take_fastest
 from hypar.planning.chunks.search import run_chunked
-from hypar.planning.flat import searched
 from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.refinement import refine
 from hypar.schedule.scoring import summarise

@@ -334,7 +334,7 @@ def _further(
                 raise UncountableError
             states = all_states(problem.depths, in_groups, len(own.dims))
             costs = _work(cost, level, layer, own, problem, states)
-            costs = costs + _late(problem, len(own.dims), inside, states, late=layer.weighted)
+            costs = costs + _late(problem, len(own.dims), inside, states, late=layer.weighted or layer.rest)
             known[key] = Own(states=states, costs=costs)
         found.append(known[key])
     return tuple(found)

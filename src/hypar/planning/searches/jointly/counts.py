@@ -86,7 +86,12 @@ def _by_bytes(question: Question, problem: Counted, budget: Budget) -> Iterator[
     for found in _improving(problem, budget):
         last = Standing(found.cost, found.bound, found.exact, COUNTS, partial(problem.choices, found.orders))
         yield last
-    if last is not None and not last.exact and problem.graph.looser is not None:
+    if last is None or last.exact:
+        return
+    if not last.bound:
+        # Counts that leave all tensors out bound nothing.
+        yield better_of(last, level_by_level(question))
+    elif problem.graph.looser is not None:
         # Its blocks are those of a looser problem, whose plans may be dearer than it says.
         yield better_of(last, greedy(question, last.bound, COUNTS))
 
