@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hypar.network.nodes import kept_with_graph
 from hypar.schedule.lifetimes import Made, Moved, Reading, nodes_of
-from hypar.schedule.shards import (
-    TINY,
-    WHOLE_DIM,
-    Cut,
-    Reach,
-    Shards,
-    lacking,
-    on_devices,
-    within,
-)
-from hypar.sharding.placement import IDLE, partial_results, shards_of, simple
+from hypar.schedule.shards import WHOLE_DIM, Amount, Reach, Shards, at_work, cut_of, lacking, within
+from hypar.sharding.levels import TINY
+from hypar.sharding.placement import partial_results
 
 if TYPE_CHECKING:
     from hypar.network.nodes import FusedOp, PlanGraph, Tensor
@@ -32,13 +23,10 @@ if TYPE_CHECKING:
     from hypar.schedule.lanes import Share
     from hypar.schedule.lifetimes import Array, Node
     from hypar.schedule.liveness import Bytes
-    from hypar.sharding.placement import Options
+    from hypar.sharding.placement import Choice, Options
 
 _WHOLE: frozenset[str] = frozenset()
 _BUT_CHANNELS = frozenset({"batch", "height", "width"})
-
-Amount = float | NDArray[np.float64]
-"""An amount on the fullest device, or on each one, ``[devices]``."""
 
 Shares = Sequence["Share"]
 """The shares of a layer at the uneven splits above."""
@@ -293,7 +281,7 @@ class Divided:
         if made == shards:
             return Reading(size, None)
         self.lacking += [size * lacking(shards, made), before * lacking(made, shards)]
-        inside = within(made, shards, later=True)
+        inside = within(made, shards)
         stays = inside and not self._sums(node, tensor) and not _lacks(size, before)
         return Reading(size, within(shards, made), () if stays else (Moved(before, inside),))
 
@@ -335,29 +323,6 @@ def _lacks(size: Bytes, made: Bytes) -> bool:
 
 
 @lru_cache(maxsize=16384)
-def _levels(chosen: Options, array: tuple[int, ...]) -> tuple[Mapping[str, NDArray[np.int64]], ...]:
-    """Return the numbers of the shards of each level's devices; nothing if no level has a grid or idle devices."""
-    pairs = [*zip(chosen, array, strict=False)]
-    return () if all(simple(*pair) for pair in pairs) else tuple(shards_of(*pair) for pair in pairs)
-
-
-@lru_cache(maxsize=16384)
-def _numbers(chosen: Options, dims: tuple[str, ...], array: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return the shard of the dim of each level that each of its devices has, -1 for an idle one; nothing if no level has a grid."""
-    return tuple(
-        tuple(np.where(shards[IDLE] == 0, shards.get(dim, 0), -1).tolist())
-        for shards, dim in zip(_levels(chosen, array), dims, strict=False)
-    )
-
-
-@lru_cache(maxsize=16384)
-def _at_work(chosen: Options, array: tuple[int, ...]) -> Amount:
-    """Return 1 for each device that works and 0 for another, ``[devices]``; 1 if no level has a grid."""
-    levels = [(shards[IDLE] == 0).astype(np.float64) for shards in _levels(chosen, array)]
-    return reduce(np.kron, levels) if levels else 1.0
-
-
-@lru_cache(maxsize=16384)
 def placed(
     nest: Nest,
     division: Division,
@@ -370,90 +335,59 @@ def placed(
 
     Returns:
         The tensor's dims that are divided, each with its shards; the fraction of the tensor on a device, times the scale of the
-        division: of each one where shards may differ, as of uneven dims, grids and idle devices, ``[devices]``; otherwise on the
-        fullest.
+        division.
     """
-    if division.tensor == "sums" and onward is not None:
-        return _scattered(nest, chosen, above, array, onward, division)
-    names = nest.names.get(division.tensor, {})
-    shards: list[tuple[str, Cut]] = []
-    share = _at_work(chosen, array)
+    tensor = "output" if division.tensor == "sums" else division.tensor
+    names, share, shards = nest.names.get(tensor, {}), at_work(chosen, array), []
     for dim in nest.counted:
         if names.get(dim, "") not in {"", *division.whole}:
-            parts = tuple([ends if cut == dim else WHOLE_DIM for cut, ends in above])
-            numbers = _numbers(chosen, (dim,) * len(chosen), array)
-            cut = Cut(tuple([choice.degree(dim) for choice in chosen]), 0, parts, numbers)
-            cut, own = _sized(cut, nest, division, dim, array)
-            if cut.divides:
+            pairs, splits = [(choice, dim) for choice in chosen], [(own, dim) for own in above]
+            (each, reach), left = _sizes(nest, division, dim), 1.0
+            if onward is not None and division.tensor == "sums":
+                pairs, splits, left = _onward(nest, chosen, above, array, onward, dim)
+                each = (math.ceil(nest.sizes[dim] * left - TINY),)
+                left = each[0] / (nest.sizes[dim] or 1)
+            parts = tuple([ends if cut == at else WHOLE_DIM for (cut, ends), at in splits])
+            cut, fraction = cut_of(names[dim], tuple(pairs), array, parts, each, reach)
+            if cut is not None:
                 shards.append((names[dim], cut))
-                share = share * own
+                share = share * fraction * left
     return tuple(shards), division.scale * share
 
 
-def _sized(cut: Cut, nest: Nest, division: Division, dim: str, array: tuple[int, ...]) -> tuple[Cut, Amount]:
-    """Return the division of a dim with what its size makes uneven, and the fraction of a share that devices have."""
+def _sizes(nest: Nest, division: Division, dim: str) -> tuple[tuple[float, ...], Reach | None]:
+    """Return the indices of a dim, those of each tensor of a concatenation, and the rows that windows read beyond shards."""
     size, channels = nest.sizes[dim], division.channels
-    if not cut.divides or not size:
-        return cut, 0.0
     window = nest.windows.get(dim) if division.tensor == "input" else None
-    if window is not None and window.halo:
-        cut = cut._replace(size=size, reach=Reach(window, nest.input_sizes[dim]))
-        return cut, _shared(cut, array, size)
-    each = channels if channels and nest.names[division.tensor][dim] == "channels" else (size,)
-    if isinstance(size, int) and any(own % math.prod(cut.ways) for own in each):
-        cut = cut._replace(size=sum(each), each=each if len(each) > 1 else ())
-    return cut, _shared(cut, array, size)
+    if size and window is not None and window.halo:
+        return (size,), Reach(window, nest.input_sizes[dim])
+    return (channels if channels and nest.names[division.tensor][dim] == "channels" else (size,)), None
 
 
-def _scattered(
-    nest: Nest,
-    chosen: Options,
-    above: Shares,
-    array: tuple[int, ...],
-    onward: Onward,
-    division: Division,
-) -> tuple[Shards, Amount]:
-    """Return the division of sums at the levels that leave terms as the reader divides, elsewhere as they are made."""
-    read = onward.nest
-    made_as, read_as = (
-        {name: dim for dim, name in own.items()} for own in (nest.names["output"], read.names[onward.operand])
-    )
+def _onward(
+    nest: Nest, chosen: Options, above: Shares, array: tuple[int, ...], onward: Onward, dim: str
+) -> tuple[list[tuple[Choice, str]], list[tuple[Share, str]], float]:
+    """Return how a dim of sums is divided, and what is left of it by splits that leave terms.
+
+    At levels and splits that leave terms it is divided as the reader divides it, elsewhere as the sums are made.
+    """
+    read, name = onward.nest, nest.names["output"][dim]
+    other = {own: at for at, own in read.names[onward.operand].items()}.get(name, "")
     levels = [
-        _leaves_terms(nest, made.divided)
+        (reads, other)
+        if _leaves_terms(nest, made.divided)
         and len(reads.divided) == 1
         and made.devices(ways) == reads.devices(ways) == ways
+        else (made, dim)
         for made, reads, ways in zip(chosen, onward.chosen, array, strict=True)
     ]
-    splits = [
-        dim is not None and _leaves_terms(nest, (dim,)) and other is not None
-        for (dim, _), (other, _) in zip(above, onward.above, strict=True)
-    ]
-    shards: list[tuple[str, Cut]] = []
-    share: Amount = 1.0
-    for name, dim in made_as.items():
-        other = read_as.get(name, "")
-        each = zip(levels, chosen, onward.chosen, strict=True)
-        cuts = [(reads, other) if goes else (made, dim) for goes, made, reads in each]
-        pairs = zip(splits, above, onward.above, strict=True)
-        taken = [(theirs, other) if goes else (own, dim) for goes, own, theirs in pairs]
-        parts = tuple([ends if cut == own else WHOLE_DIM for (cut, ends), own in taken])
-        left = math.prod(end - start for goes, (start, end) in zip(splits, parts, strict=True) if goes)
-        size = math.ceil(nest.sizes[dim] * left - TINY)
-        cut = Cut(tuple([choice.degree(own) for choice, own in cuts]), 0, parts)
-        if name not in division.whole and cut.divides:
-            if size % math.prod(cut.ways):
-                cut = cut._replace(size=size, numbers=_numbers(*zip(*cuts, strict=True), array))
-            shards.append((name, cut))
-            share = share * (size / nest.sizes[dim] if size else 0.0) * _shared(cut, array, size)
-    return tuple(shards), division.scale * share
-
-
-def _shared(cut: Cut, array: tuple[int, ...], size: float) -> Amount:
-    """Return the fraction of a share of a dim that a device has: of each one where shards may differ, else of the fullest."""
-    if cut.even:
-        return 1 / math.prod(cut.ways)
-    found = on_devices(cut, array)
-    return found if isinstance(size, int) else float(np.max(found))
+    splits, left = [], 1.0
+    for own, theirs in zip(above, onward.above, strict=True):
+        goes = own[0] is not None and _leaves_terms(nest, (own[0],)) and theirs[0] is not None
+        splits.append((theirs, other) if goes else (own, dim))
+        if goes and theirs[0] == other:
+            left *= theirs[1][1] - theirs[1][0]
+    return levels, splits, left
 
 
 def _leaves_terms(nest: Nest, dims: Sequence[str]) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from hypar.network.nodes import PlanGraph, kept_with_graph
-from hypar.schedule.liveness import Ledger, Piece, held_at, larger, largest
+from hypar.schedule.liveness import Ledger, Piece, held_at, larger, largest, on_device
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -62,11 +62,13 @@ class Course(NamedTuple):
         """Most bytes at any moment."""
         return largest([piece.most for piece in self.pieces])
 
-    def on(self, device: int) -> Course:
-        """Return those on one device."""
-        pieces = tuple(Piece(_on(piece.most, device), _on(piece.behind, device)) for piece in self.pieces)
+    def on(self, place: tuple[int, ...]) -> Course:
+        """Return those on one device, by its place at each level."""
+        pieces = tuple(
+            Piece(on_device(piece.most, place), on_device(piece.behind, place)) for piece in self.pieces
+        )
         forward, backward = (
-            tuple([_on(held, device) for held in own] for own in each)
+            tuple([on_device(held, place) for held in own] for own in each)
             for each in (self.forward, self.backward)
         )
         return Course(pieces, forward, backward, self.entering)
@@ -85,11 +87,6 @@ class Course(NamedTuple):
                     also = [count + (number == at) for number, count in enumerate(counts)]
                     waiting = larger(waiting, sum(map(mul, also, behind), 0.0))
         return waiting, held_at(self.pieces, moments)
-
-
-def _on(amount: Bytes, device: int) -> float:
-    """Return an amount on a device; fractions of bytes are the noise of shares."""
-    return amount if isinstance(amount, float) else round(float(amount[device]), 3)
 
 
 class Node(NamedTuple):

@@ -15,7 +15,7 @@ from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.divisions import Divided, Division, placed
 from hypar.schedule.lifetimes import Span, course_by, of_stage
-from hypar.schedule.liveness import larger, largest
+from hypar.schedule.liveness import larger, largest, on_device
 from hypar.schedule.pieces import BETWEEN_STAGES, PHASE, excess
 from hypar.sharding.collectives import SUMMED
 from hypar.sharding.conventions import FUSED
@@ -23,8 +23,6 @@ from hypar.sharding.placement import degrees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
     from hypar.network.nodes import Tensor
     from hypar.ops.nest import Nest
@@ -84,29 +82,26 @@ def _fullest(lane: Lane) -> tuple[Course, float]:
     """Return the activations and errors on the fullest device of a lane, and the elements of its weights."""
     weights, course = _weights(lane.place.parts or (lane,)), _course(lane)
     each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
-    device = int(np.argmax(each * weights + larger(*course.held(lane.place.moments))))
-    return course.on(device), weights if isinstance(weights, float) else float(weights[device])
+    held = np.asarray(each * weights + larger(*course.held(lane.place.moments)))
+    place = tuple(map(int, np.unravel_index(held.argmax(), held.shape)))
+    return course.on(place), on_device(weights, place)
 
 
-def _weights(parts: Sequence[Lane]) -> float | NDArray[np.float64]:
-    """Return the elements of all weights of some lanes of the same devices; on each device where these have unlike shards."""
-    alike, others = 0.0, []
+def _weights(parts: Sequence[Lane]) -> Bytes:
+    """Return the elements of all weights of some lanes of the same devices."""
+    found: list[Bytes] = []
     for lane in parts:
         whole = lane.graph if lane.shares is None else lane.shares.graph
         layers = zip(lane.graph.layers, whole.layers, lane.choices, lane.own_weights, strict=True)
         for layer, held, chosen, share in layers:
             if layer.timed and not layer.empty:
-                own = share * _weight_on(held.nest, chosen, lane.setting.array)
-                if isinstance(own, float):
-                    alike += own
-                else:
-                    others.append(own)
-    return np.asarray(alike + np.sum(others, axis=0)) if others else alike
+                found.append(share * _weight_on(held.nest, chosen, lane.setting.array))
+    return sum(found, 0.0)
 
 
 @lru_cache(maxsize=16384)
 def _weight_on(nest: Nest, chosen: Options, array: tuple[int, ...]) -> Bytes:
-    """Return the elements of a weight on the fullest device, or on each one where their shards may differ, ``[devices]``."""
+    """Return the elements of a weight on each device."""
     _, share = placed(nest, _WEIGHT, chosen, (), array)
     found = nest.elements("weight") * share
     return float(found) if isinstance(share, float) else np.round(found)

@@ -1,29 +1,48 @@
-"""The shards that devices have of a tensor: which lie in those of another division, and what a device lacks of them."""
+"""The shards that devices have of the dims of tensors: which lie in those of another division, and what a device lacks of them."""
 
 from __future__ import annotations
 
-import math
-from functools import lru_cache
-from itertools import accumulate, repeat
-from operator import mul
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.program.layout import shares_of
 from hypar.sharding.dims import SPATIAL
 
 if TYPE_CHECKING:
     from hypar.ops.windows import Window
+    from hypar.sharding.placement import Choice, Options
 
 TINY = 1e-9
-"""Difference below which the ends of two shards are equal."""
+"""Difference below which two places are equal."""
 
 WHOLE_DIM = (0.0, 1.0)
 """The ends of a whole dim."""
 
-Rows = NDArray[np.float64]
-"""The ends of each device's shard of a dim as fractions of it, ``[devices, 2]``; NaN on an idle device."""
+Array = NDArray[Any]
+"""What devices have: over the levels of an array, an axis for each, with one entry where it does not vary."""
+
+Amount = float | NDArray[np.float64]
+"""An amount on every device, or over the levels."""
+
+Divided = tuple[tuple["Choice", str], ...]
+"""For each level a choice, and its dim that divides a dim of a tensor."""
+
+
+def _over(level: int, array: tuple[int, ...], each: Array) -> Array:
+    """Return what the parts of a level have, ``[..., parts]``, over the levels."""
+    return each.reshape(*each.shape[:-1], *[ways if at == level else 1 for at, ways in enumerate(array)])
+
+
+@lru_cache(maxsize=16384)
+def at_work(chosen: Options, array: tuple[int, ...]) -> Amount:
+    """Return 1 for a device that works and 0 for another."""
+    each = [shares_of(choice, ways)[1].astype(float) for choice, ways in zip(chosen, array, strict=True)]
+    axes = [_over(level, array, own) for level, own in enumerate(each) if not own.all()]
+    return reduce(np.multiply, axes) if axes else 1.0
 
 
 class Reach(NamedTuple):
@@ -38,214 +57,141 @@ class Reach(NamedTuple):
     rows: int
 
 
-class Cut(NamedTuple):
-    """A dim of a tensor that is divided.
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The shards of a dim of a tensor.
 
     Attributes:
-        ways: the degree of each level. Of equally many shards of other levels, devices have other ones.
-        size: its indices where the shards are not of equal size; otherwise 0. Of a dim of another size, as that of a
-            flattened image, uneven shards have other elements.
-        parts: the ends of the share that each uneven split above leaves, as fractions.
-        numbers: the shard that each device of a level has, -1 for an idle one; nothing where devices are numbered through
-            the shards of all levels.
-        reach: the rows beyond its shard that a device reads; None if there are none.
-        each: the channels of tensors that are concatenated, each divided by itself; nothing where that makes no difference.
+        content: a key that equal divisions share.
+        numbers: the shard of the levels that each device has.
+        ends: its first place and the one behind its last, as fractions of the dim, ``[2, ...]``.
+        width: the fraction of the dim that it has.
+        free: whether shards need not be consecutive, so that each has what its devices have of another tensor, if it fits.
     """
 
-    ways: tuple[int, ...]
-    size: int
-    parts: tuple[tuple[float, float], ...]
-    numbers: tuple[tuple[int, ...], ...] = ()
-    reach: Reach | None = None
-    each: tuple[int, ...] = ()
-
-    @property
-    def divides(self) -> bool:
-        """Whether a device has less than the whole dim."""
-        return math.prod(self.ways) > 1 or any(part != WHOLE_DIM for part in self.parts)
-
-    @property
-    def even(self) -> bool:
-        """Whether all devices work, are numbered through, and have shards of equal size."""
-        return not (self.numbers or self.size)
-
-    @property
-    def shares(self) -> list[float]:
-        """The size of the share that each split above leaves, as fractions of the whole dim."""
-        return [*accumulate((end - start for start, end in self.parts), mul, initial=1.0)]
-
-    def inside(self, whole: Cut, *, free: bool = False) -> bool:
-        """Return whether each device's shard lies in its shard by another division of the same dim.
-
-        Args:
-            whole: the other division.
-            free: whether shards need not be consecutive, so that each has what its devices have of the other tensor, if it fits.
-        """
-        below = all(its in (own, WHOLE_DIM) for own, its in zip(self.parts, whole.parts, strict=True))
-        numbered = bool(self.numbers or whole.numbers)
-        if not below and (numbered or self.each or whole.each or self.ways != whole.ways):
-            return False
-        if self.each != whole.each:
-            # Channels need not be consecutive: a reader takes those that its device has.
-            return self.ways == whole.ways and _no_more(_widths(self), _widths(whole))
-        if not numbered and any(own % its for own, its in zip(self.ways, whole.ways, strict=True)):
-            return False
-        if below and self.even and whole.even:
-            return True
-        pair = self, whole
-        if below and not (numbered or self.reach or whole.reach):
-            pair = self._replace(parts=()), whole._replace(parts=())
-        own, around = _pairs(*pair)
-        if free and not below:
-            fit = _no_more(self.shares, whole.shares)
-            return fit and _no_more(own[:, 1] - own[:, 0], around[:, 1] - around[:, 0])
-        return _fits(own, around) if free and numbered else _nested(own, around)
+    content: tuple[object, ...]
+    numbers: Array = field(compare=False)
+    ends: Array = field(compare=False)
+    width: Array = field(compare=False)
+    free: bool = field(compare=False)
 
 
-def _no_more(own: object, other: object) -> bool:
-    """Return whether no number is larger than the other one."""
-    return bool(np.all(np.asarray(own) <= np.asarray(other) + TINY))
-
-
-def _nested(own: Rows, around: Rows) -> bool:
-    """Return whether every shard lies between the ends of the other one, or is empty."""
-    lies = (own[:, 0] >= around[:, 0] - TINY) & (own[:, 1] <= around[:, 1] + TINY)
-    return bool(np.all(lies | (own[:, 1] <= own[:, 0])))
-
-
-def _fits(part: Rows, whole: Rows) -> bool:
-    """Return whether all shards of the devices that have one of another division fit it, and none belongs to two of these."""
-    pairs = np.unique(np.concatenate([part, whole], axis=1), axis=0)
-    left: dict[tuple[float, float], float] = {}
-    for start, end, *around in pairs.tolist():
-        key = around[0], around[1]
-        left[key] = left.get(key, key[1] - key[0]) - (end - start)
-    return len(pairs) == len(np.unique(pairs[:, :2], axis=0)) and min(left.values(), default=0.0) >= -TINY
-
-
-def _array(*cuts: Cut) -> tuple[int, ...]:
-    """Return the ways of each level by which the devices of divisions are told apart."""
-    numbers = next((cut.numbers for cut in cuts if cut.numbers), ())
-    return tuple(map(len, numbers)) or tuple(map(max, zip(*(cut.ways for cut in cuts), strict=True)))
-
-
-def _pairs(one: Cut, other: Cut) -> tuple[Rows, Rows]:
-    """Return both shards of each device that works for both."""
-    array = _array(one, other)
-    own, its = rows(one, array), rows(other, array)
-    both = ~np.isnan(own[:, 0] + its[:, 0])
-    return own[both], its[both]
-
-
-@lru_cache(maxsize=4096)
-def rows(cut: Cut, array: tuple[int, ...]) -> Rows:
-    """Return the ends of each device's shard of a dim.
+@lru_cache(maxsize=16384)
+def cut_of(
+    name: str,
+    levels: Divided,
+    array: tuple[int, ...],
+    parts: tuple[tuple[float, float], ...],
+    each: tuple[float, ...],
+    reach: Reach | None = None,
+) -> tuple[Cut | None, Amount]:
+    """Return the shards of a dim of a tensor, None of a whole one, and the fraction of what the splits above leave.
 
     Args:
-        cut: the division.
-        array: the ways of each level: of one without numbers a multiple of the degree there.
+        name: its name in the tensor.
+        levels: how the levels divide it.
+        array: their ways.
+        parts: the ends of the share that each uneven split above leaves, as fractions.
+        each: its indices below these; of several tensors that are concatenated those of each, which is divided by itself. A
+            real number of indices has no whole ones.
+        reach: the rows beyond its shard that a device reads; None if there are none.
     """
-    size, works = float(cut.size or math.prod(cut.ways)), np.ones(1, bool)
-    ends = np.array([[0.0, size]])
-    for ways, devices, given in zip(cut.ways, array, cut.numbers or repeat(()), strict=False):
-        numbers = np.array(given) if given else np.arange(devices) * ways // devices
-        before, own = ends[:, None, :1], np.stack([numbers, numbers + 1], axis=1)
-        ends = (before + (ends[:, None, 1:] - before) * own // ways).reshape(-1, 2)
-        works = np.logical_and.outer(works, numbers >= 0).reshape(-1)
-    low, width = 0.0, 1.0
-    for start, end in cut.parts:
-        low, width = low + width * start, width * (end - start)
-    found = low + width * ends / size
-    if cut.reach is not None:
-        found = _reached(found, cut.reach, size / width, cut.reach.rows / width)
-    return np.where(works[:, None], found, np.nan)
+    given = [shares_of(choice, ways)[0].get(dim) for (choice, dim), ways in zip(levels, array, strict=True)]
+    shares = [_over(level, array, own.T) for level, own in enumerate(given) if own is not None]
+    low, left = 0.0, 1.0
+    for start, end in parts:
+        low, left = low + left * start, left * (end - start)
+    if not shares and left == 1:
+        return None, 1.0
+    numbers = np.zeros([1] * len(array), np.int64)
+    for start, end in shares:
+        degree = round(1 / (end - start).flat[0])
+        numbers = numbers * degree + np.round(start * degree).astype(np.int64)
+    total = sum(each)
+    ends = _ends(total, shares)
+    if reach is not None:
+        ends = _reached(low + left * ends / total, reach, total / left, reach.rows / left)
+        width = (ends[1] - ends[0]) / left
+    else:
+        width = sum([own[1] - own[0] for own in (_ends(size, shares) for size in each)]) / (total or 1)
+        ends = low + left * ends / (total or 1)
+    if not isinstance(total, int):
+        width = np.full_like(width, width.max())
+    free = name not in SPATIAL
+    content = (numbers, left * width) if free else (numbers, left * width, ends)
+    key = tuple([(own.shape, np.round(own, 12).tobytes()) for own in content])
+    even = float(width.flat[0])
+    return Cut(key, numbers, ends, left * width, free), even if (width == even).all() else width
 
 
-def _reached(ends: Rows, reach: Reach, made: float, read: float) -> Rows:
+def _ends(size: float, shares: list[Array]) -> Array:
+    """Return the first of some indices that each device has, and the one behind its last."""
+    first, last = np.zeros_like(shares[0][0]) if shares else np.zeros(1), np.full(1, float(size))
+    ends = np.stack(np.broadcast_arrays(first, last))
+    for start, end in shares:
+        own = (ends[1] - ends[0]) * start, (ends[1] - ends[0]) * end
+        if isinstance(size, int):
+            own = np.floor(own[0] + TINY), np.floor(own[1] + TINY)
+        ends = np.stack(np.broadcast_arrays(ends[0] + own[0], ends[0] + own[1]))
+    return ends
+
+
+def _reached(ends: Array, reach: Reach, made: float, read: float) -> Array:
     """Return the ends of the rows that windows read to make shards of their outputs, as fractions of the image."""
-    first, last = reach.window.reads(*np.round(ends * made).T)
-    found = np.stack([np.maximum(first, 0) / read, np.minimum(last, read) / read], axis=1)
-    return np.where(ends[:, 1:] <= ends[:, :1], ends[:, :1], found)
+    first, last = reach.window.reads(*np.round(ends * made))
+    found = np.stack([np.maximum(first, 0) / read, np.minimum(last, read) / read])
+    return np.where(ends[1] <= ends[0], ends[0], found)
 
 
-def on_devices(cut: Cut, array: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return the size of each device's shard of a share of a dim, as a fraction of it, ``[devices]``."""
-    each = [*filter(None, cut.each)] or [cut.size]
-    found = np.zeros(math.prod(array))
-    for size in each:
-        ends = rows(cut._replace(size=size, each=()), array)
-        found += (size or 1) * np.nan_to_num(ends[:, 1] - ends[:, 0])
-    return found / ((sum(each) or 1) * cut.shares[-1])
-
-
-def _widths(cut: Cut) -> NDArray[np.float64]:
-    """Return the size of each shard of a share of a dim, as a fraction of it."""
-    return on_devices(Cut(cut.ways, cut.size, (), each=cut.each), cut.ways)
+@lru_cache(maxsize=16384)
+def _inside(part: Cut, whole: Cut) -> bool:
+    """Return whether each device that works for both has its shard of one division in that of the other."""
+    numbers, around, own, its = np.broadcast_arrays(part.numbers, whole.numbers, part.width, whole.width)
+    there = (own > 0) & (its > 0)
+    if not (part.free and whole.free):
+        nested = (part.ends[0] >= whole.ends[0] - TINY) & (part.ends[1] <= whole.ends[1] + TINY)
+        return bool(np.all(nested | ~there))
+    pairs, first = np.unique(np.stack([numbers[there], around[there]]), axis=1, return_index=True)
+    filled = np.bincount(pairs[1], own[there][first])[pairs[1]]
+    alone = len(np.unique(pairs[0])) == pairs.shape[1]
+    return alone and bool(np.all(filled <= its[there][first] + TINY))
 
 
 Shards = tuple[tuple[str, Cut], ...]
 """The dims of a tensor that are divided."""
 
 
-@lru_cache(maxsize=4096)
-def within(part: Shards, whole: Shards, *, later: bool = False) -> bool:
-    """Return whether shards divide a tensor further that others have divided.
-
-    Args:
-        part: the shards.
-        whole: the others.
-        later: whether the others are chosen later, among the elements that devices have, as far as dims allow.
-    """
+@lru_cache(maxsize=16384)
+def within(part: Shards, whole: Shards) -> bool:
+    """Return whether shards divide a tensor further that others have divided."""
     cuts = dict(part)
-    return all(dim in cuts and cuts[dim].inside(own, free=later and dim not in SPATIAL) for dim, own in whole)
+    return all(dim in cuts and _inside(cuts[dim], own) for dim, own in whole)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def lacking(read: Shards, made: Shards) -> float:
-    """Return the largest fraction of its shard that a device lacks, as a fraction of the largest shard.
+    """Return the largest part of its shard that a device lacks, as a fraction of the largest shard.
 
-    Only of shards that differ by their unequal sizes alone, or of a single level of which devices are idle, divide a grid, or have
-    shards of unequal size: of others all devices lack as much, and share what several of them lack.
+    Only of shards that differ by their unequal sizes alone, or of a single level: of others all devices lack as much, and share
+    what several of them lack.
     """
-    every, cuts, missing = [cut for _, cut in (*read, *made)], dict(made), 0.0
-    divided = {dim for dim, cut in (*read, *made) if max(cut.ways, default=1) > 1}
-    numbered = any(cut.numbers for cut in every)
-    unlike = any(cut.size for cut in every) and len(divided) > 1
-    if numbered or (unlike and all(len(cut.ways) == 1 and not cut.reach for cut in every)):
-        array = _array(*every)
-        return _lacking_of_level(dict(read), cuts, array) if len(array) == 1 else 0.0
-    if {dim: cut.ways for dim, cut in read} != {dim: cut.ways for dim, cut in made}:
+    own, its = dict(read), dict(made)
+    numbers = [{dim: cut.content[0] for dim, cut in cuts.items()} for cuts in (own, its)]
+    single = all(cut.numbers.ndim == 1 for cuts in (own, its) for cut in cuts.values())
+    if not single and numbers[0] != numbers[1]:
         return 0.0
-    for dim, cut in read:
-        if cut.each != cuts[dim].each:
-            own, other = _widths(cut), _widths(cuts[dim])
-            lacks = np.maximum(0.0, own - other)
-        elif cut != cuts[dim]:
-            needed, have = _pairs(cut, cuts[dim])
-            own = needed[:, 1] - needed[:, 0]
-            lacks = own - _shared(needed, have)
-        else:
-            continue
-        missing += float(np.max(lacks / np.where(own > 0, own, np.inf), initial=0.0))
-    return min(missing, 1.0)
-
-
-def _lacking_of_level(read: dict[str, Cut], made: dict[str, Cut], array: tuple[int, ...]) -> float:
-    """Return the largest part of its shard that a device of one level lacks, as a fraction of the largest shard."""
-    sizes, there = np.ones((2, *array))
-    for dim in {**read, **made}:
-        needed, have = (
-            rows(own[dim], array) if dim in own else np.array([WHOLE_DIM] * array[0]) for own in (read, made)
-        )
-        mine, theirs = (own[:, 1] - own[:, 0] for own in (needed, have))
-        fits = dim not in SPATIAL and dim in read and dim in made
-        fits = fits and _fits(*reversed(_pairs(read[dim], made[dim])))
-        sizes *= np.nan_to_num(mine)
-        there *= np.nan_to_num(np.minimum(mine, theirs) if fits else _shared(needed, have))
+    sizes = there = np.ones(1)
+    for dim in {**own, **its}:
+        mine, theirs = own.get(dim), its.get(dim)
+        sizes = sizes if mine is None else sizes * mine.width
+        only = mine or theirs
+        there = there * (_shared(mine, theirs) if mine and theirs else only.width if only else 1.0)
     return float(np.max(sizes - there)) / (float(np.max(sizes)) or 1.0)
 
 
-def _shared(own: Rows, other: Rows) -> NDArray[np.float64]:
-    """Return how much of each shard lies in the other one."""
-    ends = np.minimum(own[:, 1], other[:, 1]) - np.maximum(own[:, 0], other[:, 0])
+def _shared(one: Cut, other: Cut) -> Array:
+    """Return how much of each device's shard lies in its shard of another division."""
+    if one.free and other.free and (_inside(one, other) or _inside(other, one)):
+        return np.minimum(one.width, other.width)
+    ends = np.minimum(one.ends[1], other.ends[1]) - np.maximum(one.ends[0], other.ends[0])
     return np.asarray(np.maximum(ends, 0.0))
