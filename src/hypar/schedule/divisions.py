@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import lru_cache, partial
+from itertools import repeat
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,38 +25,14 @@ if TYPE_CHECKING:
     from hypar.schedule.liveness import Bytes
     from hypar.sharding.placement import Choice, Options
 
-_WHOLE: frozenset[str] = frozenset()
 _BUT_CHANNELS = frozenset({"batch", "height", "width"})
 
 Shares = Sequence["Share"]
 """The shares of a layer at the uneven splits above."""
 
 
-class Division(NamedTuple):
-    """A division of a layer's input or output over devices.
-
-    Attributes:
-        tensor: ``input`` or ``output``, or ``sums``, the output as its only reader divides it.
-        whole: dims that are not divided, as ops before have contracted them.
-        scale: a factor of the share of a device.
-        channels: of a concatenation the channels of each tensor, which devices divide one by one; nothing for another layer.
-    """
-
-    tensor: str
-    whole: frozenset[str]
-    scale: float
-    channels: tuple[int, ...] = ()
-
-
 class Onward(NamedTuple):
-    """The only reader of a layer's output, to whose shards sums go.
-
-    Attributes:
-        nest: its dims.
-        operand: its tensor that it is.
-        chosen: its choice at each level.
-        above: its shares at the uneven splits above.
-    """
+    """The only reader of a layer's output, to whose shards sums go: its dims, its tensor that it is, its choices and its shares."""
 
     nest: Nest
     operand: str
@@ -64,65 +40,16 @@ class Onward(NamedTuple):
     above: Shares
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Tensors:
-    """The tensors of nodes that are alike, and their divisions.
-
-    Attributes:
-        trail: the node's ops.
-        reads: for each tensor that the node reads of other nodes its elements, and its division.
-        outputs: for each op of its trail the division of its tensor.
-        sums: likewise of sums that go straight to the only reader; nothing without these.
-        channels: the division of numbers for each channel; None if no op keeps any.
-        samples: the division of the first tensor that it reads.
-        ahead: the division of the network's input.
-    """
-
-    trail: tuple[FusedOp, ...]
-    reads: tuple[tuple[int, Division], ...]
-    outputs: tuple[Division, ...]
-    sums: tuple[Division, ...]
-    channels: Division | None
-    samples: Division
-    ahead: Division
-
-
 @kept_with_graph
-def _tensors(graph: PlanGraph, outside: tuple[Tensor, ...], *, fused: bool) -> tuple[_Tensors, ...]:
-    """Return the tensors of each node; by ``fused`` with sums for the only reader. Nodes that are alike share one object."""
-    readers = _only_readers(graph) if fused else {}
-    found = [_of_node(node, sums=node.layer in readers) for node in nodes_of(graph, outside)]
-    shared: dict[tuple[Any, ...], _Tensors] = {}
-    return tuple(shared.setdefault(tuple(own.values()), _Tensors(**own)) for own in found)
-
-
-def _of_node(node: Node, *, sums: bool) -> dict[str, Any]:
-    own, (trail, ahead) = node.node.nest, (node.node.trail, node.node.ahead)
-    joined, whole = _channels(node), Division("input", _WHOLE, 1.0)
-    each = [whole._replace(channels=(own,)) for own in joined] or [whole] * len(node.reads)
-    scale = own.elements("output") / trail[0].elements
-    made = tuple(Division("output", op.contracted, scale, joined) for op in trail)
-    lies = tuple(division._replace(tensor="sums") for division in made) if sums else ()
-    channels = (lies or made)[0]._replace(whole=_BUT_CHANNELS, scale=1.0)
-    before = own.input_elements / ahead[-1].elements if ahead else 1.0
-    return {
-        "trail": trail,
-        "reads": tuple((tensor.elements, at) for tensor, at in zip(node.reads, each, strict=True)),
-        "outputs": made,
-        "sums": lies,
-        "channels": channels if any(op.saved.statistics for op in trail) else None,
-        "samples": each[0] if each else whole,
-        "ahead": whole._replace(scale=before),
-    }
-
-
-def _channels(node: Node) -> tuple[int, ...]:
-    """Return the channels of each tensor that a node concatenates; nothing for another node."""
-    if not node.node.join:
-        return ()
-    whole = node.node.nest.sizes.get("channels", 0)
-    found = tuple(dict(tensor.content.shape).get("channels", whole) for tensor in node.reads)
-    return found if any(own < whole for own in found) else ()
+def _alike(graph: PlanGraph, outside: tuple[Tensor, ...]) -> tuple[int, ...]:
+    """Return one number for nodes whose tensors are alike."""
+    known: dict[object, int] = {}
+    each = (
+        (own.node, [(one.elements, one.content.shape) for one in own.reads])
+        for own in nodes_of(graph, outside)
+    )
+    keys = ((node.nest, node.trail, node.ahead, tuple(reads)) for node, reads in each)
+    return tuple(known.setdefault(key, len(known)) for key in keys)
 
 
 @kept_with_graph
@@ -136,11 +63,24 @@ def _only_readers(graph: PlanGraph) -> dict[int, Tensor]:
     }
 
 
+def _channels(node: Node) -> tuple[int, ...]:
+    """Return the channels of each tensor that a node concatenates; nothing for another node."""
+    if not node.node.join:
+        return ()
+    whole = node.node.nest.sizes.get("channels", 0)
+    found = tuple(dict(tensor.content.shape).get("channels", whole) for tensor in node.reads)
+    return found if any(own < whole for own in found) else ()
+
+
+Sized = tuple[Shards, "Bytes"]
+"""The shards of a tensor, and its bytes."""
+
+
 class _Laid(NamedTuple):
-    """The tensors of a node on its devices, each with its shards and its bytes.
+    """The tensors of a node on its devices.
 
     Attributes:
-        terms: what its own op makes.
+        terms: what its own op makes; as ``made`` without sums that go straight to the only reader.
         made: what each op of its trail makes, as others read it.
         read: what it reads of other nodes.
         kept: the bytes that each op of its trail keeps besides.
@@ -148,47 +88,12 @@ class _Laid(NamedTuple):
         sampled: the fraction of these.
     """
 
-    terms: tuple[Shards, Bytes]
-    made: list[tuple[Shards, Bytes]]
-    read: list[tuple[Shards, Bytes]]
+    terms: Sized
+    made: list[Sized]
+    read: list[Sized]
     kept: list[Bytes | None]
     samples: Shards
     sampled: Amount
-
-
-@lru_cache(maxsize=16384)
-def _laid(
-    element_bytes: float,
-    nest: Nest,
-    tensors: _Tensors,
-    chosen: Options,
-    above: Shares,
-    array: tuple[int, ...],
-    onward: Onward | None,
-) -> _Laid:
-    """Return the tensors of a node as its devices have them."""
-
-    def at(division: Division) -> tuple[Shards, Amount]:
-        return placed(nest, division, chosen, above, array, onward)
-
-    def sized(elements: int, division: Division) -> tuple[Shards, Bytes]:
-        shards, share = at(division)
-        return shards, element_bytes * elements * share
-
-    trail, left = tensors.trail, tensors.sums or tensors.outputs
-    made = [sized(op.elements, division) for op, division in zip(trail, left, strict=True)]
-    statistics = 0.0 if tensors.channels is None else at(tensors.channels)[1]
-    return _Laid(
-        terms=sized(trail[0].elements, tensors.outputs[0]) if tensors.sums else made[0],
-        made=made,
-        read=[sized(*own) for own in tensors.reads],
-        kept=[
-            _more(element_bytes, op, at(division)[1], statistics)
-            for op, division in zip(trail, (tensors.outputs[0], *left[1:]), strict=True)
-        ],
-        samples=at(tensors.samples)[0],
-        sampled=at(tensors.ahead)[1],
-    )
 
 
 def _more(element_bytes: float, op: FusedOp, share: Amount, statistics: Amount) -> Bytes | None:
@@ -202,10 +107,7 @@ def _more(element_bytes: float, op: FusedOp, share: Amount, statistics: Amount) 
 
 
 class Divided:
-    """What devices have of the tensors of nodes by closed forms: on each device where shards are unlike, else on the fullest.
-
-    Devices hold unlike shards where they divide a grid or are idle, or where shards have several sizes.
-    """
+    """What devices have of the tensors of nodes by closed forms."""
 
     def __init__(
         self,
@@ -227,31 +129,60 @@ class Divided:
             element_bytes: bytes of an element.
             outside: the tensors that the nodes share with other stages, as ``nodes_of`` has them.
             above: for each node the shares of the uneven splits above; nothing if there are none.
-            array: the ways of each level; nothing if every choice has a shard for each of them.
+            array: the ways of each level.
             idle: the nodes for which the devices do not work.
             fused: whether sums go straight to the devices that read them next.
         """
-        self.graph, self.choices, self.bytes = graph, choices, float(element_bytes)
-        self.above, self.array, self.idle, self.fused = above, array, idle, fused
-        self.nodes = nodes_of(graph, tuple(outside))
-        self.tensors = _tensors(graph, tuple(outside), fused=fused)
+        self.graph, self.bytes, self.array = graph, float(element_bytes), array
+        self.plans = [*zip(choices, above or repeat(()), strict=False)]
+        self.idle, self.fused, self.readers = idle, fused, _only_readers(graph) if fused else {}
+        self.nodes, self.alike = nodes_of(graph, tuple(outside)), _alike(graph, tuple(outside))
         self.lacking: list[Bytes] = []
         self._known: dict[int, _Laid] = {}
+        self._shared: dict[object, _Laid] = {}
 
     def _of(self, layer: int) -> _Laid:
-        """Return the tensors of a node."""
+        """Return the tensors of a node, those of nodes that are alike once."""
         if layer not in self._known:
-            nest, tensors, onward = self.graph.layers[layer].nest, self.tensors[layer], None
-            if tensors.sums:
-                reader = _only_readers(self.graph)[layer]
-                chosen, above = self.choices[reader.consumer], self._above(reader.consumer)
-                onward = Onward(self.graph.layers[reader.consumer].nest, reader.operand, chosen, above)
-            own, above = self.choices[layer], self._above(layer)
-            self._known[layer] = _laid(self.bytes, nest, tensors, own, above, self.array, onward)
+            onward, reader = None, self.readers.get(layer)
+            if reader is not None:
+                onward = Onward(
+                    self.graph.layers[reader.consumer].nest, reader.operand, *self.plans[reader.consumer]
+                )
+            key = self.alike[layer], self.plans[layer], onward
+            if key not in self._shared:
+                self._shared[key] = self._laid(layer, onward)
+            self._known[layer] = self._shared[key]
         return self._known[layer]
 
-    def _above(self, layer: int) -> Shares:
-        return self.above[layer] if self.above else ()
+    def _laid(self, layer: int, onward: Onward | None) -> _Laid:
+        node, size = self.nodes[layer], self.bytes
+        nest, trail, joined = node.node.nest, node.node.trail, _channels(node)
+        place = partial(placed, nest, *self.plans[layer], self.array)
+        scale = nest.elements("output") / trail[0].elements
+        terms, *_ = made = [place("output", op.contracted, joined) for op in trail]
+        left = [place("output", op.contracted, joined, onward) for op in trail] if onward else made
+        found = [
+            (shards, size * op.elements * (scale * share))
+            for op, (shards, share) in zip(trail, left, strict=True)
+        ]
+        _, statistics = place("output", _BUT_CHANNELS, joined, onward)
+        reads = [place("input", channels=(own,)) for own in joined] or [place("input")] * (
+            len(node.reads) or 1
+        )
+        ahead = nest.input_elements / node.node.ahead[-1].elements if node.node.ahead else 1.0
+        each = zip(trail, [terms, *left[1:]], strict=True)
+        return _Laid(
+            terms=(terms[0], size * trail[0].elements * (scale * terms[1])) if onward else found[0],
+            made=found,
+            read=[
+                (shards, size * tensor.elements * share)
+                for tensor, (shards, share) in zip(node.reads, reads, strict=False)
+            ],
+            kept=[_more(size, op, scale * share, statistics) for op, (_, share) in each],
+            samples=reads[0][0],
+            sampled=ahead * place("input")[1],
+        )
 
     def made(self, node: Node, number: int) -> Made:
         """Return the tensors of an op of a node."""
@@ -260,10 +191,10 @@ class Divided:
             own = laid.made[number][1], laid.kept[number]
             return Made(*own, None, None, [Reading(laid.made[source][1], None)])
         (terms, size), (sums, left) = laid.terms, laid.made[0]
-        if self.tensors[node.layer].sums:
+        if node.layer in self.readers:
             summed = Moved(left, inside=True)
             gathered = None if sums == terms else Moved(size, inside=False)
-            if len(self.array) + len(self._above(node.layer)) == 1:
+            if len(self.array) + len(self.plans[node.layer][1]) == 1:
                 # Below a single split all of its error that a device lacks arrives at once.
                 self.lacking.append(size - left)
         reads = [self._reading(node, *each) for each in zip(node.reads, laid.read, strict=True)]
@@ -299,7 +230,7 @@ class Divided:
         """Return whether the errors that a node sends are terms, which are added up on their way."""
         return self.fused and any(
             tensor.operand in partial_results(node.node.nest, dim)
-            for choice in self.choices[node.layer]
+            for choice in self.plans[node.layer][0]
             for dim in choice.divided
         )
 
@@ -325,43 +256,49 @@ def _lacks(size: Bytes, made: Bytes) -> bool:
 @lru_cache(maxsize=16384)
 def placed(
     nest: Nest,
-    division: Division,
     chosen: Options,
     above: Shares,
-    array: tuple[int, ...] = (),
+    array: tuple[int, ...],
+    tensor: str,
+    whole: frozenset[str] = frozenset(),
+    channels: tuple[int, ...] = (),
     onward: Onward | None = None,
 ) -> tuple[Shards, Amount]:
-    """Return a division of a layer's input or output; ops behind the layer may have contracted dims of it.
+    """Return how a layer's tensor is divided.
+
+    Args:
+        nest: the layer.
+        chosen: its choice at each level.
+        above: its shares at the uneven splits above.
+        array: the ways of each level.
+        tensor: ``input``, ``weight`` or ``output``.
+        whole: the dims that are not divided, as ops behind the layer have contracted them.
+        channels: of a concatenation those of each tensor, which devices divide one by one; nothing for another layer.
+        onward: the only reader of an output whose sums lie as that divides it; None as the layer makes it.
 
     Returns:
-        The tensor's dims that are divided, each with its shards; the fraction of the tensor on a device, times the scale of the
-        division.
+        The tensor's dims that are divided, each with its shards; the fraction of the tensor on a device.
     """
-    tensor = "output" if division.tensor == "sums" else division.tensor
     names, share, shards = nest.names.get(tensor, {}), at_work(chosen, array), []
     for dim in nest.counted:
-        if names.get(dim, "") not in {"", *division.whole}:
-            pairs, splits = [(choice, dim) for choice in chosen], [(own, dim) for own in above]
-            (each, reach), left = _sizes(nest, division, dim), 1.0
-            if onward is not None and division.tensor == "sums":
+        if names.get(dim, "") not in {"", *whole}:
+            pairs, splits, left = [(choice, dim) for choice in chosen], [(own, dim) for own in above], 1.0
+            each: tuple[float, ...] = (nest.sizes[dim],)
+            reach = None
+            if onward is not None:
                 pairs, splits, left = _onward(nest, chosen, above, array, onward, dim)
                 each = (math.ceil(nest.sizes[dim] * left - TINY),)
                 left = each[0] / (nest.sizes[dim] or 1)
+            elif channels and names[dim] == "channels":
+                each = channels
+            elif tensor == "input" and each[0] and dim in nest.windows and nest.windows[dim].halo:
+                reach = Reach(nest.windows[dim], nest.input_sizes[dim])
             parts = tuple([ends if cut == at else WHOLE_DIM for (cut, ends), at in splits])
             cut, fraction = cut_of(names[dim], tuple(pairs), array, parts, each, reach)
             if cut is not None:
                 shards.append((names[dim], cut))
                 share = share * fraction * left
-    return tuple(shards), division.scale * share
-
-
-def _sizes(nest: Nest, division: Division, dim: str) -> tuple[tuple[float, ...], Reach | None]:
-    """Return the indices of a dim, those of each tensor of a concatenation, and the rows that windows read beyond shards."""
-    size, channels = nest.sizes[dim], division.channels
-    window = nest.windows.get(dim) if division.tensor == "input" else None
-    if size and window is not None and window.halo:
-        return (size,), Reach(window, nest.input_sizes[dim])
-    return (channels if channels and nest.names[division.tensor][dim] == "channels" else (size,)), None
+    return tuple(shards), share
 
 
 def _onward(

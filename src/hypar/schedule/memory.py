@@ -13,7 +13,7 @@ import numpy as np
 from hypar.machine.work import fullest_share
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
-from hypar.schedule.divisions import Divided, Division, placed
+from hypar.schedule.divisions import Divided, placed
 from hypar.schedule.lifetimes import Span, course_by, of_stage
 from hypar.schedule.liveness import larger, largest, on_device
 from hypar.schedule.pieces import BETWEEN_STAGES, PHASE, excess
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from hypar.schedule.pieces import Piece
     from hypar.schedule.step import Step
     from hypar.sharding.placement import Options
-
-_WEIGHT = Division("weight", frozenset(), 1.0)
 
 
 def memory_of(lane: Lane, step: Step, number: int) -> dict[str, float]:
@@ -102,7 +100,7 @@ def _weights(parts: Sequence[Lane]) -> Bytes:
 @lru_cache(maxsize=16384)
 def _weight_on(nest: Nest, chosen: Options, array: tuple[int, ...]) -> Bytes:
     """Return the elements of a weight on each device."""
-    _, share = placed(nest, _WEIGHT, chosen, (), array)
+    _, share = placed(nest, chosen, (), array, "weight")
     found = nest.elements("weight") * share
     return float(found) if isinstance(share, float) else np.round(found)
 
