@@ -176,7 +176,7 @@ MUTANTS = [
     Mutant("a dominated choice leaves as it was numbered", "solve/elimination/dominance.py", "kept = tuple(old[keep] for old, keep in zip(found.kept, left, strict=True))", "kept = tuple(left)"),
     Mutant("a separator is of two components", "solve/elimination/order.py", "if count > 1}", "if count > 2}"),
     Mutant("a device keeps where its samples lie", "program/layout.py", "piece = _in_place(pieces[number], held, given) if held else pieces[number]", "piece = pieces[number]"),
-    Mutant("chunks have as many synchronisations as there are", "schedule/buckets.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
+    Mutant("chunks have as many synchronisations as there are", "planning/chunks/buckets.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
     # planning, of stages, chunks and uneven splits
     Mutant("equal spans have equal layers", "planning/stages/spans.py", "[start] >= end - start", "[start] >= 1"),
     Mutant("no step is shorter than its bound", "planning/stages/lower_bounds.py", "(self.seconds + ahead[:-1, None])", "(self.seconds * 1.5 + ahead[:-1, None])"),

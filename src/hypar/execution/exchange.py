@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.holding import outer
-from hypar.program.steps import each_copy
+from hypar.program.holding import cells, outer
+from hypar.program.steps import Add, each_copy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hypar.program.holding import Holding
     from hypar.program.layout import Numbers, Places
+    from hypar.program.steps import Copy
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -112,3 +115,56 @@ def reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[A
                 now[(at[sends], *sends)] = True
                 now[(held[number][sends], *sends)] = False
     return np.where(owner, values, np.nan), moved
+
+
+def shares(places: Places, step: Copy, arrived: Numbers, stages: Sequence[int]) -> Array:
+    """Return what devices receive for a transfer where those of a part share what comes to it, ``[levels, devices]``.
+
+    Of a copy, what several devices of a part lack comes to the part once, to each of them as much of it; the rest comes from the
+    others. Of sums, each part that has terms or needs sums gets the same, but for stages what comes to them; its devices share it
+    by the sums that they need.
+
+    Args:
+        places: the devices.
+        step: the transfer.
+        arrived: the elements that each device received, ``[levels, devices]``.
+        stages: the stage of each device.
+    """
+    return (
+        _of_sums(places, step, arrived, np.array(stages))
+        if isinstance(step, Add)
+        else _of_copies(places, step)
+    )
+
+
+def _of_copies(places: Places, step: Copy) -> Array:
+    (held, needed), weights = cells(step.have, step.need)
+    each, before = needed & ~held, np.zeros(needed.shape)
+    aside, found = tuple(range(1, needed.ndim)), np.zeros((len(places.parts), places.devices))
+    for level in range(len(places.parts)):
+        now = np.zeros(needed.shape)
+        for part in places.members(level):
+            lacking = each[part] & ~held[part].any(axis=0)
+            now[part] = lacking / np.maximum(lacking.sum(axis=0), 1)
+        found[level] = ((now - before) * weights).sum(axis=aside)
+        before = now
+    return found
+
+
+def _of_sums(places: Places, step: Add, arrived: Numbers, stages: Numbers) -> Array:
+    found = np.zeros(arrived.shape)
+    for level, own in enumerate(arrived):
+        for members, inside in places.inside[level]:
+            sizes = [_size(step, part) for part in inside]
+            parts = [(part, size) for part, size in zip(inside, sizes, strict=True) if size.any()]
+            for part, size in parts:
+                apart = len({*stages[members].tolist()}) > 1
+                total = own[part].sum() if apart else own[members].sum() / len(parts)
+                found[level, part] = total * size / size.sum()
+    return found
+
+
+def _size(step: Add, part: Numbers) -> Numbers:
+    """Return the elements of sums that each device of a part needs, or of its terms if it needs none."""
+    need = step.need.elements[part]
+    return need if need.any() else step.have.elements[part]

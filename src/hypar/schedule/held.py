@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from hypar.ops.nest import operand_name
 from hypar.ops.run import Run
-from hypar.program.holding import cells
 from hypar.program.steps import Add, Compute, Copy, Update, exchanges_gradients
 from hypar.schedule.lifetimes import Made, Moved, Reading, Span, course_by, nodes_of, of_stage
 from hypar.schedule.liveness import held_at
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import FusedOp, PlanGraph, PlanNode, Tensor
     from hypar.ops.run import Piece
     from hypar.program.holding import Members
-    from hypar.program.layout import Numbers, Places
+    from hypar.program.layout import Numbers
     from hypar.program.steps import Program, Step
     from hypar.schedule.lifetimes import Array, Node
     from hypar.schedule.pipeline_orders import Moment
@@ -60,7 +59,7 @@ class Training:
         program: the program of a microbatch.
         nodes: the plan graph of its network.
         elements: the elements that each device had of every array when it was written, by its name, ``[devices]``.
-        arrived: what each device received for each transfer, by its number, ``[levels, devices]``.
+        received: what each device received for each transfer, by its number, ``[levels, devices]``.
         element_bytes: bytes of an element.
         state: numbers of the optimizer's state for each weight; a run of one step has none.
         chunks: the layers that exchange their gradients together, by name.
@@ -72,7 +71,7 @@ class Training:
     program: Program
     nodes: PlanGraph
     elements: Mapping[str, Numbers]
-    arrived: Mapping[int, Numbers]
+    received: Mapping[int, Bytes]
     element_bytes: int
     state: int = 0
     chunks: Sequence[frozenset[str]] = ()
@@ -345,19 +344,18 @@ def _buffers(run: Training) -> Bytes:
     what other stages have made everything that a phase needs, as its work begins when all of it is there.
     """
     together: dict[object, Bytes] = {}
-    places, transfers = run.program.places, run.program.transfers
-    for number, received in run.arrived.items():
+    devices, transfers = run.program.places.devices, run.program.transfers
+    for number, received in run.received.items():
         step = transfers[number]
         if step.item.tensor in UNCOUNTED:
             continue
         key: object = number
         if exchanges_gradients(step):
             key = next((chunk for chunk in run.chunks if step.item.layer in chunk), number)
-        each = _added(run, step, received) if isinstance(step, Add) else _copied(places, step)
-        for level, own in enumerate(each):
+        for level, own in enumerate(received):
             at = (step.item.phase, run.place_of[_to(step)]) if _crosses(step) else (level, key)
             together[at] = together.get(at, 0) + own
-    return np.asarray(np.max([np.zeros(places.devices), *together.values()], axis=0))
+    return np.asarray(np.max([np.zeros(devices), *together.values()], axis=0))
 
 
 def _to(step: Copy | Add) -> str:
@@ -368,46 +366,3 @@ def _to(step: Copy | Add) -> str:
 def _crosses(step: Copy | Add) -> bool:
     """Return whether a transfer brings a tensor from one stage to another: no device has elements at both ends."""
     return not (isinstance(step, Add) or step.have.meets(step.need))
-
-
-def _copied(places: Places, step: Copy) -> NDArray[np.float64]:
-    """Return the elements that each device receives at each level: those that come to a part it shares with its others.
-
-    What several devices of a part lack comes to the part once, to each of them as much of it; the rest comes from the others.
-    """
-    (held, needed), weights = cells(step.have, step.need)
-    each, before = needed & ~held, np.zeros(needed.shape)
-    aside, found = tuple(range(1, needed.ndim)), np.zeros((len(places.parts), places.devices))
-    for level in range(len(places.parts)):
-        now = np.zeros(needed.shape)
-        for part in places.members(level):
-            lacking = each[part] & ~held[part].any(axis=0)
-            now[part] = lacking / np.maximum(lacking.sum(axis=0), 1)
-        found[level] = ((now - before) * weights).sum(axis=aside)
-        before = now
-    return found
-
-
-def _added(run: Training, step: Add, arrived: Numbers) -> NDArray[np.float64]:
-    """Return the elements of sums and their terms that each device receives at each level.
-
-    Each part that has terms or needs sums gets the same, but for stages what comes to them; its devices share it by the sums that
-    they need.
-    """
-    found = np.zeros(arrived.shape)
-    stages = np.array(run.stages or (0,) * arrived.shape[1])
-    for level, own in enumerate(arrived):
-        for members, inside in run.program.places.inside[level]:
-            sizes = [_size(step, part) for part in inside]
-            parts = [(part, size) for part, size in zip(inside, sizes, strict=True) if size.any()]
-            for part, size in parts:
-                apart = len({*stages[members].tolist()}) > 1
-                total = own[part].sum() if apart else own[members].sum() / len(parts)
-                found[level, part] = total * size / size.sum()
-    return found
-
-
-def _size(step: Add, part: Numbers) -> Numbers:
-    """Return the elements of sums that each device of a part needs, or of its terms if it needs none."""
-    need = step.need.elements[part]
-    return need if need.any() else step.have.elements[part]

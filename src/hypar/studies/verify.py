@@ -12,6 +12,7 @@ import numpy as np
 from hypar.activity import tell
 from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError
+from hypar.execution.exchange import shares
 from hypar.execution.simulator import most_elements
 from hypar.execution.verify import Verification, counted, verify_program
 from hypar.machine.links import Line
@@ -318,16 +319,20 @@ def held_by(
     transfer, by its number, ``[levels, devices]``.
     """
     places, stages = _places(plan.root), plan.stages if plan.staged else None
+    of_stages, transfers = [stage for stage, _ in places], program.transfers
+    received = {
+        number: shares(program.places, transfers[number], own, of_stages) for number, own in arrived.items()
+    }
     training = Training(
         program=program,
         nodes=program.graph.nodes(plan.graph),
         elements=elements,
-        arrived=arrived,
+        received=received,
         element_bytes=score.element_bytes,
         state=OPTIMIZERS[score.optimizer],
         chunks=[frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else (),
         places={} if stages is None else _layers(stages),
-        stages=[stage for stage, _ in places],
+        stages=of_stages,
         moments=[ALONE] if stages is None else _moments(stages),
     )
     found = np.sum([*training.held().values()], axis=0)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.errors import PlanError, shown
 from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.plan.records import ChunksRecord
-from hypar.schedule.buckets import EXCHANGES, best_sizes
+from hypar.planning.chunks.buckets import EXCHANGES, best_sizes
 from hypar.schedule.memory import holds
 from hypar.schedule.pieces import COMMUNICATION, PHASE
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.plan.records import Asked
-    from hypar.schedule.buckets import Sizes
+    from hypar.planning.chunks.buckets import Sizes
     from hypar.schedule.lanes import Lane
     from hypar.schedule.record import Buckets
     from hypar.schedule.stages import StepWork
