@@ -51,7 +51,7 @@ def test_a_device_of_a_group_holds_no_less_and_no_more(
     branch = branch_of(plan, machine, nodes, graph.element_bytes, "adam", convention)
     lanes, crossings = branch.lanes()
     transfers = StepWork.of(lanes, crossings).run()
-    for number, (lane, sharing) in enumerate(zip(lanes, branch.sharing(), strict=True)):
+    for number, (lane, sharing) in enumerate(zip(lanes, branch.in_whole_elements().sharing(), strict=True)):
         held = math.fsum(memory_of(lane, transfers, number).values())
         least = held_with(sharing)
         most = least + BROUGHT * largest_of(nodes) * graph.element_bytes

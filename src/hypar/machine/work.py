@@ -275,14 +275,6 @@ def fullest_share(nest: Nest, degrees: Degrees, tensor: str, whole: frozenset[st
     return share
 
 
-@lru_cache(maxsize=16384)
-def unevenness(nest: Nest, degrees: Degrees, tensor: str) -> float:
-    """Return how much more of a tensor the fullest device has than all devices have on average."""
-    carried = nest.names[tensor]
-    counts = [degree for dim, degree in zip(nest.counted, degrees, strict=True) if dim in carried]
-    return float(fullest_share(nest, degrees, tensor) * math.prod(counts))
-
-
 def fullest(size: Any, degree: Any) -> Any:
     """Return the largest shard of a dim: in whole elements, or exact for a real size.
 

@@ -64,52 +64,8 @@ class StagePlace(NamedTuple):
 Share = tuple[str | None, tuple[float, float]]
 """The dim that an uneven split divides, or None, with the ends of a share of it as fractions."""
 
-
-class WholeShares(NamedTuple):
-    """What the uneven splits above a lane leave it, in whole elements as its devices hold them.
-
-    Attributes:
-        graph: the layers, with these sizes.
-        ends: for each layer the lane's share at each split.
-    """
-
-    graph: PlanGraph
-    ends: tuple[tuple[Share, ...], ...]
-
-    @property
-    def parts(self) -> list[float]:
-        """The fraction of each layer that the innermost split leaves."""
-        return [end - start for *_, (_, (start, end)) in self.ends]
-
-
-class Run:
-    """What a run of its program brings a lane from beyond the uneven splits above, in whole elements."""
-
-    def __init__(self, number: int, counted: Callable[[], Lanes]) -> None:
-        """Count when it is asked for: times need no memory.
-
-        Args:
-            number: the lane's number.
-            counted: returns all lanes, and the transfers between them, as a run moves them.
-        """
-        self._number, self._counted = number, counted
-
-    @property
-    def entered(self) -> State | None:
-        """The state below these splits."""
-        return self._counted()[0][self._number].entered
-
-    @cached_property
-    def brought(self) -> float:
-        """The bytes of the largest transfer at them, but for gradients, that a device receives."""
-        crossed = (rounds for inside, between in self._counted()[1] for rounds in (*inside, *between))
-        pieces = (piece for rounds in crossed for pieces in rounds for piece in pieces)
-        own = (
-            piece.device_bytes[piece.groups.index(self._number)]
-            for piece in pieces
-            if piece.phase != PHASE and self._number in piece.groups
-        )
-        return max(own, default=0.0)
+Ends = tuple[tuple[Share, ...], ...]
+"""For each layer its share at each uneven split, in whole elements; nothing if there are none."""
 
 
 class _Devices(NamedTuple):
@@ -123,8 +79,9 @@ class _Devices(NamedTuple):
         depth: number of uneven splits above it.
         entered: the state below these splits; None by ``paper``, which counts each level by itself.
         place: its place in a pipeline.
-        shares: what the uneven splits above leave in whole elements; None if there are none.
-        run: what a run brings it at these splits; None if there are none, or if their sizes are no whole elements.
+        ends: its shares at the uneven splits above.
+        ran: its number among all groups below these splits, and a function that returns all of them, and the transfers between
+            them, as a run of the program moves whole elements; None if there are none, or if sizes are no whole elements.
         number: its number among the groups of all stages.
     """
 
@@ -135,8 +92,8 @@ class _Devices(NamedTuple):
     depth: int = 0
     entered: State | None = None
     place: StagePlace = StagePlace()
-    shares: WholeShares | None = None
-    run: Run | None = None
+    ends: Ends = ()
+    ran: tuple[int, Callable[[], Lanes]] | None = None
     number: int = 0
 
 
@@ -160,12 +117,14 @@ class Lane(_Devices):
 
     @cached_property
     def executed(self) -> Lane:
-        """The lane as a run of its program moves its tensors: as they are counted, by ``moved`` those counted by ``paper``."""
-        setting = self.setting
-        if setting.convention != PAPER:
-            return self
-        entered = self.entered if self.run is None else self.run.entered
-        return self._replace(setting=replace(setting, convention=MOVED), entered=entered)
+        """The lane as a run of its program holds and moves its tensors: in whole elements, those counted by ``paper`` by ``moved``."""
+        found = self
+        if self.ran is not None:
+            number, counted = self.ran
+            found = counted()[0][number]._replace(place=self.place)
+        if self.setting.convention == PAPER:
+            found = found._replace(setting=replace(found.setting, convention=MOVED))
+        return found
 
     @cached_property
     def times(self) -> tuple[LayerTime | None, ...]:
@@ -201,7 +160,7 @@ class Lane(_Devices):
         A weight that several layers use has one copy on a device, but below uneven splits, and in each stage that uses it.
         """
         found = [1.0] * len(self.graph.layers)
-        if self.graph.ties and not self.depth and self.shares is None and self.entered is None:
+        if self.graph.ties and not self.depth and not self.ends and self.entered is None:
             network, array = network_of(self.graph, MOVED), self.setting.array
             for at, tie in enumerate(self.graph.ties, start=len(self.graph.tensors)):
                 own, nest = self.choices[tie.consumer], self.graph.layers[tie.consumer].nest
@@ -234,11 +193,10 @@ class Lane(_Devices):
         """
         graph, setting = self.graph, _shared(self.setting)
         state = self.entered or outermost(graph, setting.convention)
-        held = graph if self.shares is None else self.shares.graph
-        layers = zip(graph.layers, held.layers, state.network.sums, self.choices, strict=True)
+        layers = zip(graph.layers, state.network.sums, self.choices, strict=True)
         inner = [
-            inside(setting, layer.nest, whole.nest, sums, own, state.input(graph, at))
-            for at, (layer, whole, sums, own) in enumerate(layers)
+            inside(setting, layer.nest, sums, own, state.input(graph, at))
+            for at, (layer, sums, own) in enumerate(layers)
         ]
         outer = []
         for at, tensor in enumerate(state.network.tensors):
@@ -329,6 +287,6 @@ def whole_lane(parts: Sequence[Lane]) -> Lane:
         graph=PlanGraph(tuple(layer for part in parts for layer in part.graph.layers), ()),
         choices=tuple(options for part in parts for options in part.choices),
         place=parts[0].place._replace(outside=(), parts=tuple(parts)),
-        shares=None,
-        run=None,
+        ends=(),
+        ran=None,
     )

@@ -43,16 +43,14 @@ def memory_of(lane: Lane, step: Step, number: int) -> dict[str, float]:
         number: index of the lane in the step.
     """
     parts = lane.place.parts or (lane,)
-    all_run, above_run = lane.executed is lane, all(part.run is None for part in parts)
+    run = all(part.executed is part for part in parts)
     buffers = [
         piece.device_bytes[piece.groups.index(number)]
         for piece in step.pieces
         if piece.collective and number in piece.groups
-        if piece.level != BETWEEN_STAGES or piece.phase == PHASE
-        if piece.phase == PHASE or (above_run if piece.level < lane.depth else all_run)
+        if piece.phase == PHASE or (run and piece.level != BETWEEN_STAGES)
     ]
-    buffers += [part.run.brought for part in parts if part.run is not None]
-    return _held(lane, max([*buffers, *(_received(part.executed) for part in parts)]))
+    return _held(lane, max([0.0, *buffers, *map(_received, parts)]))
 
 
 def _held(lane: Lane, brought: float) -> dict[str, float]:
@@ -88,12 +86,11 @@ def _fullest(lane: Lane) -> tuple[Course, float]:
 def _weights(parts: Sequence[Lane]) -> Bytes:
     """Return the elements of all weights of some lanes of the same devices."""
     found: list[Bytes] = []
-    for lane in parts:
-        whole = lane.graph if lane.shares is None else lane.shares.graph
-        layers = zip(lane.graph.layers, whole.layers, lane.choices, lane.own_weights, strict=True)
-        for layer, held, chosen, share in layers:
+    for lane in (part.executed for part in parts):
+        layers = zip(lane.graph.layers, lane.choices, lane.own_weights, strict=True)
+        for layer, chosen, share in layers:
             if layer.timed and not layer.empty:
-                found.append(share * _weight_on(held.nest, chosen, lane.setting.array))
+                found.append(share * _weight_on(layer.nest, chosen, lane.setting.array))
     return sum(found, 0.0)
 
 
@@ -112,13 +109,14 @@ def course_on(lane: Lane) -> Course:
 
 def _course(lane: Lane) -> Course:
     """Return the activations and errors on each device of a lane."""
-    graph, ends = (lane.graph, ()) if lane.shares is None else lane.shares
-    setting, outside, idle = lane.setting, lane.place.outside, _idle(lane.graph)
+    own = lane.executed
+    graph, outside, ends, setting = own.graph, own.place.outside, own.ends, own.setting
     parts: tuple[Span, ...] = ()
-    if lane.place.parts:
-        graph, outside, ends, parts = _in_parts(lane.place.parts)
+    if own.place.parts:
+        graph, outside, ends, parts = _in_parts([part.executed for part in own.place.parts])
+    idle = _idle(graph)
     fused, size = setting.convention == FUSED, setting.element_bytes
-    divided = Divided(graph, lane.choices, size, outside, ends, setting.array, idle, fused=fused)
+    divided = Divided(graph, own.choices, size, outside, ends, setting.array, idle, fused=fused)
     course = course_by(divided.nodes, divided, parts, idle)
     lacking = float(np.max(largest(divided.lacking)))
     return course._replace(entering=max(course.entering, lacking))
@@ -131,7 +129,7 @@ def _in_parts(
 
     A tensor between two parts is one of the graph, as the later part reads it.
     """
-    graphs = [lane.graph if lane.shares is None else lane.shares.graph for lane in lanes]
+    graphs = [lane.graph for lane in lanes]
     layers = tuple(layer for graph in graphs for layer in graph.layers)
     firsts = accumulate((len(graph.layers) for graph in graphs), initial=0)
     parts = tuple(Span(first, lane.place.first) for lane, first in zip(lanes, firsts, strict=False))
@@ -147,7 +145,7 @@ def _in_parts(
         for tensor in (*graph.tensors, *lane.place.outside)
         if not (tensor.consumer >= len(graph.layers) and first + tensor.consumer in own)
     ]
-    shares = tuple(share for lane in lanes if lane.shares is not None for share in lane.shares.ends)
+    shares = tuple(share for lane in lanes for share in lane.ends)
     return *of_stage(layers, own, tensors), shares, parts
 
 
@@ -157,28 +155,30 @@ def _idle(graph: PlanGraph) -> frozenset[int]:
     return frozenset(index for index, layer in enumerate(graph.layers) if layer.empty)
 
 
-def _received(lane: Lane) -> float:
-    """Return the bytes that the fullest device receives for the largest transfer between two layers, or inside one.
+def _received(part: Lane) -> float:
+    """Return the bytes that the fullest device receives in a run for the largest transfer but for gradients of several layers.
 
     A device lacks most where it needs most, or where it has least of what others have most of; it receives no more than the
     tensor as it makes or reads it.
     """
+    lane, found = part.executed, [0.0]
     size, layers, choices = lane.setting.element_bytes, lane.graph.layers, lane.choices
-    whole = layers if lane.shares is None else lane.shares.graph.layers
-    found = [0.0]
     for tensor, pieces in zip(lane.graph.tensors, lane.outer, strict=True):
         if pieces:
-            made, read = (
-                excess(layers[end].nest, whole[end].nest, choices[end])
-                for end in (tensor.producer, tensor.consumer)
-            )
+            ends = [(layers[end].nest, choices[end]) for end in (tensor.producer, tensor.consumer)]
+            made, read = (excess(*end) for end in ends)
             both, shards = made["output"] * read["input"], [math.inf] * 2
             if both > 1:
-                ends = whole[tensor.producer].nest, whole[tensor.consumer].nest
-                chosen = choices[tensor.producer], choices[tensor.consumer]
-                shards = [size * own for own in map(_largest_shard, ends, chosen, ("output", tensor.operand))]
+                named = zip(ends, ("output", tensor.operand), strict=True)
+                shards = [size * _largest_shard(*end, name) for end, name in named]
             found += [_on_fullest(piece, both, shards) for piece in pieces]
     found += [piece.device_bytes[0] for pieces in lane.inner for piece in pieces]
+    if part.ran is not None:
+        number, counted = part.ran
+        crossed = (rounds for inside, between in counted()[1] for rounds in (*inside, *between))
+        every = (piece for rounds in crossed for pieces in rounds for piece in pieces)
+        own = (piece for piece in every if piece.phase != PHASE and number in piece.groups)
+        found += [piece.device_bytes[piece.groups.index(number)] for piece in own]
     return max(found)
 
 

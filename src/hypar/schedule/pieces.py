@@ -6,7 +6,6 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.machine.work import unevenness
 from hypar.sharding.amounts.counted import SEAM, received_between, received_inside
 from hypar.sharding.collectives import SUMMED
 from hypar.sharding.placement import degrees
@@ -146,10 +145,9 @@ def priced(setting: Setting, found: Sequence[Received], fuller: Mapping[str, flo
 
 
 @lru_cache(maxsize=16384)
-def inside(setting: Setting, nest: Nest, held: Nest, sums: Sums, chosen: Options, above: Above) -> Pieces:
-    """Return the transfers of all levels inside a layer, as counted and as held, innermost first, so that wider groups exchange sums."""
-    found = received_inside(nest, sums, setting.array, chosen, above)
-    return priced(setting, found, excess(nest, held, chosen))
+def inside(setting: Setting, nest: Nest, sums: Sums, chosen: Options, above: Above) -> Pieces:
+    """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
+    return priced(setting, received_inside(nest, sums, setting.array, chosen, above), excess(nest, chosen))
 
 
 @lru_cache(maxsize=16384)
@@ -163,24 +161,13 @@ def between(
 
 
 @lru_cache(maxsize=16384)
-def excess(counted: Nest, held: Nest, chosen: Options) -> dict[str, float]:
-    """Return for each tensor of a layer how much more of it the fullest device has than all have on average.
-
-    Args:
-        counted: the layer as its transfers are counted, which may be by shares of real numbers of elements.
-        held: the layer as devices hold it.
-        chosen: its choices.
-    """
-    counts = degrees(chosen, held.counted)
-    return {
-        tensor: unevenness(held, counts, tensor)
-        * (1.0 if held is counted else _elements(held, tensor) / (_elements(counted, tensor) or math.inf))
-        for tensor in held.names
-    }
-
-
-def _elements(nest: Nest, tensor: str) -> float:
-    return float(nest.input_elements if tensor == "input" else nest.elements(tensor))
+def excess(nest: Nest, chosen: Options) -> dict[str, float]:
+    """Return for each tensor of a layer how much more of it the fullest device holds, in whole elements, than all have on average."""
+    more = {}
+    for dim, degree in zip(nest.counted, degrees(chosen, nest.counted), strict=True):
+        if size := nest.sizes.get(dim, 0):
+            more[dim] = -(-round(size) // degree) * degree / size
+    return {tensor: math.prod(more.get(dim, 1.0) for dim in own) for tensor, own in nest.names.items()}
 
 
 @lru_cache(maxsize=16384)
@@ -188,7 +175,8 @@ def elements_on(nest: Nest, tensor: str, chosen: Options) -> float:
     """Return the elements of a layer's tensor that a device has on average."""
     carried = nest.names[tensor]
     counts = zip(nest.counted, degrees(chosen, nest.counted), strict=True)
-    return _elements(nest, tensor) / math.prod(count for dim, count in counts if dim in carried)
+    elements = nest.input_elements if tensor == "input" else nest.elements(tensor)
+    return float(elements) / math.prod(count for dim, count in counts if dim in carried)
 
 
 Receiver = tuple["DeviceGroup", tuple[int, ...], int]

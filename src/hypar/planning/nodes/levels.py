@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hypar.planning.records import Decided
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
-    from hypar.schedule.lanes import Lanes, WholeShares
+    from hypar.schedule.lanes import Ends, Lanes
     from hypar.sharding.amounts.above import State
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
@@ -45,21 +45,17 @@ class Node(Protocol):
     def leaves(self) -> Iterator[Leaf]:
         """Yield the groups of identical devices that work."""
 
-    def sharing(self, above: WholeShares | None = None) -> Iterator[Lane]:
-        """Yield the lanes of the groups that work, with what the uneven splits above leave in whole elements."""
+    def sharing(self, above: Ends = ()) -> Iterator[Lane]:
+        """Yield the lanes of the groups that work, with their shares of each layer at the uneven splits above and below."""
 
     def lanes(self) -> Lanes:
         """Return the groups that work, and the transfers between them, outer splits first."""
 
-    def reading(
-        self, tensors: tuple[Tensor, ...], above: WholeShares | None = None
-    ) -> Iterator[tuple[Tensor, ...]]:
-        """Yield the tensors that each group of identical devices shares with other stages, as far as it reads them.
+    def in_whole_elements(self) -> Node:
+        """Return the same choices with shares of whole elements, as devices hold them, with the costs unchanged."""
 
-        Args:
-            tensors: the tensors, as far as the node reads them.
-            above: what the uneven splits above leave in whole elements; None if there are none.
-        """
+    def reading(self, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
+        """Yield the tensors that each group of identical devices shares with other stages, as far as it reads them."""
 
     def of(self, graph: PlanGraph) -> Node:
         """Return the same choices for layers of other sizes, with the costs unchanged."""
@@ -101,19 +97,19 @@ class Leaf:
         """Yield the group itself."""
         yield self
 
-    def sharing(self, above: WholeShares | None = None) -> Iterator[Lane]:
-        """Yield its own lane, with what the uneven splits above leave in whole elements."""
-        yield self.lane._replace(shares=above)
+    def sharing(self, above: Ends = ()) -> Iterator[Lane]:
+        """Yield its own lane, with its shares at the uneven splits above."""
+        yield self.lane._replace(ends=above)
 
     def lanes(self) -> Lanes:
         """Return the group alone, to which nothing comes from others."""
         return [self.lane], []
 
-    def reading(
-        self,
-        tensors: tuple[Tensor, ...],
-        above: WholeShares | None = None,  # noqa: ARG002 (the splits above have divided the tensors)
-    ) -> Iterator[tuple[Tensor, ...]]:
+    def in_whole_elements(self) -> Leaf:
+        """Return the group itself: what the splits above leave it is as it is."""
+        return self
+
+    def reading(self, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
         """Yield the tensors themselves."""
         yield tensors
 

@@ -240,7 +240,7 @@ class CutSpans:
         lanes, crossings = node.lanes()
         placed = tuple(
             lane.having(place=StagePlace(outside=own))
-            for lane, own in zip(lanes, node.reading(outside), strict=True)
+            for lane, own in zip(lanes, node.in_whole_elements().reading(outside), strict=True)
         )
         step = StepWork.of(placed, crossings).run()
         # Groups work beside each other, so that only the engine knows how long a phase takes.

@@ -6,14 +6,15 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from hypar.planning.uneven.tree import shares_above
 from hypar.schedule.memory import held_with, holds
 from hypar.schedule.stages import StepWork
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from hypar.network.nodes import PlanGraph
     from hypar.planning.uneven.tree import Branch, Branching
-    from hypar.schedule.lanes import WholeShares
+    from hypar.schedule.lanes import Lane
 
 BROUGHT = 4
 """The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
@@ -25,19 +26,14 @@ HALVINGS = 16
 @lru_cache(maxsize=4)
 def fits(branch: Branch) -> bool:
     """Return whether the shards of every device below fit its memory."""
-    return _fits(branch, None)
+    return _fits(branch, branch.in_whole_elements().sharing())
 
 
-def _fits(branch: Branch, above: WholeShares | None) -> bool:
-    """Return whether shards fit the memory; bounds that tell save the count of transfers.
-
-    Args:
-        branch: the devices.
-        above: what the uneven splits above leave them; None if there are none.
-    """
-    largest = largest_of(branch.graph)
-    most_fit, sharing = True, [*branch.sharing(above)]
+def _fits(branch: Branch, sharing: Iterable[Lane]) -> bool:
+    """Return whether lanes with their shares fit the memory; bounds that tell save the count of transfers."""
+    largest, most_fit, shares = largest_of(branch.graph), True, []
     for lane in sharing:
+        shares.append(lane.ends)
         machine, least = lane.setting.machine, held_with(lane)
         if not machine.fits(least):
             return False
@@ -45,8 +41,7 @@ def _fits(branch: Branch, above: WholeShares | None) -> bool:
     if most_fit:
         return True
     run, crossings = branch.lanes()
-    if above is not None:
-        run = [lane._replace(shares=own.shares) for lane, own in zip(run, sharing, strict=True)]
+    run = [lane._replace(ends=ends) for lane, ends in zip(run, shares, strict=True)]
     return holds(run, StepWork.of(run, crossings).run())
 
 
@@ -66,25 +61,25 @@ def limits(branching: Branching) -> tuple[float, ...]:
     for group, below in enumerate(branching.below):
         if below is None:
             found.append(0.0)
-        elif _share_fits(branching, group, below):
+        elif _share_fits(branching, group):
             found.append(1.0)
         else:
-            found.append(_limit(branching, group, below))
+            found.append(_limit(branching, group))
     return tuple(found)
 
 
-def _share_fits(branching: Branching, group: int, below: Branch) -> bool:
+def _share_fits(branching: Branching, group: int) -> bool:
     """Return whether the share of one group fits, in whole elements as its devices hold them."""
-    above = branching.whole_shares(shares_above(branching))[branching.at_work.index(group)]
-    return _fits(below, above)
+    whole = branching.in_whole_elements()
+    below, every = whole.below[group], dict(zip(whole.at_work, whole.left(()), strict=True))
+    return below is None or _fits(below, below.sharing(every[group]))
 
 
-def _limit(branching: Branching, group: int, below: Branch) -> float:
+def _limit(branching: Branching, group: int) -> float:
     """Return the largest share of one group that fits, by bisection; 0 if none fits."""
     low, high = 0.0, branching.shares[group]
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        trial = branching.with_share(group, middle)
-        fit = _share_fits(trial, group, below.of(trial.graph_of(group)))
+        fit = _share_fits(branching.with_share(group, middle), group)
         low, high = (middle, high) if fit else (low, middle)
     return low

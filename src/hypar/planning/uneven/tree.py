@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 from hypar.network.nodes import Content
 from hypar.planning.nodes.levels import Leaf
-from hypar.schedule.lanes import Run, WholeShares
 from hypar.schedule.pieces import PHASE, crossing, elements_on, excess
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import MOVED, PAPER
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
     from hypar.planning.uneven.shares import Offer
     from hypar.planning.uneven.split import Line
-    from hypar.schedule.lanes import Lane, Lanes
+    from hypar.schedule.lanes import Ends, Lane, Lanes
     from hypar.schedule.pieces import Crossing, Receiver, Rounds
     from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.amounts.factors import Taken
@@ -133,37 +131,26 @@ class Branching:
             found.append((offer.choice, kept.setdefault(shares, shares)))
         return found
 
-    def graph_of(self, group: int) -> PlanGraph:
-        """Return the layers with the sizes that a group's shares leave."""
+    def graph_of(self, group: int, tensors: tuple[Tensor, ...] | None = None) -> PlanGraph:
+        """Return the layers with the sizes that a group's shares leave, and their tensors, or others that they read."""
         return graph_of_group(
-            self.graph,
+            self.graph if tensors is None else self.graph._replace(tensors=tensors),
             [offer.choice for offer in self.offers],
             [offer.shares[group] for offer in self.offers],
             integral=self.whole,
         )
 
-    def whole_shares(self, above: WholeShares | None) -> Sequence[WholeShares | None]:
-        """Return what the split leaves each group that works in whole elements, below what the splits above leave.
-
-        Args:
-            above: what these leave; None if its sizes are no whole elements.
-        """
-        if above is None:
-            return [None] * len(self.at_work)
-        ends = [
-            (dim_of(choice), _whole_ends(layer, choice, shares))
-            for layer, (choice, shares) in zip(above.graph.layers, self.taken, strict=True)
-        ]
-        choices = [choice for choice, _ in self.taken]
-        return [
-            WholeShares(
-                graph_of_group(above.graph, choices, [end - start for start, end in own], integral=True),
-                tuple(
-                    (*before, (dim, at)) for before, (dim, _), at in zip(above.ends, ends, own, strict=True)
-                ),
-            )
-            for own in zip(*(each for _, each in ends), strict=True)
-        ]
+    def left(self, above: Ends) -> Iterator[Ends]:
+        """Yield for each group that works its shares at the splits above and at this one."""
+        rows = []
+        for layer, (choice, shares), own in zip(
+            self.graph.layers, self.taken, above or repeat(()), strict=False
+        ):
+            dim = dim_of(choice)
+            divided = dim is not None and layer.nest.sizes[dim]
+            ends = pairwise(accumulate(shares, initial=0.0)) if divided else repeat((0.0, 1.0), len(shares))
+            rows.append([(*own, (dim, at)) for at in ends])
+        return zip(*rows, strict=True)
 
     def leaves(self) -> Iterator[Leaf]:
         """Yield the groups of identical devices that work."""
@@ -185,40 +172,32 @@ class Branching:
         """Return the groups that work, and the transfers between them, outer splits first."""
         lanes, crossings = self._counted(self.counted)
         own = [lane._replace(entered=None) if lane.setting.convention == PAPER else lane for lane in lanes]
-        if shares_above(self) is None:
+        if not self.integral:
             return own, crossings
         # A run adds up activations at once where ``paper`` counts them.
         ran = cache(self.in_whole_elements()._counted)
         counted = partial(ran, MOVED if self.counted == PAPER else self.counted)
-        return [lane._replace(run=Run(number, counted)) for number, lane in enumerate(own)], crossings
+        return [lane._replace(ran=(number, counted)) for number, lane in enumerate(own)], crossings
 
     def _counted(self, convention: str) -> Lanes:
         """Return the groups that work, and the transfers between them, counted by a convention."""
         lanes: list[Lane] = []
-        crossings = list(_crossings(self, lanes, state_above(self.graph, convention), shares_above(self)))
+        crossings = list(_crossings(self, lanes, state_above(self.graph, convention), ()))
         return lanes, crossings
 
-    def sharing(self, above: WholeShares | None = None) -> Iterator[Lane]:
-        """Yield the lanes of the groups that work, with what all uneven splits leave in whole elements."""
-        for group, shares in zip(self.at_work, self.whole_shares(above or shares_above(self)), strict=True):
+    def sharing(self, above: Ends = ()) -> Iterator[Lane]:
+        """Yield the lanes of the groups that work, with their shares of each layer at all uneven splits."""
+        for group, ends in zip(self.at_work, self.left(above), strict=True):
             below = self.below[group]
             if below is not None:
-                yield from below.sharing(shares)
+                yield from below.sharing(ends)
 
-    def reading(
-        self, tensors: tuple[Tensor, ...], above: WholeShares | None = None
-    ) -> Iterator[tuple[Tensor, ...]]:
+    def reading(self, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
         """Yield the tensors that each group of identical devices shares with other stages, as far as it reads them."""
-        whole = above or shares_above(self)
-        graph = (self.graph if whole is None else whole.graph)._replace(tensors=tensors)
-        choices = [choice for choice, _ in self.taken]
-        each = zip(self.at_work, self.whole_shares(whole), strict=True)
-        for at, (group, shares) in enumerate(each):
-            parts = [own[at] for _, own in self.taken] if shares is None else shares.parts
-            own = graph_of_group(graph, choices, parts, integral=shares is not None).tensors
+        for group in self.at_work:
             below = self.below[group]
             if below is not None:
-                yield from below.reading(own, shares)
+                yield from below.reading(self.graph_of(group, tensors).tensors)
 
     def summed(self) -> Branching:
         """Return the tree with the costs of all groups summed."""
@@ -239,8 +218,15 @@ class Branching:
             )
         )
 
+    @property
+    def integral(self) -> bool:
+        """Whether the sizes that it divides are whole numbers, as not below a split whose shares are sought."""
+        return all(isinstance(size, int) for layer in self.graph.layers for size in layer.nest.sizes.values())
+
     def in_whole_elements(self) -> Branching:
         """Return the same choices with shares of whole elements, as devices hold them, with the costs unchanged."""
+        if not self.integral:
+            return self
         offers = []
         for layer, offer in zip(self.graph.layers, self.offers, strict=True):
             own = tuple(end - start for start, end in _whole_ends(layer, offer.choice, offer.shares))
@@ -260,9 +246,8 @@ class Branching:
         rest = math.fsum(own for other, own in enumerate(self.shares) if other != group)
         scale = (1 - share) / rest if rest else 0.0
         shares = tuple(share if other == group else scale * own for other, own in enumerate(self.shares))
-        return replace(
-            self, shares=shares, offers=tuple(offer._replace(shares=shares) for offer in self.offers)
-        )
+        offers = tuple(offer._replace(shares=shares) for offer in self.offers)
+        return self._with(lambda below: below, shares=shares, offers=offers)
 
     def taking(self, chosen: Iterator[Options]) -> Branching:
         """Return the split with other choices at the same shares, then those of the groups below, with the costs unchanged."""
@@ -275,14 +260,6 @@ class Branching:
 
 
 Branch = Leaf | Branching
-
-
-def shares_above(branch: Branching) -> WholeShares | None:
-    """Return what all uneven splits of a tree divide; None if its sizes are no whole elements, as for a search of shares."""
-    sizes = (size for layer in branch.graph.layers for size in layer.nest.sizes.values())
-    if not all(isinstance(size, int) for size in sizes):
-        return None
-    return WholeShares(branch.graph, ((),) * len(branch.graph.layers))
 
 
 def _whole_ends(layer: PlanNode, choice: Choice, shares: Sequence[float]) -> list[tuple[float, float]]:
@@ -337,23 +314,20 @@ def state_above(graph: PlanGraph, convention: str) -> State | None:
     return outermost(graph, convention, tied=False)
 
 
-def _crossings(
-    branch: Branch, lanes: list[Lane], entered: State | None, shares: WholeShares | None
-) -> Iterator[Crossing]:
+def _crossings(branch: Branch, lanes: list[Lane], entered: State | None, ends: Ends) -> Iterator[Crossing]:
     """Yield the crossings of a subtree, and append its groups to ``lanes``."""
     if isinstance(branch, Leaf):
-        lanes.append(branch.lane._replace(number=len(lanes), entered=entered, shares=shares))
+        lanes.append(branch.lane._replace(number=len(lanes), entered=entered, ends=ends))
         return
     receivers = branch.receivers(len(lanes))
     inner: list[Crossing] = []
     above = entered or outermost(branch.graph, PAPER, tied=False)
     of_layers, of_tensors, below_each = above.crossing(branch.graph, branch.taken)
-    states = itertools.repeat(None) if entered is None else below_each
-    left = branch.whole_shares(shares)
-    for number, state, own_shares in zip(branch.at_work, states, left, strict=False):
+    states = repeat(None) if entered is None else below_each
+    for number, state, own in zip(branch.at_work, states, branch.left(ends), strict=False):
         below = branch.below[number]
         if below is not None:
-            inner += _crossings(below, lanes, state, own_shares)
+            inner += _crossings(below, lanes, state, own)
     groups = [[lanes[lane] for lane in own] for _, own, _ in receivers]
 
     @cache
@@ -382,11 +356,10 @@ def _fuller(lanes: Sequence[Lane], layer: int, tensor: str) -> tuple[float, ...]
     """Return how much more of a tensor the fullest device of each lane has than all devices of its group on average."""
     counted, fullest, devices = [], [], 0
     for lane in lanes:
-        held = lane.graph if lane.shares is None else lane.shares.graph
-        own, whole, chosen = lane.graph.layers[layer], held.layers[layer], lane.choices[layer]
-        each = elements_on(own.nest, tensor, chosen)
+        nest, chosen = lane.graph.layers[layer].nest, lane.choices[layer]
+        each = elements_on(nest, tensor, chosen)
         counted.append(each * working(chosen, lane.setting.array)[-1])
-        fullest.append(each * excess(own.nest, whole.nest, chosen)[tensor] if each else 0.0)
+        fullest.append(each * excess(nest, chosen)[tensor])
         devices += lane.devices
     average = math.fsum(counted) / devices
     return tuple([own / average if average else 1.0 for own in fullest])
