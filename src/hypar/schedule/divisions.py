@@ -14,6 +14,7 @@ import numpy as np
 from hypar.network.nodes import kept_with_graph
 from hypar.schedule.lifetimes import Made, Moved, Reading, nodes_of
 from hypar.schedule.shards import WHOLE_DIM, Amount, Reach, Shards, at_work, cut_of, lacking, within
+from hypar.sharding.amounts.transfers import dims_of
 from hypar.sharding.levels import TINY
 from hypar.sharding.placement import partial_results
 
@@ -279,7 +280,7 @@ def placed(
     Returns:
         The tensor's dims that are divided, each with its shards; the fraction of the tensor on a device.
     """
-    names, share, shards = nest.names.get(tensor, {}), at_work(chosen, array), []
+    names, share, shards = dims_of(nest, tensor), at_work(chosen, array), []
     for dim in nest.counted:
         if names.get(dim, "") not in {"", *whole}:
             pairs, splits, left = [(choice, dim) for choice in chosen], [(own, dim) for own in above], 1.0

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hypar.network.nodes import PlanGraph
 from hypar.ops.nest import PHASES
-from hypar.schedule.pieces import COMMUNICATION, PHASE, Piece, between, elements_on, inside, placed, together
+from hypar.schedule.pieces import COMMUNICATION, PHASE, Piece, between, inside, placed, together
 from hypar.schedule.pipeline_orders import ALONE
 from hypar.sharding.amounts.above import outermost
-from hypar.sharding.amounts.counted import received_between
-from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import degrees, working
 
@@ -106,7 +104,7 @@ class Lane(_Devices):
     def having(self, **fields: Any) -> Lane:
         """Return the same work under another name and number, at a place in a pipeline, or of equal layers with other names."""
         found = self._replace(**fields)
-        known = {"times", "own_weights", "_moved"}
+        known = {"times", "_moved"}
         found.__dict__.update({name: own for name, own in self.__dict__.items() if name in known})
         return found
 
@@ -152,23 +150,6 @@ class Lane(_Devices):
         for part in self.place.parts or (self,):
             devices = (working(chosen, part.setting.array)[-1] for chosen in part.choices)
             yield from zip(count(part.place.first), part.times, devices, strict=False)
-
-    @cached_property
-    def own_weights(self) -> tuple[float, ...]:
-        """For each layer the fraction of its weight on a device that the device does not have for another layer.
-
-        A weight that several layers use has one copy on a device, but below uneven splits, and in each stage that uses it.
-        """
-        found = [1.0] * len(self.graph.layers)
-        if self.graph.ties and not self.depth and not self.ends and self.entered is None:
-            network, array = network_of(self.graph, MOVED), self.setting.array
-            for at, tie in enumerate(self.graph.ties, start=len(self.graph.tensors)):
-                own, nest = self.choices[tie.consumer], self.graph.layers[tie.consumer].nest
-                parts, chosen = network.parts[at][1:], (self.choices[tie.producer], own)
-                lacked = received_between(network.between[at], parts, array, chosen)
-                held = working(own, array)[-1] * elements_on(nest, "weight", own)
-                found[tie.consumer] = math.fsum(one.elements for one in lacked) / held
-        return tuple(found)
 
     @cached_property
     def inner(self) -> tuple[Pieces, ...]:

@@ -17,6 +17,7 @@ from hypar.schedule.divisions import Divided, placed
 from hypar.schedule.lifetimes import Span, course_by, of_stage
 from hypar.schedule.liveness import larger, largest, on_device
 from hypar.schedule.pieces import BETWEEN_STAGES, PHASE, excess
+from hypar.schedule.shards import missing
 from hypar.sharding.collectives import SUMMED
 from hypar.sharding.conventions import FUSED
 from hypar.sharding.placement import degrees
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from hypar.schedule.lifetimes import Course
     from hypar.schedule.liveness import Bytes
     from hypar.schedule.pieces import Piece
+    from hypar.schedule.shards import Shards
     from hypar.schedule.step import Step
     from hypar.sharding.placement import Options
 
@@ -87,19 +89,18 @@ def _weights(parts: Sequence[Lane]) -> Bytes:
     """Return the elements of all weights of some lanes of the same devices."""
     found: list[Bytes] = []
     for lane in (part.executed for part in parts):
-        layers = zip(lane.graph.layers, lane.choices, lane.own_weights, strict=True)
-        for layer, chosen, share in layers:
+        ties = {} if lane.ends else {tie.consumer: tie.producer for tie in lane.graph.ties}
+        held: list[Shards] = []
+        for layer, chosen in zip(lane.graph.layers, lane.choices, strict=True):
+            shards, share = placed(layer.nest, chosen, (), lane.setting.array, "weight")
+            if len(held) in ties:
+                # Of a weight that several layers use a device has each element once, but below uneven splits.
+                share = missing(shards, held[ties[len(held)]])
+            held.append(shards)
             if layer.timed and not layer.empty:
-                found.append(share * _weight_on(layer.nest, chosen, lane.setting.array))
+                elements = layer.nest.elements("weight") * share
+                found.append(elements if isinstance(elements, float) else np.round(elements))
     return sum(found, 0.0)
-
-
-@lru_cache(maxsize=16384)
-def _weight_on(nest: Nest, chosen: Options, array: tuple[int, ...]) -> Bytes:
-    """Return the elements of a weight on each device."""
-    _, share = placed(nest, chosen, (), array, "weight")
-    found = nest.elements("weight") * share
-    return float(found) if isinstance(share, float) else np.round(found)
 
 
 def course_on(lane: Lane) -> Course:

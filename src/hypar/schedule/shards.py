@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from hypar.program.layout import shares_of
 from hypar.sharding.dims import SPATIAL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from hypar.ops.windows import Window
     from hypar.sharding.placement import Choice, Options
 
@@ -41,8 +44,7 @@ def _over(level: int, array: tuple[int, ...], each: Array) -> Array:
 def at_work(chosen: Options, array: tuple[int, ...]) -> Amount:
     """Return 1 for a device that works and 0 for another."""
     each = [shares_of(choice, ways)[1].astype(float) for choice, ways in zip(chosen, array, strict=True)]
-    axes = [_over(level, array, own) for level, own in enumerate(each) if not own.all()]
-    return reduce(np.multiply, axes) if axes else 1.0
+    return _product(_over(level, array, own) for level, own in enumerate(each) if not own.all())
 
 
 class Reach(NamedTuple):
@@ -180,13 +182,24 @@ def lacking(read: Shards, made: Shards) -> float:
     single = all(cut.numbers.ndim == 1 for cuts in (own, its) for cut in cuts.values())
     if not single and numbers[0] != numbers[1]:
         return 0.0
-    sizes = there = np.ones(1)
-    for dim in {**own, **its}:
-        mine, theirs = own.get(dim), its.get(dim)
-        sizes = sizes if mine is None else sizes * mine.width
-        only = mine or theirs
-        there = there * (_shared(mine, theirs) if mine and theirs else only.width if only else 1.0)
-    return float(np.max(sizes - there)) / (float(np.max(sizes)) or 1.0)
+    return float(np.max(missing(read, made))) / (float(np.max(_size(own.values()))) or 1.0)
+
+
+@lru_cache(maxsize=16384)
+def missing(read: Shards, made: Shards) -> Amount:
+    """Return the fraction of a tensor that devices have in some shards and not in others."""
+    own, its = dict(read), dict(made)
+    both = [_shared(own[dim], its[dim]) if dim in own else its[dim].width for dim in its]
+    both += [own[dim].width for dim in own if dim not in its]
+    return _size(own.values()) - _product(both)
+
+
+def _size(cuts: Iterable[Cut]) -> Amount:
+    return _product(cut.width for cut in cuts)
+
+
+def _product(each: Iterable[Array]) -> Any:
+    return math.prod(each, start=1.0)
 
 
 def _shared(one: Cut, other: Cut) -> Array:
