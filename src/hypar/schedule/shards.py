@@ -198,8 +198,9 @@ def _size(cuts: Iterable[Cut]) -> Amount:
     return _product(cut.width for cut in cuts)
 
 
-def _product(each: Iterable[Array]) -> Any:
-    return math.prod(each, start=1.0)
+def _product(each: Iterable[Array]) -> Amount:
+    found: Amount = math.prod(each, start=1.0)
+    return found
 
 
 def _shared(one: Cut, other: Cut) -> Array:
