@@ -13,7 +13,19 @@ import numpy as np
 
 from hypar.network.nodes import kept_with_graph
 from hypar.schedule.lifetimes import Made, Moved, Reading, nodes_of
-from hypar.schedule.shards import WHOLE_DIM, Amount, Reach, Shards, at_work, cut_of, lacking, within
+from hypar.schedule.shards import (
+    WHOLE_DIM,
+    Amount,
+    Kinds,
+    Reach,
+    Shards,
+    at_work,
+    cut_of,
+    kinds_of,
+    lacking,
+    of_kinds,
+    within,
+)
 from hypar.sharding.amounts.transfers import dims_of
 from hypar.sharding.levels import TINY
 from hypar.sharding.placement import partial_results
@@ -96,6 +108,19 @@ class _Laid(NamedTuple):
     samples: Shards
     sampled: Amount
 
+    @property
+    def amounts(self) -> list[Amount]:
+        """All that devices have."""
+        sizes = [size for _, size in (self.terms, *self.made, *self.read)]
+        return [*sizes, *(own for own in self.kept if own is not None), self.sampled]
+
+    def of_kinds(self, kinds: Kinds) -> _Laid:
+        """Return what the devices of each kind have."""
+        made, read = ([(own, of_kinds(size, kinds)) for own, size in each] for each in (self.made, self.read))
+        kept = [None if own is None else of_kinds(own, kinds) for own in self.kept]
+        terms = self.terms[0], of_kinds(self.terms[1], kinds)
+        return _Laid(terms, made, read, kept, self.samples, of_kinds(self.sampled, kinds))
+
 
 def _more(element_bytes: float, op: FusedOp, share: Amount, statistics: Amount) -> Bytes | None:
     """Return the bytes that an op keeps besides its tensors; None if there are none."""
@@ -155,6 +180,14 @@ class Divided:
                 self._shared[key] = self._laid(layer, onward)
             self._known[layer] = self._shared[key]
         return self._known[layer]
+
+    def of_kinds(self, more: Amount) -> Amount:
+        """Count of the devices that have as much of everything, and of one more amount, one alone; return that amount."""
+        every = [self._of(layer) for layer in range(len(self.nodes))]
+        kinds = kinds_of([more, *(own for laid in every for own in laid.amounts)])
+        alike = {id(laid): laid.of_kinds(kinds) for laid in every}
+        self._known = {layer: alike[id(laid)] for layer, laid in enumerate(every)}
+        return of_kinds(more, kinds)
 
     def _laid(self, layer: int, onward: Onward | None) -> _Laid:
         node, size = self.nodes[layer], self.bytes

@@ -62,13 +62,13 @@ class Course(NamedTuple):
         """Most bytes at any moment."""
         return largest([piece.most for piece in self.pieces])
 
-    def on(self, place: tuple[int, ...]) -> Course:
-        """Return those on one device, by its place at each level."""
+    def on(self, device: int) -> Course:
+        """Return those on one device."""
         pieces = tuple(
-            Piece(on_device(piece.most, place), on_device(piece.behind, place)) for piece in self.pieces
+            Piece(on_device(piece.most, device), on_device(piece.behind, device)) for piece in self.pieces
         )
         forward, backward = (
-            tuple([on_device(held, place) for held in own] for own in each)
+            tuple([on_device(held, device) for held in own] for own in each)
             for each in (self.forward, self.backward)
         )
         return Course(pieces, forward, backward, self.entering)

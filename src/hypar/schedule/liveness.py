@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bytes = float | NDArray[np.float64]
-"""Bytes on all devices alike, or on each one: over the levels of an array, with one entry where they do not vary; ``[devices]``."""
+"""Bytes on all devices alike, or on each one, ``[devices]``, one of each kind."""
 
 Kept = Callable[[Sequence[int]], Bytes]
 """Returns the bytes of what is saved of some buffers of one memory, each element once."""
@@ -63,12 +63,9 @@ def larger(one: Bytes, other: Bytes) -> Bytes:
     return np.maximum(one, other)
 
 
-def on_device(amount: Bytes, place: Sequence[int]) -> float:
-    """Return the bytes on one device, by its place on each axis; fractions of bytes are the noise of shares."""
-    if isinstance(amount, float):
-        return amount
-    own = tuple([min(index, size - 1) for index, size in zip(place, amount.shape, strict=True)])
-    return round(float(amount[own]), 3)
+def on_device(amount: Bytes, device: int) -> float:
+    """Return the bytes on one device; fractions of bytes are the noise of shares."""
+    return amount if isinstance(amount, float) else round(float(amount[device]), 3)
 
 
 class Ledger:

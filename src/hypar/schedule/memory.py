@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.schedule.lanes import Lane, Share
     from hypar.schedule.lifetimes import Course
-    from hypar.schedule.liveness import Bytes
     from hypar.schedule.pieces import Piece
-    from hypar.schedule.shards import Shards
+    from hypar.schedule.shards import Amount, Shards
     from hypar.schedule.step import Step
     from hypar.sharding.placement import Options
 
@@ -78,16 +77,15 @@ def _held(lane: Lane, brought: float) -> dict[str, float]:
 
 def _fullest(lane: Lane) -> tuple[Course, float]:
     """Return the activations and errors on the fullest device of a lane, and the elements of its weights."""
-    weights, course = _weights(lane.place.parts or (lane,)), _course(lane)
+    weights, course = _course(lane, _weights(lane.place.parts or (lane,)))
     each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
-    held = np.asarray(each * weights + larger(*course.held(lane.place.moments)))
-    place = tuple(map(int, np.unravel_index(held.argmax(), held.shape)))
-    return course.on(place), on_device(weights, place)
+    device = int(np.argmax(each * weights + larger(*course.held(lane.place.moments))))
+    return course.on(device), on_device(weights, device)
 
 
-def _weights(parts: Sequence[Lane]) -> Bytes:
+def _weights(parts: Sequence[Lane]) -> Amount:
     """Return the elements of all weights of some lanes of the same devices."""
-    found: list[Bytes] = []
+    found: list[Amount] = []
     for lane in (part.executed for part in parts):
         ties = {} if lane.ends else {tie.consumer: tie.producer for tie in lane.graph.ties}
         held: list[Shards] = []
@@ -108,8 +106,8 @@ def course_on(lane: Lane) -> Course:
     return _fullest(lane)[0]
 
 
-def _course(lane: Lane) -> Course:
-    """Return the activations and errors on each device of a lane."""
+def _course(lane: Lane, weights: Amount) -> tuple[Amount, Course]:
+    """Return the weights on the devices of each kind of a lane, and their activations and errors."""
     own = lane.executed
     graph, outside, ends, setting = own.graph, own.place.outside, own.ends, own.setting
     parts: tuple[Span, ...] = ()
@@ -118,9 +116,10 @@ def _course(lane: Lane) -> Course:
     idle = _idle(graph)
     fused, size = setting.convention == FUSED, setting.element_bytes
     divided = Divided(graph, own.choices, size, outside, ends, setting.array, idle, fused=fused)
+    weights = divided.of_kinds(weights)
     course = course_by(divided.nodes, divided, parts, idle)
     lacking = float(np.max(largest(divided.lacking)))
-    return course._replace(entering=max(course.entering, lacking))
+    return weights, course._replace(entering=max(course.entering, lacking))
 
 
 def _in_parts(

@@ -209,3 +209,25 @@ def _shared(one: Cut, other: Cut) -> Array:
         return np.minimum(one.width, other.width)
     ends = np.minimum(one.ends[1], other.ends[1]) - np.maximum(one.ends[0], other.ends[0])
     return np.asarray(np.maximum(ends, 0.0))
+
+
+Kinds = tuple[NDArray[np.intp], ...]
+"""A device of each kind, by its place at each level."""
+
+
+def kinds_of(amounts: Iterable[Amount]) -> Kinds:
+    """Return a device of each kind, of which all have as much of everything."""
+    key = np.zeros(1, np.int64)
+    for own in {id(own): own for own in amounts if not isinstance(own, float)}.values():
+        values, which = np.unique(own, return_inverse=True)
+        both = key * len(values) + which.reshape(own.shape)
+        key = np.unique(both, return_inverse=True)[1].reshape(both.shape)
+    return np.unravel_index(np.unique(key, return_index=True)[1], key.shape)
+
+
+def of_kinds(amount: Amount, kinds: Kinds) -> Amount:
+    """Return an amount on the devices of each kind, ``[kinds]``."""
+    if isinstance(amount, float):
+        return amount
+    places = [np.minimum(own, size - 1) for own, size in zip(kinds, amount.shape, strict=True)]
+    return np.asarray(amount[tuple(places)])
