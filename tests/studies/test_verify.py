@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar import LayerGraph, plan_model, verify_plan
+from hypar import LayerGraph, load_model, plan_model, verify_plan
 from hypar.activity import LISTENER, holding
 from hypar.errors import PlanError
 from hypar.execution.verify import TOLERANCE, verify_program
@@ -273,3 +273,17 @@ def test_a_cost_that_the_search_rounded_is_as_stated() -> None:
     cost = plan.cost.model_copy(update={"value": plan.cost.value * (1 + 1e-6)})
     changed = verify_plan(plan.model_copy(update={"cost": cost}), model="cifar-c", count=True)
     assert [change.what for change in changed.changes] == ["cost"]
+
+
+def test_a_table_of_fewer_rows_than_devices_runs() -> None:
+    """A device without a row has zeros for every token."""
+    layers = [
+        {"op": "input", "shape": ["sequence"]},
+        {"name": "table", "op": "embedding", "over": "vocab", "out": "hidden"},
+        {"name": "out", "op": "linear", "in": "hidden", "out": "vocab"},
+    ]
+    sizes = {"sequence": 3, "hidden": 8, "vocab": 3}
+    graph = load_model({"source": "made up", "batch": 2, "dims": sizes, "layers": layers}, name="table")
+    plan = plan_model(graph, array=(4,), strategy="optimal", pins="table=vocab", space="batch,vocab,hidden")
+    assert plan.splits[0].choices["table"] == {"in_vocab": 4}
+    assert verify_plan(plan, model=graph).ok

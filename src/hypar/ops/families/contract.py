@@ -213,8 +213,8 @@ class Embedding(Weighted):
     def _value(self, run: Run, tokens: Var, weight: Var) -> Var:
         label = next(iter(run.nest.weight))
         rows, token = run.index(label), token_of(tokens.value, run.nest.sizes[label])
-        place = np.minimum(np.searchsorted(rows, token), len(rows) - 1)
-        return weight.gather(label, np.where(rows[place] == token, place, -1), tokens.dims)
+        places = np.where(np.isin(token, rows), np.searchsorted(rows, token), -1)
+        return weight.gather(label, places, tokens.dims)
 
 
 def token_of(data: Any, rows: int) -> Any:
