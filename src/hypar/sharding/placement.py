@@ -92,8 +92,8 @@ def grid(degrees: Mapping[str, int]) -> Choice:
         >>> grid({"batch": 4, "height": 1, "width": 2}), grid({"batch": 1}) == ALONE
         (Choice(degrees=(('batch', 4), ('width', 2)), order=()), True)
     """
-    found = tuple((dim, degrees[dim]) for dim in in_order(degrees) if degrees[dim] > 1)
-    return Choice(found) if found else ALONE
+    dims = in_order(degrees) if len(degrees) > 1 else degrees
+    return Choice(tuple([(dim, degrees[dim]) for dim in dims if degrees[dim] > 1]) or ALONE.degrees)
 
 
 def numbered(runs: Iterable[tuple[str, int]]) -> Choice:
