@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
@@ -53,16 +54,23 @@ class Onward(NamedTuple):
     above: Shares
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Alike:
+    """The tensors of nodes that are alike: those of one of them."""
+
+    node: Node
+
+
 @kept_with_graph
-def _alike(graph: PlanGraph, outside: tuple[Tensor, ...]) -> tuple[int, ...]:
-    """Return one number for nodes whose tensors are alike."""
-    known: dict[object, int] = {}
-    each = (
-        (own.node, [(one.elements, one.content.shape) for one in own.reads])
-        for own in nodes_of(graph, outside)
-    )
-    keys = ((node.nest, node.trail, node.ahead, tuple(reads)) for node, reads in each)
-    return tuple(known.setdefault(key, len(known)) for key in keys)
+def _alike(graph: PlanGraph, outside: tuple[Tensor, ...]) -> tuple[_Alike, ...]:
+    """Return what each node is like."""
+    known: dict[object, _Alike] = {}
+    found = []
+    for node in nodes_of(graph, outside):
+        reads = tuple([(one.elements, one.content.shape) for one in node.reads])
+        key = node.node.nest, node.node.trail, node.node.ahead, reads
+        found.append(known.setdefault(key, _Alike(node)))
+    return tuple(found)
 
 
 @kept_with_graph
@@ -132,6 +140,38 @@ def _more(element_bytes: float, op: FusedOp, share: Amount, statistics: Amount) 
     return found
 
 
+@lru_cache(maxsize=16384)
+def _laid(
+    size: float, alike: _Alike, chosen: Options, above: Shares, array: tuple[int, ...], onward: Onward | None
+) -> _Laid:
+    """Return the tensors of nodes that are alike, of elements of some bytes, by their choices and shares."""
+    node = alike.node
+    nest, trail, joined = node.node.nest, node.node.trail, _channels(node)
+    place = partial(placed, nest, chosen, above, array)
+    scale = nest.elements("output") / trail[0].elements
+    terms, *_ = made = [place("output", op.contracted, joined) for op in trail]
+    left = [place("output", op.contracted, joined, onward) for op in trail] if onward else made
+    found = [
+        (shards, size * op.elements * (scale * share))
+        for op, (shards, share) in zip(trail, left, strict=True)
+    ]
+    _, statistics = place("output", _BUT_CHANNELS, joined, onward)
+    reads = [place("input", channels=(own,)) for own in joined] or [place("input")] * (len(node.reads) or 1)
+    ahead = nest.input_elements / node.node.ahead[-1].elements if node.node.ahead else 1.0
+    each = zip(trail, [terms, *left[1:]], strict=True)
+    return _Laid(
+        terms=(terms[0], size * trail[0].elements * (scale * terms[1])) if onward else found[0],
+        made=found,
+        read=[
+            (shards, size * tensor.elements * share)
+            for tensor, (shards, share) in zip(node.reads, reads, strict=False)
+        ],
+        kept=[_more(size, op, scale * share, statistics) for op, (_, share) in each],
+        samples=reads[0][0],
+        sampled=ahead * place("input")[1],
+    )
+
+
 class Divided:
     """What devices have of the tensors of nodes by closed forms."""
 
@@ -165,20 +205,16 @@ class Divided:
         self.nodes, self.alike = nodes_of(graph, tuple(outside)), _alike(graph, tuple(outside))
         self.lacking: list[Bytes] = []
         self._known: dict[int, _Laid] = {}
-        self._shared: dict[object, _Laid] = {}
 
     def _of(self, layer: int) -> _Laid:
-        """Return the tensors of a node, those of nodes that are alike once."""
+        """Return the tensors of a node."""
         if layer not in self._known:
             onward, reader = None, self.readers.get(layer)
             if reader is not None:
                 onward = Onward(
                     self.graph.layers[reader.consumer].nest, reader.operand, *self.plans[reader.consumer]
                 )
-            key = self.alike[layer], self.plans[layer], onward
-            if key not in self._shared:
-                self._shared[key] = self._laid(layer, onward)
-            self._known[layer] = self._shared[key]
+            self._known[layer] = _laid(self.bytes, self.alike[layer], *self.plans[layer], self.array, onward)
         return self._known[layer]
 
     def of_kinds(self, more: Amount) -> Amount:
@@ -188,35 +224,6 @@ class Divided:
         alike = {id(laid): laid.of_kinds(kinds) for laid in every}
         self._known = {layer: alike[id(laid)] for layer, laid in enumerate(every)}
         return of_kinds(more, kinds)
-
-    def _laid(self, layer: int, onward: Onward | None) -> _Laid:
-        node, size = self.nodes[layer], self.bytes
-        nest, trail, joined = node.node.nest, node.node.trail, _channels(node)
-        place = partial(placed, nest, *self.plans[layer], self.array)
-        scale = nest.elements("output") / trail[0].elements
-        terms, *_ = made = [place("output", op.contracted, joined) for op in trail]
-        left = [place("output", op.contracted, joined, onward) for op in trail] if onward else made
-        found = [
-            (shards, size * op.elements * (scale * share))
-            for op, (shards, share) in zip(trail, left, strict=True)
-        ]
-        _, statistics = place("output", _BUT_CHANNELS, joined, onward)
-        reads = [place("input", channels=(own,)) for own in joined] or [place("input")] * (
-            len(node.reads) or 1
-        )
-        ahead = nest.input_elements / node.node.ahead[-1].elements if node.node.ahead else 1.0
-        each = zip(trail, [terms, *left[1:]], strict=True)
-        return _Laid(
-            terms=(terms[0], size * trail[0].elements * (scale * terms[1])) if onward else found[0],
-            made=found,
-            read=[
-                (shards, size * tensor.elements * share)
-                for tensor, (shards, share) in zip(node.reads, reads, strict=False)
-            ],
-            kept=[_more(size, op, scale * share, statistics) for op, (_, share) in each],
-            samples=reads[0][0],
-            sampled=ahead * place("input")[1],
-        )
 
     def made(self, node: Node, number: int) -> Made:
         """Return the tensors of an op of a node."""
