@@ -137,6 +137,7 @@ class Tensor:
         number: its number among the tensors of the producer's trail.
         operand: the consumer's tensor that it is, ``input`` for joins, which read all their inputs alike; ``weight`` for one that
             both layers use.
+        at: its number among the consumer's inputs.
     """
 
     producer: int
@@ -144,6 +145,7 @@ class Tensor:
     content: Content
     number: int
     operand: str = "input"
+    at: int = 0
 
     @property
     def elements(self) -> int:
@@ -228,7 +230,7 @@ def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) ->
     kept = {"weight", "join", *(["pool"] if operators else [])}
     cut = [layer for layer in layers if layer.op.node in kept]
     index = {layer.name: number for number, layer in enumerate(cut)}
-    fused = _Fused(layers, index, batch)
+    fused = Fused(layers, index, batch)
     nodes = _nodes(cut, layers, batch, fused)
     tensors = []
     for consumer, layer in enumerate(cut):
@@ -236,13 +238,11 @@ def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) ->
         for at, (name, shape) in enumerate(zip(layer.inputs, layer.input_shapes, strict=True)):
             producer, number = fused.places[name]
             if producer is not None:
-                contracted, before = (
-                    fused.behind[producer][number].contracted,
-                    tuple(fused.shapes[name].items()),
-                )
-                content = Content(batch * math.prod(shape.values()), contracted, before)
-                own = Tensor(producer=index[producer], consumer=consumer, content=content, number=number)
-                tensors.append(replace(own, operand=operand_name(at)) if several else own)
+                contracted, before = fused.behind[producer][number].contracted, fused.shapes[name]
+                content = Content(batch * math.prod(shape.values()), contracted, tuple(before.items()))
+                ends = {"producer": index[producer], "consumer": consumer}
+                operand = operand_name(at) if several else "input"
+                tensors.append(Tensor(**ends, content=content, number=number, operand=operand, at=at))
     return PlanGraph(layers=nodes, tensors=tuple(tensors), ties=tuple(_ties(layers, nodes, index)))
 
 
@@ -256,7 +256,7 @@ def _ties(layers: Sequence[Layer], nodes: Sequence[PlanNode], index: dict[str, i
         yield Tensor(producer=owner, consumer=user, content=content, number=0, operand="weight")
 
 
-class _Fused:
+class Fused:
     """The ops of each node: the node's own, then those behind it.
 
     Attributes:
@@ -356,7 +356,7 @@ def _traffic(ops: Sequence[FusedOp]) -> tuple[Traffic, ...]:
     return tuple(found)
 
 
-def _nodes(cut: Sequence[Layer], layers: Sequence[Layer], batch: int, fused: _Fused) -> tuple[PlanNode, ...]:
+def _nodes(cut: Sequence[Layer], layers: Sequence[Layer], batch: int, fused: Fused) -> tuple[PlanNode, ...]:
     """Return the nodes of the plan graph; layers with equal dims share one nest."""
     shared: dict[object, Nest] = {}
     equal: dict[object, Nest] = {}
@@ -398,7 +398,7 @@ def _trained(layers: Sequence[Layer], batch: int) -> set[str]:
     return found
 
 
-def _together(layers: Sequence[Layer], fused: _Fused, batch: int) -> dict[str | None, frozenset[str]]:
+def _together(layers: Sequence[Layer], fused: Fused, batch: int) -> dict[str | None, frozenset[str]]:
     """Return, for each node, the dims of its output that an op behind it needs whole."""
     found: dict[str | None, frozenset[str]] = {}
     for layer in layers:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.network.nodes import Fused
 from hypar.ops.nest import operand_name
 from hypar.ops.run import Run
 from hypar.program.steps import Add, Compute, Copy, Update, exchanges_gradients
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hypar.network.layer import Layer
-    from hypar.network.nodes import FusedOp, PlanGraph, PlanNode, Tensor
+    from hypar.network.nodes import FusedOp, PlanGraph, Tensor
     from hypar.ops.run import Piece
     from hypar.program.holding import Members
     from hypar.program.layout import Numbers
@@ -113,29 +114,21 @@ class Training:
         return {layer.name: layer for layer in self.program.graph.layers}
 
     @cached_property
-    def ops(self) -> Mapping[tuple[str, int], Sequence[Layer]]:
-        """The layer of each op, with those that view what it makes, by the name of its node and its number there.
-
-        Those between the network's input and its first nodes have no name, and their numbers in the network.
-        """
-        found: dict[tuple[str, int], list[Layer]] = {}
-        at: dict[str, tuple[str, int]] = {}
-        names, graph = {node.name for node in self.nodes.layers}, self.program.graph
-        for index, layer in enumerate(graph.layers):
-            owner, number = at[layer.inputs[0]] if layer.inputs else ("", index)
-            if layer.name in names:
-                owner, number = layer.name, 0
-            elif layer.inputs and not layer.nest(graph.batch).view:
-                number = sum(own == owner for own, _ in found) if owner else index
-            at[layer.name] = owner, number
-            found.setdefault((owner, number), []).append(layer)
+    def ops(self) -> Mapping[tuple[str | None, int], Sequence[Layer]]:
+        """The layer of each op, with those that view what it makes, by the name of its node and its number there, as ``Fused`` has them."""
+        graph, found = self.program.graph, dict[tuple[str | None, int], list["Layer"]]()
+        fused = Fused(graph.layers, {node.name: at for at, node in enumerate(self.nodes.layers)}, graph.batch)
+        for layer in graph.layers:
+            found.setdefault(fused.places[layer.name], []).append(layer)
         return found
 
     @cached_property
     def place_of(self) -> Mapping[str, Place]:
         """The stage and its part to which each layer belongs: an op without cuts to that of the tensor that it reads."""
         return {
-            layer.name: self.places.get(node, (0, 0)) for (node, _), own in self.ops.items() for layer in own
+            layer.name: self.places.get(node or "", (0, 0))
+            for (node, _), own in self.ops.items()
+            for layer in own
         }
 
     @cached_property
@@ -164,7 +157,7 @@ class Training:
         What ops without cuts make of the samples is read as far as other layers read it.
         """
         batch, found = self.program.graph.batch, dict[str, "Members"]()
-        ahead = {layer.name for (owner, _), own in self.ops.items() if not owner for layer in own}
+        ahead = {layer.name for (owner, _), own in self.ops.items() if owner is None for layer in own}
         for step in [own for own in reversed(self.program.steps) if _is(own, kind)]:
             layer = self.layers[step.layer]
             nest, pieces = layer.nest(batch), enumerate(step.pieces)
@@ -236,18 +229,7 @@ class _Written:
 
     def _input(self, node: Node, number: int, at: int) -> str:
         """Return the name of an op and the number of an input, as arrays have them."""
-        name = self._name(node, number)
-        if number:
-            return f"{name} 0"
-        tensors = [(own.producer, own.number) for own in node.reads[: at + 1]]
-        maker, made = tensors[at]
-        owner = self.nodes[maker].node if maker >= 0 else self.run.nodes.layers[-1 - maker]
-        return f"{name} {self._inputs(name, owner, made)[tensors.count(tensors[at]) - 1]}"
-
-    def _inputs(self, name: str, maker: PlanNode, number: int) -> list[int]:
-        """Return the numbers of the inputs of a layer that are a tensor of a node."""
-        names = {own.name for own in self.run.ops[maker.name, number]}
-        return [at for at, source in enumerate(self.run.layers[name].inputs) if source in names]
+        return f"{self._name(node, number)} {0 if number else node.reads[at].at}"
 
     def made(self, node: Node, number: int) -> Made:
         name, kept = self._name(node, number), None
@@ -275,9 +257,9 @@ class _Written:
         kept = self.run.kept[name][self.devices] if name in self.run.kept else None
         return 0, self.run.element_bytes * elements[self.devices].astype(np.float64), kept
 
-    def arriving(self, node: Node, tensor: Tensor) -> Bytes:
+    def arriving(self, _: Node, tensor: Tensor) -> Bytes:
         reader = self.run.nodes.layers[tensor.consumer - len(self.nodes)].name
-        return self._size(f"E {reader} {self._inputs(reader, node.node, tensor.number)[0]}")
+        return self._size(f"E {reader} {tensor.at}")
 
     def together(self, arrays: Sequence[Array]) -> Bytes:
         """Return the bytes that are kept of arrays of one memory, each element once; of views with other dims those of the largest."""
@@ -294,7 +276,7 @@ class _Written:
         kind, layer, number = array
         node = self.nodes[layer]
         if kind in {"made", "samples"}:
-            owner = node.node.name if kind == "made" else ""
+            owner = node.node.name if kind == "made" else None
             return [f"F {own.name}" for own in self.run.ops[owner, number]]
         return [f"in {self._input(node, *((0, number) if kind == 'read' else (number, 0)))}"]
 
