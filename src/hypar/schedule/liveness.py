@@ -8,7 +8,7 @@ which devices work on other microbatches. Errors of one tensor are added up as t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -149,48 +149,19 @@ class Ledger:
         return before
 
     def course(self, kept: Kept) -> tuple[list[Bytes], list[Bytes]]:
-        """Return the bytes that are held during each op, and behind it."""
-        begun: list[Bytes] = [0.0] * (self.op + 1)
-        ended: list[Bytes] = [0.0] * (self.op + 1)
-        shared: dict[int, list[int]] = {}
+        """Return the bytes that are held during each op, and behind it: there no more than during it and the next one."""
+        during: list[Bytes] = [0.0] * (self.op + 2)
+        behind, each = [*during], dict[int, list[int]]()
         for buffer, owner in enumerate(self.owners):
-            if owner != buffer:
-                shared.setdefault(owner, [owner]).append(buffer)
-        for buffer, (size, made, last, owner) in enumerate(
-            zip(self.sizes, self.made, self.last, self.owners, strict=True)
-        ):
-            if owner != buffer:
-                continue
-            if buffer in shared or self.later.get(buffer, -1) > last:
-                self._change(begun, ended, shared.get(buffer, [buffer]), kept)
-            else:
-                begun[made] = begun[made] + size
-                ended[last] = ended[last] - size
-        now: Bytes = 0.0
-        during, behind = [], []
-        for more, less in zip(begun, ended, strict=True):
-            now = now + more
-            during.append(now)
-            now = now + less
-            behind.append(now)
-        return during, behind
-
-    def _change(self, begun: list[Bytes], ended: list[Bytes], buffers: Sequence[int], kept: Kept) -> None:
-        """Add the changes of the bytes of a memory when ops begin and when they have ended."""
-        (op, before), *changes = self._sizes_of(buffers)
-        begun[op] = begun[op] + before
-        until = max([self.last[buffer] for buffer in buffers])
-        saved = [buffer for buffer in buffers if self.later.get(buffer, -1) > until]
-        if saved:
-            changes.append((until + 1, kept(saved)))
-            until = max([self.later[buffer] for buffer in saved])
-        for op, size in changes:
-            if size is not before:
-                more = larger(size - before, 0.0)
-                begun[op] = begun[op] + more
-                ended[op - 1] = ended[op - 1] + (size - before - more)
-                before = size
-        ended[until] = ended[until] - before
+            each.setdefault(owner, []).append(buffer)
+        for buffers in each.values():
+            spans = self._spans(buffers, kept)
+            for start, end, size in spans:
+                _hold(during, start, end + 1, size)
+                _hold(behind, start, end, size)
+            for (_, end, size), (*_, after) in pairwise(spans):
+                _hold(behind, end, end + 1, -larger(-size, -after))
+        return [*accumulate(during[:-1])], [*accumulate(behind[:-1])]
 
     def pieces(self, during: Sequence[Bytes], behind: Sequence[Bytes]) -> tuple[Piece, ...]:
         """Return the pieces of work, from the bytes during each op and behind it."""
@@ -199,17 +170,24 @@ class Ledger:
             Piece(largest(during[start:end]), behind[end - 1] if end else 0.0) for start, end in pairs
         )
 
-    def _sizes_of(self, buffers: Sequence[int]) -> list[tuple[int, Bytes]]:
-        """Return the bytes of a memory from each of some ops on: of the largest buffer that is there, or else is to come."""
-        made, first = self.made, self.sizes[buffers[0]]
-        sizes = [self.sizes[own] for own in buffers]
-        floats = isinstance(first, float)
-        if all(own is first or (floats and isinstance(own, float) and own == first) for own in sizes):
-            return [(min([made[own] for own in buffers]), first)]
-        found: list[tuple[int, Bytes]] = []
-        ends = sorted({made[own] for own in buffers} | {self.last[own] + 1 for own in buffers})
-        for start, after in pairwise(ends):
-            there = [own for own in buffers if made[own] <= start <= self.last[own]]
-            there = there or [own for own in buffers if made[own] >= after]
-            found.append((start, largest([self.sizes[own] for own in there])))
+    def _spans(self, buffers: Sequence[int], kept: Kept) -> list[tuple[int, int, Bytes]]:
+        """Return the bytes of a memory from one op to another: of its largest buffer there, or else to come; then of what is saved."""
+        made, last, sizes = self.made, self.last, self.sizes
+        if len(buffers) == 1:
+            found = [(made[buffers[0]], last[buffers[0]], sizes[buffers[0]])]
+        else:
+            found, ends = [], sorted({at for own in buffers for at in (made[own], last[own] + 1)})
+            for start, after in pairwise(ends):
+                there = [own for own in buffers if made[own] <= start <= last[own]]
+                there = there or [own for own in buffers if made[own] >= after]
+                found.append((start, after - 1, largest([sizes[own] for own in there])))
+        until = found[-1][1]
+        if saved := [own for own in buffers if self.later.get(own, -1) > until]:
+            found.append((until + 1, max([self.later[own] for own in saved]), kept(saved)))
         return found
+
+
+def _hold(changes: list[Bytes], start: int, end: int, size: Bytes) -> None:
+    """Hold bytes from one op until before another."""
+    changes[start] = changes[start] + size
+    changes[end] = changes[end] - size
