@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.execution.devices import start
 from hypar.execution.simulator import run
-from hypar.planning.counting import cost_convention
+from hypar.planning.resolved import cost_convention
 from hypar.planning.sources import as_planned
 from hypar.studies import verify
 from hypar.studies.pieces import lowered

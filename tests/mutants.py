@@ -138,8 +138,8 @@ MUTANTS = [
     Mutant("shares sum to one", "solve/balance.py", "if math.fsum(ends) < 1:", "if math.fsum(ends) < 2:"),
     # planning
     Mutant("a level is planned below those above it", "planning/searches/greedy.py", "if index + 1 < len(question.levels):", "if index + 2 < len(question.levels):"),
-    Mutant("a baseline is taken if it is faster", "planning/baselines.py", "return self.seconds < other.seconds * (1 - LEAST_GAIN)", "return self.seconds > other.seconds * (1 + LEAST_GAIN)"),
-    Mutant("refinement takes what is faster", "planning/refinement.py", "if own < best * (1 - LEAST_GAIN):", "if own > best * (1 + LEAST_GAIN):"),
+    Mutant("a baseline is taken if it is faster", "planning/climb.py", "return faster(self.seconds, other.seconds) if", "return faster(other.seconds, self.seconds) if"),
+    Mutant("refinement takes what is faster", "planning/climb.py", "if faster(own, best):", "if faster(best, own):"),
     Mutant("memory balances stages by what they hold", "planning/stages/span.py", "return max(self.held_bytes(in_flight))", "return min(self.held_bytes(in_flight))"),
     Mutant("a stage receives in each microbatch", "planning/stages/span.py", "return computing + microbatches * (self.received", "return computing + (self.received"),
     Mutant("the best stages are the fastest", "planning/stages/best.py", "if staging.ran.timeline.makespan < limit:", "if best is None:"),
@@ -181,9 +181,9 @@ MUTANTS = [
     Mutant("equal spans have equal layers", "planning/stages/spans.py", "[start] >= end - start", "[start] >= 1"),
     Mutant("no step is shorter than its bound", "planning/stages/lower_bounds.py", "(self.seconds + ahead[:-1, None])", "(self.seconds * 1.5 + ahead[:-1, None])"),
     Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.where(some, found * (1 - ROUNDING), np.inf)", "np.where(some, found * 1.5, np.inf)"),
-    Mutant("a refined plan says its time", "planning/refinement.py", "best, found = own, changed", "best, found = own * 0.99, changed"),
+    Mutant("a refined plan says its time", "planning/climb.py", "best, found = own, changed", "best, found = own * 0.99, changed"),
     Mutant("a group may be idle", "planning/uneven/search.py", "and not self.planner.in_stage and len(at_work) > 1:", "and not self.planner.in_stage and len(at_work) > 9:"),
-    Mutant("a chunk is of one stage", "planning/chunks/search.py", "key=stages.__getitem__", "key=lambda _: 0"),
+    Mutant("a chunk is of one stage", "planning/climb.py", "key=stages.__getitem__", "key=lambda _: 0"),
     Mutant("two stages add up a tied gradient", "planning/stages/tied.py", "if len(users) > 1:", "if len(users) > 2:"),
     Mutant("a buffer holds the gradient of a tied weight", "planning/stages/span.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypar.machine.profiles import measured_devices, with_times
 from hypar.machine.setting import Setting
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.planning.chunks.search import rule_sizes
+from hypar.planning.climb import rule_sizes
 from hypar.schedule.buckets import EXCHANGES, best_sizes
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork

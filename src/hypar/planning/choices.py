@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.planning.nodes.levels import Leaf
+from hypar.planning.levels import Leaf
 from hypar.planning.question import ask
 from hypar.planning.replay import costed_tree
 from hypar.planning.resolved import Resolved
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanNode
     from hypar.plan.plan import Plan
     from hypar.plan.stages import StagesRecord
-    from hypar.planning.searches.base import Question
+    from hypar.planning.question import Question
     from hypar.planning.stages.spans import CutSpans
     from hypar.planning.uneven.planner import Planner
     from hypar.planning.uneven.tree import Branch, Branching
@@ -102,7 +102,7 @@ def choices_by_level(
     elif request.heterogeneous is not None:
         yield from _in_tree(plan, *costed_tree(request, plan, graph, request.heterogeneous))
     else:
-        question, _ = ask(request, graph)
+        question = ask(request, graph)
         yield from _in_question(plan, question)
 
 

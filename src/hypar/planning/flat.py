@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.errors import TableLimitError
-from hypar.planning.question import ask
-from hypar.planning.searches.base import Answer, costs_by_level, load_search
+from hypar.planning.question import Answer, ask, costs_by_level, load_search
 from hypar.planning.searches.jointly.counts import COUNTS
 from hypar.sharding.dims import BATCH, SPATIAL
 from hypar.sharding.levels import levels_of
@@ -25,13 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.graph import LayerGraph
+    from hypar.planning.question import Question
     from hypar.planning.resolved import Resolved
-    from hypar.planning.searches.base import Question
     from hypar.sharding.placement import Choice, Options
-    from hypar.sharding.space import Pin
 
 
-def by_digits(request: Resolved, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer] | None:
+def by_digits(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer] | None:
     """Return the answer of a request for a flat level, with numberings; None if the request does not let devices be numbered.
 
     Raises:
@@ -40,7 +38,7 @@ def by_digits(request: Resolved, graph: LayerGraph) -> tuple[Question, tuple[Pin
     if not _free(request):
         return None
     digits = tuple(primes(request.array[0]))
-    question, pins = ask(request.over(digits), graph)
+    question = ask(request.over(digits), graph)
     if not question.by_products or question.cost.counts_work:
         return None
     try:
@@ -57,7 +55,7 @@ def by_digits(request: Resolved, graph: LayerGraph) -> tuple[Question, tuple[Pin
     flat = levels_of(request.array, question.levels[0].element_bytes)
     choices = tuple((_joined(own, digits),) for own in answer.choices)
     whole = replace(question, levels=flat, options=tuple(own[:1] for own in question.options), numbered=True)
-    return whole, pins, replace(answer, choices=choices, costs=(_summed(answer.costs),))
+    return whole, replace(answer, choices=choices, costs=(_summed(answer.costs),))
 
 
 def numbered_through(request: Resolved, question: Question) -> bool:

@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypar.activity import tell
-from hypar.errors import OptionError, shown
-from hypar.machine.step_times import is_step_table
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.records import Origin, remember
 from hypar.plan.request import BEST, PARAMETERS, Request
-from hypar.planning.answers import searched
-from hypar.planning.checked import (
-    checked_array,
-    checked_arrays,
-    checked_chunks,
-    checked_limits,
-    checked_shares,
-    checked_stages,
-    space_text,
-)
-from hypar.planning.claims import claim_of
-from hypar.planning.counting import conventions_of
-from hypar.planning.records import decided, plan_of
-from hypar.planning.refusals import Asked, require_together
-from hypar.planning.resolved import BASELINES, USUAL, Resolved
-from hypar.planning.searches.base import load_search
-from hypar.planning.strategies.base import load_strategy
-from hypar.sharding.conventions import MOVED
-from hypar.sharding.tree import WHOLE_ARRAY
+from hypar.planning.asked import resolve
+from hypar.planning.question import ask, load_search
+from hypar.planning.records import claim_of, decided, plan_of
 from hypar.solve.limits import UNLIMITED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.plan.plan import Plan
+    from hypar.planning.question import Answer, Question
     from hypar.planning.records import Decided
+    from hypar.planning.resolved import Resolved
 
 
 def plan_model(
@@ -142,70 +126,6 @@ def plan_model(
     return follow(resolved, network if batch is None else network.with_batch(batch), progress)
 
 
-def resolve(request: Request, network: LayerGraph) -> Resolved:
-    """Return a request with nothing left open.
-
-    Raises:
-        InputError: it is not possible.
-    """
-    strategy = USUAL if request.strategy is None else request.strategy
-    named = load_strategy(strategy)
-    machine = request.hardware
-    if machine is not None:
-        from hypar.machine.load import load_machine  # noqa: PLC0415 (only where a machine is named)
-
-        machine = load_machine(machine)
-    pins = (request.pins,) if isinstance(request.pins, str) else tuple(map(str, request.pins))
-    request = replace(request, hardware=machine, pins=pins)
-    if is_step_table(request.profile):
-        request = _on_measured(request, network)
-    request = replace(request, profile=_profile(request.profile))
-    machine = request.hardware
-    asked = Asked.whose(request)
-    own = named.heterogeneous_cost if asked.uneven and named.heterogeneous_cost else named.cost
-    cost = own if request.cost is None else request.cost
-    rule = checked_shares(request.shares, named.shares, cost, machine if asked.uneven else None)
-    asked = replace(asked, cost=cost)
-    require_together(asked)
-    pipeline = checked_stages(
-        asked.stages,
-        request.schedule,
-        request.microbatches,
-        request.balance,
-        request.starts,
-        request.parts,
-        cut=asked.cut,
-    )
-    # Without a strategy, a cost that is asked for is no paper's.
-    papers = request.strategy is not None or cost == own
-    counted = conventions_of(request.convention, named.convention if papers else MOVED, cost)
-    given = {"inter_weight": request.inter_weight, "mode": request.mode}
-    return Resolved(
-        strategy=strategy,
-        space=named.space if request.space is None else space_text(request.space),
-        cost=cost,
-        parameters={name: value for name, value in given.items() if value is not None},
-        search=named.search if request.search is None else request.search,
-        graph="operators" if (request.graph or named.graph) == "operators" else None,
-        solver=request.solver,
-        arrays=_arrays(asked, pipeline.stages),
-        pins=pins,
-        machine=machine,
-        shares=rule,
-        optimizer=request.optimizer,
-        profile=request.profile,
-        refine=request.refine,
-        chunks=checked_chunks(request.chunks, network),
-        baselines=BASELINES if machine is not None and (cost == "time" or request.refine) else (),
-        beyond_space=request.strategy is None and request.space is None and cost == "time",
-        convention=counted.cost,
-        counted=counted.score,
-        outside=asked.outside if pipeline.stages is not None else 0,
-        limits=checked_limits(request.time_limit, request.search_memory),
-        **pipeline._asdict(),
-    )
-
-
 def follow(
     request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None
 ) -> Plan:
@@ -228,57 +148,26 @@ def follow(
 
 def _decided(request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None]) -> Decided:
     if request.stages is not None:
-        from hypar.planning.stages.records import decided_stages  # noqa: PLC0415 (as above)
+        from hypar.planning.stages.records import decided_stages  # noqa: PLC0415 (only where they are asked for)
 
-        whole = None
-        if request.stages == BEST:
-            whole = _decided(replace(request, stages=None), graph, lambda *_: None)
+        best = request.stages == BEST
+        whole = _decided(replace(request, stages=None), graph, lambda *_: None) if best else None
         return decided_stages(request, graph, whole, progress)
-    if request.machine is not None:
-        from hypar.planning.timing import timed  # noqa: PLC0415 (only where a machine is named)
+    found = None if request.heterogeneous else _searched(request, graph)
+    if found is None or request.machine is not None:
+        from hypar.planning.climb import timed  # noqa: PLC0415 (only where a machine is named)
 
-        return timed(request, graph, progress)
-    question, pins, found = searched(request, graph)
-    claim = claim_of(request, question, found, load_search(request.search).claim)
-    return decided(request, question, pins, found, claim)
-
-
-def _on_measured(request: Request, network: LayerGraph) -> Request:
-    """Return a request on the machine of a table of measured step times.
-
-    Raises:
-        OptionError: it has a mini-batch besides.
-    """
-    if request.batch is not None:
-        raise OptionError("batch", "given together with a table of measured times", "the mini-batch measured")
-    from hypar.machine.profiles import measured_machine, whole_array  # noqa: PLC0415 (only where they are)
-
-    machine = measured_machine(str(request.profile), request.hardware, network)
-    free = request.levels is None and request.array is None and request.stages is None
-    array = whole_array(machine) if free else request.array
-    return replace(request, hardware=machine, array=array, profile=None)
+        return timed(request, graph, found, progress)
+    return decided(request, *found, claim_of(request, *found))
 
 
-def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]]:
-    """Return the ways of each level inside each group of identical devices, or inside each stage on it."""
-    machine, levels, array = asked.machine, asked.levels, asked.array
-    if machine is None or not machine.groups:
-        return {WHOLE_ARRAY: checked_array(levels, array, stages=stages not in {None, BEST})}
-    if stages in {None, BEST}:
-        return checked_arrays(machine, levels, array)
-    from hypar.planning.stages.sites import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
+def _searched(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer]:
+    """Return the search problem of a request for identical devices, and its answer."""
+    if len(request.array) == 1:
+        from hypar.planning.flat import by_digits  # noqa: PLC0415 (only for a single level, whose devices may be numbered)
 
-    return stage_arrays(machine, stages, levels, array, asked.outside)
-
-
-def _profile(profile: Profile | str | Path | None) -> Profile | None:
-    """Return measured times, read from their file if it is a path."""
-    if profile is None:
-        return None
-    from hypar.machine.profiles import Profile, read_profile  # noqa: PLC0415 (only where times are named)
-
-    if isinstance(profile, Profile):
-        return profile
-    if not isinstance(profile, str | Path):
-        raise OptionError("profile", f"found {shown(profile)}", "measured times, or their file")
-    return read_profile(profile)
+        numbered = by_digits(request, graph)
+        if numbered is not None:
+            return numbered
+    question = ask(request, graph)
+    return question, load_search(request.search).run(question)

@@ -14,12 +14,10 @@ from hypar.network.graph import LayerGraph
 from hypar.plan.plan import Plan, read_plan, rooted
 from hypar.plan.records import Origin, origin_of, remember
 from hypar.plan.request import checked
-from hypar.planning.chunks.search import chunks_of
-from hypar.planning.counting import score_convention
-from hypar.planning.question import ask
+from hypar.planning.climb import chunks_of
+from hypar.planning.question import Answer, ask, costs_by_level
 from hypar.planning.records import decided
-from hypar.planning.resolved import Resolved
-from hypar.planning.searches.base import Answer, costs_by_level
+from hypar.planning.resolved import Resolved, score_convention
 from hypar.planning.sources import as_planned, machine_of, model_of, require_groups
 from hypar.planning.stages.again import stored_stages
 from hypar.planning.stages.records import stage_splits, stages_of
@@ -185,10 +183,10 @@ def _decided(plan: Plan, graph: LayerGraph, request: Resolved) -> Decided:
     if request.heterogeneous is not None:
         planner, branch, _ = costed_tree(request, plan, graph, request.heterogeneous)
         return planner.decided(branch, plan.claim)
-    question, _ = ask(request, graph)
+    question = ask(request, graph)
     choices = tuple(plan.choices(layer.name) for layer in question.graph.layers)
     answer = Answer(choices=choices, costs=costs_by_level(question, choices), solver=plan.solver, exact=False)
-    return decided(request, question, (), answer, plan.claim)
+    return decided(request, question, answer, plan.claim)
 
 
 def costed_tree(

@@ -12,8 +12,8 @@ from hypar.errors import InputError, TableLimitError
 from hypar.machine.machine import machine_numbers
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import Score, of_score
+from hypar.planning.asked import plan_command, uneven_array
 from hypar.planning.replay import ScoredStep, run_plan
-from hypar.planning.resolved import plan_command, uneven_array
 from hypar.planning.sources import as_planned, model_of, profile_of
 from hypar.reports import steps, words
 from hypar.reports.of.explanation import FEW
@@ -78,7 +78,7 @@ def read_reported(
     words = [word for key, own in options.items() if own is not None for word in (f"--{key}", str(own))]
     words += [word for key, own in changed.items() for word in ("--set", f"{key}={own}")]
     again = ["hypar", "report", path.name, *words, "-o", "plan.html"], ["hypar", "check", path.name]
-    commands = (plan_command(stored, path.name, network.batch, machine), *map(shlex.join, again))
+    commands = (plan_command(stored, path.name, network, machine), *map(shlex.join, again))
     plan = stored if ran is None else stored.model_copy(update={"score": ran.score})
     times = profile_of(stored, path, profile)
     return Reported(plan, stored.score, sized, machine, times, ran, convention, commands)

@@ -16,11 +16,10 @@ from hypar.machine.load import load_machine
 from hypar.plan.plan import Plan, rooted
 from hypar.plan.request import Request, checked
 from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
-from hypar.planning.chunks.search import run_chunked
-from hypar.planning.counting import score_convention
+from hypar.planning.climb import run_chunked
 from hypar.planning.refusals import refusal
 from hypar.planning.replay import choices_of, run_again
-from hypar.planning.resolved import BASELINE, Resolved, of_baseline
+from hypar.planning.resolved import BASELINE, Resolved, of_baseline, score_convention
 from hypar.planning.sources import times_of
 from hypar.schedule.scoring import summarise
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER

@@ -14,10 +14,11 @@ from hypar.files.text import read_json, read_text
 from hypar.machine.machine import DIGEST
 from hypar.plan.diff import RESULTS, Change, changes_between
 from hypar.plan.plan import SCHEMA, Plan, read_plan
+from hypar.planning.asked import asked_of
 from hypar.planning.planner import follow
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.replay import recosted, run_plan
-from hypar.planning.resolved import Resolved, asked_of
+from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, model_of, profile_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.solve.limits import Limits

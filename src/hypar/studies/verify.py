@@ -21,9 +21,8 @@ from hypar.ops.nest import PHASES
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.records import Score, origin_of
 from hypar.plan.stages import FLUSHES, StagesRecord
-from hypar.planning.counting import cost_convention, score_convention
 from hypar.planning.replay import run_step
-from hypar.planning.resolved import Resolved
+from hypar.planning.resolved import Resolved, cost_convention, score_convention
 from hypar.planning.sources import machine_of, scored_on, times_of
 from hypar.planning.stages.running import fullest_moments
 from hypar.schedule.held import Training

@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from hypar.network.nodes import Content
-from hypar.planning.nodes.levels import Leaf
+from hypar.planning.levels import Leaf
 from hypar.schedule.lanes import Run, WholeShares
 from hypar.schedule.pieces import PHASE, crossing, elements_on, excess
 from hypar.sharding.amounts.above import outermost

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.document import Column, Document, Note, Table
 from hypar.errors import InputError
 from hypar.plan.records import Score, origin_of
-from hypar.planning.counting import cost_convention
+from hypar.planning.resolved import cost_convention
 from hypar.reports import steps, words
 from hypar.reports.text import faster_than
 from hypar.studies.remarks import baseline_scores, on_this_machine, remarks

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hypar.costs.base import load_cost
-from hypar.planning.claims import claim_of
-from hypar.planning.question import context_of, question_of, setting_for
-from hypar.planning.records import decided
-from hypar.planning.refinement import Slot
-from hypar.planning.searches.base import Answer, costs_by_level, load_search
+from hypar.planning.question import (
+    Answer,
+    context_of,
+    costs_by_level,
+    load_search,
+    question_of,
+    setting_for,
+)
+from hypar.planning.records import claim_of, decided
 from hypar.schedule.lanes import Lane
 from hypar.sharding.tree import WHOLE_ARRAY
 
@@ -21,14 +25,22 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.planning.question import Question
     from hypar.planning.records import Decided
     from hypar.planning.resolved import Resolved
-    from hypar.planning.searches.base import Question
     from hypar.schedule.lanes import Lanes, WholeShares
     from hypar.sharding.amounts.above import State
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
     from hypar.sharding.space import Pin
+
+
+class Slot(NamedTuple):
+    """One layer at one node, with its name, its choice at each level of the node, and its options at each."""
+
+    layer: str
+    chosen: Options
+    options: tuple[Options, ...]
 
 
 class Node(Protocol):
@@ -54,12 +66,7 @@ class Node(Protocol):
     def reading(
         self, tensors: tuple[Tensor, ...], above: WholeShares | None = None
     ) -> Iterator[tuple[Tensor, ...]]:
-        """Yield the tensors that each group of identical devices shares with other stages, as far as it reads them.
-
-        Args:
-            tensors: the tensors, as far as the node reads them.
-            above: what the uneven splits above leave in whole elements; None if there are none.
-        """
+        """Yield the tensors that each group of identical devices shares with other stages, as far as it reads them."""
 
     def of(self, graph: PlanGraph) -> Node:
         """Return the same choices for layers of other sizes, with the costs unchanged."""
@@ -70,7 +77,7 @@ class Node(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Leaf:
-    """A group of identical devices.
+    """A group of identical devices; its methods are those of ``Node``.
 
     Attributes:
         lane: its layers with the sizes that the splits above leave, their choices, and their setting.
@@ -89,7 +96,7 @@ class Leaf:
 
     @property
     def graph(self) -> PlanGraph:
-        """The layers, with the sizes that the splits above leave."""
+        """The layers."""
         return self.lane.graph
 
     @property
@@ -102,7 +109,7 @@ class Leaf:
         yield self
 
     def sharing(self, above: WholeShares | None = None) -> Iterator[Lane]:
-        """Yield its own lane, with what the uneven splits above leave in whole elements."""
+        """Yield its own lane."""
         yield self.lane._replace(shares=above)
 
     def lanes(self) -> Lanes:
@@ -118,7 +125,7 @@ class Leaf:
         yield tensors
 
     def of(self, graph: PlanGraph) -> Leaf:
-        """Return the same choices for layers of other sizes, with the costs unchanged."""
+        """Return the same choices for other layers."""
         return replace(self, lane=self.lane._replace(graph=graph))
 
     def at(self, setting: Setting) -> Leaf:
@@ -126,11 +133,10 @@ class Leaf:
         return replace(self, lane=self.lane._replace(setting=setting))
 
     def taking(self, chosen: Iterator[Options]) -> Leaf:
-        """Return the group with other choices, one for each layer in turn, with the costs unchanged."""
+        """Return the group with other choices, one for each layer in turn."""
         each = [next(chosen) for _ in self.graph.layers] if self.levels else self.lane.choices
-        choices = tuple(each)
-        answer = replace(self.answer, choices=choices)
-        return replace(self, lane=self.lane._replace(choices=choices), answer=answer)
+        lane, answer = self.lane._replace(choices=(*each,)), replace(self.answer, choices=(*each,))
+        return replace(self, lane=lane, answer=answer)
 
 
 class LevelPlanner:
@@ -148,9 +154,8 @@ class LevelPlanner:
             whole: the search problem of the whole machine if its devices are identical and it is known.
         """
         self.request, self.pins, self.element_bytes, self.whole = request, pins, element_bytes, whole
-        self.cost = (
-            load_cost(request.cost, request.parameters, context_of(request)) if whole is None else whole.cost
-        )
+        cost = None if whole is None else whole.cost
+        self.cost = cost or load_cost(request.cost, request.parameters, context_of(request))
 
     @property
     def leaves_no_choice(self) -> bool:
@@ -177,8 +182,7 @@ class LevelPlanner:
             answer = Answer(choices=((),) * len(graph.layers), costs=(), solver="", exact=True)
             return self.answered(request, name, graph, depth, answer)
         question = self._question(request, graph, depth, entered)
-        answer = self._answer(question)
-        return self.answered(request, name, graph, depth, answer, question)
+        return self.answered(request, name, graph, depth, self._answer(question), question)
 
     def answered(
         self,
@@ -217,13 +221,12 @@ class LevelPlanner:
             # If one of two layers is empty here, nothing moves between them inside the group.
             empty = [layer.empty for layer in graph.layers]
             tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
-            return question_of(request, graph._replace(tensors=tensors), pins, self.element_bytes)
+            graph = graph._replace(tensors=tensors)
         return replace(question_of(request, graph, pins, self.element_bytes), entered=entered)
 
     def solver(self, node: Node) -> str:
         """Return the name of the solver of a node."""
-        assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
-        return node.answer.solver
+        return _leaf(node).answer.solver
 
     def state_above(self, graph: PlanGraph) -> State | None:  # noqa: ARG002 (uneven splits have one)
         """Return the state above all splits by which the cost counts; None on identical devices."""
@@ -234,50 +237,39 @@ class LevelPlanner:
 
         A bound over all levels holds for every plan of the space, a level's bound only below the search's own choices.
         """
-        assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
-        if not node.lane.setting.array:
-            return node
-        question, choices = self.question_in(node, entered), tuple(node.lane.choices)
-        bounds = node.answer.bounds
-        kept = len(bounds) == 1 and _within(question, choices)
-        answer = replace(
-            node.answer,
-            choices=choices,
-            costs=costs_by_level(question, choices),
-            bounds=bounds if kept else (),
-        )
-        return replace(node, levels=question.levels, answer=answer)
+        leaf = _leaf(node)
+        if not leaf.lane.setting.array:
+            return leaf
+        question, choices, bounds = self.question_in(leaf, entered), (*leaf.lane.choices,), leaf.answer.bounds
+        kept = len(bounds) == 1 and question.allows(choices)
+        costs = costs_by_level(question, choices)
+        answer = replace(leaf.answer, choices=choices, costs=costs, bounds=bounds if kept else ())
+        return replace(leaf, levels=question.levels, answer=answer)
 
     def within(self, node: Node) -> bool:
         """Return whether all choices of a node are among the options of the request, pins included."""
-        assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
-        return not node.levels or _within(self.question_in(node, None), node.lane.choices)
+        leaf = _leaf(node)
+        return not leaf.levels or self.question_in(leaf, None).allows(leaf.lane.choices)
 
     def slots(self, node: Node) -> Iterator[Slot]:
         """Yield every layer at every node with its options, outer nodes first."""
-        assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
-        if node.levels:
-            question = self.question_in(node, None)
-            rows = zip(node.graph.layers, node.lane.choices, question.options, strict=True)
-            for layer, chosen, options in rows:
-                yield Slot(layer.name, chosen, options)
+        leaf = _leaf(node)
+        if leaf.levels:
+            names = (layer.name for layer in leaf.graph.layers)
+            options = self.question_in(leaf, None).options
+            yield from map(Slot, names, leaf.lane.choices, options)
 
     def claim(self, node: Node) -> str:
         """Return the claim of a node that a search has found: the plans that it is optimal among."""
-        assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
-        question = self.question_in(node, None)
-        return claim_of(self.request, question, node.answer, load_search(self.request.search).claim)
+        leaf = _leaf(node)
+        return claim_of(self.request, self.question_in(leaf, None), leaf.answer)
 
     def decided(self, node: Node, claim: str) -> Decided:
         """Return the decisions of a node, without a score."""
-        assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
-        return decided(self.request, self.question_in(node, None), self.pins, node.answer, claim)
+        leaf = _leaf(node)
+        return decided(self.request, self.question_in(leaf, None), leaf.answer, claim)
 
 
-def _within(question: Question, choices: Sequence[Options]) -> bool:
-    """Return whether all choices are among a search problem's options, pins included."""
-    return all(
-        choice in options
-        for at_layer, chosen in zip(question.options, choices, strict=True)
-        for options, choice in zip(at_layer, chosen, strict=True)
-    )
+def _leaf(node: Node) -> Leaf:
+    assert isinstance(node, Leaf)  # noqa: S101 (its devices are identical)
+    return node

@@ -1,0 +1,252 @@
+"""From what is asked to what planning decides by, and from a stored plan back to the shortest request for it."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hypar.costs.base import load_cost
+from hypar.errors import InputError, OptionError, shown
+from hypar.machine.step_times import is_step_table
+from hypar.plan.records import of_score
+from hypar.plan.request import BEST, GRAPHS, Request
+from hypar.planning.checked import (
+    checked_array,
+    checked_arrays,
+    checked_chunks,
+    checked_limits,
+    checked_microbatches,
+    checked_parts,
+    checked_starts,
+    follows,
+    require_whole,
+    space_text,
+)
+from hypar.planning.refusals import Asked, require_together
+from hypar.planning.resolved import BASELINES, USUAL, Resolved, asked_stages
+from hypar.planning.strategies.base import load_strategy
+from hypar.registry import data_names, plugin_names
+from hypar.sharding.conventions import MOVED, PAPER
+from hypar.sharding.placement import primes
+from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
+from hypar.solve.solvers.base import load_solver
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.machine.machine import Machine
+    from hypar.network.graph import LayerGraph
+    from hypar.plan.plan import Plan
+
+SHORTENED = (
+    "convention", "strategy", "space", "cost", "inter_weight", "mode", "graph", "search", "shares", "schedule", "parts",
+)  # fmt: skip
+"""Options that are left out of a command line where the plan is the same without them."""
+
+
+def resolve(request: Request, network: LayerGraph) -> Resolved:
+    """Return a request with nothing left open.
+
+    Raises:
+        InputError: it is not possible.
+    """
+    strategy = USUAL if request.strategy is None else request.strategy
+    named = load_strategy(strategy)
+    request = _read(request, network)
+    machine, asked = request.hardware, Asked.whose(request)
+    own = named.heterogeneous_cost if asked.uneven and named.heterogeneous_cost else named.cost
+    cost = own if request.cost is None else request.cost
+    require_together(replace(asked, cost=cost))
+    shares = named.shares if asked.uneven and load_cost(cost, {}).slowest else "equal"
+    # Without a strategy, a cost that is asked for is no paper's.
+    usual = named.convention if request.strategy is not None or cost == own else MOVED
+    counted = (request.convention or usual, request.convention or of_score(usual))
+    convention, of_step = counted if follows(cost) else (PAPER, PAPER)
+    given = {"inter_weight": request.inter_weight, "mode": request.mode}
+    stages = _checked_stages(asked)
+    return Resolved(
+        strategy=strategy,
+        space=named.space if request.space is None else space_text(request.space),
+        cost=cost,
+        parameters={name: value for name, value in given.items() if value is not None},
+        search=named.search if request.search is None else request.search,
+        graph="operators" if (request.graph or named.graph) == "operators" else None,
+        solver=request.solver,
+        arrays=_arrays(asked, stages["stages"]),
+        pins=tuple(request.pins),
+        machine=machine,
+        shares=shares if request.shares is None else request.shares,
+        optimizer=request.optimizer,
+        profile=request.profile,
+        refine=request.refine,
+        chunks=checked_chunks(request.chunks, network),
+        baselines=BASELINES if machine is not None and (cost == "time" or request.refine) else (),
+        beyond_space=request.strategy is None and request.space is None and cost == "time",
+        convention=convention,
+        counted=of_step,
+        limits=checked_limits(request.time_limit, request.search_memory),
+        **stages,
+    )
+
+
+def _read(request: Request, network: LayerGraph) -> Request:
+    """Return a request with its machine and measured times read from their files, and its pins in a tuple."""
+    machine, profile = request.hardware, request.profile
+    if machine is not None:
+        from hypar.machine.load import load_machine  # noqa: PLC0415 (only where a machine is named)
+
+        machine = load_machine(machine)
+    pins = (request.pins,) if isinstance(request.pins, str) else tuple(map(str, request.pins))
+    request = replace(request, hardware=machine, pins=pins)
+    if profile is None:
+        return request
+    from hypar.machine.profiles import Profile, measured_machine, read_profile, whole_array  # noqa: PLC0415 (only where times are named)
+
+    if not is_step_table(profile):
+        if not isinstance(profile, Profile | str | Path):
+            raise OptionError("profile", f"found {shown(profile)}", "measured times, or their file")
+        return replace(request, profile=profile if isinstance(profile, Profile) else read_profile(profile))
+    if request.batch is not None:
+        raise OptionError("batch", "given together with a table of measured times", "the mini-batch measured")
+    machine = measured_machine(str(profile), machine, network)
+    free = request.levels is None and request.array is None and request.stages is None
+    array = whole_array(machine) if free else request.array
+    return replace(request, hardware=machine, array=array, profile=None)
+
+
+def _checked_stages(asked: Asked) -> dict[str, Any]:
+    """Return the checked options of stages; one stage becomes None if its layers are cut, as that is a plan without stages."""
+    if asked.stages not in {None, BEST}:
+        require_whole("stages", asked.stages, 1, MOST_DEVICES, ", or best")
+    if asked.microbatches is not None:
+        require_whole("microbatches", asked.microbatches, 1, MOST_DEVICES)
+    schedule = asked.schedule or "1f1b"
+    parts = checked_parts(asked.parts, schedule)
+    starts = checked_starts(asked.starts, asked.stages, parts or 1)
+    stages = (len(starts) // (parts or 1) or asked.stages) if asked.staged else None
+    return {
+        "stages": stages,
+        "schedule": schedule,
+        "parts": parts,
+        "microbatches": asked.microbatches,
+        "balance": asked.balance or "time",
+        "starts": starts,
+        "outside": 0 if stages is None else asked.outside,
+    }
+
+
+def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]]:
+    """Return the ways of each level inside each group of identical devices, or inside each stage on it."""
+    machine, levels, array = asked.machine, asked.levels, asked.array
+    if machine is None or not machine.groups:
+        return {WHOLE_ARRAY: checked_array(levels, array, stages=stages not in {None, BEST})}
+    if stages in {None, BEST}:
+        return checked_arrays(machine, levels, array)
+    from hypar.planning.stages.sites import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
+
+    return stage_arrays(machine, stages, levels, array, asked.outside)
+
+
+def asked_of(plan: Plan, machine: Machine | None = None) -> Request:
+    """Return what a stored plan was asked for, with every option that it records, on the machine of its score."""
+    stages, options = plan.stages, {}
+    parameters: dict[str, Any] = {**plan.cost.parameters}
+    if stages is not None:
+        options = asked_stages(stages) | {"balance": stages.balance}
+        options["starts"] = options["starts"] or None
+        if options.pop("outside"):
+            del options["stages"]
+    levels, array = _levels_of(plan, machine)
+    inexact = plan.solver in plugin_names("solvers") and not load_solver(plan.solver).exact
+    return Request(
+        levels=levels,
+        array=array,
+        batch=plan.model.batch,
+        strategy=plan.strategy,
+        space=plan.space,
+        cost=plan.cost.name,
+        convention=plan.convention,
+        inter_weight=parameters.get("inter_weight"),
+        mode=parameters.get("mode"),
+        profile=plan.profile,
+        graph=plan.graph or GRAPHS[0],
+        search=plan.search,
+        solver=(plan.solver if inexact else None) if stages is None else stages.solver,
+        pins=tuple(plan.pins),
+        hardware=machine,
+        optimizer="sgd" if plan.score is None else plan.score.optimizer,
+        shares=plan.shares,
+        refine=plan.refined is not None,
+        chunks=None if plan.chunks is None else plan.chunks.asked,
+        **options,
+    )
+
+
+def plan_command(plan: Plan, file: str, network: LayerGraph, machine: Machine | None) -> str:
+    """Return the ``hypar plan`` that leads to a plan again.
+
+    Args:
+        plan: the plan.
+        file: the file that it writes.
+        network: its network, with the mini-batch of the model file.
+        machine: the machine of its score.
+    """
+    name = plan.model.name
+    model = name if name in data_names("models") else f"{name}.yaml"
+    options = _shortest(plan, network, machine).command()
+    return shlex.join(["hypar", "plan", model, *options, "-o", file])
+
+
+def _shortest(plan: Plan, network: LayerGraph, machine: Machine | None) -> Request:
+    """Return the request for a plan without the options that change nothing."""
+    request, stages = replace(asked_of(plan, machine), profile=None), plan.stages
+    if plan.model.batch == network.batch:
+        request = replace(request, batch=None)
+    if stages is not None and stages.asked != BEST:
+        usual = checked_microbatches(None, stages.schedule, plan.model.batch, len(stages.stages))
+        request = replace(request, microbatches=None if stages.microbatches == usual else stages.microbatches)
+    found = _led_to(Resolved.of(plan, machine), plan)
+    # Of a strategy and a convention one may go only when the other one has gone.
+    without: Any = [{name: None} for name in SHORTENED]
+    for left in (*without, *without):
+        shorter = replace(request, **left)
+        with suppress(InputError):
+            request = shorter if _led_to(resolve(shorter, network), plan) == found else request
+    return replace(request, profile=plan.profile)
+
+
+def _led_to(request: Resolved, plan: Plan) -> tuple[object, ...]:
+    """Return what the options that may be left out come to; a plan without a score was counted by none."""
+    names = ("strategy", "space", "search", "graph", "shares", "schedule", "parts", "convention")
+    found = (getattr(request, name) for name in (*names, *["counted"] * (plan.score is not None)))
+    return load_cost(request.cost, request.parameters), *found
+
+
+def _levels_of(plan: Plan, machine: Machine | None) -> tuple[int | None, tuple[int | str, ...] | None]:
+    """Return the number of two-way levels, or the ways of levels that are not all two; None for the machine's own."""
+    array: Sequence[int] | None = plan.array if plan.stages is None else plan.stages.array or plan.array
+    if machine is not None and machine.groups:
+        array = uneven_array(plan, machine)
+    if array is None:
+        return None, None
+    if plan.stages is not None and plan.stages.outside:
+        outside = plan.stages.outside
+        return None, (*array[:outside], f"s{plan.stages.asked}", *array[outside:])
+    return (len(array), None) if {*array} <= {2} else (None, tuple(array))
+
+
+def uneven_array(plan: Plan, machine: Machine) -> tuple[int, ...] | None:
+    """Return the levels of a plan for a heterogeneous machine; None if it uses all devices in the usual levels alone.
+
+    Of stages on its device groups they are the levels inside each stage.
+    """
+    whole = {name: own.num_devices for name, own, _ in machine.leaves()}
+    groups = [group for group in plan.groups if not group.idle]
+    each = 1 if plan.stages is None else plan.stages.of_each_group
+    nested = plan.stages is not None and plan.stages.outside
+    if not nested and all(group.array == tuple(primes(whole[group.name] // each)) for group in groups):
+        return None
+    return (*(split.ways for split, _ in groups[0].above), *groups[0].array)
