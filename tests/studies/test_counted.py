@@ -13,7 +13,7 @@ from hypar import (
     score_plan,
 )
 from hypar.planning.asked import plan_command
-from hypar.planning.sources import scored_on
+from hypar.planning.sources import machine_of
 from hypar.reports.report import compared, read_reported
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
 from tests.staged import pipeline
@@ -89,7 +89,7 @@ def test_a_report_counts_all_by_the_convention_of_its_step(tmp_path: Path) -> No
 def test_the_command_of_a_report_names_the_convention_where_it_is_another(asked: Any, option: str) -> None:
     graph = load_model("lenet-c")
     plan = plan_model(graph, array=[4], **asked)
-    command = plan_command(plan, "p.json", graph, scored_on(plan))
+    command = plan_command(plan, "p.json", graph, machine_of(plan))
     assert ("--convention" in command) == bool(option)
     assert option in command
 
@@ -99,8 +99,8 @@ def test_the_command_names_the_strategy_whose_paper_counts_the_cost() -> None:
     asked: dict[str, Any] = {"levels": 2, "cost": "time", "hardware": "hmc"}
     named, unnamed = plan_model(graph, strategy="hypar", **asked), plan_model(graph, **asked)
     assert (named.convention, unnamed.convention) == ("paper", "moved")
-    assert "--strategy hypar" in plan_command(named, "p.json", graph, scored_on(named))
+    assert "--strategy hypar" in plan_command(named, "p.json", graph, machine_of(named))
     for plan in (named, unnamed):
-        command = plan_command(plan, "p.json", graph, scored_on(plan))
+        command = plan_command(plan, "p.json", graph, machine_of(plan))
         assert "--convention" not in command
         assert ("--strategy" in command) == (plan is named)

@@ -141,7 +141,7 @@ class Plan(Result, Record):
             InputError: the network is not found or is another.
         """
         sources = importlib.import_module("hypar.planning.sources")
-        found = sources.network_of(self, model), sources.scored_on(self), sources.times_of(self)
+        found = sources.network_of(self, model), sources.machine_of(self), sources.times_of(self)
         explain = importlib.import_module("hypar.studies.alternatives").explain_plan
         return explain(self, found[0], layer=layer, machine=found[1], profile=found[2])
 

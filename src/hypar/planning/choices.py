@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,7 +94,7 @@ def choices_by_level(
         PlanError: the machine has other device groups.
     """
     if machine is not None:
-        require_groups(plan, machine, Path("plan"))
+        require_groups(plan, machine)
     request = replace(Resolved.of(plan, machine, profile).as_planned(plan), pins=(), refine=False)
     if plan.stages is not None and plan.staged:
         yield from _in_stages(plan, plan.stages, request, graph)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,7 +17,7 @@ from hypar.plan.request import Request, checked
 from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
 from hypar.planning.climb import run_chunked
 from hypar.planning.refusals import refusal
-from hypar.planning.replay import choices_of, run_again
+from hypar.planning.replay import choices_of, run_step
 from hypar.planning.resolved import BASELINE, Resolved, of_baseline, score_convention
 from hypar.planning.sources import times_of
 from hypar.schedule.scoring import summarise
@@ -31,6 +30,7 @@ from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, network_of,
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
@@ -230,7 +230,7 @@ def explore_model(
     }
 
     def answer(chosen: Mapping[Place, Choices]) -> Run:
-        score = _scored(_with(plan, places, chosen), request, graph, machine)
+        score = _scored(_with(plan, places, chosen), request, graph)
         point = plan.model_copy(update={"score": score})
         words = {place: choices[0] for place, choices in chosen.items()}
         return Run.of(words, point, machine, own=chosen == planned)
@@ -297,9 +297,8 @@ def _with(plan: Plan, places: Mapping[Place, Nodes], chosen: Mapping[Place, Choi
     return plan.model_copy(update={"root": rooted(splits, plan.stages), "chunks": None})
 
 
-def _scored(point: Plan, request: Resolved, graph: LayerGraph, machine: Machine) -> Score:
-    choices = choices_of(point, graph, Path("plan"))
-    work, step, _ = run_again(point, request, graph, choices, "chunks")
-    if request.chunks is not None and not point.staged:
-        step = run_chunked(work, request.chunks).step
-    return summarise(work.lanes, step, machine)
+def _scored(point: Plan, request: Resolved, graph: LayerGraph) -> Score:
+    ran = run_step(point, request, graph, choices_of(point, graph))
+    if request.chunks is None or point.staged:
+        return ran.score
+    return summarise(ran.lanes, run_chunked(ran.work, request.chunks).step, ran.machine)

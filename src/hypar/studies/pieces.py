@@ -66,9 +66,8 @@ def opened(
 ) -> tuple[Plan, LayerGraph, list[Options]]:
     """Return a stored plan, its network with its mini-batch, and each layer's choices; raises ``InputError``."""
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
-    file = origin_of(plan).file
-    graph = as_planned(plan, network_of(plan, model), file)
-    return plan, graph, choices_of(plan, graph, file)
+    graph = as_planned(plan, network_of(plan, model))
+    return plan, graph, choices_of(plan, graph)
 
 
 def microbatches_of(plan: Plan) -> int:

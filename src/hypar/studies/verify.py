@@ -23,7 +23,7 @@ from hypar.plan.records import Score, origin_of
 from hypar.plan.stages import FLUSHES, StagesRecord
 from hypar.planning.replay import run_step
 from hypar.planning.resolved import Resolved, cost_convention, score_convention
-from hypar.planning.sources import machine_of, scored_on, times_of
+from hypar.planning.sources import machine_of, times_of
 from hypar.planning.stages.running import fullest_moments
 from hypar.schedule.held import Training
 from hypar.schedule.lanes import Lane
@@ -188,7 +188,7 @@ def verify_plan(
     plan, whole, choices = opened(plan, model)
     file = origin_of(plan).file
     _require_fresh_weights(plan, file)
-    machine = scored_on(plan) if hardware is None else machine_of(plan, file, hardware)
+    machine = machine_of(plan, hardware)
     own = cost_convention(plan)
     run_by, planned_by = runs_by(convention or own), PAPER if convention == PAPER else own
     graph = _sized(plan, whole, batch, shrink=shrink)
@@ -287,7 +287,7 @@ def _planned(
         request = replace(Resolved.of(plan, machine), counted=by)
         # Another convention may count gradients that are in no chunk, and chunks change no amount.
         whole = plan.model_copy(update={"chunks": None})
-        pieces = run_step(whole, request, graph, machine, choices).step.pieces
+        pieces = run_step(whole, request, graph, choices).step.pieces
         return [piece for piece in pieces if piece.collective]
     free = cast("Machine", _Free())
     setting = Setting(machine=free, array=(*plan.array,), element_bytes=graph.element_bytes, convention=by)
@@ -301,7 +301,7 @@ def _scored(plan: Plan, graph: LayerGraph, machine: Machine, choices: list[Optio
     alike = runs_by(own) == run_by
     request = replace(Resolved.of(plan, machine), counted=own if alike else run_by)
     whole = plan if alike else plan.model_copy(update={"chunks": None})
-    return run_step(whole, request, graph, machine, choices).score
+    return run_step(whole, request, graph, choices).score
 
 
 def held_by(

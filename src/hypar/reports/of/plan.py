@@ -42,7 +42,7 @@ def _of_score(score: Score) -> Document:
     plan, ran = origin_of(score).plan, None
     if plan is not None:
         with suppress(InputError):
-            ran = _run(plan, sources.scored_on(score), sources.network_of(score), score.optimizer)
+            ran = _run(plan, sources.machine_of(score), sources.network_of(score), score.optimizer)
     return score_document(score, ran)
 
 
