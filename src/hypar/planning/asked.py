@@ -13,13 +13,13 @@ from hypar.errors import InputError, OptionError, shown
 from hypar.machine.step_times import is_step_table
 from hypar.plan.records import of_score
 from hypar.plan.request import BEST, GRAPHS, Request
+from hypar.plan.stages import INTERLEAVED
 from hypar.planning.checked import (
     checked_array,
     checked_arrays,
     checked_chunks,
     checked_limits,
     checked_microbatches,
-    checked_parts,
     checked_starts,
     follows,
     require_whole,
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
+
+RECORDED = ("strategy", "space", "cost", "convention", "search", "pins", "optimizer", "refine", "chunks")
+"""Options that a stored plan says as planning takes them."""
 
 SHORTENED = (
     "convention", "strategy", "space", "cost", "inter_weight", "mode", "graph", "search", "shares", "schedule", "parts",
@@ -119,12 +122,12 @@ def _read(request: Request, network: LayerGraph) -> Request:
 
 def _checked_stages(asked: Asked) -> dict[str, Any]:
     """Return the checked options of stages; one stage becomes None if its layers are cut, as that is a plan without stages."""
-    if asked.stages not in {None, BEST}:
-        require_whole("stages", asked.stages, 1, MOST_DEVICES, ", or best")
-    if asked.microbatches is not None:
-        require_whole("microbatches", asked.microbatches, 1, MOST_DEVICES)
+    for name, least, more in (("stages", 1, ", or best"), ("microbatches", 1, ""), ("parts", 2, "")):
+        number = getattr(asked, name)
+        if number is not None and (name, number) != ("stages", BEST):
+            require_whole(name, number, least, MOST_DEVICES, more)
     schedule = asked.schedule or "1f1b"
-    parts = checked_parts(asked.parts, schedule)
+    parts = (asked.parts or 2) if schedule == INTERLEAVED else None
     starts = checked_starts(asked.starts, asked.stages, parts or 1)
     stages = (len(starts) // (parts or 1) or asked.stages) if asked.staged else None
     return {
@@ -152,36 +155,25 @@ def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]
 
 def asked_of(plan: Plan, machine: Machine | None = None) -> Request:
     """Return what a stored plan was asked for, with every option that it records, on the machine of its score."""
-    stages, options = plan.stages, {}
-    parameters: dict[str, Any] = {**plan.cost.parameters}
+    own, stages, exact = Resolved.of(plan, machine), plan.stages, True
+    taken: dict[str, Any] = {name: getattr(own, name) for name in RECORDED}
     if stages is not None:
-        options = asked_stages(stages) | {"balance": stages.balance}
-        options["starts"] = options["starts"] or None
-        if options.pop("outside"):
-            del options["stages"]
-    levels, array = _levels_of(plan, machine)
-    inexact = plan.solver in plugin_names("solvers") and not load_solver(plan.solver).exact
+        taken |= asked_stages(stages) | {"balance": stages.balance, "starts": own.starts or None}
+        if taken.pop("outside"):
+            del taken["stages"]
+    elif plan.solver in plugin_names("solvers"):
+        exact = load_solver(plan.solver).exact
+    taken["levels"], taken["array"] = _levels_of(plan, machine)
     return Request(
-        levels=levels,
-        array=array,
+        **taken,
         batch=plan.model.batch,
-        strategy=plan.strategy,
-        space=plan.space,
-        cost=plan.cost.name,
-        convention=plan.convention,
-        inter_weight=parameters.get("inter_weight"),
-        mode=parameters.get("mode"),
+        inter_weight=own.parameters.get("inter_weight"),
+        mode=own.parameters.get("mode"),
         profile=plan.profile,
         graph=plan.graph or GRAPHS[0],
-        search=plan.search,
-        solver=(plan.solver if inexact else None) if stages is None else stages.solver,
-        pins=tuple(plan.pins),
+        solver=None if stages is None and exact else own.solver,
         hardware=machine,
-        optimizer="sgd" if plan.score is None else plan.score.optimizer,
         shares=plan.shares,
-        refine=plan.refined is not None,
-        chunks=None if plan.chunks is None else plan.chunks.asked,
-        **options,
     )
 
 

@@ -110,12 +110,8 @@ class Nodes(NamedTuple):
 def checked_nodes(array: Sequence[int | str] | None, stages: int | str | None) -> Nodes:
     """Return the levels and the stages of an array, one of whose entries may be a number of stages, as ``s4``.
 
-    Args:
-        array: the ways of each level, outermost first, and of the stages; None if they are not given.
-        stages: the number of stages if they are outside all levels, or ``best``; None for no stages.
-
     Raises:
-        OptionError: it has several numbers of stages, or one beside ``stages``.
+        OptionError: it has several numbers of stages, or one beside ``stages``, which are outside all levels.
     """
     places = [place for place, ways in enumerate(array or ()) if isinstance(ways, str)]
     if array is None or not places:
@@ -132,11 +128,7 @@ def checked_nodes(array: Sequence[int | str] | None, stages: int | str | None) -
 
 
 def named_starts(starts: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the stages' first layers; a text separates them with commas.
-
-    Raises:
-        OptionError: they are neither a text nor several names.
-    """
+    """Return the names of the stages' first layers, which a text separates with commas; raises ``OptionError`` for what is neither."""
     names = starts.split(",") if isinstance(starts, str) else starts
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise OptionError("starts", f"found {shown(starts)}", "names of layers, as 'conv1,conv3,fc1'")
@@ -144,24 +136,9 @@ def named_starts(starts: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def has_stages(stages: int | str | None, starts: str | Sequence[str] | None, *, cut: bool) -> bool:
-    """Return whether a request is for stages, by their number or by their first layers.
-
-    Args:
-        stages: the number of stages, or ``best``.
-        starts: names of the stages' first layers.
-        cut: whether there are levels inside the stages; one stage is then a plan without stages.
-    """
+    """Return whether a request is for stages, by their number or by their first layers; one with layers that are ``cut`` is none."""
     none = (None, 1) if cut else (None,)
     return any(count not in none for count in (stages, None if starts is None else len(named_starts(starts))))
-
-
-def checked_parts(parts: int | None, schedule: str) -> int | None:
-    """Return the number of parts of each stage: for the interleaved schedule 2 if not given, otherwise None."""
-    if schedule != INTERLEAVED:
-        return None
-    if parts is not None:
-        require_whole("parts", parts, 2, MOST_DEVICES)
-    return parts or 2
 
 
 def checked_starts(

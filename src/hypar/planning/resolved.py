@@ -59,7 +59,7 @@ class Resolved:
     strategy: str
     space: str
     cost: str
-    parameters: Mapping[str, float | str]
+    parameters: Mapping[str, Any]
     search: str
     solver: str | None
     arrays: Mapping[str, tuple[int, ...]]
