@@ -178,13 +178,9 @@ def asked_of(plan: Plan, machine: Machine | None = None) -> Request:
 
 
 def plan_command(plan: Plan, file: str, network: LayerGraph, machine: Machine | None) -> str:
-    """Return the ``hypar plan`` that leads to a plan again.
+    """Return the ``hypar plan`` that leads to a plan again, and writes it to a file.
 
-    Args:
-        plan: the plan.
-        file: the file that it writes.
-        network: its network, with the mini-batch of the model file.
-        machine: the machine of its score.
+    The network has the mini-batch of the model file; the machine is that of the plan's score.
     """
     name = plan.model.name
     model = name if name in data_names("models") else f"{name}.yaml"

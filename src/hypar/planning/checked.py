@@ -61,10 +61,7 @@ def checked_arrays(
 ) -> dict[str, tuple[int, ...]]:
     """Return the ways of each level inside each group of identical devices of a heterogeneous machine.
 
-    Args:
-        heterogeneous: the machine.
-        levels: the number of uneven splits and two-way levels below; all devices of every group if neither is given.
-        array: the ways of each uneven split and of each level below, in place of ``levels``.
+    Uneven splits and the levels below are given by their number or their ways; neither stands for all devices of every group.
 
     Raises:
         OptionError: they are not numbers of levels or ways.
@@ -194,13 +191,6 @@ def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:
 
 def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: int, layers: int = 1) -> int:
     """Return the number of microbatches; by default the largest divisor of the mini-batch up to the number of stages.
-
-    Args:
-        asked: the number requested.
-        schedule: one of ``FLUSHES``.
-        batch: samples in a mini-batch.
-        stages: the number of stages, which take turns by ``interleaved``.
-        layers: the number of layers.
 
     Raises:
         OptionError: the number does not divide the mini-batch, or is too large, or not allowed by the schedule.

@@ -46,34 +46,46 @@ class LevelChoices:
 
     Attributes:
         layers: the layers.
-        options: the options of each, the plan's own last if it is none of the space, as by a pin.
-        free: those of the space alone.
-        picked: the option that each takes.
+        free: the options of each in the space.
+        chosen: the choice of each, which may be none of the space, as by a pin.
         level: the level, 0 for the outermost.
         ways: its ways, or the number of device groups.
         group: on a heterogeneous machine the group that is divided; empty otherwise.
         jointly: whether the plan weighs the levels below too.
-        adds_up: whether the level's cost is a sum; otherwise the slowest group counts, which may be another one anew.
-        costed: makes the costs.
+        costed: makes the costs of all ``options``.
         items: the own costs of a layer, item by item.
+        adds_up: whether the level's cost is a sum; otherwise the slowest group counts, which may be another one anew.
     """
 
     layers: Sequence[PlanNode]
-    options: Sequence[Options]
     free: Sequence[Options]
-    picked: Sequence[int]
+    chosen: Options
     level: int
     ways: int
     group: str
     jointly: bool
-    adds_up: bool = True
     costed: Callable[[], CostGraph]
     items: Callable[[int], dict[str, Costs]]
+    adds_up: bool = True
+
+    @cached_property
+    def options(self) -> list[Options]:
+        """The options of each layer, the plan's own last if it is none of the space."""
+        return [*map(_with, self.free, self.chosen)]
+
+    @cached_property
+    def picked(self) -> list[int]:
+        """The option that each layer takes."""
+        return [own.index(choice) for own, choice in zip(self.options, self.chosen, strict=True)]
 
     @cached_property
     def problem(self) -> CostGraph:
         """The costs of all choices, alone and in pairs."""
         return self.costed()
+
+
+def _with(options: Options, choice: Choice) -> Options:
+    return options if choice in options else (*options, choice)
 
 
 def choices_by_level(
@@ -82,16 +94,10 @@ def choices_by_level(
     machine: Machine | None,
     profile: Profile | None = None,
 ) -> Iterator[LevelChoices]:
-    """Yield the choices of a plan, stage by stage, each group's outer levels first.
-
-    Args:
-        plan: the plan.
-        graph: its network, with the plan's batch.
-        machine: the machine of its score.
-        profile: the measured times that its cost used.
+    """Yield the choices of a plan for a network of its batch, stage by stage, each group's outer levels first.
 
     Raises:
-        PlanError: the machine has other device groups.
+        PlanError: the machine of its score has other device groups.
     """
     if machine is not None:
         require_groups(plan, machine)
@@ -132,15 +138,12 @@ def _in_question(
     options = tuple(tuple(map(_with, at_layer, own)) for at_layer, own in zip(free, choices, strict=True))
     question = replace(question, options=options)
     for level in question.levels:
-        index, above, ways = level.index, sizes, level.ways
-        tables = question.tables(index, index + 1, above)
-        chosen = [own[index] for own in choices]
-        offered = [at_layer[index] for at_layer in options]
+        index, ways, chosen = level.index, level.ways, tuple([own[level.index] for own in choices])
+        tables = question.tables(index, index + 1, sizes)
         yield LevelChoices(
             layers=question.graph.layers,
-            options=offered,
             free=[at_layer[index] for at_layer in free],
-            picked=[own.index(choice) for own, choice in zip(offered, chosen, strict=True)],
+            chosen=chosen,
             level=depth + index,
             ways=ways,
             group=group,
@@ -148,16 +151,12 @@ def _in_question(
             costed=tables.built,
             items=partial(_items, tables),
         )
-        sizes = question.below(above, chosen, ways)
+        sizes = question.below(sizes, chosen, ways)
 
 
 def _items(tables: Tables, node: int) -> dict[str, Costs]:
     """Return the cost of each option inside a layer item by item, ``[tuples above, options]``."""
     return {name: costs[0] for name, costs in tables.items(0, [node]).items()}
-
-
-def _with(options: Options, choice: Choice) -> Options:
-    return options if choice in options else (*options, choice)
 
 
 def _in_tree(plan: Plan, planner: Planner, branch: Branch, entered: State | None) -> Iterator[LevelChoices]:
@@ -183,12 +182,10 @@ def _uneven(planner: Planner, branch: Branching, entered: State | None) -> Level
     weights = np.ones(len(split.groups))
     if branch.slowest:
         weights = np.eye(len(split.groups))[branch.at_work.index(branch.late)]
-    own = [choice for choice, _ in branch.taken]
-    free = planner.options_of(branch)
-    options = [*map(_with, free, own)]
+    free, chosen = planner.options_of(branch), tuple([choice for choice, _ in branch.taken])
     offers = [
-        Offered.of([(choice, shares) for choice in offered])
-        for offered, (_, shares) in zip(options, branch.taken, strict=True)
+        Offered.of([(choice, shares) for choice in _with(options, own)])
+        for options, (own, shares) in zip(free, branch.taken, strict=True)
     ]
 
     def of_layer(node: int) -> Costs:
@@ -208,29 +205,23 @@ def _uneven(planner: Planner, branch: Branching, entered: State | None) -> Level
 
     return LevelChoices(
         layers=branch.graph.layers,
-        options=options,
         free=free,
-        picked=[offered.index(choice) for offered, choice in zip(options, own, strict=True)],
+        chosen=chosen,
         level=branch.depth,
         ways=len(branch.below),
         group=branch.name,
         jointly=True,
-        adds_up=not split.slowest,
         costed=costed,
         items=items,
+        adds_up=not split.slowest,
     )
 
 
 def named_layers(plan: Plan, text: str, where: str) -> tuple[list[str], int | None]:
     """Return the layers that a text names, as ``conv*`` or ``fc1@H2``, and its level; None for all levels.
 
-    Args:
-        plan: the plan.
-        text: the text.
-        where: what it was given for, for the error.
-
     Raises:
-        OptionError: there is no such layer or level.
+        OptionError: there is no such layer or level; it names what the text was given for.
     """
     count = max((split.level + 1 for split in plan.splits), default=0)
     return targets_of(text if count else text.partition("@")[0], plan.layers, count, where)

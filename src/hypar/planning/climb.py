@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -77,7 +78,7 @@ def timed(
     Args:
         request: the request, for a machine and without stages.
         graph: the network.
-        known: for identical devices, the search problem and its answer.
+        known: for identical devices, the search problem and its answer; None on device groups, which are searched here.
         progress: called with the numbers of layers done and of all layers in a round of refinement.
 
     Raises:
@@ -85,17 +86,24 @@ def timed(
         TableLimitError: the tables of an exact search would not fit.
     """
     planner, found, entrants = _planned(request, graph, known)
-    taken = take_fastest(planner, graph, found, entrants)
-    node, refined = _refined(planner, graph, taken.node, progress) if request.refine else (taken.node, None)
-    claim = taken.claim(planner.claim(node if taken.searched else found))
-    if refined:
-        claim += f"{'; ' if taken.record else ', '}then refined"
-    work = StepWork.of(*node.lanes())
-    ran = run_chunked(work, request.chunks) if refined or taken.ran is None else taken.ran
+    competing = request.baselines and not planner.leaves_no_choice
+    trials = _trials(planner, [(SEARCHED, found), *(entrants(planner, graph, found) if competing else ())])
+    best, record = _fastest(trials)
+    node, work, ran, refined = best.node, best.work, best.ran, None
+    above = planner.state_above(graph.nodes(request.graph))
+    if request.refine:
+        choices, refined = refine([*planner.slots(node)], partial(_seconds, node), progress)
+        node = node.taking(iter(choices))
+        work = StepWork.of(*node.lanes())
+        ran = run_chunked(work, request.chunks)
+    if refined or best.name != SEARCHED:
+        node = planner.costed(node, above)
+    claim = _claim(planner.claim(node if best.name == SEARCHED else found), trials, best)
+    claim += f"{'; ' if record else ', '}then refined" * bool(refined)
     assert request.machine is not None  # noqa: S101 (the request is for a machine)
     score = summarise(work.lanes, ran.step, request.machine)
     plain = planner.decided(node, claim)
-    return replace(plain, baselines=taken.record, refined=refined, chunks=ran.chunks, score=score)
+    return replace(plain, baselines=record, refined=refined, chunks=ran.chunks, score=score)
 
 
 def _planned(
@@ -114,17 +122,8 @@ def _planned(
     return planner, planner.planned(nodes), entrants_of_groups
 
 
-def _refined(
-    planner: LevelPlanner, graph: LayerGraph, node: Node, progress: Progress
-) -> tuple[Node, RefinementRecord]:
-    """Return a node with choices exchanged against the engine, its shares held."""
-
-    def seconds(chosen: Sequence[Options]) -> float:
-        return StepWork.of(*node.taking(iter(chosen)).lanes()).run().timeline.makespan
-
-    found = refine([*planner.slots(node)], seconds, progress)
-    above = planner.state_above(graph.nodes(planner.request.graph))
-    return planner.costed(node.taking(iter(found.choices)), above), found.record
+def _seconds(node: Node, chosen: Sequence[Options]) -> float:
+    return StepWork.of(*node.taking(iter(chosen)).lanes()).run().timeline.makespan
 
 
 class Trial(NamedTuple):
@@ -132,6 +131,7 @@ class Trial(NamedTuple):
 
     name: str
     node: Node
+    work: StepWork
     ran: Chunked
     fits: bool
 
@@ -145,65 +145,44 @@ class Trial(NamedTuple):
         return faster(self.seconds, other.seconds) if self.fits == other.fits else self.fits
 
 
-class Taken(NamedTuple):
-    """The fastest plan.
-
-    Attributes:
-        node: the search's node, or that of a baseline with the costs of the request.
-        ran: the step of the plan; None if nothing was timed.
-        record: the timed steps; None if no baseline competed.
-        passed_over: whether a faster plan does not fit the memory.
-    """
-
-    node: Node
-    ran: Chunked | None = None
-    record: BaselinesRecord | None = None
-    passed_over: bool = False
-
-    @property
-    def searched(self) -> bool:
-        """Whether the search's plan was taken."""
-        return self.record is None or self.record.taken == SEARCHED
-
-    def claim(self, claim: str) -> str:
-        """Return the claim of the plan, given the claim of the search's plan."""
-        if self.record is None:
-            return claim
-        taken, fitting = self.record.taken, ", of those that fit" if self.passed_over else ""
-        others = [name for name in self.record.names if name != taken]
-        if taken == SEARCHED:
-            return f"{claim}; by the engine no slower than {_listed(others)}{fitting}"
-        listed = _listed(["the search's plan", *others])
-        return f"the plan of {taken}, by the engine no slower than {listed}{fitting}; the search's plan is {claim}"
+def _trials(planner: LevelPlanner, entrants: Sequence[tuple[str, Node]]) -> list[Trial]:
+    """Run every entrant's step, equal choices once; without chunks before a refinement, which has none."""
+    known: dict[object, Trial] = {}
+    found = []
+    for name, node in entrants:
+        key = node.lane.choices if isinstance(node, Leaf) else node
+        if key not in known:
+            work = StepWork.of(*node.lanes())
+            ran = run_chunked(work, None if planner.request.refine else planner.request.chunks)
+            fits = len(entrants) == 1 or holds(work.lanes, ran.step)
+            known[key] = Trial(name, node, work, ran, fits)
+        found.append(known[key]._replace(name=name, node=node))
+    return found
 
 
-def take_fastest(planner: LevelPlanner, graph: LayerGraph, found: Node, entrants: Entrants) -> Taken:
-    """Time the search's plan and the baselines of a request, and take the fastest that fits the memory.
-
-    Args:
-        planner: the planner of the request, whose ``baselines`` compete.
-        graph: the network.
-        found: the search's plan.
-        entrants: returns the competing baselines with their names.
-
-    Raises:
-        HardwareError: the array does not fit the machine.
-    """
-    request = planner.request
-    if not request.baselines or planner.leaves_no_choice:
-        return Taken(found)
-    trials = _trials(planner, [(SEARCHED, found), *entrants(planner, graph, found)])
+def _fastest(trials: Sequence[Trial]) -> tuple[Trial, BaselinesRecord | None]:
+    """Return the fastest plan that fits the memory, and the record of all if baselines competed."""
     best = trials[0]
     for trial in trials:
         best = trial if trial.beats(best) else best
+    times = {trial.name: trial.seconds for trial in trials}
+    return best, BaselinesRecord(taken=best.name, step_s=times) if len(trials) > 1 else None
+
+
+def _claim(claim: str, trials: Sequence[Trial], best: Trial) -> str:
+    """Return the claim of the fastest plan, given the claim of the search's plan."""
     if len(trials) == 1:
-        return Taken(found, best.ran)
-    record = BaselinesRecord(taken=best.name, step_s={trial.name: trial.seconds for trial in trials})
-    passed_over = any(faster(trial.seconds, best.seconds) for trial in trials)
-    node = best.node
-    if best.name != SEARCHED:
-        node = planner.costed(node, planner.state_above(graph.nodes(request.graph)))
-    return Taken(node, best.ran, record, passed_over)
+        return claim
+    fitting = ", of those that fit" * any(faster(trial.seconds, best.seconds) for trial in trials)
+    others = [trial.name for trial in trials[1:] if trial is not best]
+    if best.name == SEARCHED:
+        return f"{claim}; by the engine no slower than {_listed(others)}{fitting}"
+    listed = _listed(["the search's plan", *others])
+    return f"the plan of {best.name}, by the engine no slower than {listed}{fitting}; the search's plan is {claim}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def entrants_alike(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:
@@ -248,23 +227,6 @@ def _as_made(graph: PlanGraph, choices: Sequence[Options], array: tuple[int, ...
     return tuple(found)
 
 
-def _trials(planner: LevelPlanner, entrants: Sequence[tuple[str, Node]]) -> list[Trial]:
-    """Run every entrant's step, equal choices once; without chunks before a refinement, which has none."""
-    known: dict[object, tuple[Chunked, bool]] = {}
-    keys = []
-    for _, node in entrants:
-        keys.append(node.lane.choices if isinstance(node, Leaf) else node)
-        if keys[-1] not in known:
-            work = StepWork.of(*node.lanes())
-            ran = run_chunked(work, None if planner.request.refine else planner.request.chunks)
-            known[keys[-1]] = ran, holds(work.lanes, ran.step)
-    return [Trial(*entrant, *known[key]) for entrant, key in zip(entrants, keys, strict=True)]
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
 class Refinement(NamedTuple):
     """The result of a refinement: for each slot a choice at each level, and the record of it in a plan."""
 
@@ -277,12 +239,9 @@ def refine(
     seconds: Callable[[Sequence[Options]], float],
     progress: Progress = lambda *_: None,
 ) -> Refinement:
-    """Exchange choices one by one as long as the engine's time decreases.
+    """Exchange choices one by one as long as the engine's ``seconds`` of a step, with choices for each slot, decrease.
 
-    Args:
-        slots: the layers that are cut, at each node.
-        seconds: the engine's time for a step with some choices, one for each slot.
-        progress: called with the number of slots done in a round, and their total.
+    ``progress`` is called with the number of slots done in a round, and their total.
     """
     chosen = [slot.chosen for slot in slots]
     before = best = seconds(chosen)
@@ -329,11 +288,7 @@ class Chunked(NamedTuple):
 
 
 def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
-    """Lower a step and run it, with gradients in the requested chunks.
-
-    Args:
-        work: the devices with their work.
-        asked: the requested chunks; None for single layers without a record.
+    """Lower the work of devices to a step and run it, with gradients in the requested chunks; None for none on record.
 
     Raises:
         HardwareError: an array does not fit its machine.
@@ -399,12 +354,7 @@ def _computing_s(step: Step) -> float:
 
 
 def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Buckets | None:
-    """Return the chunks that a plan records, by the indices of their layers; None if it records no chunks.
-
-    Args:
-        record: chunks of layers that the plan has, in the order of the backward phase.
-        work: the devices that run it, with their work.
-        place: the place of the record, for error messages.
+    """Return the chunks that a plan records at a place, by the indices of their layers; None if it records no chunks.
 
     Raises:
         PlanError: a layer exchanges gradients and is in no chunk, or is in a chunk and exchanges none.

@@ -94,21 +94,20 @@ def _summed(costs: Sequence[Sequence[float]]) -> tuple[float, ...]:
     return tuple(map(math.fsum, zip(*costs, strict=True)))
 
 
-def _beyond(question: Question, choices: Sequence[Options]) -> set[tuple[int, str]]:
-    """Return the layers and dims that are cut further than they have elements."""
-    found = set()
-    for at, (layer, own) in enumerate(zip(question.graph.layers, choices, strict=True)):
-        for dim in {dim for choice in own for dim in choice.divided}:
-            if math.prod(choice.degree(dim) for choice in own) > layer.nest.sizes[dim]:
-                found.add((at, dim))
-    return found
+def _beyond(question: Question, choices: Sequence[Options]) -> bool:
+    """Return whether a layer is cut further than a dim has elements, or in one that it does not have."""
+    return any(
+        math.prod(choice.degree(dim) for choice in own) > layer.nest.sizes.get(dim, 0)
+        for layer, own in zip(question.graph.layers, choices, strict=True)
+        for dim in {dim for choice in own for dim in choice.divided}
+    )
 
 
 def _capped(question: Question, free: Answer) -> Answer | None:
     """Return a plan that cuts no dim further than it has elements, with the bound of one that may; None if there is none."""
     ways = [level.ways for level in question.levels]
-    choices = _turned(question, free.choices, _digits(question, ways)) if len({*ways}) == 1 else None
-    if choices is None:
+    choices = _turned(free.choices, _digits(question, ways))
+    if len({*ways}) > 1 or _beyond(question, choices):
         return None
     costs = costs_by_level(question, choices)
     cost = math.fsum(map(math.fsum, costs))
@@ -116,27 +115,12 @@ def _capped(question: Question, free: Answer) -> Answer | None:
     return replace(free, choices=choices, costs=costs, solver=COUNTS, exact=bound == cost, bounds=(bound,))
 
 
-def _turned(
-    question: Question, choices: Sequence[Options], digits: Sequence[str | None]
-) -> tuple[Options, ...] | None:
-    """Return a plan with height and width in place of the batch at the digits at which fewest layers cut it.
-
-    Returns:
-        None if a dim would still be cut further than it has elements.
-    """
+def _turned(choices: Sequence[Options], digits: Sequence[str | None]) -> tuple[Options, ...]:
+    """Return a plan with height and width in place of the batch at the digits at which fewest layers cut it."""
     columns = [*zip(*choices, strict=True)]
     columns.sort(key=lambda column: -sum(choice.divided == (BATCH,) for choice in column))
-    found = tuple(
-        tuple(_renamed(choice, digit) for choice, digit in zip(own, digits, strict=True))
-        for own in zip(*columns, strict=True)
-    )
-    beyond = any(
-        dim not in layer.nest.sizes
-        for layer, own in zip(question.graph.layers, found, strict=True)
-        for choice in own
-        for dim in choice.divided
-    )
-    return None if beyond or _beyond(question, found) else found
+    rows = zip(*columns, strict=True)
+    return tuple(tuple(map(_renamed, own, digits)) for own in rows)
 
 
 def _digits(question: Question, ways: Sequence[int]) -> list[str | None]:

@@ -168,14 +168,9 @@ class LevelPlanner:
         return self.leaf("", self.request.identical, graph, 0, None)
 
     def leaf(self, name: str, machine: Machine, graph: PlanGraph, depth: int, entered: State | None) -> Leaf:
-        """Plan identical devices by the requested search.
+        """Plan a group of identical devices by the requested search; its name is empty if there is no other.
 
-        Args:
-            name: the name of their group; empty if there is no other.
-            machine: the devices.
-            graph: the layers, with the sizes that the splits above leave.
-            depth: the number of uneven splits above.
-            entered: the state below these splits; None by ``paper``.
+        The layers have the sizes that ``depth`` uneven splits above leave; below these is the state ``entered``, None by ``paper``.
         """
         request = self.request.on(machine, name or WHOLE_ARRAY)
         if not request.array:

@@ -129,12 +129,7 @@ def plan_model(
 def follow(
     request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None
 ) -> Plan:
-    """Plan a network by a request; ``progress`` is called as in ``plan_model``. The plan knows what it was made from.
-
-    Raises:
-        InputError: the request does not suit the network.
-        TableLimitError: the tables of an exact search would not fit.
-    """
+    """Plan a network by a request; arguments and errors as of ``plan_model``. The plan knows what it was made from."""
     graph = request.network(graph)
     limited = request.search == "joint" and request.limits != UNLIMITED
     most = f", at most {request.limits.seconds:g} s a search" if limited else ""

@@ -173,11 +173,7 @@ class Search(Protocol):
         """Whether it searches all levels jointly, so that devices may be left idle at any of them."""
 
     def run(self, question: Question) -> Answer:
-        """Choose an option for every layer at every level.
-
-        Raises:
-            TableLimitError: the solver's tables would exceed the limit.
-        """
+        """Choose an option for every layer at every level; raises ``TableLimitError`` if the solver's tables would not fit."""
 
 
 def load_search(name: str) -> Search:
@@ -187,13 +183,7 @@ def load_search(name: str) -> Search:
 
 
 class Reached(NamedTuple):
-    """The outer levels of some plans, which begin alike.
-
-    Attributes:
-        costs: the cost of every layer at the innermost one of these levels.
-        above: the state below it; None below all levels.
-        below: what comes next, by the choices of all layers there.
-    """
+    """The outer levels of plans that begin alike: costs by layer at the innermost one, the state below it, and what comes next."""
 
     costs: tuple[float, ...]
     above: State | None
@@ -203,12 +193,9 @@ class Reached(NamedTuple):
 def costs_by_level(
     question: Question, choices: tuple[Options, ...], known: dict[Options, Reached] | None = None
 ) -> tuple[tuple[float, ...], ...]:
-    """Return the cost of every layer at each level, given its choices.
+    """Return the cost of every layer at each level, given its choice at each.
 
-    Args:
-        question: the search problem.
-        choices: for each layer a choice at each level.
-        known: plans of the same problem whose costs were asked for, to which this one is added.
+    ``known`` has plans of the same problem whose costs were asked for, to which this one is added.
     """
     made = replace(question, options=tuple(tuple((choice,) for choice in at_layer) for at_layer in choices))
     above: State | None = None
@@ -227,11 +214,7 @@ def costs_by_level(
 
 
 def ask(request: Resolved, graph: LayerGraph) -> Question:
-    """Build the search problem of a request and a network for identical devices.
-
-    Raises:
-        InputError: the request does not suit the network.
-    """
+    """Build the search problem of a request for identical devices and a network; raises ``InputError`` where they do not suit."""
     if request.heterogeneous is not None:
         found = f"the devices of hardware {request.heterogeneous.name!r} are heterogeneous"
         raise OptionError("hardware", found, "a machine of identical devices here")
@@ -243,14 +226,7 @@ def ask(request: Resolved, graph: LayerGraph) -> Question:
 
 
 def question_of(request: Resolved, graph: PlanGraph, pins: Sequence[Pin], element_bytes: int) -> Question:
-    """Build the search problem of a request and given layers.
-
-    Args:
-        request: the request, for identical devices.
-        graph: the layers.
-        pins: choices to hold.
-        element_bytes: bytes of an element.
-    """
+    """Build the search problem of a request for identical devices and given layers, with choices to hold."""
     space = space_of(request, graph)
     levels = levels_of(request.array, element_bytes)
     cost = load_cost(request.cost, request.parameters, context_of(request))
@@ -308,16 +284,7 @@ def convention_for(request: Resolved, cost: Cost) -> str:
 
 
 def setting_for(request: Resolved, element_bytes: int, cost: Cost) -> Setting:
-    """Return the setting in which a step runs.
-
-    Args:
-        request: the request, for its machine, array and optimizer.
-        element_bytes: bytes of an element.
-        cost: the cost of the plan, for the convention that counts the step.
-
-    Raises:
-        OptionError: no hardware is named.
-    """
+    """Return the setting in which a step of a plan of a cost runs; raises ``OptionError`` if no hardware is named."""
     if request.identical is None:
         raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
     return Setting(

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from hypar.sharding.space import Pin
 
 
+AS_ASKED = ("graph", "strategy", "space", "search", "convention")
+AS_FOUND = ("claim", "solver", "path", "limits", "stages", "baselines", "refined", "chunks", "score")
+"""What a plan records as it was asked for, or decided."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
     """The decisions of a request: the entries of a ``Plan`` that a search finds; ``arrays`` is None for the requested ones."""
@@ -55,38 +60,24 @@ def plan_of(request: Resolved, graph: LayerGraph, found: Decided) -> Plan:
     Its entries have their types as they are, so pydantic need not judge them, for which it would first build validators.
     """
     cost = load_cost(request.cost, request.parameters, context_of(request))
-    arrays = request.arrays if found.arrays is None else found.arrays
     dims = in_order(graph.nodes(request.graph).named_dims) or None
+    same: dict[str, Any] = {name: getattr(request, name) for name in AS_ASKED}
+    same |= {name: getattr(found, name) for name in AS_FOUND}
+    arrays = request.arrays if found.arrays is None else found.arrays
     plan = Plan.model_construct(
+        **same,
         schema_=SCHEMA,
         model=ModelRecord.model_construct(name=graph.name, digest=graph.digest, batch=graph.batch, dims=dims),
-        graph=request.graph,
-        strategy=request.strategy,
-        space=request.space,
-        search=request.search,
-        solver=found.solver,
         array=list(found.array),
         arrays={name: list(array) for name, array in arrays.items()} if request.heterogeneous else None,
         shares=request.shares if request.uneven else None,
-        path=found.path,
         pins=[str(pin) for pin in found.pins],
         profile=_profile_of(request),
         bounds=[exact_number(max(0.0, bound)) for bound in found.bounds] or None,
-        limits=found.limits,
-        convention=request.convention,
         cost=CostRecord.model_construct(
-            name=request.cost,
-            value=exact_number(found.cost),
-            unit=cost.unit,
-            parameters=parameters_of(cost),
+            name=request.cost, value=exact_number(found.cost), unit=cost.unit, parameters=parameters_of(cost)
         ),
-        claim=found.claim,
-        stages=found.stages,
         root=rooted(found.splits, found.stages),
-        baselines=found.baselines,
-        refined=found.refined,
-        chunks=found.chunks,
-        score=found.score,
     )
     plan.require_whole()
     return plan

@@ -253,12 +253,7 @@ def require_explained(machine: Machine | None, given: Mapping[str, Any]) -> None
 
 
 def require_together(asked: Asked) -> None:
-    """Refuse a request with two features that exclude each other.
-
-    Raises:
-        OptionError: there are two.
-        UnknownNameError: there is no such cost.
-    """
+    """Raise ``OptionError`` for a request with two features that exclude each other, ``UnknownNameError`` for no such cost."""
     for row in REFUSALS:
         if FEATURES[row.first](asked) and FEATURES[row.second](asked):
             raise row.error(_words(asked))

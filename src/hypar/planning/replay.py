@@ -206,7 +206,6 @@ def _counted(plan: Plan, convention: str | None) -> str:
 
     Raises:
         PlanError: the plan's cost is unknown, or does not take the plan's parameters.
-        OptionError: the plan cannot be counted by the convention that is asked for.
         UnknownNameError: there is no such convention.
     """
     try:

@@ -141,12 +141,7 @@ class Resolved:
 
     @classmethod
     def of(cls, plan: Plan, machine: Machine | None = None, profile: Profile | None = None) -> Resolved:
-        """Rebuild the request of a stored plan.
-
-        Args:
-            plan: the plan.
-            machine: the machine of the plan's score.
-            profile: the measured times of the plan's cost.
+        """Rebuild the request of a stored plan, on the machine of its score, with the measured times of its cost.
 
         Raises:
             InputError: its rule for shares is unknown.
@@ -213,7 +208,7 @@ def baseline_request(request: Resolved, name: str) -> Resolved:
 
 
 def of_baseline(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments for the plan of the baseline beside plans with other arguments.
+    """Return the arguments for the plan of the baseline beside plans with some arguments.
 
     The baseline keeps its own space and equal shares, by which it is the baseline, and measured times and a mode count
     where its cost has them; it has everything else alike.

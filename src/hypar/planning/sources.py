@@ -38,11 +38,7 @@ LONGEST_NAME = 200
 
 
 def network_of(result: Plan | Score, model: LayerGraph | str | Path | None = None) -> LayerGraph:
-    """Return the network that a plan or a score was made from.
-
-    Args:
-        result: the plan, or the score.
-        model: the network or its file, if it is not found by name.
+    """Return the network that a plan or a score was made from, or the one that is given, also by its file.
 
     Raises:
         InputError: there is none, or it cannot be read.
@@ -60,11 +56,7 @@ def network_of(result: Plan | Score, model: LayerGraph | str | Path | None = Non
 
 
 def as_planned(plan: Plan, graph: LayerGraph) -> LayerGraph:
-    """Return a network with the mini-batch of its plan, and the tensors at rest if it has any.
-
-    Raises:
-        PlanError: the plan is for another network.
-    """
+    """Return a network with the mini-batch and the tensors at rest of its plan; raises ``PlanError`` if that is for another one."""
     graph = graph.with_batch(plan.model.batch)
     if graph.digest != plan.model.digest:
         found = f"model {graph.name!r} is not what was planned: it has changed, or is another"
@@ -82,11 +74,7 @@ def machine_of(
 ) -> Machine | None:
     """Return the machine of a plan's score, with the measured times of its step; None for a plan without a score.
 
-    Args:
-        result: the plan, or its score.
-        hardware: the hardware file, if it is not found by name.
-        changes: changes to the machine, besides those of the plan's score.
-        profile: the file of the measured times, if it is not found by name.
+    The files may be given, as may changes besides those of the score; then it is loaded anew.
 
     Raises:
         InputError: there is none, or it cannot be read.
@@ -133,11 +121,7 @@ def _measured(plan: Plan, times: Path, changes: Mapping[str, Any], hardware: str
 
 
 def require_groups(plan: Plan, machine: Machine) -> None:
-    """Check that a machine has the device groups of a plan.
-
-    Raises:
-        PlanError: it has other groups, or only one of the two is heterogeneous.
-    """
+    """Raise ``PlanError`` for a machine that has other device groups than a plan, or if only one of the two has any."""
     heterogeneous, file = bool(machine.groups), origin_of(plan).file
     if plan.heterogeneous != heterogeneous:
         kinds = ("identical devices", "heterogeneous device groups")
@@ -165,11 +149,7 @@ def _groups(machine: Machine, name: str) -> dict[str, list[str]]:
 
 
 def times_of(plan: Plan, profile: str | Path | None = None) -> Profile | None:
-    """Return the measured times that a plan's cost counted; None for a plan without them.
-
-    Args:
-        plan: the plan.
-        profile: the table's file, if it is not found by name beside the plan or in the working folder.
+    """Return the measured times that a plan's cost counted, of a given file or one that is found; None for a plan without them.
 
     Raises:
         InputError: there is no such file, it cannot be read, or its digest differs.
@@ -232,14 +212,10 @@ def _recorded(plan: Plan, kind: str) -> str | None:
 
 
 def recorded(plan: Plan, file: str | Path, **used: str | Path | None) -> Plan:
-    """Return a plan that records the files it was planned with, relative to the folder of its own file.
+    """Return a plan that records the files it was planned with, relative to the folder of its own ``file``.
 
-    Bare names are not recorded, nor files that are found by their names beside the plan.
-
-    Args:
-        plan: the plan.
-        file: the file that it will be written to.
-        used: the ``model``, ``hardware`` and ``profile``, as they were named.
+    Of the ``model``, ``hardware`` and ``profile``, as they were named, bare names are not recorded, nor files that are found by
+    their names beside the plan.
     """
     folder = Path(file).absolute().parent
     own = {name for kind in DATA for name in data_names(kind)}
