@@ -10,7 +10,7 @@ import pytest
 
 from hypar import load_machine, load_model, machines, plan_model, read_plan
 from hypar.errors import InputError, OptionError
-from hypar.planning.asked import plan_command
+from hypar.planning.planner import plan_command
 from hypar.planning.stages import best, ends
 from hypar.planning.stages.spans import CutSpans
 from tests.effort import NETWORKS, TRANSFORMERS

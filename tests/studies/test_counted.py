@@ -12,7 +12,7 @@ from hypar import (
     plan_model,
     score_plan,
 )
-from hypar.planning.asked import plan_command
+from hypar.planning.planner import plan_command
 from hypar.planning.sources import machine_of
 from hypar.reports.report import compared, read_reported
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER

@@ -42,7 +42,7 @@ from hypar.sharding.space import parse_pin
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
@@ -87,18 +87,23 @@ def timed(
     """
     planner, found, entrants = _planned(request, graph, known)
     competing = request.baselines and not planner.leaves_no_choice
-    trials = _trials(planner, [(SEARCHED, found), *(entrants(planner, graph, found) if competing else ())])
-    best, record = _fastest(trials)
-    node, work, ran, refined = best.node, best.work, best.ran, None
-    above = planner.state_above(graph.nodes(request.graph))
+    others = entrants(planner, graph, found) if competing else ()
+    trials = _trials(request, {SEARCHED: found, **dict(others)})
+    taken = SEARCHED
+    for name, trial in trials.items():
+        taken = name if trial.beats(trials[taken]) else taken
+    (node, work, ran, _), refined = trials[taken], None
     if request.refine:
         choices, refined = refine([*planner.slots(node)], partial(_seconds, node), progress)
         node = node.taking(iter(choices))
         work = StepWork.of(*node.lanes())
         ran = run_chunked(work, request.chunks)
-    if refined or best.name != SEARCHED:
-        node = planner.costed(node, above)
-    claim = _claim(planner.claim(node if best.name == SEARCHED else found), trials, best)
+    if refined or taken != SEARCHED:
+        node = planner.costed(node, planner.state_above(graph.nodes(request.graph)))
+    claim, record = planner.claim(node if taken == SEARCHED else found), None
+    if len(trials) > 1:
+        claim = _claim(claim, trials, taken)
+        record = BaselinesRecord(taken=taken, step_s={name: own.seconds for name, own in trials.items()})
     claim += f"{'; ' if record else ', '}then refined" * bool(refined)
     assert request.machine is not None  # noqa: S101 (the request is for a machine)
     score = summarise(work.lanes, ran.step, request.machine)
@@ -127,9 +132,8 @@ def _seconds(node: Node, chosen: Sequence[Options]) -> float:
 
 
 class Trial(NamedTuple):
-    """A planned node with its step: its name, which is a baseline's or ``SEARCHED``, and whether it fits the memory."""
+    """A planned node with its step, and whether it fits the memory."""
 
-    name: str
     node: Node
     work: StepWork
     ran: Chunked
@@ -145,40 +149,32 @@ class Trial(NamedTuple):
         return faster(self.seconds, other.seconds) if self.fits == other.fits else self.fits
 
 
-def _trials(planner: LevelPlanner, entrants: Sequence[tuple[str, Node]]) -> list[Trial]:
-    """Run every entrant's step, equal choices once; without chunks before a refinement, which has none."""
+def _trials(request: Resolved, nodes: Mapping[str, Node]) -> dict[str, Trial]:
+    """Run the step of every node, equal choices once; without chunks before a refinement, which has none."""
     known: dict[object, Trial] = {}
-    found = []
-    for name, node in entrants:
+    found = {}
+    for name, node in nodes.items():
         key = node.lane.choices if isinstance(node, Leaf) else node
         if key not in known:
             work = StepWork.of(*node.lanes())
-            ran = run_chunked(work, None if planner.request.refine else planner.request.chunks)
-            fits = len(entrants) == 1 or holds(work.lanes, ran.step)
-            known[key] = Trial(name, node, work, ran, fits)
-        found.append(known[key]._replace(name=name, node=node))
+            ran = run_chunked(work, None if request.refine else request.chunks)
+            known[key] = Trial(node, work, ran, len(nodes) == 1 or holds(work.lanes, ran.step))
+        found[name] = known[key]._replace(node=node)
     return found
 
 
-def _fastest(trials: Sequence[Trial]) -> tuple[Trial, BaselinesRecord | None]:
-    """Return the fastest plan that fits the memory, and the record of all if baselines competed."""
-    best = trials[0]
-    for trial in trials:
-        best = trial if trial.beats(best) else best
-    times = {trial.name: trial.seconds for trial in trials}
-    return best, BaselinesRecord(taken=best.name, step_s=times) if len(trials) > 1 else None
-
-
-def _claim(claim: str, trials: Sequence[Trial], best: Trial) -> str:
-    """Return the claim of the fastest plan, given the claim of the search's plan."""
-    if len(trials) == 1:
-        return claim
-    fitting = ", of those that fit" * any(faster(trial.seconds, best.seconds) for trial in trials)
-    others = [trial.name for trial in trials[1:] if trial is not best]
-    if best.name == SEARCHED:
+def _claim(claim: str, trials: Mapping[str, Trial], taken: str) -> str:
+    """Return the claim of the plan that was taken, given the claim of the search's plan."""
+    fitting = ", of those that fit" * any(
+        faster(own.seconds, trials[taken].seconds) for own in trials.values()
+    )
+    others = [name for name in trials if name not in {SEARCHED, taken}]
+    if taken == SEARCHED:
         return f"{claim}; by the engine no slower than {_listed(others)}{fitting}"
     listed = _listed(["the search's plan", *others])
-    return f"the plan of {best.name}, by the engine no slower than {listed}{fitting}; the search's plan is {claim}"
+    return (
+        f"the plan of {taken}, by the engine no slower than {listed}{fitting}; the search's plan is {claim}"
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

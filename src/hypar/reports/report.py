@@ -12,7 +12,7 @@ from hypar.errors import InputError, TableLimitError
 from hypar.machine.machine import machine_numbers
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import Score, of_score
-from hypar.planning.asked import plan_command, uneven_array
+from hypar.planning.planner import plan_command, uneven_array
 from hypar.planning.replay import ScoredStep, run_plan
 from hypar.planning.sources import as_planned, network_of, times_of
 from hypar.reports import steps, words

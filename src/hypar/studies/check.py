@@ -14,8 +14,7 @@ from hypar.files.text import read_json, read_text
 from hypar.machine.machine import DIGEST
 from hypar.plan.diff import RESULTS, Change, changes_between
 from hypar.plan.plan import SCHEMA, Plan, read_plan
-from hypar.planning.asked import asked_of
-from hypar.planning.planner import follow
+from hypar.planning.planner import asked_of, follow
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.replay import recosted, run_plan
 from hypar.planning.resolved import Resolved
