@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,17 +85,21 @@ def timed(
         TableLimitError: the tables of an exact search would not fit.
     """
     planner, found, entrants = _planned(request, graph, known)
-    competing = request.baselines and not planner.leaves_no_choice
-    others = entrants(planner, graph, found) if competing else ()
+    free = known is None or not known[0].leaves_no_choice
+    others = entrants(planner, graph, found) if request.baselines and free else ()
     trials = _trials(request, {SEARCHED: found, **dict(others)})
     taken = SEARCHED
     for name, trial in trials.items():
         taken = name if trial.beats(trials[taken]) else taken
     (node, work, ran, _), refined = trials[taken], None
     if request.refine:
-        choices, refined = refine([*planner.slots(node)], partial(_seconds, node), progress)
-        node = node.taking(iter(choices))
-        work = StepWork.of(*node.lanes())
+
+        def working(chosen: Sequence[Options]) -> StepWork:
+            return StepWork.of(*trials[taken].node.taking(iter(chosen)).lanes())
+
+        slots = [*planner.slots(node)]
+        choices, refined = refine(slots, lambda chosen: working(chosen).run().timeline.makespan, progress)
+        node, work = node.taking(iter(choices)), working(choices)
         ran = run_chunked(work, request.chunks)
     if refined or taken != SEARCHED:
         node = planner.costed(node, planner.state_above(graph.nodes(request.graph)))
@@ -125,10 +128,6 @@ def _planned(
     held = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
     planner = Planner.of(request, nodes, held, graph.element_bytes)
     return planner, planner.planned(nodes), entrants_of_groups
-
-
-def _seconds(node: Node, chosen: Sequence[Options]) -> float:
-    return StepWork.of(*node.taking(iter(chosen)).lanes()).run().timeline.makespan
 
 
 class Trial(NamedTuple):

@@ -47,18 +47,11 @@ class Node(Protocol):
     """A planned node: identical devices, or an uneven split with the nodes of its groups."""
 
     @property
-    def cost(self) -> float:
-        """The cost of all choices at it and below it."""
-
-    @property
     def graph(self) -> PlanGraph:
         """The layers, with the sizes that the splits above leave."""
 
     def leaves(self) -> Iterator[Leaf]:
         """Yield the groups of identical devices that work."""
-
-    def sharing(self, above: WholeShares | None = None) -> Iterator[Lane]:
-        """Yield the lanes of the groups that work, with what the uneven splits above leave in whole elements."""
 
     def lanes(self) -> Lanes:
         """Return the groups that work, and the transfers between them, outer splits first."""
@@ -156,11 +149,6 @@ class LevelPlanner:
         self.request, self.pins, self.element_bytes, self.whole = request, pins, element_bytes, whole
         cost = None if whole is None else whole.cost
         self.cost = cost or load_cost(request.cost, request.parameters, context_of(request))
-
-    @property
-    def leaves_no_choice(self) -> bool:
-        """Whether it is known that there is nothing to search."""
-        return self.whole is not None and self.whole.leaves_no_choice
 
     def planned(self, graph: PlanGraph) -> Node:
         """Plan all layers of a network, or of a stage."""

@@ -164,12 +164,12 @@ def pins_text(request: Resolved) -> str:
 
 
 def _numbering(request: Resolved, question: Question) -> str:
-    """Return what a claim says of the numbering of a flat level's devices."""
+    """Return what a claim says of a flat level's devices, if each layer might have numbered them, but does not."""
     if question.numbered or len(request.array) > 1:
         return ""
-    from hypar.planning.flat import numbered_through  # noqa: PLC0415 (only for a single level)
+    from hypar.planning.flat import numberable  # noqa: PLC0415 (only for a single level)
 
-    return ", numbered through" * numbered_through(request, question)
+    return ", numbered through" * numberable(request)
 
 
 def objective(request: Resolved) -> str:
