@@ -41,10 +41,8 @@ PLACES: dict[Place, tuple[int, str]] = {
 Ranks are the order in which differences are listed: the request, layers, stages, splits, choices, costs, the cost, the score.
 """
 
-COMMON, ORDERED = (
-    {"cut", "stage", "choice", "cost"},
-    {("splits",), ("cuts",), ("stages", "layers"), ("score", "groups")},
-)
+COMMON = {"cut", "stage", "choice", "cost"}
+ORDERED = {("splits",), ("cuts",), ("stages", "layers"), ("score", "groups")}
 """What is compared for the layers of both plans alone, as a layer that only one has is named once; and where the order counts."""
 
 ABSENT = {
@@ -141,9 +139,8 @@ def changes_between(before: Plan, after: Plan) -> tuple[Change, ...]:
         apart = None in sides and _kind(place)[-1] == "*" and _named(place)[1] in COMMON
         if not (apart or same(*sides) or (_section(place) in lone and first[_section(place)] != place)):
             found.append((place, *sides))
-    return tuple(
-        _change(*one) for one in sorted([*found, *_moved(old, new)], key=lambda one: _named(one[0])[0])
-    )
+    found += _moved(old, new)
+    return tuple(_change(*one) for one in sorted(found, key=lambda one: _named(one[0])[0]))
 
 
 def _section(place: Place) -> Place:

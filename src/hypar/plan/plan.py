@@ -116,10 +116,7 @@ class Plan(Result, Record):
     def explain(self, layer: str = "*", *, model: Any = None) -> Any:
         """Explain the plan as ``hypar.explain_plan`` does, with the network and the machine that it was made from.
 
-        The network or its file may be given, if the plan was read and its model's name does not find it.
-
-        Raises:
-            InputError: there is no such layer, no layer is cut, or the network is not found or is another.
+        The network or its file may be given, if the model's name does not find it. Raises ``InputError`` for no such layer.
         """
         sources = importlib.import_module("hypar.planning.sources")
         found = sources.network_of(self, model), sources.machine_of(self), sources.times_of(self)
@@ -265,10 +262,9 @@ class Plan(Result, Record):
         if batch % stages.microbatches:
             allowed = f"a divisor of the batch {batch:,}"
             yield f"stages.microbatches: found {stages.microbatches:,}; allowed: {allowed}"
-        if not self.heterogeneous and (stages.outside or 0) > len(self.array):
-            yield tree.fault(
-                "stages.outside", stages.outside, f"at most {len(self.array)}, as there are levels"
-            )
+        levels, outside = len(self.array), stages.outside or 0
+        if not self.heterogeneous and outside > levels:
+            yield tree.fault("stages.outside", outside, f"at most {levels}, as there are levels")
         if count * math.prod(self.array) > tree.MOST_DEVICES or self.score is None:
             kind = "" if self.heterogeneous else "identical "
             yield tree.fault("stages", count, f"at most {tree.MOST_DEVICES:,} {kind}devices, and a score")
