@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.stages import StagesRecord
     from hypar.planning.question import Question
-    from hypar.planning.stages.spans import CutSpans
     from hypar.planning.uneven.planner import Planner
     from hypar.planning.uneven.tree import Branch, Branching
     from hypar.sharding.amounts.above import State
@@ -107,26 +106,24 @@ def choices_by_level(
     elif request.heterogeneous is not None:
         yield from _in_tree(plan, *costed_tree(request, plan, graph, request.heterogeneous))
     else:
-        question = ask(request, graph)
-        yield from _in_question(plan, question)
+        yield from _in_question(plan, ask(request, graph))
 
 
 def _in_stages(
     plan: Plan, stages: StagesRecord, request: Resolved, graph: LayerGraph
 ) -> Iterator[LevelChoices]:
-    spans = spans_of(request, graph, [stage.group for stage in stages.stages], stages.microbatches)
-    bounds = accumulate((len(layers) for _, layers in stages.spans), initial=0)
-    for own, (start, end) in zip(spans, pairwise(bounds), strict=True):
-        yield from _in_stage(plan, own, start, end)
-
-
-def _in_stage(plan: Plan, spans: CutSpans, start: int, end: int) -> Iterator[LevelChoices]:
-    if spans.request.heterogeneous is None:
-        yield from _in_question(plan, spans.question(start, end), group=spans.site.group or "")
-        return
-    node = spans.of_batch(spans.stored(plan, start, end, ()).cuts.node, start, end)
-    planner, entered = as_planner(spans.planner), spans.planner.state_above(node.graph)
-    yield from _in_tree(plan, planner, as_branching(planner.costed(node, entered)), entered)
+    each = spans_of(request, graph, [stage.group for stage in stages.stages], stages.microbatches)
+    bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
+    for spans, ends in zip(each, bounds, strict=True):
+        if spans.request.heterogeneous is None:
+            yield from _in_question(plan, spans.question(*ends), group=spans.site.group or "")
+            continue
+        planner, node = (
+            as_planner(spans.planner),
+            spans.of_batch(spans.stored(plan, *ends, ()).cuts.node, *ends),
+        )
+        entered = planner.state_above(node.graph)
+        yield from _in_tree(plan, planner, as_branching(planner.costed(node, entered)), entered)
 
 
 def _in_question(
@@ -188,19 +185,17 @@ def _uneven(planner: Planner, branch: Branching, entered: State | None) -> Level
         for options, (own, shares) in zip(free, branch.taken, strict=True)
     ]
 
-    def of_layer(node: int) -> Costs:
-        return np.tensordot(weights, split.layer_costs(node, offers[node]), 1)
+    weighed = partial(np.tensordot, weights, axes=1)
 
     def costed() -> CostGraph:
-        edges = []
-        for at, tensor in enumerate(split.graph.tensors):
-            costs = split.tensor_costs(at, offers[tensor.producer], offers[tensor.consumer])
-            edges.append(Edge.dense(tensor.producer, tensor.consumer, np.tensordot(weights, costs, 1)))
-        return CostGraph(nodes=tuple(map(of_layer, range(len(offers)))), edges=tuple(edges))
+        nodes, edges = split.tables(offers)
+        pairs = zip(split.graph.tensors, edges, strict=True)
+        made = (Edge.dense(tensor.producer, tensor.consumer, weighed(costs)) for tensor, costs in pairs)
+        return CostGraph(nodes=tuple(map(weighed, nodes)), edges=tuple(made))
 
     def items(node: int) -> dict[str, Costs]:
-        computed = weights @ split.work(split.graph.layers[node], offers[node])
-        sums = {"sums": of_layer(node) - computed}
+        computed = weighed(split.work(split.graph.layers[node], offers[node]))
+        sums = {"sums": weighed(split.layer_costs(node, offers[node])) - computed}
         return {"compute": computed, **sums} if computed.any() else sums
 
     return LevelChoices(

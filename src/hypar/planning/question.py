@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import Tables, structure
-from hypar.errors import OptionError
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import outermost
@@ -215,9 +214,6 @@ def costs_by_level(
 
 def ask(request: Resolved, graph: LayerGraph) -> Question:
     """Build the search problem of a request for identical devices and a network; raises ``InputError`` where they do not suit."""
-    if request.heterogeneous is not None:
-        found = f"the devices of hardware {request.heterogeneous.name!r} are heterogeneous"
-        raise OptionError("hardware", found, "a machine of identical devices here")
     contracted = graph.nodes(request.graph)
     if request.profile is not None:
         request.profile.require(graph.name, graph.digest, graph.batch, request.array)
@@ -284,9 +280,8 @@ def convention_for(request: Resolved, cost: Cost) -> str:
 
 
 def setting_for(request: Resolved, element_bytes: int, cost: Cost) -> Setting:
-    """Return the setting in which a step of a plan of a cost runs; raises ``OptionError`` if no hardware is named."""
-    if request.identical is None:
-        raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
+    """Return the setting in which a step of a plan of a cost runs on the identical devices of a request."""
+    assert request.identical is not None  # noqa: S101 (a step runs on a machine)
     return Setting(
         machine=request.identical,
         array=request.array,
