@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import HardwareError, OptionError, PlanError, shown
 from hypar.machine.load import load_machine
-from hypar.machine.profiles import Profile, read_profile
+from hypar.machine.profiles import Profile, measured_devices, measured_machine, read_profile
 from hypar.machine.step_times import STEP_TABLES, is_step_table
 from hypar.network.graph import FOREIGN, LayerGraph, load_model
 from hypar.plan.plan import Plan
@@ -79,16 +79,14 @@ def machine_of(
     Raises:
         InputError: there is none, or it cannot be read.
     """
-    plan, known = _plan(result), origin_of(result).machine
-    if known is not None and not (hardware or changes or profile):
+    plan, record, given = _plan(result), result.score if isinstance(result, Plan) else result, changes or {}
+    known = origin_of(record).machine
+    if record is None or (known is not None and not (hardware or given or profile)):
         return known  # type: ignore[no-any-return]
-    if plan.score is None:
-        return None
-    record, given = plan.score, changes or {}
     name, every = record.hardware, {**record.hardware_changes, **given}
     times = None if plan.profile is None else _find(plan, "profile", plan.profile.name, profile)
     if is_step_table(times):
-        return _measured(plan, Path(str(times)), every, hardware)
+        return _measured(plan, name, Path(str(times)), every, hardware)
     try:
         machine: Machine = load_machine(_found(plan, "hardware", name, hardware), every)
     except (HardwareError, OptionError) as error:
@@ -103,13 +101,12 @@ def machine_of(
     return machine
 
 
-def _measured(plan: Plan, times: Path, changes: Mapping[str, Any], hardware: str | Path | None) -> Machine:
-    """Load the machine whose step has measured times."""
-    from hypar.machine.profiles import measured_devices, measured_machine  # noqa: PLC0415 (only where they are)
-
-    assert plan.score is not None  # noqa: S101 (checked by the caller)
-    assert plan.profile is not None  # noqa: S101 (as above)
-    name, network = plan.score.hardware, network_of(plan)
+def _measured(
+    plan: Plan, name: str, times: Path, changes: Mapping[str, Any], hardware: str | Path | None
+) -> Machine:
+    """Load the machine of a name whose step has measured times."""
+    assert plan.profile is not None  # noqa: S101 (a plan with these times)
+    network = network_of(plan)
     if name == plan.profile.name and hardware is None:
         machine = measured_devices(times, changes)
     else:
