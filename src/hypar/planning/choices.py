@@ -17,7 +17,6 @@ from hypar.planning.sources import require_groups
 from hypar.planning.stages.sites import spans_of
 from hypar.planning.uneven.planner import as_branching, as_planner
 from hypar.sharding.amounts.factors import Offered
-from hypar.sharding.space import targets_of
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 
@@ -210,13 +209,3 @@ def _uneven(planner: Planner, branch: Branching, entered: State | None) -> Level
         items=items,
         adds_up=not split.slowest,
     )
-
-
-def named_layers(plan: Plan, text: str, where: str) -> tuple[list[str], int | None]:
-    """Return the layers that a text names, as ``conv*`` or ``fc1@H2``, and its level; None for all levels.
-
-    Raises:
-        OptionError: there is no such layer or level; it names what the text was given for.
-    """
-    count = max((split.level + 1 for split in plan.splits), default=0)
-    return targets_of(text if count else text.partition("@")[0], plan.layers, count, where)

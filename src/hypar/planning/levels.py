@@ -138,14 +138,7 @@ class LevelPlanner:
     def __init__(
         self, request: Resolved, pins: Sequence[Pin], element_bytes: int, whole: Question | None = None
     ) -> None:
-        """Store the arguments.
-
-        Args:
-            request: the request.
-            pins: choices to hold.
-            element_bytes: bytes of an element.
-            whole: the search problem of the whole machine if its devices are identical and it is known.
-        """
+        """Store the arguments; ``whole`` is the search problem of a whole machine of identical devices, where it is known."""
         self.request, self.pins, self.element_bytes, self.whole = request, pins, element_bytes, whole
         cost = None if whole is None else whole.cost
         self.cost = cost or load_cost(request.cost, request.parameters, context_of(request))

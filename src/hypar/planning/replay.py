@@ -51,7 +51,7 @@ class ScoredStep:
 
     Attributes:
         plan: the plan whose choices it follows.
-        graph: the network.
+        graph: its network.
         machine: the machine that ran it.
         step: its tasks, and when each ran.
         work: the groups of identical devices that run it with their work; with stages, for a microbatch.

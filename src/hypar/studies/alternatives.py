@@ -14,7 +14,7 @@ from hypar.errors import OptionError
 from hypar.machine.load import load_machine
 from hypar.plan.plan import Plan, rooted
 from hypar.plan.request import Request, checked
-from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
+from hypar.planning.choices import LevelChoices, choices_by_level
 from hypar.planning.climb import run_chunked
 from hypar.planning.refusals import refusal
 from hypar.planning.replay import choices_of, run_step
@@ -22,7 +22,7 @@ from hypar.planning.resolved import BASELINE, Resolved, of_baseline, score_conve
 from hypar.planning.sources import times_of
 from hypar.schedule.scoring import summarise
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
-from hypar.sharding.space import parse_space
+from hypar.sharding.space import parse_space, targets_of
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.minsum import min_marginals
 from hypar.solve.solvers.base import cheapest, load_solver
@@ -49,7 +49,8 @@ def _named(
     plan: Plan, levels: Iterable[LevelChoices], text: str, where: str
 ) -> Iterator[tuple[LevelChoices, list[int]]]:
     """Yield each level of a group with the numbers of the layers that a text names there, as ``conv*`` or ``fc1@H2``."""
-    names, level = named_layers(plan, text, where)
+    count = max((split.level + 1 for split in plan.splits), default=0)
+    names, level = targets_of(text if count else text.partition("@")[0], plan.layers, count, where)
     for own in levels:
         here = level in {None, own.level}
         yield own, [node for node, layer in enumerate(own.layers) if here and layer.name in names]
