@@ -87,10 +87,7 @@ def _with(options: Options, choice: Choice) -> Options:
 
 
 def choices_by_level(
-    plan: Plan,
-    graph: LayerGraph,
-    machine: Machine | None,
-    profile: Profile | None = None,
+    plan: Plan, graph: LayerGraph, machine: Machine | None, profile: Profile | None = None
 ) -> Iterator[LevelChoices]:
     """Yield the choices of a plan for a network of its batch, stage by stage, each group's outer levels first.
 

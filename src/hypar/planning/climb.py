@@ -230,9 +230,7 @@ class Refinement(NamedTuple):
 
 
 def refine(
-    slots: Sequence[Slot],
-    seconds: Callable[[Sequence[Options]], float],
-    progress: Progress = lambda *_: None,
+    slots: Sequence[Slot], seconds: Callable[[Sequence[Options]], float], progress: Progress = lambda *_: None
 ) -> Refinement:
     """Exchange choices one by one as long as the engine's ``seconds`` of a step, with choices for each slot, decrease.
 

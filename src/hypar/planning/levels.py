@@ -7,14 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hypar.costs.base import load_cost
-from hypar.planning.question import (
-    Answer,
-    context_of,
-    costs_by_level,
-    load_search,
-    question_of,
-    setting_for,
-)
+from hypar.planning.question import Answer, context_of, costs_by_level, load_search, question_of, setting_for
 from hypar.planning.records import claim_of, decided
 from hypar.schedule.lanes import Lane
 from hypar.sharding.tree import WHOLE_ARRAY
