@@ -186,14 +186,6 @@ class Plan(Result, Record):
             raise UnknownNameError("group", name, groups)
         return tuple(split.choice(layer) for split in groups[name].levels)
 
-    @property
-    def in_grids(self) -> bool:
-        """Return whether a level may divide several dims at once, or leave devices idle."""
-        if self.heterogeneous or not parse_space(self.space, self.model.dims or ()).grids:
-            return False
-        whole = math.prod(self.array)
-        return max(self.array, default=1) > 2 or any(self.devices(layer) < whole for layer in self.layers)
-
     def devices(self, layer: str) -> int:
         """Count the devices that work for a layer; raises ``UnknownNameError`` if no layer of that name is cut."""
         root = self._group_of(layer)

@@ -151,13 +151,13 @@ def layers_table(plan: Plan, ran: ScoredStep | None, *, most: int, costs: bool) 
     parts, levels, cells = words.parts_of(plan, most=most), _levels(plan), words.cells_of(plan)
     folded, stages = len(parts) < len(plan.layers), words.stage_numbers(plan)
     ran = ran if costs or not (plan.heterogeneous or plan.staged) else None
+    devices = words.devices_of(plan)
     takes = words.layers_cost(plan) if ran is None else partial(steps.spent, steps.step_rows(ran))
 
     def row(part: words.Part) -> dict[str, Any]:
         first = part.layers[0]
         choices = {column.key: cells(split, first) for column, split in levels}
-        devices = plan.devices(first) if plan.in_grids else None
-        own = {"layer": part.title, "stage": stages.get(first), "devices": devices}
+        own = {"layer": part.title, "stage": stages.get(first), "devices": devices.get(first)}
         return own | choices | takes(part.layers)
 
     columns = (
