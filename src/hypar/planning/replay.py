@@ -28,7 +28,7 @@ from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from hypar.machine.machine import Machine
@@ -145,13 +145,12 @@ def run_plan(
     request = replace(Resolved.of(plan, machine), counted=_counted(plan, convention))
     if optimizer is not None:
         request = replace(request, optimizer=checked("optimizer", optimizer))
-    graph = request.network(graph)
-    return run_step(plan, request, graph, choices_of(plan, graph))
+    return run_step(plan, request, request.network(graph))
 
 
-def run_step(plan: Plan, request: Resolved, graph: LayerGraph, choices: Sequence[Options]) -> ScoredStep:
-    """Return the step of a plan of a network on the machine of a request."""
-    machine, stages = request.machine, None
+def run_step(plan: Plan, request: Resolved, graph: LayerGraph) -> ScoredStep:
+    """Return the step of a plan of a network on the machine of a request; raises ``PlanError`` for a network of other layers."""
+    machine, choices, stages = request.machine, choices_of(plan, graph), None
     assert machine is not None  # noqa: S101 (a plan is run on a machine)
     if plan.stages is not None and plan.staged:
         by = PAPER if request.counted == DIRECT else request.counted

@@ -17,7 +17,7 @@ from hypar.plan.request import Request, checked
 from hypar.planning.choices import LevelChoices, choices_by_level
 from hypar.planning.climb import run_chunked
 from hypar.planning.refusals import refusal
-from hypar.planning.replay import choices_of, run_step
+from hypar.planning.replay import run_step
 from hypar.planning.resolved import BASELINE, Resolved, of_baseline, score_convention
 from hypar.planning.sources import times_of
 from hypar.schedule.scoring import summarise
@@ -299,7 +299,7 @@ def _with(plan: Plan, places: Mapping[Place, Nodes], chosen: Mapping[Place, Choi
 
 
 def _scored(point: Plan, request: Resolved, graph: LayerGraph) -> Score:
-    ran = run_step(point, request, graph, choices_of(point, graph))
+    ran = run_step(point, request, graph)
     if request.chunks is None or point.staged:
         return ran.score
     return summarise(ran.lanes, run_chunked(ran.work, request.chunks).step, ran.machine)
