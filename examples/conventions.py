@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import hypar
-from hypar.planning.counting import bytes_received
 from hypar.reports.terminal import progress_bar
+from hypar.studies.grid import costs_of
 
 if TYPE_CHECKING:
     from hypar import LayerGraph, Plan
@@ -41,7 +41,7 @@ def row(name: str) -> list[str]:
     cells = [name]
     for strategy in ("hypar", "accpar", "optimal"):
         plan = planned(graph, strategy, "paper")
-        cells += [shown(plan.cost.value), shown(bytes_received(plan, graph, "moved"))]
+        cells += [shown(plan.cost.value), shown(sum(costs_of(plan, graph, "moved", None)))]
     return [*cells, *(least(planned(graph, "optimal", convention)) for convention in ("moved", "fused"))]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hypar.costs.base import load_cost
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.graph import build_graph
-from hypar.planning.searches.base import Question, costs_by_level
+from hypar.planning.question import Question, costs_by_level
 from hypar.sharding.levels import levels_of
 from hypar.sharding.space import parse_space
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypar.execution.devices import start
 from hypar.execution.simulator import run
-from hypar.planning.counting import cost_convention
+from hypar.planning.resolved import cost_convention
 from hypar.planning.sources import as_planned
 from hypar.studies import verify
 from hypar.studies.pieces import lowered
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
     """Run one microbatch of a plan as it is verified, and return what each group or stage of its score holds."""
     assert plan.score is not None
-    graph = as_planned(plan, graph, Path("plan"))
+    graph = as_planned(plan, graph)
     program = lowered(plan, graph, verify.runs_by(cost_convention(plan)))
     devices = run(program, [start(program.graph)])
     return verify.held_by(plan, plan.score, program, devices.elements, devices.arrived)

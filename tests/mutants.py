@@ -138,8 +138,8 @@ MUTANTS = [
     Mutant("shares sum to one", "solve/balance.py", "if math.fsum(ends) < 1:", "if math.fsum(ends) < 2:"),
     # planning
     Mutant("a level is planned below those above it", "planning/searches/greedy.py", "if index + 1 < len(question.levels):", "if index + 2 < len(question.levels):"),
-    Mutant("a baseline is taken if it is faster", "planning/baselines.py", "return self.seconds < other.seconds * (1 - LEAST_GAIN)", "return self.seconds > other.seconds * (1 + LEAST_GAIN)"),
-    Mutant("refinement takes what is faster", "planning/refinement.py", "if own < best * (1 - LEAST_GAIN):", "if own > best * (1 + LEAST_GAIN):"),
+    Mutant("a baseline is taken if it is faster", "planning/climb.py", "return faster(self.seconds, other.seconds) if", "return faster(other.seconds, self.seconds) if"),
+    Mutant("refinement takes what is faster", "planning/climb.py", "if faster(own, best):", "if faster(best, own):"),
     Mutant("memory balances stages by what they hold", "planning/stages/span.py", "return max(self.held_bytes(in_flight))", "return min(self.held_bytes(in_flight))"),
     Mutant("a stage receives in each microbatch", "planning/stages/span.py", "return computing + microbatches * (self.received", "return computing + (self.received"),
     Mutant("the best stages are the fastest", "planning/stages/best.py", "if staging.ran.timeline.makespan < limit:", "if best is None:"),
@@ -162,7 +162,7 @@ MUTANTS = [
     Mutant("a map whose zeros are not known is not coded", "machine/compute_models/blocked_row_stationary.py", "return 1.0\n", "return PAIR_WORDS\n"),
     Mutant("a change leaves the file that is kept as it was", "machine/changes.py", "data, found = copy.deepcopy(document.data), dict", "data, found = copy.copy(document.data), dict"),
     # studies
-    Mutant("chunks are found anew for a point", "studies/alternatives.py", "if request.chunks is not None and not point.staged:", "if False:"),
+    Mutant("chunks are found anew for a point", "studies/alternatives.py", "if request.chunks is None or point.staged:", "if True:"),
     Mutant("what moves otherwise than counted speaks against a plan", "studies/verify.py", "return not (self.mismatches or self.changes or self.fuller)", "return not (self.changes or self.fuller)"),
     Mutant("a choice is planned anew in its neighbours", "studies/alternatives.py", "0, least - least.min())", "0, 0 * least)"),
     # importers of frameworks
@@ -176,14 +176,14 @@ MUTANTS = [
     Mutant("a dominated choice leaves as it was numbered", "solve/elimination/dominance.py", "kept = tuple(old[keep] for old, keep in zip(found.kept, left, strict=True))", "kept = tuple(left)"),
     Mutant("a separator is of two components", "solve/elimination/order.py", "if count > 1}", "if count > 2}"),
     Mutant("a device keeps where its samples lie", "program/layout.py", "piece = _in_place(pieces[number], held, given) if held else pieces[number]", "piece = pieces[number]"),
-    Mutant("chunks have as many synchronisations as there are", "planning/chunks/buckets.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
+    Mutant("chunks have as many synchronisations as there are", "planning/buckets.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
     # planning, of stages, chunks and uneven splits
     Mutant("equal spans have equal layers", "planning/stages/spans.py", "[start] >= end - start", "[start] >= 1"),
     Mutant("no step is shorter than its bound", "planning/stages/lower_bounds.py", "(self.seconds + ahead[:-1, None])", "(self.seconds * 1.5 + ahead[:-1, None])"),
     Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.where(some, found * (1 - ROUNDING), np.inf)", "np.where(some, found * 1.5, np.inf)"),
-    Mutant("a refined plan says its time", "planning/refinement.py", "best, found = own, changed", "best, found = own * 0.99, changed"),
+    Mutant("a refined plan says its time", "planning/climb.py", "best, found = own, changed", "best, found = own * 0.99, changed"),
     Mutant("a group may be idle", "planning/uneven/search.py", "and not self.planner.in_stage and len(at_work) > 1:", "and not self.planner.in_stage and len(at_work) > 9:"),
-    Mutant("a chunk is of one stage", "planning/chunks/search.py", "key=stages.__getitem__", "key=lambda _: 0"),
+    Mutant("a chunk is of one stage", "planning/climb.py", "key=stages.__getitem__", "key=lambda _: 0"),
     Mutant("two stages add up a tied gradient", "planning/stages/tied.py", "if len(users) > 1:", "if len(users) > 2:"),
     Mutant("a buffer holds the gradient of a tied weight", "planning/stages/span.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),
 ]  # fmt: skip

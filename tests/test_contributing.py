@@ -49,8 +49,9 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         module = ModuleType(f"toy_{group}_{name}")
         monkeypatch.setitem(sys.modules, module.__name__, module)
         exec(compile(text, module.__name__, "exec", dont_inherit=True), module.__dict__)
-        named = module.plugins[name].__name__ if hasattr(module, "plugins") else "plugin"
-        points.append(EntryPoint(name, f"{module.__name__}:{named}", f"hypar.{KINDS.get(group, group)}"))
+        if hasattr(module, "plugins"):
+            monkeypatch.setattr(module, "plugin", module.plugins[name], raising=False)
+        points.append(EntryPoint(name, f"{module.__name__}:plugin", f"hypar.{KINDS.get(group, group)}"))
 
     def entry_points(group: str) -> EntryPoints:
         return EntryPoints(points).select(group=f"hypar.{group}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hypar
-from hypar.planning.counting import bytes_received
+from hypar.studies.grid import costs_of
 from tests.effort import NETWORKS
 from tests.test_docs import compare
 
@@ -70,11 +70,11 @@ def test_a_row_is_what_the_example_prints_and_no_strategy_moves_less_than_the_op
     ]  # fmt: skip
     graph = graph_of(name)
     others = [
-        bytes_received(plan_of(name, strategy, convention), graph, "moved")
+        sum(costs_of(plan_of(name, strategy, convention), graph, "moved", None))
         for strategy in ("dp", "mp", "owt", "hypar", "accpar", "optimal")
         for convention in ("paper", "fused")
     ]
-    least = bytes_received(plan_of(name, "optimal", "moved"), graph, "moved")
+    least = sum(costs_of(plan_of(name, "optimal", "moved"), graph, "moved", None))
     assert least <= min(others) * (1 + 1e-12)
 
 

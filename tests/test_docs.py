@@ -39,7 +39,7 @@ from hypar.network.expand import MOST_LAYERS
 from hypar.ops.base import LARGEST_SIZE
 from hypar.plan import plan, records, stages
 from hypar.planning.refusals import REFUSALS
-from hypar.registry import GROUPS, data_names, load_plugin, plugin_names
+from hypar.registry import data_names, load_plugin, plugin_names
 from hypar.sharding import tree
 from tests.kit import FREE
 from tests.test_layers import FLOORS, MAY_IMPORT
@@ -62,9 +62,7 @@ FENCE = re.compile(
 
 
 def own_plugins(group: str) -> set[str]:
-    if group == "topologies":
-        return {*registry.own_plugins(group)}
-    return {file.stem for file in (SOURCE / GROUPS[group]).glob("*.py")} - {"__init__", "base"}
+    return {*registry.own_plugins(group)}
 
 
 def compare(page: Path, fresh: str, *, update: bool) -> None:

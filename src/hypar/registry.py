@@ -23,7 +23,10 @@ GROUPS = {
 }  # fmt: skip
 """The folder of each group of plug-ins, inside the package."""
 
-FAMILIES, DATA = {"exports", "ops", "topologies"}, {"hardware": "machine/catalog", "models": "models"}
+FAMILIES, DATA = (
+    {"exports", "ops", "strategies", "topologies"},
+    {"hardware": "machine/catalog", "models": "models"},
+)
 """Groups of which a file has several ``plugins`` by their names; the folder of each kind of data files, inside the package."""
 
 ALIASES = {"vgg-a": "vgg11", "vgg-b": "vgg13", "vgg-d": "vgg16", "vgg-e": "vgg19"}

@@ -27,7 +27,7 @@ def test_a_plan_imports_nothing_of_machines_stages_or_refinement() -> None:
     folders = (
         "hypar.planning.uneven",
         "hypar.planning.stages",
-        "hypar.planning.chunks",
+        "hypar.planning.climb",
         "hypar.machine.collectives",
         "hypar.solve.counts",
     )

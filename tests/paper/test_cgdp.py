@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hypar import load_model
 from hypar.network.graph import gradients_of
-from hypar.planning.chunks.search import rule_sizes
+from hypar.planning.climb import rule_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

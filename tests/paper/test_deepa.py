@@ -12,7 +12,7 @@ import pytest
 from hypar import load_model, plan_model
 from hypar.costs.base import load_cost
 from hypar.machine.load import load_machine
-from hypar.planning.searches.base import Question
+from hypar.planning.question import Question
 from hypar.sharding.levels import levels_of
 from hypar.sharding.space import parse_space
 from hypar.solve.solvers.base import load_solver

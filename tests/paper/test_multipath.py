@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.plan.plan import Plan
-    from hypar.planning.searches.base import Question
+    from hypar.planning.question import Question
 
 TYPES = "batch,in_channels,out_channels"
 Table = NDArray[Any]
@@ -119,7 +119,7 @@ def counted(graph: LayerGraph, plan: Plan, level: int) -> tuple[list[Table], dic
 
 
 def question_of(graph: LayerGraph, plan: Plan) -> Question:
-    return ask(Resolved.of(plan), graph)[0]
+    return ask(Resolved.of(plan), graph)
 
 
 def level_problems(graph: LayerGraph, plan: Plan) -> Iterator[CostGraph]:

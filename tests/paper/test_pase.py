@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from hypar import load_model, plan_model
-from hypar.planning.question import ask
+from hypar.planning.question import ask, costs_by_level
 from hypar.planning.resolved import Resolved
-from hypar.planning.searches.base import costs_by_level
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
@@ -122,6 +121,6 @@ def test_hypars_plan_moves_no_more_than_pases(model: str, ways: int) -> None:
     graph = load_model(model)
     plan = plan_model(graph, array=[ways], strategy="optimal", space="all divisors")
     assert plan.bounds in (None, [plan.cost.value])
-    question, _ = ask(Resolved.of(plan), graph)
+    question = ask(Resolved.of(plan), graph)
     theirs = math.fsum(map(math.fsum, costs_by_level(question, tuple(published(graph, ways)))))
     assert plan.cost.value <= theirs

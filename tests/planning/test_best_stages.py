@@ -10,7 +10,7 @@ import pytest
 
 from hypar import load_machine, load_model, machines, plan_model, read_plan
 from hypar.errors import InputError, OptionError
-from hypar.planning.resolved import plan_command
+from hypar.planning.planner import plan_command
 from hypar.planning.stages import best, ends
 from hypar.planning.stages.spans import CutSpans
 from tests.effort import NETWORKS, TRANSFORMERS
@@ -47,7 +47,7 @@ LEVELS = 3
 )
 def test_a_plan_is_planned_again_by_its_command(asked: dict[str, Any]) -> None:
     plan = plan_model(ALEXNET, hardware=HMC, **asked)
-    _, *words = shlex.split(plan_command(plan, "again.json", load_model("alexnet").batch, HMC))
+    _, *words = shlex.split(plan_command(plan, "again.json", load_model("alexnet"), HMC))
     assert run(*words).exit_code == 0
     assert read_plan("again.json") == plan
 

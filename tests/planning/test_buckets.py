@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypar.machine.profiles import measured_devices, with_times
 from hypar.machine.setting import Setting
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.planning.chunks.buckets import EXCHANGES, best_sizes
-from hypar.planning.chunks.search import rule_sizes
+from hypar.planning.buckets import EXCHANGES, best_sizes
+from hypar.planning.climb import rule_sizes
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar import LayerGraph, Machine
-    from hypar.planning.chunks.buckets import Sizes
+    from hypar.planning.buckets import Sizes
     from hypar.schedule.step import Step
 
 WHOLE = st.integers(0, 6).map(float)

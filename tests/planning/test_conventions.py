@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hypar import load_machine, load_model
-from hypar.planning.searches.base import Question, load_search
+from hypar.planning.question import Question, load_search
 from hypar.planning.searches.joint import Joint
 from hypar.planning.searches.jointly import tuples
 from tests.conventions import THREE_TYPES, cost_of, drawn, network, question_of

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hypar import check_plan, load_model, plan_model, score_plan, verify_plan
-from hypar.planning.question import ask
+from hypar.planning.question import ask, costs_by_level
 from hypar.planning.resolved import Resolved
-from hypar.planning.searches.base import costs_by_level
 from tests.effort import crossed
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def test_an_explanation_prices_the_plan_as_the_plan_does() -> None:
     chosen = next(each for each in one.alternatives if each.chosen)
     assert chosen.choice == plan.choices("fc1")[0]
     graph = load_model("alexnet")
-    question, _ = ask(Resolved.of(plan), graph)
+    question = ask(Resolved.of(plan), graph)
     costs = costs_by_level(question, tuple(plan.choices(layer) for layer in plan.layers))
     assert math.fsum(costs[0]) == plan.cost.value
     assert min(each.total for each in one.alternatives) >= chosen.total * (1 - 1e-12)

@@ -11,9 +11,8 @@ import hypar
 from hypar import plan_model
 from hypar.costs.graphs import tables as cost_tables
 from hypar.errors import TableLimitError
-from hypar.planning.question import ask
+from hypar.planning.question import Question, ask, load_search
 from hypar.planning.resolved import Resolved
-from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
 from hypar.planning.searches.jointly import tuples
 from hypar.planning.searches.jointly.answers import Standing, total
@@ -35,7 +34,7 @@ def question(model: str, levels: int) -> Question:
         arrays={WHOLE_ARRAY: (2,) * levels},
         pins=(),
     )
-    return ask(request, hypar.load_model(model))[0]
+    return ask(request, hypar.load_model(model))
 
 
 def test_a_plan_without_proof_is_never_dearer_than_the_greedy_one(monkeypatch: pytest.MonkeyPatch) -> None:

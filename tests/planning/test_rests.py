@@ -9,8 +9,7 @@ import pytest
 from hypar import check_plan, load_model, plan_model, score_plan, verify_plan
 from hypar.plan.request import Request
 from hypar.planning.planner import resolve
-from hypar.planning.question import question_of
-from hypar.planning.searches.base import load_search
+from hypar.planning.question import load_search, question_of
 from tests.transformers import gpt, llama, mixtral
 
 if TYPE_CHECKING:

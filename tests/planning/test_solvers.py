@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypar import load_machine, load_model, plan_model
 from hypar.errors import ProblemError, TableLimitError
 from hypar.machine.load import machine_of
-from hypar.planning.searches.base import Question
+from hypar.planning.question import Question
 from hypar.planning.searches.jointly import counts
 from hypar.registry import plugin_names
 from hypar.solve.solvers.base import Tables, load_solver

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar import LayerGraph, Machine
-    from hypar.planning.nodes.levels import Node
+    from hypar.planning.levels import Node
 
 HMC = load_machine("hmc")
 LENET = load_model("lenet-c")

@@ -9,7 +9,7 @@ import pytest
 
 from hypar import load_model, plan_model
 from hypar.machine.setting import Setting
-from hypar.planning.counting import score_convention
+from hypar.planning.resolved import score_convention
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run

@@ -41,10 +41,8 @@ PLACES: dict[Place, tuple[int, str]] = {
 Ranks are the order in which differences are listed: the request, layers, stages, splits, choices, costs, the cost, the score.
 """
 
-COMMON, ORDERED = (
-    {"cut", "stage", "choice", "cost"},
-    {("splits",), ("cuts",), ("stages", "layers"), ("score", "groups")},
-)
+COMMON = {"cut", "stage", "choice", "cost"}
+ORDERED = {("splits",), ("cuts",), ("stages", "layers"), ("score", "groups")}
 """What is compared for the layers of both plans alone, as a layer that only one has is named once; and where the order counts."""
 
 ABSENT = {
@@ -100,10 +98,7 @@ class Change:
 
 
 def diff_plans(before: Plan | str | Path, after: Plan | str | Path) -> tuple[Change, ...]:
-    """Return all differences of two plans or their files: of the request, then of choices, costs and scores.
-
-    Levels of different arrays do not correspond: plans of such arrays are compared by their totals, and layer by layer
-    by the cut over all levels.
+    """Return all differences of two plans or their files, as ``changes_between`` does for plans of one cost.
 
     Raises:
         InputError: a file cannot be read.
@@ -128,10 +123,10 @@ def alike(before: Plan, after: Plan) -> bool:
 
 
 def changes_between(before: Plan, after: Plan) -> tuple[Change, ...]:
-    """Return all differences of two plans' files in order, also for different arrays or costs.
+    """Return all differences of two plans' files in order: of the request, then of choices, costs and scores.
 
-    A section or a split that only one has is named by its first entry. In place of levels that do not correspond stands the
-    cut of each layer over all of them, on identical devices.
+    A section or a split that only one has is named by its first entry. Levels of different arrays do not correspond: in their
+    place stands the cut of each layer over all of them, on identical devices.
     """
     levels = alike(before, after)
     cuts = not (levels or before.heterogeneous or after.heterogeneous)
@@ -144,9 +139,8 @@ def changes_between(before: Plan, after: Plan) -> tuple[Change, ...]:
         apart = None in sides and _kind(place)[-1] == "*" and _named(place)[1] in COMMON
         if not (apart or same(*sides) or (_section(place) in lone and first[_section(place)] != place)):
             found.append((place, *sides))
-    return tuple(
-        _change(*one) for one in sorted([*found, *_moved(old, new)], key=lambda one: _named(one[0])[0])
-    )
+    found += _moved(old, new)
+    return tuple(_change(*one) for one in sorted(found, key=lambda one: _named(one[0])[0]))
 
 
 def _section(place: Place) -> Place:
@@ -209,10 +203,7 @@ def _worded(what: str, value: Any) -> str | int | float:
 
 
 def _document(plan: Plan, *, levels: bool, cuts: bool) -> dict[Place, Any]:
-    """Return the contents of a plan file by their places, with the levels, or with the cuts over all of them.
-
-    Measured times are known by their digest; the name of their file is left out, as are the places of all files.
-    """
+    """Return the contents of a plan file by their places, the places of other files left out, with the levels, or the cuts over all."""
     data = plan.to_data()
     bounds, listed = data.pop("bounds", ()), zip(plan.splits, data.pop("splits"), strict=True)
     splits = {(split.group, split.level): {"split": "planned", **entry} for split, entry in listed}

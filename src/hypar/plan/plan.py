@@ -51,29 +51,13 @@ else:
 
 
 class Plan(Result, Record):
-    """A choice for every layer at every level.
+    """A choice for every layer at every level. ``docs/plans.md`` says what each key of the file means; None is one that is left out.
 
     Attributes:
-        graph: ``operators`` if pools are planned too; None for weighted layers and joins alone.
-        array: ways of each level, outermost first; empty for a heterogeneous machine.
-        arrays: for a heterogeneous machine, the ways of each level inside each group of identical devices, or inside each
-            of its stages.
-        shares: for a heterogeneous machine, the rule that found the shares of its uneven splits.
-        path: for a heterogeneous machine, the slowest groups, whose splits the cost sums; None if it sums all.
-        pins: choices that were held, as ``layer@level=dim``.
-        profile: the measured times that the cost counted; None if it counted none.
-        files: the files that it was planned with, where they are not found by name beside the plan.
-        bounds: lower bounds of the cost, over all levels or level by level; None if the solver is exact or states none.
-        limits: the limits that kept the search from a proof; None if none did.
+        array: ways of each level, outermost first; empty for a heterogeneous machine, which has ``arrays``.
         convention: the convention by which the cost counts bytes; ``paper`` also for a cost with a count of its own.
-        stages: the stages of a pipeline, each cut over devices of its own; None without a pipeline.
         root: the tree of levels, uneven splits and stages. In the file its splits are listed, a group's before its
             subgroups', and with stages on its groups one for each level of a group, with the layers of its stages.
-        baselines: the strategies that the engine timed beside the search's plan; this plan is the fastest. None if
-            none were timed.
-        refined: the effect of refinement against the engine; None if it was not requested.
-        chunks: the layers that exchange their gradients together; None if chunks were not requested.
-        score: the score on a machine; None if no machine was named.
     """
 
     _document: ClassVar[str] = "plan"
@@ -132,16 +116,10 @@ class Plan(Result, Record):
     def explain(self, layer: str = "*", *, model: Any = None) -> Any:
         """Explain the plan as ``hypar.explain_plan`` does, with the network and the machine that it was made from.
 
-        Args:
-            layer: a layer's name or a pattern whose choices are all costed.
-            model: the network or its file, if the plan was read and its model's name does not find it.
-
-        Raises:
-            OptionError: there is no such layer, or no layer is cut.
-            InputError: the network is not found or is another.
+        The network or its file may be given, if the model's name does not find it. Raises ``InputError`` for no such layer.
         """
         sources = importlib.import_module("hypar.planning.sources")
-        found = sources.network_of(self, model), sources.scored_on(self), sources.times_of(self)
+        found = sources.network_of(self, model), sources.machine_of(self), sources.times_of(self)
         explain = importlib.import_module("hypar.studies.alternatives").explain_plan
         return explain(self, found[0], layer=layer, machine=found[1], profile=found[2])
 
@@ -196,12 +174,7 @@ class Plan(Result, Record):
     def dims(self, layer: str, group: str | None = None) -> tuple[str | None, ...]:
         """Return the dim in which a layer is cut at each level, several joined by ``*``; None if it is not cut.
 
-        Args:
-            layer: name of the layer.
-            group: for a heterogeneous machine, the group of identical devices whose levels are meant.
-
-        Raises:
-            UnknownNameError: no layer of that name is cut, there is no such group, or several and none is named.
+        ``group`` is that of identical devices whose levels are meant; raises ``UnknownNameError`` for no such layer or group.
         """
         return tuple("*".join(choice.divided) or None for choice in self.choices(layer, group))
 
@@ -212,14 +185,6 @@ class Plan(Result, Record):
         if name not in groups:
             raise UnknownNameError("group", name, groups)
         return tuple(split.choice(layer) for split in groups[name].levels)
-
-    @property
-    def in_grids(self) -> bool:
-        """Return whether a level may divide several dims at once, or leave devices idle."""
-        if self.heterogeneous or not parse_space(self.space, self.model.dims or ()).grids:
-            return False
-        whole = math.prod(self.array)
-        return max(self.array, default=1) > 2 or any(self.devices(layer) < whole for layer in self.layers)
 
     def devices(self, layer: str) -> int:
         """Count the devices that work for a layer; raises ``UnknownNameError`` if no layer of that name is cut."""
@@ -289,10 +254,9 @@ class Plan(Result, Record):
         if batch % stages.microbatches:
             allowed = f"a divisor of the batch {batch:,}"
             yield f"stages.microbatches: found {stages.microbatches:,}; allowed: {allowed}"
-        if not self.heterogeneous and (stages.outside or 0) > len(self.array):
-            yield tree.fault(
-                "stages.outside", stages.outside, f"at most {len(self.array)}, as there are levels"
-            )
+        levels, outside = len(self.array), stages.outside or 0
+        if not self.heterogeneous and outside > levels:
+            yield tree.fault("stages.outside", outside, f"at most {levels}, as there are levels")
         if count * math.prod(self.array) > tree.MOST_DEVICES or self.score is None:
             kind = "" if self.heterogeneous else "identical "
             yield tree.fault("stages", count, f"at most {tree.MOST_DEVICES:,} {kind}devices, and a score")

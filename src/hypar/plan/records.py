@@ -175,26 +175,17 @@ class GroupScore(Record):
 
 
 class Score(Result, Record):
-    """One training step on a machine.
+    """One training step on a machine, as ``docs/plans.md`` describes it.
 
     Attributes:
         hardware: the machine's name: its file's name without the ending.
-        hardware_digest: a hash of the machine's description, sources excepted.
-        convention: the convention by which bytes are counted.
         energy_j: its energy on all devices; None if the machine's file gives no energies.
         communication_bytes: bytes that all devices receive.
-        memory_bytes: peak on each device.
-        capacity_bytes: memory of a device; None if the file does not say.
-        time: seconds of each phase's computation, of updates and of communication, summed over all groups.
-        overlapped_s: the excess of their sum over ``time_s``.
+        memory_bytes: peak on each device; ``memory`` is its parts, with ``groups`` on the fullest one.
+        time: seconds of each phase's computation, of updates and of communication, summed over all groups; ``overlapped_s`` is
+            the excess of their sum over ``time_s``.
         critical: seconds of each on the critical path; they sum to ``time_s``.
-        busy: seconds that each resource works.
-        energy: joules of arithmetic, of accesses to registers, array, buffer and memory, and of words moved; of links, and
-            at rest, if the machine's file gives them.
-        communication: bytes at each level, and under ``stages`` the bytes sent between stages.
-        memory: bytes of weights, gradients, optimizer state, activations kept, and transfer buffers.
-        groups: the step on each group of a heterogeneous machine, or on each stage; ``memory`` is then the fullest
-            one's. None for identical devices without stages.
+        groups: the step on each group of a heterogeneous machine, or on each stage; None for identical devices without stages.
     """
 
     _document: ClassVar[str] = "plan"

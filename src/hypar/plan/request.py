@@ -100,12 +100,11 @@ class Request:
 
     def __post_init__(self) -> None:
         """Check the options that have names alone, and those that nothing else checks before they are read."""
-        for name, parameter in PARAMETERS.items():
-            value = getattr(self, name)
+        for name, value in self.given().items():
             kinds, allowed = _KINDS.get(name, (object, ""))
-            if value is not None and not isinstance(value, kinds):
+            if not isinstance(value, kinds):
                 raise OptionError(name, f"found {shown(value)}", allowed)
-            if value is not None and parameter.closed:
+            if name in PARAMETERS and PARAMETERS[name].closed:
                 checked(name, value)
 
     @classmethod

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, cast
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, shown
 from hypar.plan.records import CHUNKS
-from hypar.plan.request import BEST
 from hypar.plan.stages import FLUSHES, INTERLEAVED
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
+from hypar.sharding.placement import primes
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import MOST_DEVICES
 from hypar.solve.limits import DEFAULT_BYTES, DEFAULT_S, Limits
@@ -23,6 +24,20 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.records import Asked, Manner
 
+MOST_LEVELS = MOST_DEVICES.bit_length() - 1
+
+MOST_TASKS = 2**20
+"""Tasks of one timeline at most, which take some ten seconds."""
+
+TASKS = 10
+"""Tasks of a stage, or of a layer, for a microbatch, by which microbatches are limited."""
+
+
+def require_whole(name: str, found: Any, least: int, most: int, more: str = "") -> None:
+    """Raise ``OptionError`` for what is no whole number in a range; ``more`` is what else the option allows."""
+    if type(found) is not int or not least <= found <= most:
+        raise OptionError(name, f"found {shown(found)}", f"a whole number from {least} to {most:,}{more}")
+
 
 def checked_array(
     levels: int | None, array: Sequence[int] | None, *, stages: bool = False
@@ -30,20 +45,14 @@ def checked_array(
     """Return the ways of each level; with stages there may be no levels inside."""
     if stages and (levels == 0 if array is None else not array):
         return ()
-    most = MOST_DEVICES.bit_length() - 1
     if array is None:
-        count = 4 if levels is None else levels
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
-            raise OptionError(
-                "levels", f"found {count!r}", f"a whole number from {int(not stages)} to {most}"
-            )
-        return (2,) * count
+        levels = 4 if levels is None else levels
+        require_whole("levels", levels, int(not stages), MOST_LEVELS)
+        return (2,) * levels
     whole = all(isinstance(ways, int) and ways > 1 for ways in array)
     if not array or not whole or math.prod(array) > MOST_DEVICES:
-        shown = "x".join(str(ways) for ways in array) or "none"
-        raise OptionError(
-            "array", f"found {shown:.60}", f"ways of 2 or more, at most {MOST_DEVICES:,} devices"
-        )
+        found = f"found {'x'.join(str(ways) for ways in array) or 'none':.60}"
+        raise OptionError("array", found, f"ways of 2 or more, at most {MOST_DEVICES:,} devices")
     return tuple(array)
 
 
@@ -52,32 +61,24 @@ def checked_arrays(
 ) -> dict[str, tuple[int, ...]]:
     """Return the ways of each level inside each group of identical devices of a heterogeneous machine.
 
-    Args:
-        heterogeneous: the machine.
-        levels: the number of uneven splits and two-way levels below; all devices of every group if neither is given.
-        array: the ways of each uneven split and of each level below, in place of ``levels``.
+    Uneven splits and the levels below are given by their number or their ways; neither stands for all devices of every group.
 
     Raises:
         OptionError: they are not numbers of levels or ways.
         HardwareError: they do not fit the device groups, or the devices of a group.
     """
-    if levels is None and array is None:
-        from hypar.sharding.placement import primes  # noqa: PLC0415 (only for a heterogeneous machine)
-
-        found = {name: tuple(primes(machine.num_devices)) for name, machine, _ in heterogeneous.leaves()}
-    else:
-        whole = checked_array(levels, array)
-        found = {}
-        for name, machine, depth in heterogeneous.leaves():
-            found[name] = whole[depth:]
-            if len(whole) < depth or math.prod(found[name]) > machine.num_devices:
-                raise HardwareError(
-                    "levels" if array is None else "array",
-                    f"found {len(whole)} levels, {depth} of them uneven splits above {name!r}",
-                    f"at least {depth}, and at most its {machine.num_devices} devices below them",
-                )
-        if array is not None:
-            require_ways(heterogeneous, whole)
+    given = (levels, array) != (None, None)
+    whole, found = checked_array(levels, array) if given else (), {}
+    for name, machine, depth in heterogeneous.leaves():
+        found[name] = whole[depth:] if given else tuple(primes(machine.num_devices))
+        if given and (len(whole) < depth or math.prod(found[name]) > machine.num_devices):
+            raise HardwareError(
+                "levels" if array is None else "array",
+                f"found {len(whole)} levels, {depth} of them uneven splits above {name!r}",
+                f"at least {depth}, and at most its {machine.num_devices} devices below them",
+            )
+    if array is not None:
+        require_ways(heterogeneous, whole)
     for name, machine, _ in heterogeneous.leaves():
         if found[name]:
             machine.links(found[name])
@@ -86,115 +87,17 @@ def checked_arrays(
 
 def require_ways(heterogeneous: Machine, array: tuple[int, ...]) -> None:
     """Check that the ways of each uneven split are the number of its device groups."""
-    if array[0] != len(heterogeneous.groups):
-        groups = len(heterogeneous.groups)
-        raise HardwareError(
-            "array", f"found {array[0]} ways where {heterogeneous.name!r} has {groups} groups", str(groups)
-        )
+    groups = len(heterogeneous.groups)
+    if array[0] != groups:
+        found = f"found {array[0]} ways where {heterogeneous.name!r} has {groups} groups"
+        raise HardwareError("array", found, str(groups))
     for group in heterogeneous.groups:
         if group.machine.groups:
             require_ways(group.machine, array[1:])
 
 
-class Pipelined(NamedTuple):
-    """The checked request for stages; its fields have the names of a request's.
-
-    Attributes:
-        stages: the number of stages, ``best``, or None for no stages.
-        schedule: the order of work.
-        microbatches: the number of microbatches; None for the schedule's default.
-        balance: the quantity of the costliest stage that the partition minimises.
-        starts: names of the first layers of the stages, or of their parts; empty to search the best partition.
-        parts: the number of parts of each stage; None for one.
-    """
-
-    stages: int | str | None
-    schedule: str
-    microbatches: int | None
-    balance: str = "time"
-    starts: tuple[str, ...] = ()
-    parts: int | None = None
-
-
-def checked_stages(
-    stages: int | str | None,
-    schedule: str | None,
-    microbatches: int | None,
-    balance: str | None = None,
-    starts: str | Sequence[str] | None = None,
-    parts: int | None = None,
-    *,
-    cut: bool = True,
-) -> Pipelined:
-    """Check the request for stages; one stage becomes None if its layers are cut, as that is a plan without stages.
-
-    Args:
-        stages: the number of stages, or ``best``.
-        schedule: the order of work.
-        microbatches: the number of microbatches.
-        balance: the quantity that the partition minimises.
-        starts: names of the stages' first layers; a text separates them with commas.
-        parts: the number of parts of each stage.
-        cut: whether there are levels inside the stages.
-
-    Raises:
-        OptionError: a number is out of range, or the starts are not as many as the parts of all stages.
-    """
-    for name, number in (("stages", None if stages == BEST else stages), ("microbatches", microbatches)):
-        whole = isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= MOST_DEVICES
-        if number is not None and not whole:
-            allowed = f"a whole number from 1 to {MOST_DEVICES:,}" + (", or best" if name == "stages" else "")
-            raise OptionError(name, f"found {shown(number)}", allowed)
-    order = "1f1b" if schedule is None else schedule
-    several = _checked_parts(parts, order)
-    names = _checked_starts(starts, stages, several or 1)
-    count = (len(names) // (several or 1) or stages) if has_stages(stages, starts, cut=cut) else None
-    return Pipelined(count, order, microbatches, balance or "time", names, several)
-
-
-def _checked_parts(parts: int | None, schedule: str) -> int | None:
-    """Return the number of parts of each stage: for the interleaved schedule 2 if not given, otherwise None."""
-    if schedule != INTERLEAVED:
-        return None
-    if parts is None:
-        return 2
-    if not isinstance(parts, int) or isinstance(parts, bool) or not 2 <= parts <= MOST_DEVICES:
-        raise OptionError("parts", f"found {shown(parts)}", f"a whole number from 2 to {MOST_DEVICES:,}")
-    return parts
-
-
-def named_starts(starts: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the stages' first layers; a text separates them with commas.
-
-    Raises:
-        OptionError: they are neither a text nor several names.
-    """
-    names = starts.split(",") if isinstance(starts, str) else starts
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise OptionError("starts", f"found {shown(starts)}", "names of layers, as 'conv1,conv3,fc1'")
-    return tuple(name.strip() for name in names)
-
-
-def has_stages(stages: int | str | None, starts: str | Sequence[str] | None, *, cut: bool) -> bool:
-    """Return whether a request is for stages, by their number or by their first layers.
-
-    Args:
-        stages: the number of stages, or ``best``.
-        starts: names of the stages' first layers.
-        cut: whether there are levels inside the stages; one stage is then a plan without stages.
-    """
-    none = (None, 1) if cut else (None,)
-    return any(count not in none for count in (stages, None if starts is None else len(named_starts(starts))))
-
-
 class Nodes(NamedTuple):
-    """The nodes that are asked for by their ways.
-
-    Attributes:
-        array: the ways of each level, the stages left out; None if they are not given.
-        stages: the number of stages, ``best``, or None for no stages.
-        outside: the number of levels outside the stages.
-    """
+    """The nodes that are asked for by their ways: those of levels alone, the number of stages, and of levels outside these."""
 
     array: Sequence[int] | None
     stages: int | str | None
@@ -204,12 +107,8 @@ class Nodes(NamedTuple):
 def checked_nodes(array: Sequence[int | str] | None, stages: int | str | None) -> Nodes:
     """Return the levels and the stages of an array, one of whose entries may be a number of stages, as ``s4``.
 
-    Args:
-        array: the ways of each level, outermost first, and of the stages.
-        stages: the number of stages if they are outside all levels.
-
     Raises:
-        OptionError: it has several numbers of stages, or one beside ``stages``.
+        OptionError: it has several numbers of stages, or one beside ``stages``, which are outside all levels.
     """
     places = [place for place, ways in enumerate(array or ()) if isinstance(ways, str)]
     if array is None or not places:
@@ -225,8 +124,22 @@ def checked_nodes(array: Sequence[int | str] | None, stages: int | str | None) -
     return Nodes(levels, int(count), first)  # type: ignore[arg-type]
 
 
-def _checked_starts(
-    starts: str | Sequence[str] | None, stages: int | str | None, parts: int = 1
+def named_starts(starts: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the stages' first layers, which a text separates with commas; raises ``OptionError`` for what is neither."""
+    names = starts.split(",") if isinstance(starts, str) else starts
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise OptionError("starts", f"found {shown(starts)}", "names of layers, as 'conv1,conv3,fc1'")
+    return tuple(name.strip() for name in names)
+
+
+def has_stages(stages: int | str | None, starts: str | Sequence[str] | None, *, cut: bool) -> bool:
+    """Return whether a request is for stages, by their number or by their first layers; one with layers that are ``cut`` is none."""
+    none = (None, 1) if cut else (None,)
+    return any(count not in none for count in (stages, None if starts is None else len(named_starts(starts))))
+
+
+def checked_starts(
+    starts: str | Sequence[str] | None, stages: int | str | None, parts: int
 ) -> tuple[str, ...]:
     """Return the names of the first layers of the parts of all stages; empty if none are given."""
     if starts is None:
@@ -242,26 +155,15 @@ def _checked_starts(
 
 
 def checked_limits(time_limit: float | None, search_memory: float | None) -> Limits:
-    """Return the limits of a joint search.
-
-    Args:
-        time_limit: seconds; None for the default.
-        search_memory: bytes; None for the default.
-
-    Raises:
-        OptionError: one is no number above 0.
-    """
-    found = []
-    named = (
-        ("time-limit", time_limit, DEFAULT_S, "seconds"),
-        ("search-memory", search_memory, DEFAULT_BYTES, "bytes"),
-    )
-    for name, given, default, unit in named:
-        number = default if given is None else given
-        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < math.inf:
+    """Return the limits of a joint search, in seconds and in bytes; None stands for the default."""
+    for name, given, unit in (
+        ("time-limit", time_limit, "seconds"),
+        ("search-memory", search_memory, "bytes"),
+    ):
+        number = isinstance(given, int | float) and not isinstance(given, bool)
+        if given is not None and not (number and 0 < given < math.inf):
             raise OptionError(name, f"found {shown(given)}", f"a number of {unit} above 0")
-        found.append(number)
-    return Limits(*found)
+    return Limits(time_limit or DEFAULT_S, search_memory or DEFAULT_BYTES)
 
 
 def space_text(text: str) -> str:
@@ -271,37 +173,14 @@ def space_text(text: str) -> str:
     return parse_space(" ".join(words), None).text
 
 
-def checked_shares(shares: str | None, own: str, cost: str, machine: Machine | None) -> str:
-    """Check the rule for shares.
-
-    Args:
-        shares: the requested rule; None for the strategy's if the cost is of the slowest group, otherwise ``equal``.
-        own: the strategy's rule.
-        cost: name of the cost.
-        machine: the machine; None if none is named.
-
-    Raises:
-        UnknownNameError: there is no such cost.
-    """
-    if shares is None:
-        return own if machine is not None and machine.groups and load_cost(cost, {}).slowest else "equal"
-    return shares
-
-
 def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:
-    """Check the requested chunks; None stands for no request.
-
-    Args:
-        chunks: a name of ``CHUNKS``, or a size, possibly as text from the command line.
-        graph: the network.
+    """Check the requested chunks, by name or by size, possibly as text from the command line; None stands for no request.
 
     Raises:
-        OptionError: the value is not allowed.
+        OptionError: the value is not allowed for the network.
     """
-    if chunks is None:
-        return None
-    if isinstance(chunks, str) and chunks in CHUNKS:
-        return cast("Manner", chunks)
+    if chunks is None or chunks in CHUNKS:
+        return cast("Manner | None", chunks)
     most = sum(layer.weighted for layer in graph.contracted.layers)
     digits = isinstance(chunks, str) and chunks.isdecimal() and len(chunks) < 9
     size = int(chunks) if digits or type(chunks) is int else 0
@@ -310,22 +189,8 @@ def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:
     return size
 
 
-MOST_TASKS = 2**20
-"""Tasks of one timeline at most, which take some ten seconds."""
-
-TASKS = 10
-"""Tasks of a stage, or of a layer, for a microbatch, by which microbatches are limited."""
-
-
 def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: int, layers: int = 1) -> int:
     """Return the number of microbatches; by default the largest divisor of the mini-batch up to the number of stages.
-
-    Args:
-        asked: the number requested.
-        schedule: one of ``FLUSHES``.
-        batch: samples in a mini-batch.
-        stages: the number of stages, which take turns by ``interleaved``.
-        layers: the number of layers.
 
     Raises:
         OptionError: the number does not divide the mini-batch, or is too large, or not allowed by the schedule.
@@ -346,3 +211,13 @@ def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: i
     if asked > most and FLUSHES[schedule]:
         raise OptionError("microbatches", f"found {asked:,}", f"at most {most:,} in {stages} stages")
     return asked
+
+
+def fields_of(cost: str) -> set[str]:
+    """Return the names of the fields of a cost: its parameters, and what it counts with besides."""
+    return {item.name for item in fields(load_cost(cost, {}))}  # type: ignore[arg-type]
+
+
+def follows(cost: str) -> bool:
+    """Return whether a cost can count by any convention."""
+    return "convention" in fields_of(cost)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.planning.nodes.levels import Leaf
+from hypar.planning.levels import Leaf
 from hypar.planning.question import ask
 from hypar.planning.replay import costed_tree
 from hypar.planning.resolved import Resolved
@@ -18,7 +17,6 @@ from hypar.planning.sources import require_groups
 from hypar.planning.stages.sites import spans_of
 from hypar.planning.uneven.planner import as_branching, as_planner
 from hypar.sharding.amounts.factors import Offered
-from hypar.sharding.space import targets_of
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 
@@ -32,8 +30,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanNode
     from hypar.plan.plan import Plan
     from hypar.plan.stages import StagesRecord
-    from hypar.planning.searches.base import Question
-    from hypar.planning.stages.spans import CutSpans
+    from hypar.planning.question import Question
     from hypar.planning.uneven.planner import Planner
     from hypar.planning.uneven.tree import Branch, Branching
     from hypar.sharding.amounts.above import State
@@ -47,29 +44,37 @@ class LevelChoices:
 
     Attributes:
         layers: the layers.
-        options: the options of each, the plan's own last if it is none of the space, as by a pin.
-        free: those of the space alone.
-        picked: the option that each takes.
+        free: the options of each in the space.
+        chosen: the choice of each, which may be none of the space, as by a pin.
         level: the level, 0 for the outermost.
         ways: its ways, or the number of device groups.
         group: on a heterogeneous machine the group that is divided; empty otherwise.
         jointly: whether the plan weighs the levels below too.
-        adds_up: whether the level's cost is a sum; otherwise the slowest group counts, which may be another one anew.
-        costed: makes the costs.
+        costed: makes the costs of all ``options``.
         items: the own costs of a layer, item by item.
+        adds_up: whether the level's cost is a sum; otherwise the slowest group counts, which may be another one anew.
     """
 
     layers: Sequence[PlanNode]
-    options: Sequence[Options]
     free: Sequence[Options]
-    picked: Sequence[int]
+    chosen: Options
     level: int
     ways: int
     group: str
     jointly: bool
-    adds_up: bool = True
     costed: Callable[[], CostGraph]
     items: Callable[[int], dict[str, Costs]]
+    adds_up: bool = True
+
+    @cached_property
+    def options(self) -> list[Options]:
+        """The options of each layer, the plan's own last if it is none of the space."""
+        return [*map(_with, self.free, self.chosen)]
+
+    @cached_property
+    def picked(self) -> list[int]:
+        """The option that each layer takes."""
+        return [own.index(choice) for own, choice in zip(self.options, self.chosen, strict=True)]
 
     @cached_property
     def problem(self) -> CostGraph:
@@ -77,51 +82,44 @@ class LevelChoices:
         return self.costed()
 
 
-def choices_by_level(
-    plan: Plan,
-    graph: LayerGraph,
-    machine: Machine | None,
-    profile: Profile | None = None,
-) -> Iterator[LevelChoices]:
-    """Yield the choices of a plan, stage by stage, each group's outer levels first.
+def _with(options: Options, choice: Choice) -> Options:
+    return options if choice in options else (*options, choice)
 
-    Args:
-        plan: the plan.
-        graph: its network, with the plan's batch.
-        machine: the machine of its score.
-        profile: the measured times that its cost used.
+
+def choices_by_level(
+    plan: Plan, graph: LayerGraph, machine: Machine | None, profile: Profile | None = None
+) -> Iterator[LevelChoices]:
+    """Yield the choices of a plan for a network of its batch, stage by stage, each group's outer levels first.
 
     Raises:
-        PlanError: the machine has other device groups.
+        PlanError: the machine of its score has other device groups.
     """
     if machine is not None:
-        require_groups(plan, machine, Path("plan"))
+        require_groups(plan, machine)
     request = replace(Resolved.of(plan, machine, profile).as_planned(plan), pins=(), refine=False)
     if plan.stages is not None and plan.staged:
         yield from _in_stages(plan, plan.stages, request, graph)
     elif request.heterogeneous is not None:
         yield from _in_tree(plan, *costed_tree(request, plan, graph, request.heterogeneous))
     else:
-        question, _ = ask(request, graph)
-        yield from _in_question(plan, question)
+        yield from _in_question(plan, ask(request, graph))
 
 
 def _in_stages(
     plan: Plan, stages: StagesRecord, request: Resolved, graph: LayerGraph
 ) -> Iterator[LevelChoices]:
-    spans = spans_of(request, graph, [stage.group for stage in stages.stages], stages.microbatches)
-    bounds = accumulate((len(layers) for _, layers in stages.spans), initial=0)
-    for own, (start, end) in zip(spans, pairwise(bounds), strict=True):
-        yield from _in_stage(plan, own, start, end)
-
-
-def _in_stage(plan: Plan, spans: CutSpans, start: int, end: int) -> Iterator[LevelChoices]:
-    if spans.request.heterogeneous is None:
-        yield from _in_question(plan, spans.question(start, end), group=spans.site.group or "")
-        return
-    node = spans.of_batch(spans.stored(plan, start, end, ()).cuts.node, start, end)
-    planner, entered = as_planner(spans.planner), spans.planner.state_above(node.graph)
-    yield from _in_tree(plan, planner, as_branching(planner.costed(node, entered)), entered)
+    each = spans_of(request, graph, [stage.group for stage in stages.stages], stages.microbatches)
+    bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
+    for spans, ends in zip(each, bounds, strict=True):
+        if spans.request.heterogeneous is None:
+            yield from _in_question(plan, spans.question(*ends), group=spans.site.group or "")
+            continue
+        planner, node = (
+            as_planner(spans.planner),
+            spans.of_batch(spans.stored(plan, *ends, ()).cuts.node, *ends),
+        )
+        entered = planner.state_above(node.graph)
+        yield from _in_tree(plan, planner, as_branching(planner.costed(node, entered)), entered)
 
 
 def _in_question(
@@ -133,15 +131,12 @@ def _in_question(
     options = tuple(tuple(map(_with, at_layer, own)) for at_layer, own in zip(free, choices, strict=True))
     question = replace(question, options=options)
     for level in question.levels:
-        index, above, ways = level.index, sizes, level.ways
-        tables = question.tables(index, index + 1, above)
-        chosen = [own[index] for own in choices]
-        offered = [at_layer[index] for at_layer in options]
+        index, ways, chosen = level.index, level.ways, tuple([own[level.index] for own in choices])
+        tables = question.tables(index, index + 1, sizes)
         yield LevelChoices(
             layers=question.graph.layers,
-            options=offered,
             free=[at_layer[index] for at_layer in free],
-            picked=[own.index(choice) for own, choice in zip(offered, chosen, strict=True)],
+            chosen=chosen,
             level=depth + index,
             ways=ways,
             group=group,
@@ -149,16 +144,12 @@ def _in_question(
             costed=tables.built,
             items=partial(_items, tables),
         )
-        sizes = question.below(above, chosen, ways)
+        sizes = question.below(sizes, chosen, ways)
 
 
 def _items(tables: Tables, node: int) -> dict[str, Costs]:
     """Return the cost of each option inside a layer item by item, ``[tuples above, options]``."""
     return {name: costs[0] for name, costs in tables.items(0, [node]).items()}
-
-
-def _with(options: Options, choice: Choice) -> Options:
-    return options if choice in options else (*options, choice)
 
 
 def _in_tree(plan: Plan, planner: Planner, branch: Branch, entered: State | None) -> Iterator[LevelChoices]:
@@ -184,54 +175,34 @@ def _uneven(planner: Planner, branch: Branching, entered: State | None) -> Level
     weights = np.ones(len(split.groups))
     if branch.slowest:
         weights = np.eye(len(split.groups))[branch.at_work.index(branch.late)]
-    own = [choice for choice, _ in branch.taken]
-    free = planner.options_of(branch)
-    options = [*map(_with, free, own)]
+    free, chosen = planner.options_of(branch), tuple([choice for choice, _ in branch.taken])
     offers = [
-        Offered.of([(choice, shares) for choice in offered])
-        for offered, (_, shares) in zip(options, branch.taken, strict=True)
+        Offered.of([(choice, shares) for choice in _with(options, own)])
+        for options, (own, shares) in zip(free, branch.taken, strict=True)
     ]
 
-    def of_layer(node: int) -> Costs:
-        return np.tensordot(weights, split.layer_costs(node, offers[node]), 1)
+    weighed = partial(np.tensordot, weights, axes=1)
 
     def costed() -> CostGraph:
-        edges = []
-        for at, tensor in enumerate(split.graph.tensors):
-            costs = split.tensor_costs(at, offers[tensor.producer], offers[tensor.consumer])
-            edges.append(Edge.dense(tensor.producer, tensor.consumer, np.tensordot(weights, costs, 1)))
-        return CostGraph(nodes=tuple(map(of_layer, range(len(offers)))), edges=tuple(edges))
+        nodes, edges = split.tables(offers)
+        pairs = zip(split.graph.tensors, edges, strict=True)
+        made = (Edge.dense(tensor.producer, tensor.consumer, weighed(costs)) for tensor, costs in pairs)
+        return CostGraph(nodes=tuple(map(weighed, nodes)), edges=tuple(made))
 
     def items(node: int) -> dict[str, Costs]:
-        computed = weights @ split.work(split.graph.layers[node], offers[node])
-        sums = {"sums": of_layer(node) - computed}
+        computed = weighed(split.work(split.graph.layers[node], offers[node]))
+        sums = {"sums": weighed(split.layer_costs(node, offers[node])) - computed}
         return {"compute": computed, **sums} if computed.any() else sums
 
     return LevelChoices(
         layers=branch.graph.layers,
-        options=options,
         free=free,
-        picked=[offered.index(choice) for offered, choice in zip(options, own, strict=True)],
+        chosen=chosen,
         level=branch.depth,
         ways=len(branch.below),
         group=branch.name,
         jointly=True,
-        adds_up=not split.slowest,
         costed=costed,
         items=items,
+        adds_up=not split.slowest,
     )
-
-
-def named_layers(plan: Plan, text: str, where: str) -> tuple[list[str], int | None]:
-    """Return the layers that a text names, as ``conv*`` or ``fc1@H2``, and its level; None for all levels.
-
-    Args:
-        plan: the plan.
-        text: the text.
-        where: what it was given for, for the error.
-
-    Raises:
-        OptionError: there is no such layer or level.
-    """
-    count = max((split.level + 1 for split in plan.splits), default=0)
-    return targets_of(text if count else text.partition("@")[0], plan.layers, count, where)

@@ -1,37 +1,43 @@
-"""Plan a model by a strategy or a request."""
+"""Plan a model by a strategy or a request, and find the shortest request for a stored plan."""
 
 from __future__ import annotations
 
+import shlex
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypar.activity import tell
-from hypar.errors import OptionError, shown
+from hypar.costs.base import load_cost
+from hypar.errors import InputError, OptionError, shown
 from hypar.machine.step_times import is_step_table
 from hypar.network.graph import LayerGraph, load_model
-from hypar.plan.records import Origin, remember
-from hypar.plan.request import BEST, PARAMETERS, Request
-from hypar.planning.answers import searched
+from hypar.plan.records import Origin, of_score, remember
+from hypar.plan.request import BEST, GRAPHS, PARAMETERS, Request
+from hypar.plan.stages import INTERLEAVED
 from hypar.planning.checked import (
     checked_array,
     checked_arrays,
     checked_chunks,
     checked_limits,
-    checked_shares,
-    checked_stages,
+    checked_microbatches,
+    checked_starts,
+    follows,
+    require_whole,
     space_text,
 )
-from hypar.planning.claims import claim_of
-from hypar.planning.counting import conventions_of
-from hypar.planning.records import decided, plan_of
+from hypar.planning.question import ask, load_search
+from hypar.planning.records import claim_of, decided, plan_of
 from hypar.planning.refusals import Asked, require_together
-from hypar.planning.resolved import BASELINES, USUAL, Resolved
-from hypar.planning.searches.base import load_search
+from hypar.planning.resolved import BASELINES, USUAL, Resolved, asked_stages
 from hypar.planning.strategies.base import load_strategy
-from hypar.sharding.conventions import MOVED
-from hypar.sharding.tree import WHOLE_ARRAY
+from hypar.registry import data_names, plugin_names
+from hypar.sharding.conventions import MOVED, PAPER
+from hypar.sharding.placement import primes
+from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
 from hypar.solve.limits import UNLIMITED
+from hypar.solve.solvers.base import load_solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +45,16 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.plan.plan import Plan
+    from hypar.planning.question import Answer, Question
     from hypar.planning.records import Decided
+
+RECORDED = ("strategy", "space", "cost", "convention", "search", "pins", "optimizer", "refine", "chunks")
+"""Options that a stored plan says as planning takes them."""
+
+SHORTENED = (
+    "convention", "strategy", "space", "cost", "inter_weight", "mode", "graph", "search", "shares", "schedule", "parts",
+)  # fmt: skip
+"""Options that are left out of a command line where the plan is the same without them."""
 
 
 def plan_model(
@@ -142,79 +157,10 @@ def plan_model(
     return follow(resolved, network if batch is None else network.with_batch(batch), progress)
 
 
-def resolve(request: Request, network: LayerGraph) -> Resolved:
-    """Return a request with nothing left open.
-
-    Raises:
-        InputError: it is not possible.
-    """
-    strategy = USUAL if request.strategy is None else request.strategy
-    named = load_strategy(strategy)
-    machine = request.hardware
-    if machine is not None:
-        from hypar.machine.load import load_machine  # noqa: PLC0415 (only where a machine is named)
-
-        machine = load_machine(machine)
-    pins = (request.pins,) if isinstance(request.pins, str) else tuple(map(str, request.pins))
-    request = replace(request, hardware=machine, pins=pins)
-    if is_step_table(request.profile):
-        request = _on_measured(request, network)
-    request = replace(request, profile=_profile(request.profile))
-    machine = request.hardware
-    asked = Asked.whose(request)
-    own = named.heterogeneous_cost if asked.uneven and named.heterogeneous_cost else named.cost
-    cost = own if request.cost is None else request.cost
-    rule = checked_shares(request.shares, named.shares, cost, machine if asked.uneven else None)
-    asked = replace(asked, cost=cost)
-    require_together(asked)
-    pipeline = checked_stages(
-        asked.stages,
-        request.schedule,
-        request.microbatches,
-        request.balance,
-        request.starts,
-        request.parts,
-        cut=asked.cut,
-    )
-    # Without a strategy, a cost that is asked for is no paper's.
-    papers = request.strategy is not None or cost == own
-    counted = conventions_of(request.convention, named.convention if papers else MOVED, cost)
-    given = {"inter_weight": request.inter_weight, "mode": request.mode}
-    return Resolved(
-        strategy=strategy,
-        space=named.space if request.space is None else space_text(request.space),
-        cost=cost,
-        parameters={name: value for name, value in given.items() if value is not None},
-        search=named.search if request.search is None else request.search,
-        graph="operators" if (request.graph or named.graph) == "operators" else None,
-        solver=request.solver,
-        arrays=_arrays(asked, pipeline.stages),
-        pins=pins,
-        machine=machine,
-        shares=rule,
-        optimizer=request.optimizer,
-        profile=request.profile,
-        refine=request.refine,
-        chunks=checked_chunks(request.chunks, network),
-        baselines=BASELINES if machine is not None and (cost == "time" or request.refine) else (),
-        beyond_space=request.strategy is None and request.space is None and cost == "time",
-        convention=counted.cost,
-        counted=counted.score,
-        outside=asked.outside if pipeline.stages is not None else 0,
-        limits=checked_limits(request.time_limit, request.search_memory),
-        **pipeline._asdict(),
-    )
-
-
 def follow(
     request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None
 ) -> Plan:
-    """Plan a network by a request; ``progress`` is called as in ``plan_model``. The plan knows what it was made from.
-
-    Raises:
-        InputError: the request does not suit the network.
-        TableLimitError: the tables of an exact search would not fit.
-    """
+    """Plan a network by a request; arguments and errors as of ``plan_model``. The plan knows what it was made from."""
     graph = request.network(graph)
     limited = request.search == "joint" and request.limits != UNLIMITED
     most = f", at most {request.limits.seconds:g} s a search" if limited else ""
@@ -228,35 +174,120 @@ def follow(
 
 def _decided(request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None]) -> Decided:
     if request.stages is not None:
-        from hypar.planning.stages.records import decided_stages  # noqa: PLC0415 (as above)
+        from hypar.planning.stages.records import decided_stages  # noqa: PLC0415 (only where they are asked for)
 
-        whole = None
-        if request.stages == BEST:
-            whole = _decided(replace(request, stages=None), graph, lambda *_: None)
+        best = request.stages == BEST
+        whole = _decided(replace(request, stages=None), graph, lambda *_: None) if best else None
         return decided_stages(request, graph, whole, progress)
-    if request.machine is not None:
-        from hypar.planning.timing import timed  # noqa: PLC0415 (only where a machine is named)
+    found = None if request.heterogeneous else _searched(request, graph)
+    if found is None or request.machine is not None:
+        from hypar.planning.climb import timed  # noqa: PLC0415 (only where a machine is named)
 
-        return timed(request, graph, progress)
-    question, pins, found = searched(request, graph)
-    claim = claim_of(request, question, found, load_search(request.search).claim)
-    return decided(request, question, pins, found, claim)
+        return timed(request, graph, found, progress)
+    return decided(request, *found, claim_of(request, *found))
 
 
-def _on_measured(request: Request, network: LayerGraph) -> Request:
-    """Return a request on the machine of a table of measured step times.
+def _searched(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer]:
+    """Return the search problem of a request for identical devices, and its answer."""
+    if len(request.array) == 1:
+        from hypar.planning.flat import by_digits  # noqa: PLC0415 (only for a single level, whose devices may be numbered)
+
+        numbered = by_digits(request, graph)
+        if numbered is not None:
+            return numbered
+    question = ask(request, graph)
+    return question, load_search(request.search).run(question)
+
+
+def resolve(request: Request, network: LayerGraph) -> Resolved:
+    """Return a request with nothing left open.
 
     Raises:
-        OptionError: it has a mini-batch besides.
+        InputError: it is not possible.
     """
+    strategy = USUAL if request.strategy is None else request.strategy
+    named = load_strategy(strategy)
+    request = _read(request, network)
+    machine, asked = request.hardware, Asked.whose(request)
+    own = named.heterogeneous_cost if asked.uneven and named.heterogeneous_cost else named.cost
+    cost = own if request.cost is None else request.cost
+    require_together(replace(asked, cost=cost))
+    shares = named.shares if asked.uneven and load_cost(cost, {}).slowest else "equal"
+    # Without a strategy, a cost that is asked for is no paper's.
+    usual = named.convention if request.strategy is not None or cost == own else MOVED
+    counted = (request.convention or usual, request.convention or of_score(usual))
+    convention, of_step = counted if follows(cost) else (PAPER, PAPER)
+    given = {"inter_weight": request.inter_weight, "mode": request.mode}
+    stages = _checked_stages(asked)
+    return Resolved(
+        strategy=strategy,
+        space=named.space if request.space is None else space_text(request.space),
+        cost=cost,
+        parameters={name: value for name, value in given.items() if value is not None},
+        search=named.search if request.search is None else request.search,
+        graph="operators" if (request.graph or named.graph) == "operators" else None,
+        solver=request.solver,
+        arrays=_arrays(asked, stages["stages"]),
+        pins=tuple(request.pins),
+        machine=machine,
+        shares=shares if request.shares is None else request.shares,
+        optimizer=request.optimizer,
+        profile=request.profile,
+        refine=request.refine,
+        chunks=checked_chunks(request.chunks, network),
+        baselines=BASELINES if machine is not None and (cost == "time" or request.refine) else (),
+        beyond_space=request.strategy is None and request.space is None and cost == "time",
+        convention=convention,
+        counted=of_step,
+        limits=checked_limits(request.time_limit, request.search_memory),
+        **stages,
+    )
+
+
+def _read(request: Request, network: LayerGraph) -> Request:
+    """Return a request with its machine and measured times read from their files, and its pins in a tuple."""
+    machine, profile = request.hardware, request.profile
+    if machine is not None:
+        from hypar.machine.load import load_machine  # noqa: PLC0415 (only where a machine is named)
+
+        machine = load_machine(machine)
+    pins = (request.pins,) if isinstance(request.pins, str) else tuple(map(str, request.pins))
+    request = replace(request, hardware=machine, pins=pins)
+    if profile is None:
+        return request
+    from hypar.machine.profiles import Profile, measured_machine, read_profile, whole_array  # noqa: PLC0415 (only where times are named)
+
+    if not is_step_table(profile):
+        if not isinstance(profile, Profile | str | Path):
+            raise OptionError("profile", f"found {shown(profile)}", "measured times, or their file")
+        return replace(request, profile=profile if isinstance(profile, Profile) else read_profile(profile))
     if request.batch is not None:
         raise OptionError("batch", "given together with a table of measured times", "the mini-batch measured")
-    from hypar.machine.profiles import measured_machine, whole_array  # noqa: PLC0415 (only where they are)
-
-    machine = measured_machine(str(request.profile), request.hardware, network)
+    machine = measured_machine(str(profile), machine, network)
     free = request.levels is None and request.array is None and request.stages is None
     array = whole_array(machine) if free else request.array
     return replace(request, hardware=machine, array=array, profile=None)
+
+
+def _checked_stages(asked: Asked) -> dict[str, Any]:
+    """Return the checked options of stages; one stage becomes None if its layers are cut, as that is a plan without stages."""
+    for name, least, more in (("stages", 1, ", or best"), ("microbatches", 1, ""), ("parts", 2, "")):
+        number = getattr(asked, name)
+        if number is not None and (name, number) != ("stages", BEST):
+            require_whole(name, number, least, MOST_DEVICES, more)
+    schedule = asked.schedule or "1f1b"
+    parts = (asked.parts or 2) if schedule == INTERLEAVED else None
+    starts = checked_starts(asked.starts, asked.stages, parts or 1)
+    stages = (len(starts) // (parts or 1) or asked.stages) if asked.staged else None
+    return {
+        "stages": stages,
+        "schedule": schedule,
+        "parts": parts,
+        "microbatches": asked.microbatches,
+        "balance": asked.balance or "time",
+        "starts": starts,
+        "outside": 0 if stages is None else asked.outside,
+    }
 
 
 def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]]:
@@ -271,14 +302,88 @@ def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]
     return stage_arrays(machine, stages, levels, array, asked.outside)
 
 
-def _profile(profile: Profile | str | Path | None) -> Profile | None:
-    """Return measured times, read from their file if it is a path."""
-    if profile is None:
-        return None
-    from hypar.machine.profiles import Profile, read_profile  # noqa: PLC0415 (only where times are named)
+def asked_of(plan: Plan, machine: Machine | None = None) -> Request:
+    """Return what a stored plan was asked for, with every option that it records, on the machine of its score."""
+    own, stages, exact = Resolved.of(plan, machine), plan.stages, True
+    taken: dict[str, Any] = {name: getattr(own, name) for name in RECORDED}
+    if stages is not None:
+        taken |= asked_stages(stages) | {"balance": stages.balance, "starts": own.starts or None}
+        if taken.pop("outside"):
+            del taken["stages"]
+    elif plan.solver in plugin_names("solvers"):
+        exact = load_solver(plan.solver).exact
+    taken["levels"], taken["array"] = _levels_of(plan, machine)
+    return Request(
+        **taken,
+        batch=plan.model.batch,
+        inter_weight=own.parameters.get("inter_weight"),
+        mode=own.parameters.get("mode"),
+        profile=plan.profile,
+        graph=plan.graph or GRAPHS[0],
+        solver=None if stages is None and exact else own.solver,
+        hardware=machine,
+        shares=plan.shares,
+    )
 
-    if isinstance(profile, Profile):
-        return profile
-    if not isinstance(profile, str | Path):
-        raise OptionError("profile", f"found {shown(profile)}", "measured times, or their file")
-    return read_profile(profile)
+
+def plan_command(plan: Plan, file: str, network: LayerGraph, machine: Machine | None) -> str:
+    """Return the ``hypar plan`` that leads to a plan again, and writes it to a file.
+
+    The network has the mini-batch of the model file; the machine is that of the plan's score.
+    """
+    name = plan.model.name
+    model = name if name in data_names("models") else f"{name}.yaml"
+    options = _shortest(plan, network, machine).command()
+    return shlex.join(["hypar", "plan", model, *options, "-o", file])
+
+
+def _shortest(plan: Plan, network: LayerGraph, machine: Machine | None) -> Request:
+    """Return the request for a plan without the options that change nothing."""
+    request, stages = replace(asked_of(plan, machine), profile=None), plan.stages
+    if plan.model.batch == network.batch:
+        request = replace(request, batch=None)
+    if stages is not None and stages.asked != BEST:
+        usual = checked_microbatches(None, stages.schedule, plan.model.batch, len(stages.stages))
+        request = replace(request, microbatches=None if stages.microbatches == usual else stages.microbatches)
+    found = _led_to(Resolved.of(plan, machine), plan)
+    # Of a strategy and a convention one may go only when the other one has gone.
+    without: Any = [{name: None} for name in SHORTENED]
+    for left in (*without, *without):
+        shorter = replace(request, **left)
+        with suppress(InputError):
+            request = shorter if _led_to(resolve(shorter, network), plan) == found else request
+    return replace(request, profile=plan.profile)
+
+
+def _led_to(request: Resolved, plan: Plan) -> tuple[object, ...]:
+    """Return what the options that may be left out come to; a plan without a score was counted by none."""
+    names = ("strategy", "space", "search", "graph", "shares", "schedule", "parts", "convention")
+    found = (getattr(request, name) for name in (*names, *["counted"] * (plan.score is not None)))
+    return load_cost(request.cost, request.parameters), *found
+
+
+def _levels_of(plan: Plan, machine: Machine | None) -> tuple[int | None, tuple[int | str, ...] | None]:
+    """Return the number of two-way levels, or the ways of levels that are not all two; None for the machine's own."""
+    array: Sequence[int] | None = plan.array if plan.stages is None else plan.stages.array or plan.array
+    if machine is not None and machine.groups:
+        array = uneven_array(plan, machine)
+    if array is None:
+        return None, None
+    if plan.stages is not None and plan.stages.outside:
+        outside = plan.stages.outside
+        return None, (*array[:outside], f"s{plan.stages.asked}", *array[outside:])
+    return (len(array), None) if {*array} <= {2} else (None, tuple(array))
+
+
+def uneven_array(plan: Plan, machine: Machine) -> tuple[int, ...] | None:
+    """Return the levels of a plan for a heterogeneous machine; None if it uses all devices in the usual levels alone.
+
+    Of stages on its device groups they are the levels inside each stage.
+    """
+    whole = {name: own.num_devices for name, own, _ in machine.leaves()}
+    groups = [group for group in plan.groups if not group.idle]
+    each = 1 if plan.stages is None else plan.stages.of_each_group
+    nested = plan.stages is not None and plan.stages.outside
+    if not nested and all(group.array == tuple(primes(whole[group.name] // each)) for group in groups):
+        return None
+    return (*(split.ways for split, _ in groups[0].above), *groups[0].array)

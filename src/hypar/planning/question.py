@@ -1,56 +1,228 @@
-"""The search problem built from a request and a network."""
+"""The search problem of identical devices, built from a request and a network; its answer, and the interface of searches."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hypar.costs.base import load_cost
-from hypar.errors import OptionError
+from hypar.costs.graphs.tables import Tables, structure
 from hypar.machine.setting import Setting
-from hypar.planning.searches.base import Question
 from hypar.registry import load_plugin
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.levels import levels_of
 from hypar.sharding.space import Pin, Space, apply_pins, parse_pin, parse_space
+from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.costs.base import Cost
+    from hypar.costs.graphs.counted import Counted
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.planning.resolved import Resolved
-    from hypar.sharding.placement import Options
+    from hypar.sharding.amounts.above import State
+    from hypar.sharding.levels import Level
+    from hypar.sharding.placement import Choice, Options
+    from hypar.solve.cost_graph import CostGraph, Structure
+    from hypar.solve.edge import Indices
+    from hypar.solve.limits import Budget, Cut, Limits
 
 
-def ask(request: Resolved, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
-    """Build the search problem of a request and a network for identical devices.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A search problem.
 
-    Raises:
-        InputError: the request does not suit the network.
+    Attributes:
+        graph: the layers that are cut.
+        cost: the cost that is minimised.
+        levels: the levels, outermost first.
+        options: for each layer, the options at each level.
+        solver: name of the solver; None for the cheapest exact one.
+        pins: the choices that are held.
+        entered: the state below uneven splits, by ``moved`` and ``fused``; None if there are none.
+        limits: the limits of a joint search; None for those of work and memory by default, whatever the clock says.
+        numbered: whether each layer numbers the devices of a flat level in an order of its own.
     """
-    if request.heterogeneous is not None:
-        found = f"the devices of hardware {request.heterogeneous.name!r} are heterogeneous"
-        raise OptionError("hardware", found, "a machine of identical devices here")
+
+    graph: PlanGraph
+    cost: Cost
+    levels: tuple[Level, ...]
+    options: tuple[tuple[Options, ...], ...]
+    solver: str | None = None
+    pins: tuple[Pin, ...] = ()
+    entered: State | None = None
+    limits: Limits | None = None
+    numbered: bool = False
+
+    @property
+    def leaves_no_choice(self) -> bool:
+        """Whether every layer has a single option at every level, so that there is nothing to search."""
+        return all(len(options) == 1 for at_layer in self.options for options in at_layer)
+
+    @property
+    def by_products(self) -> bool:
+        """Whether transfers are counted as products over levels."""
+        return self.cost.convention != PAPER
+
+    def structure(self, first: int, last: int) -> Structure:
+        """Return the structure of the cost graph of the levels from ``first`` up to ``last``, without costs."""
+        options = [at_layer[first:last] for at_layer in self.options]
+        # Below uneven splits a weight that several layers use is counted for each of them.
+        graph = self.graph if self.entered is None else self.graph._replace(ties=())
+        return structure(graph, options, self.cost.convention)
+
+    def outermost(self) -> State:
+        """Return the state above the outermost level."""
+        return self.entered or outermost(self.graph, self.cost.convention)
+
+    def tables(self, first: int, last: int, above: State) -> Tables:
+        """Return the tables of the same levels, given the state above them."""
+        options, levels = [at_layer[first:last] for at_layer in self.options], self.levels[first:last]
+        return Tables(self.cost, self.graph, levels, options, above)
+
+    def cost_graph(self, first: int, last: int, above: State) -> CostGraph:
+        """Return the cost graph of the same levels, given the state above them."""
+        return self.tables(first, last, above).built()
+
+    def narrowed(self, known: float, budget: Budget) -> tuple[CostGraph, list[Indices]]:
+        """Return the cost graph of all levels of the tuples that a plan of a known cost, or a cheaper one, may have."""
+        return self.tables(0, len(self.levels), self.outermost()).narrowed(known, budget)
+
+    def counted(self) -> Counted | None:
+        """Return the problem of counts of all levels; None if costs may depend on the order of the levels."""
+        if not self.by_products:
+            return None
+        from hypar.costs.graphs.counted import counted  # noqa: PLC0415 (only for products over levels)
+        from hypar.costs.graphs.offered import UncountableError  # noqa: PLC0415 (only for products over levels)
+
+        try:
+            return counted(self.cost, self.graph, self.levels, self.options)
+        except UncountableError:
+            return None
+
+    def without_spatial(self) -> Question:
+        """Return the problem without cuts of height and width, where a cut of the batch never costs more."""
+        if self.by_products:
+            return self
+        from hypar.costs.graphs.offered import without_spatial  # noqa: PLC0415 (only for a joint search)
+
+        return replace(self, options=without_spatial(self.cost, self.graph, self.levels, self.options))
+
+    def below(self, above: State, choices: Sequence[Choice], ways: int) -> State:
+        """Return the state below a level; equal sizes share one object."""
+        return above.below(self.graph, [(choice,) for choice in choices], ways)
+
+    def below_all(self, index: int, above: State) -> State:
+        """Return the state below a level for all options and tuples above it, with the distinct sizes of each layer."""
+        options = [at_layer[index] for at_layer in self.options]
+        return above.below(self.graph, options, self.levels[index].ways, least=True)
+
+    def level_structures(self) -> list[Structure]:
+        """Return the structure of each level's own cost graph; levels with equal options appear once."""
+        distinct = {column: index for index, column in enumerate(zip(*self.options, strict=True))}
+        return [self.structure(index, index + 1) for index in distinct.values()]
+
+    def pick_solver(self, *structures: Structure) -> tuple[str, Solver]:
+        """Return the requested solver, or the cheapest exact one that takes all given graphs, or a bounded one."""
+        name = cheapest(structures) if self.solver is None else self.solver
+        return name, load_solver(name)
+
+    def allows(self, choices: Sequence[Options]) -> bool:
+        """Return whether all choices, a layer's at each level, are among the options."""
+        pairs = zip(self.options, choices, strict=True)
+        return all(own in each for at, chosen in pairs for each, own in zip(at, chosen, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The result of a search.
+
+    Attributes:
+        choices: for each layer a choice at each level.
+        solver: name of the solver that was used.
+        exact: whether every cost graph was solved to a proven optimum.
+        bounds: the lower bound of each cost graph's optimum; empty if the solver states none.
+        costs: for each level the cost of every layer, with the tensors that it reads.
+        limits: the limits that kept the search from a proof; None if none did.
+        cut: how it was cut short; None if it was not.
+    """
+
+    choices: tuple[Options, ...]
+    costs: tuple[tuple[float, ...], ...]
+    solver: str
+    exact: bool
+    bounds: tuple[float, ...] = ()
+    limits: Limits | None = None
+    cut: Cut | None = None
+
+
+class Search(Protocol):
+    """A search over the levels."""
+
+    @property
+    def claim(self) -> str:
+        """The claim of a result whose cost graphs are all solved exactly; goes before ``over <space>``."""
+
+    @property
+    def at_once(self) -> bool:
+        """Whether it searches all levels jointly, so that devices may be left idle at any of them."""
+
+    def run(self, question: Question) -> Answer:
+        """Choose an option for every layer at every level; raises ``TableLimitError`` if the solver's tables would not fit."""
+
+
+def load_search(name: str) -> Search:
+    """Load the search of a name; raises ``UnknownNameError``."""
+    search: Search = load_plugin("searches", name)
+    return search
+
+
+class Reached(NamedTuple):
+    """The outer levels of plans that begin alike: costs by layer at the innermost one, the state below it, and what comes next."""
+
+    costs: tuple[float, ...]
+    above: State | None
+    below: dict[Options, Reached]
+
+
+def costs_by_level(
+    question: Question, choices: tuple[Options, ...], known: dict[Options, Reached] | None = None
+) -> tuple[tuple[float, ...], ...]:
+    """Return the cost of every layer at each level, given its choice at each.
+
+    ``known`` has plans of the same problem whose costs were asked for, to which this one is added.
+    """
+    made = replace(question, options=tuple(tuple((choice,) for choice in at_layer) for at_layer in choices))
+    above: State | None = None
+    costs = []
+    known = {} if known is None else known
+    for index, column in enumerate(zip(*choices, strict=True)):
+        if column not in known:
+            above = made.outermost() if above is None else above
+            problem = made.cost_graph(index, index + 1, above)
+            last = index + 1 == len(question.levels)
+            left = None if last else question.below(above, column, question.levels[index].ways)
+            known[column] = Reached(problem.costs_by_node([0] * len(choices)), left, {})
+        at_level, above, known = known[column]
+        costs.append(at_level)
+    return tuple(costs)
+
+
+def ask(request: Resolved, graph: LayerGraph) -> Question:
+    """Build the search problem of a request for identical devices and a network; raises ``InputError`` where they do not suit."""
     contracted = graph.nodes(request.graph)
     if request.profile is not None:
         request.profile.require(graph.name, graph.digest, graph.batch, request.array)
     pins = tuple(parse_pin(text, contracted, len(request.array)) for text in request.pins)
-    question = question_of(request, contracted, pins, graph.element_bytes)
-    return replace(question, limits=request.limits), pins
+    return replace(question_of(request, contracted, pins, graph.element_bytes), limits=request.limits)
 
 
 def question_of(request: Resolved, graph: PlanGraph, pins: Sequence[Pin], element_bytes: int) -> Question:
-    """Build the search problem of a request and given layers.
-
-    Args:
-        request: the request, for identical devices.
-        graph: the layers.
-        pins: choices to hold.
-        element_bytes: bytes of an element.
-    """
+    """Build the search problem of a request for identical devices and given layers, with choices to hold."""
     space = space_of(request, graph)
     levels = levels_of(request.array, element_bytes)
     cost = load_cost(request.cost, request.parameters, context_of(request))
@@ -60,7 +232,9 @@ def question_of(request: Resolved, graph: PlanGraph, pins: Sequence[Pin], elemen
     by_kind = {kind: _choices(space, graph, *kind) for kind in set(kinds)}
     free = list(zip(*(by_kind[kind] for kind in kinds), strict=True)) or [()] * len(graph.layers)
     options = apply_pins(pins, graph, free, request.array)
-    return Question(graph=graph, cost=cost, levels=levels, options=options, solver=request.solver)
+    return Question(
+        graph=graph, cost=cost, levels=levels, options=options, solver=request.solver, pins=tuple(pins)
+    )
 
 
 def _choices(space: Space, graph: PlanGraph, ways: int, idle: bool) -> list[Options]:
@@ -93,11 +267,7 @@ def context_of(request: Resolved) -> dict[str, Any]:
 
 
 def space_of(request: Resolved, graph: PlanGraph) -> Space:
-    """Parse the space of a request.
-
-    Raises:
-        InputError: it is not a space, or names an unknown op.
-    """
+    """Parse the space of a request; raises ``InputError`` if it is none, or names an unknown op."""
     space = parse_space(request.space, graph.named_dims)
     for op in filter(None, space.by_op):
         load_plugin("ops", op)
@@ -110,18 +280,8 @@ def convention_for(request: Resolved, cost: Cost) -> str:
 
 
 def setting_for(request: Resolved, element_bytes: int, cost: Cost) -> Setting:
-    """Return the setting in which a step runs.
-
-    Args:
-        request: the request, for its machine, array and optimizer.
-        element_bytes: bytes of an element.
-        cost: the cost of the plan, for the convention that counts the step.
-
-    Raises:
-        OptionError: no hardware is named.
-    """
-    if request.identical is None:
-        raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
+    """Return the setting in which a step of a plan of a cost runs on the identical devices of a request."""
+    assert request.identical is not None  # noqa: S101 (a step runs on a machine)
     return Setting(
         machine=request.identical,
         array=request.array,

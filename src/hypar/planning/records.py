@@ -1,18 +1,19 @@
-"""The records in a plan of the decisions of a search."""
+"""The records in a plan of the decisions of a search, and its claim: the space, search and objective for which it is optimal."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost, parameters_of
 from hypar.ops.dims import in_order
 from hypar.plan.plan import SCHEMA, Plan, rooted
 from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord
-from hypar.planning.question import context_of
+from hypar.planning.question import context_of, load_search
+from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import WHOLE_ARRAY, Split
-from hypar.units import exact_number
+from hypar.units import exact_number, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,34 +21,21 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.records import BaselinesRecord, ChunksRecord, RefinementRecord, Score
     from hypar.plan.stages import StagesRecord
+    from hypar.planning.question import Answer, Question
     from hypar.planning.resolved import Resolved
-    from hypar.planning.searches.base import Answer, Question
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice
     from hypar.sharding.space import Pin
 
 
+AS_ASKED = ("graph", "strategy", "space", "search", "convention")
+AS_FOUND = ("claim", "solver", "path", "limits", "stages", "baselines", "refined", "chunks", "score")
+"""What a plan records as it was asked for, or decided."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """The decisions of a request, on identical devices, on device groups, or in stages.
-
-    Attributes:
-        claim: the claim of the plan.
-        solver: name of the solver.
-        pins: the choices that were held.
-        splits: the splits, outer ones first.
-        cost: the cost that was minimised.
-        array: ways of each level.
-        arrays: ways of each level inside each device group; None for the requested ones.
-        path: the slowest device groups, whose splits the cost sums; None if it sums all.
-        bounds: lower bounds of the cost; empty if none is stated.
-        limits: the limits that kept the search from a proof; None if none did.
-        stages: the stages; None without a pipeline.
-        baselines: the strategies that were timed beside it; None if none were.
-        refined: the changes by refinement; None if it was not requested.
-        chunks: the layers that exchange their gradients together; None if not requested.
-        score: the score on the machine; None if no machine is named.
-    """
+    """The decisions of a request: the entries of a ``Plan`` that a search finds; ``arrays`` is None for the requested ones."""
 
     claim: str
     solver: str
@@ -72,43 +60,24 @@ def plan_of(request: Resolved, graph: LayerGraph, found: Decided) -> Plan:
     Its entries have their types as they are, so pydantic need not judge them, for which it would first build validators.
     """
     cost = load_cost(request.cost, request.parameters, context_of(request))
-    groups, profile = request.heterogeneous is not None, _profile_of(request)
+    dims = in_order(graph.nodes(request.graph).named_dims) or None
+    same: dict[str, Any] = {name: getattr(request, name) for name in AS_ASKED}
+    same |= {name: getattr(found, name) for name in AS_FOUND}
     arrays = request.arrays if found.arrays is None else found.arrays
     plan = Plan.model_construct(
+        **same,
         schema_=SCHEMA,
-        model=ModelRecord.model_construct(
-            name=graph.name,
-            digest=graph.digest,
-            batch=graph.batch,
-            dims=in_order(graph.nodes(request.graph).named_dims) or None,
-        ),
-        graph=request.graph,
-        strategy=request.strategy,
-        space=request.space,
-        search=request.search,
-        solver=found.solver,
+        model=ModelRecord.model_construct(name=graph.name, digest=graph.digest, batch=graph.batch, dims=dims),
         array=list(found.array),
-        arrays={name: list(array) for name, array in arrays.items()} if groups else None,
+        arrays={name: list(array) for name, array in arrays.items()} if request.heterogeneous else None,
         shares=request.shares if request.uneven else None,
-        path=found.path,
         pins=[str(pin) for pin in found.pins],
-        profile=profile,
+        profile=_profile_of(request),
         bounds=[exact_number(max(0.0, bound)) for bound in found.bounds] or None,
-        limits=found.limits,
-        convention=request.convention,
         cost=CostRecord.model_construct(
-            name=request.cost,
-            value=exact_number(found.cost),
-            unit=cost.unit,
-            parameters=parameters_of(cost),
+            name=request.cost, value=exact_number(found.cost), unit=cost.unit, parameters=parameters_of(cost)
         ),
-        claim=found.claim,
-        stages=found.stages,
         root=rooted(found.splits, found.stages),
-        baselines=found.baselines,
-        refined=found.refined,
-        chunks=found.chunks,
-        score=found.score,
     )
     plan.require_whole()
     return plan
@@ -122,21 +91,15 @@ def _profile_of(request: Resolved) -> ProfileRecord | None:
     return ProfileRecord(name=times.source, digest=f"sha256:{times.digest}") if times else None
 
 
-def decided(
-    request: Resolved, question: Question, pins: Sequence[Pin], answer: Answer, claim: str
-) -> Decided:
+def decided(request: Resolved, question: Question, answer: Answer, claim: str) -> Decided:
     """Return the decisions of a search for identical devices, without a score."""
     names = [layer.name for layer in question.graph.layers]
-    splits = [
-        even_split(
-            level, names, [options[level.index] for options in answer.choices], costs, group=WHOLE_ARRAY
-        )
-        for level, costs in zip(question.levels, answer.costs, strict=True)
-    ]
+    columns = zip(question.levels, zip(*answer.choices, strict=True), answer.costs, strict=True)
+    splits = [even_split(level, names, own, costs, group=WHOLE_ARRAY) for level, own, costs in columns]
     return Decided(
         claim=claim,
         solver=answer.solver,
-        pins=pins,
+        pins=question.pins,
         splits=splits,
         cost=math.fsum(split.cost for split in splits),
         array=request.array,
@@ -149,13 +112,9 @@ def _limits_of(answer: Answer) -> LimitsRecord | None:
     """Return the record of the limits that kept a search from a proof."""
     if answer.limits is None:
         return None
-    cut = answer.cut
-    return LimitsRecord(
-        seconds=exact_number(answer.limits.seconds),
-        bytes=exact_number(answer.limits.bytes),
-        cut=None if cut is None else cut.by,
-        answers=None if cut is None else cut.answers,
-    )
+    cut: dict[str, Any] = {} if answer.cut is None else {"cut": answer.cut.by, "answers": answer.cut.answers}
+    seconds, size = map(exact_number, (answer.limits.seconds, answer.limits.bytes))
+    return LimitsRecord(seconds=seconds, bytes=size, **cut)
 
 
 def even_split(
@@ -168,18 +127,87 @@ def even_split(
     depth: int = 0,
 ) -> Split:
     """Return the record of one level of identical devices."""
+    chosen = dict(zip(names, choices, strict=True))
+    numbering = {
+        name: [dict([digit]) for digit in choice.order] for name, choice in chosen.items() if choice.order
+    }
     return Split.model_construct(
         level=depth + level.index,
         group=group,
         ways=level.ways,
         shares=[1 / level.ways] * level.ways,
-        choices={name: dict(choice.degrees) for name, choice in zip(names, choices, strict=True)},
-        numbering={
-            name: [dict([digit]) for digit in choice.order]
-            for name, choice in zip(names, choices, strict=True)
-            if choice.order
-        }
-        or None,
+        choices={name: dict(choice.degrees) for name, choice in chosen.items()},
+        numbering=numbering or None,
         costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
         cost=exact_number(math.fsum(costs)),
     )
+
+
+def claim_of(request: Resolved, question: Question, answer: Answer) -> str:
+    """Return the claim of the answer to the search problem of a request."""
+    over = f"over ({request.space}){pins_text(request)}"
+    if question.leaves_no_choice:
+        return f"fixed: the only plan {over}"
+    claim = load_search(request.search).claim
+    if answer.bounds and not answer.exact:
+        claim = f"not proven optimal, but {_gap_of(answer)}; {request.search} search{_limited(answer)}"
+    elif not answer.exact:
+        claim = f"not optimal: solver {answer.solver!r} is not exact; {request.search} search"
+    return (
+        f"{claim} {over}, {_kind_of(question)}{_numbering(request, question)}, for least {objective(request)}"
+    )
+
+
+def pins_text(request: Resolved) -> str:
+    """Return the number of pins as a claim names it; empty if there are none."""
+    return f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
+
+
+def _numbering(request: Resolved, question: Question) -> str:
+    """Return what a claim says of a flat level's devices, if each layer might have numbered them, but does not."""
+    if question.numbered or len(request.array) > 1:
+        return ""
+    from hypar.planning.flat import numberable  # noqa: PLC0415 (only for a single level)
+
+    return ", numbered through" * numberable(request)
+
+
+def objective(request: Resolved) -> str:
+    """Return the name of the minimised cost, with the convention if it is not ``paper``.
+
+    The cost ``time`` ignores a machine's overlap, so this is added.
+    """
+    overlap = request.cost == "time" and any(machine.overlap for machine in request.machines)
+    counted = "" if request.convention == PAPER else f", counted by {request.convention}"
+    return f"{request.cost}{', nothing overlapped' * overlap}{counted}"
+
+
+def _gap_of(answer: Answer) -> str:
+    """Return the largest gap between the cost graphs' solutions and their lower bounds."""
+    costs = [math.fsum(at_level) for at_level in answer.costs]
+    found = [math.fsum(costs)] if len(answer.bounds) == 1 else costs
+    gaps = [1 - bound / cost if cost else 0.0 for bound, cost in zip(answer.bounds, found, strict=True)]
+    of = "each level's optimum" if len(gaps) > 1 else "the optimum"
+    gap = max(0.0, *gaps)
+    return f"{of} is less than 0.01% lower" if 0 < gap < 5e-5 else f"{of} is at most {gap:.2%} lower"
+
+
+def _limited(answer: Answer) -> str:
+    """Return the limits that kept a search from a proof, and how it was cut short."""
+    if answer.limits is None:
+        return ""
+    if answer.cut is not None and answer.cut.by == "interrupt":
+        return " cut short by an interrupt,"
+    seconds, size = f"{answer.limits.seconds:g} s", format_bytes(answer.limits.bytes)
+    return f" cut short after {seconds}," if answer.cut is not None else f" within {seconds} and {size},"
+
+
+def _kind_of(question: Question) -> str:
+    """Return the kind of choices in a search problem."""
+    if question.numbered:
+        return "grids of dims, numbered freely"
+    ways = [level.ways for level in question.levels]
+    every = {(id(own), each): own for at in question.options for own, each in zip(at, ways, strict=True)}
+    several = any(len(choice.degrees) > 1 for options in every.values() for choice in options)
+    idle = any(choice.devices(each) < each for (_, each), options in every.items() for choice in options)
+    return ("grids of dims" if several else "one dim a level") + (", devices may be idle" if idle else "")

@@ -13,13 +13,11 @@ from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.plan.request import BEST, Request
 from hypar.plan.stages import INTERLEAVED
-from hypar.planning.checked import checked_nodes, has_stages
-from hypar.planning.counting import follows
+from hypar.planning.checked import MOST_LEVELS, checked_nodes, has_stages
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hypar.costs.base import Cost
     from hypar.machine.machine import Machine
@@ -45,11 +43,7 @@ class Refusal(NamedTuple):
     reason: str
 
     def error(self, words: Mapping[str, str]) -> OptionError:
-        """Return the error of a request.
-
-        Args:
-            words: the words of the request for the fields of the message.
-        """
+        """Return the error of a request with some words for the fields of the message."""
         return OptionError(*(text.format_map(words) for text in (self.where, self.found, self.allowed)))
 
 
@@ -128,13 +122,7 @@ class Asked(Request):
 
     @classmethod
     def whose(cls, request: Request, *, cost: str = "volume", explain: bool = False) -> Asked:
-        """Return the form of a request.
-
-        Args:
-            request: the request, with the machine and the measured times themselves.
-            cost: the name of the cost that is minimised.
-            explain: whether the plan is to be explained.
-        """
+        """Return the form of a request with the machine and the measured times themselves, for the cost that is minimised."""
         nodes = checked_nodes(request.array, request.stages)._asdict()
         return cls(**{**request.given(), **nodes, "cost": cost, "explain": explain})
 
@@ -145,11 +133,16 @@ class Asked(Request):
         return found
 
     @property
+    def groups(self) -> bool:
+        """Return whether the machine has several groups of devices."""
+        return self.machine is not None and bool(self.machine.groups)
+
+    @property
     def ways(self) -> Sequence[int]:
         """Return the ways of each level, for identical devices; a value that is no number counts as not given."""
         if self.array is not None:
             return self.array
-        return (2,) * (min(self.levels, MOST_DEVICES.bit_length()) if isinstance(self.levels, int) else 4)
+        return (2,) * (min(self.levels, MOST_LEVELS) if isinstance(self.levels, int) else 4)
 
     @property
     def cut(self) -> bool:
@@ -165,25 +158,14 @@ class Asked(Request):
     def uneven(self) -> bool:
         """Return whether there are uneven splits."""
         staged = self.staged and not self.outside and self.stages != BEST
-        return self.machine is not None and _has_groups(self) and (not staged or self.machine.nested)
-
-    @property
-    def pinned_at(self) -> str:
-        """Return the first pin that names a level; empty if none does."""
-        return next((pin for pin in map(str, self.pins) if "@" in pin.rpartition("=")[0]), "")
-
-    @property
-    def parameters(self) -> Collection[str]:
-        """Return the names of the parameters of the cost."""
-        return parameters_of(load_cost(str(self.cost), {}))
+        return self.machine is not None and self.groups and (not staged or self.machine.nested)
 
     @property
     def counting(self) -> Cost:
         """Return the cost with those of the given parameters that it has, whose values it checks."""
+        own = parameters_of(load_cost(str(self.cost), {}))
         given = {"inter_weight": self.inter_weight, "mode": self.mode}
-        known = {
-            name: value for name, value in given.items() if value is not None and name in self.parameters
-        }
+        known = {name: value for name, value in given.items() if value is not None and name in own}
         return load_cost(str(self.cost), known)
 
     @property
@@ -191,27 +173,29 @@ class Asked(Request):
         """Return the names of the fields of the cost: its parameters, and what it counts with besides."""
         return {item.name for item in fields(self.counting)}  # type: ignore[arg-type]
 
-    @property
-    def words(self) -> dict[str, str]:
-        """Return the words of a message about these values."""
-        layer, at, rest = self.pinned_at.partition("@")
-        return {
-            "array": "x".join(map(str, self.ways)),
-            "convention": repr(self.convention),
-            "cost": repr(self.cost),
-            "everywhere": f"{layer}{rest[rest.find('=') :]}" if at else "",
-            "limit": "search-memory" if self.time_limit is None else "time-limit",
-            "measured": str(self.profile.ways if self.profile else ""),
-            "profile": repr(self.profile.name) if self.profile else "",
-            "hardware": repr(self.machine.name) if self.machine is not None else "",
-            "schedule": repr(self.schedule or "1f1b"),
-            "parameters": ", ".join(self.parameters) or "none",
-            "pin": f"{self.pinned_at!r:.200}",
-        }
+
+def _pinned_at(asked: Asked) -> str:
+    """Return the first pin that names a level; empty if none does."""
+    return next((pin for pin in map(str, asked.pins) if "@" in pin.rpartition("=")[0]), "")
 
 
-def _has_groups(asked: Asked) -> bool:
-    return asked.machine is not None and bool(asked.machine.groups)
+def _words(asked: Asked) -> dict[str, str]:
+    """Return the words of a message about a request."""
+    pin = _pinned_at(asked)
+    layer, at, rest = pin.partition("@")
+    return {
+        "array": "x".join(map(str, asked.ways)),
+        "convention": repr(asked.convention),
+        "cost": repr(asked.cost),
+        "everywhere": f"{layer}{rest[rest.find('=') :]}" if at else "",
+        "limit": "search-memory" if asked.time_limit is None else "time-limit",
+        "measured": str(asked.profile.ways if asked.profile else ""),
+        "profile": repr(asked.profile.name) if asked.profile else "",
+        "hardware": repr(asked.machine.name) if asked.machine is not None else "",
+        "schedule": repr(asked.schedule or "1f1b"),
+        "parameters": ", ".join(parameters_of(asked.counting)) or "none",
+        "pin": f"{pin!r:.200}",
+    }
 
 
 FEATURES: dict[str, Callable[[Asked], bool]] = {
@@ -219,12 +203,10 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "an array": lambda asked: asked.array is not None,
     "several levels": lambda asked: len(asked.ways) > 1,
     "no machine": lambda asked: asked.machine is None,
-    "identical devices": lambda asked: not _has_groups(asked),
-    "a heterogeneous machine": _has_groups,
+    "identical devices": lambda asked: not asked.groups,
+    "a heterogeneous machine": lambda asked: asked.groups,
     "uneven splits": lambda asked: asked.uneven,
-    "stages on identical devices of groups": lambda asked: (
-        _has_groups(asked) and asked.staged and not asked.uneven
-    ),
+    "stages on identical devices of groups": lambda asked: asked.groups and asked.staged and not asked.uneven,
     "an optimizer": lambda asked: asked.optimizer != "sgd",
     "refinement": lambda asked: asked.refine,
     "chunks": lambda asked: asked.chunks is not None,
@@ -240,7 +222,7 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "a balance": lambda asked: asked.balance is not None,
     "starts": lambda asked: asked.starts is not None,
     "pins": lambda asked: bool(asked.pins),
-    "pins at a level": lambda asked: bool(asked.pinned_at),
+    "pins at a level": lambda asked: bool(_pinned_at(asked)),
     "shares": lambda asked: asked.shares is not None,
     "unequal shares": lambda asked: asked.shares not in (None, "equal"),
     "a limit": lambda asked: asked.time_limit is not None or asked.search_memory is not None,
@@ -249,23 +231,17 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "a mode": lambda asked: asked.mode is not None,
     "another count than the paper's": lambda asked: asked.convention not in (None, PAPER),
     "a timed cost": lambda asked: "machine" in asked.takes,
-    "a cost with its own count": lambda asked: not follows(str(asked.cost)),
+    "a cost with its own count": lambda asked: "convention" not in asked.takes,
     "a cost without a slowest group": lambda asked: not asked.counting.slowest,
     "a cost without measured times": lambda asked: "profile" not in asked.takes,
-    "a cost without that weight": lambda asked: "inter_weight" not in asked.parameters,
-    "a cost without modes": lambda asked: "mode" not in asked.parameters,
+    "a cost without that weight": lambda asked: "inter_weight" not in asked.takes,
+    "a cost without modes": lambda asked: "mode" not in asked.takes,
 }
 """The features of which some exclude each other, and whether a request has them."""
 
 
 def refusal(first: str, second: str, **words: str) -> OptionError:
-    """Return the error of one pair of features, where no whole request is at hand.
-
-    Args:
-        first: the feature that the message is about.
-        second: the feature that excludes it.
-        words: the words of the message.
-    """
+    """Return the error of the ``first`` of a pair of features with the ``second``, where no whole request is at hand."""
     row = next(row for row in REFUSALS if (row.first, row.second) == (first, second))
     return row.error(words)
 
@@ -277,12 +253,7 @@ def require_explained(machine: Machine | None, given: Mapping[str, Any]) -> None
 
 
 def require_together(asked: Asked) -> None:
-    """Refuse a request with two features that exclude each other.
-
-    Raises:
-        OptionError: there are two.
-        UnknownNameError: there is no such cost.
-    """
+    """Raise ``OptionError`` for a request with two features that exclude each other, ``UnknownNameError`` for no such cost."""
     for row in REFUSALS:
         if FEATURES[row.first](asked) and FEATURES[row.second](asked):
-            raise row.error(asked.words)
+            raise row.error(_words(asked))

@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Any
 from hypar.activity import tell
 from hypar.errors import InputError, OptionError, PlanError
 from hypar.machine.load import load_machine
-from hypar.network.graph import LayerGraph
 from hypar.plan.plan import Plan, read_plan, rooted
 from hypar.plan.records import Origin, origin_of, remember
 from hypar.plan.request import checked
-from hypar.planning.chunks.search import chunks_of
-from hypar.planning.counting import score_convention
-from hypar.planning.question import ask
+from hypar.planning.climb import chunks_of
+from hypar.planning.question import Answer, ask, costs_by_level
 from hypar.planning.records import decided
-from hypar.planning.resolved import Resolved
-from hypar.planning.searches.base import Answer, costs_by_level
-from hypar.planning.sources import as_planned, machine_of, model_of, require_groups
+from hypar.planning.resolved import Resolved, score_convention
+from hypar.planning.sources import as_planned, machine_of, network_of, require_groups
 from hypar.planning.stages.again import stored_stages
 from hypar.planning.stages.records import stage_splits, stages_of
 from hypar.planning.uneven.planner import Planner, as_branching
@@ -31,10 +28,12 @@ from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from hypar.machine.machine import Machine
+    from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanNode
     from hypar.plan.records import Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.records import Decided
@@ -52,10 +51,10 @@ class ScoredStep:
 
     Attributes:
         plan: the plan whose choices it follows.
-        graph: the network.
+        graph: its network.
         machine: the machine that ran it.
         step: its tasks, and when each ran.
-        lanes: the groups of identical devices that run it; with stages, the devices of each stage for a microbatch.
+        work: the groups of identical devices that run it with their work; with stages, for a microbatch.
         stages: the plan's stages, as run on this machine.
     """
 
@@ -63,8 +62,13 @@ class ScoredStep:
     graph: LayerGraph
     machine: Machine
     step: Step
-    lanes: tuple[Lane, ...] = field(compare=False)
+    work: StepWork = field(compare=False)
     stages: StagesRecord | None = None
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """The groups of identical devices that run it."""
+        return self.work.lanes
 
     @property
     def timeline(self) -> Timeline:
@@ -132,45 +136,39 @@ def run_plan(
 ) -> ScoredStep:
     """Run a plan as ``score_plan`` does, and return its step and timeline, from which the score follows."""
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
-    file = origin_of(plan).file
-    graph = model if isinstance(model, LayerGraph) else model_of(plan, file, model)
-    graph = as_planned(plan, graph, file)
+    graph = as_planned(plan, network_of(plan, model))
     tell(f"scoring {graph.name} by {plan.strategy}")
-    machine = machine_of(plan, file, changes=changes) if hardware is None else load_machine(hardware, changes)
+    machine = machine_of(plan, changes=changes) if hardware is None else load_machine(hardware, changes)
     if machine is None:
         raise OptionError("--set" if changes else "score", "no machine is named", "one, as --hardware hmc")
-    require_groups(plan, machine, file)
-    own = checked(
-        "optimizer",
-        ("sgd" if plan.score is None else plan.score.optimizer) if optimizer is None else optimizer,
-    )
-    request = replace(Resolved.of(plan, machine), optimizer=own, counted=_counted(plan, convention, file))
-    graph = request.network(graph)
-    return run_step(plan, request, graph, machine, choices_of(plan, graph, file))
+    require_groups(plan, machine)
+    request = replace(Resolved.of(plan, machine), counted=_counted(plan, convention))
+    if optimizer is not None:
+        request = replace(request, optimizer=checked("optimizer", optimizer))
+    return run_step(plan, request, request.network(graph))
 
 
-def run_step(
-    plan: Plan, request: Resolved, graph: LayerGraph, machine: Machine, choices: Sequence[Options]
-) -> ScoredStep:
-    """Return the step of a plan of a network on a machine, as a request says."""
-    place = f"{origin_of(plan).file}: chunks.layers"
-    work, step, stages = run_again(plan, request, graph, choices, place)
-    return ScoredStep(
-        plan=plan,
-        graph=graph,
-        machine=machine,
-        step=step,
-        lanes=work.lanes,
-        stages=stages,
-    )
+def run_step(plan: Plan, request: Resolved, graph: LayerGraph) -> ScoredStep:
+    """Return the step of a plan of a network on the machine of a request; raises ``PlanError`` for a network of other layers."""
+    machine, choices, stages = request.machine, choices_of(plan, graph), None
+    assert machine is not None  # noqa: S101 (a plan is run on a machine)
+    if plan.stages is not None and plan.staged:
+        by = PAPER if request.counted == DIRECT else request.counted
+        staging = stored_stages(plan, plan.stages, graph, choices, replace(request, counted=by))
+        work, step, stages = staging.work, staging.ran.step, stages_of(staging, request)
+    else:
+        counts = graph.element_bytes, request.optimizer, request.counted
+        node = branch_of(plan, machine, graph.nodes(plan.graph), *counts)
+        work = StepWork.of(*node.lanes())
+        step = work.run(chunks_of(plan.chunks, work, f"{origin_of(plan).file}: chunks.layers"))
+    return ScoredStep(plan=plan, graph=graph, machine=machine, step=step, work=work, stages=stages)
 
 
 def recosted(plan: Plan, graph: LayerGraph, request: Resolved) -> Plan:
     """Return a stored plan with the costs of its choices, counted as its own request or one of another convention says."""
     request, path, graph = replace(request, pins=()), plan.path, request.network(graph)
     if plan.stages is not None and plan.staged:
-        choices = choices_of(plan, graph, origin_of(plan).file)
-        staging = stored_stages(plan, plan.stages, graph, choices, request, costed=True)
+        staging = stored_stages(plan, plan.stages, graph, choices_of(plan, graph), request, costed=True)
         splits = [*stage_splits(staging)]
         cost = math.fsum(split.cost for split in splits)
     else:
@@ -185,10 +183,10 @@ def _decided(plan: Plan, graph: LayerGraph, request: Resolved) -> Decided:
     if request.heterogeneous is not None:
         planner, branch, _ = costed_tree(request, plan, graph, request.heterogeneous)
         return planner.decided(branch, plan.claim)
-    question, _ = ask(request, graph)
+    question = ask(request, graph)
     choices = tuple(plan.choices(layer.name) for layer in question.graph.layers)
     answer = Answer(choices=choices, costs=costs_by_level(question, choices), solver=plan.solver, exact=False)
-    return decided(request, question, (), answer, plan.claim)
+    return decided(request, question, answer, plan.claim)
 
 
 def costed_tree(
@@ -202,70 +200,51 @@ def costed_tree(
     return planner, as_branching(planner.costed(stored, entered)), entered
 
 
-def run_again(
-    plan: Plan, request: Resolved, graph: LayerGraph, choices: Sequence[Options], place: str
-) -> tuple[StepWork, Step, StagesRecord | None]:
-    """Run a stored plan again: return its devices with their work, the step, and its stages if it has any."""
-    if plan.stages is not None and plan.staged:
-        by = PAPER if request.counted == DIRECT else request.counted
-        staging = stored_stages(plan, plan.stages, graph, choices, replace(request, counted=by))
-        return staging.work, staging.ran.step, stages_of(staging, request)
-    assert request.machine is not None  # noqa: S101 (a plan is run on a machine)
-    node = branch_of(
-        plan,
-        request.machine,
-        graph.nodes(plan.graph),
-        graph.element_bytes,
-        request.optimizer,
-        request.counted,
-    )
-    work = StepWork.of(*node.lanes())
-    return work, work.run(chunks_of(plan.chunks, work, place)), None
-
-
-def _counted(plan: Plan, convention: str | None, file: Path) -> str:
+def _counted(plan: Plan, convention: str | None) -> str:
     """Return the convention of a plan's score: the one that is asked for, otherwise its own.
 
     Raises:
         PlanError: the plan's cost is unknown, or does not take the plan's parameters.
-        OptionError: the plan cannot be counted by the convention that is asked for.
         UnknownNameError: there is no such convention.
     """
     try:
         own = score_convention(plan)
     except InputError as error:
-        raise PlanError(f"{file}: cost", error.found, error.allowed, error.hint) from None
+        place = f"{origin_of(plan).file}: cost"
+        raise PlanError(place, error.found, error.allowed, error.hint) from None
     if convention is None or (own == DIRECT and convention == PAPER):
         return own
     return checked("convention", convention)
 
 
-def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> list[Options]:
+def choices_of(plan: Plan, graph: LayerGraph) -> list[Options]:
     """Return the choices of each layer at all splits of a plan, and check that the network's layers allow them.
 
     Raises:
         PlanError: the network has other layers, or a layer has no such dim.
     """
-    layers = graph.nodes(plan.graph).layers
+    layers, file = graph.nodes(plan.graph).layers, origin_of(plan).file
     rests = {layer.name for layer in graph.at_rest.layers if layer.op_name == "rest"}
     names = [layer.name for layer in layers]
     if names != [name for name in plan.layers if name in names or name not in rests]:
         place = f"{file}: {'splits' if plan.splits else 'stages'}"
         raise PlanError(place, f"the layers are not those of {graph.name!r}", "a plan of this model")
-    found = []
-    allowed = set[object]()
+    found, allowed = [], set[object]()
     for layer in layers:
-        choices = tuple([split.choice(layer.name) for split in plan.splits if layer.name in split.choices])
-        found.append(choices)
-        if (layer.nest, choices) in allowed:
-            continue
-        allowed.add((layer.nest, choices))
-        if layer.weighted and not all(choice.degrees for choice in choices):
-            raise PlanError(
-                f"{file}: splits", f"{layer.name!r} is done whole", "a dim that is cut; joins are done whole"
-            )
-        for dim in (dim for choice in choices for dim in choice.divided):
-            if dim not in layer.nest.sizes:
-                has = ", ".join(layer.nest.sizes)
-                raise PlanError(f"{file}: splits", f"{layer.name!r} is cut in {dim}", f"its dims, {has}")
+        found.append(
+            tuple([split.choice(layer.name) for split in plan.splits if layer.name in split.choices])
+        )
+        if (layer.nest, found[-1]) not in allowed:
+            allowed.add((layer.nest, found[-1]))
+            _require_allowed(layer, found[-1], f"{file}: splits")
     return found
+
+
+def _require_allowed(layer: PlanNode, choices: Options, place: str) -> None:
+    if layer.weighted and not all(choice.degrees for choice in choices):
+        what = f"{layer.name!r} is done whole"
+        raise PlanError(place, what, "a dim that is cut; joins are done whole")
+    for dim in (dim for choice in choices for dim in choice.divided):
+        if dim not in layer.nest.sizes:
+            has = ", ".join(layer.nest.sizes)
+            raise PlanError(place, f"{layer.name!r} is cut in {dim}", f"its dims, {has}")

@@ -1,22 +1,18 @@
-"""A request with nothing left open: what planning decides by, and what a stored plan was asked for, in the fewest options."""
+"""A request with nothing left open: what planning decides by."""
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
 from hypar.plan.records import of_score
-from hypar.plan.request import BEST, GRAPHS, Request, checked
-from hypar.planning.checked import checked_microbatches, space_text
+from hypar.plan.request import BEST, checked
+from hypar.planning.checked import fields_of
 from hypar.planning.strategies.base import load_strategy
-from hypar.registry import data_names, plugin_names
 from hypar.sharding.conventions import FUSED, MOVED, PAPER
-from hypar.sharding.placement import primes
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.limits import UNLIMITED, Limits
-from hypar.solve.solvers.base import load_solver
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,15 +21,12 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.records import Asked, Operators
+    from hypar.plan.records import Asked, Operators, Score
     from hypar.plan.stages import StagesRecord
 
 
-USUAL = "hypar"
-"""The strategy where none is named."""
-
-BASELINE = "dp"
-"""The strategy that others are compared with."""
+USUAL, BASELINE = "hypar", "dp"
+"""The strategy where none is named, and the one that others are compared with."""
 
 FIXED = ("dp", "owt")
 """Strategies that decide without a search: what practitioners do by default."""
@@ -66,7 +59,7 @@ class Resolved:
     strategy: str
     space: str
     cost: str
-    parameters: Mapping[str, float | str]
+    parameters: Mapping[str, Any]
     search: str
     solver: str | None
     arrays: Mapping[str, tuple[int, ...]]
@@ -129,17 +122,12 @@ class Resolved:
         return replace(self, arrays={name: tuple(array) for name, array in plan.arrays.items()})
 
     def on(self, machine: Machine, name: str = WHOLE_ARRAY) -> Resolved:
-        """Return the request for a node of the machine alone.
-
-        Args:
-            machine: the devices of the node.
-            name: the name of their group.
-        """
-        if not machine.groups:
-            return replace(self, machine=machine, arrays={WHOLE_ARRAY: self.arrays[name]})
-        return replace(
-            self, machine=machine, arrays={own: self.arrays[own] for own, _, _ in machine.leaves()}
+        """Return the request for the devices of a node of the machine alone, of a group of some name."""
+        names = [own for own, _, _ in machine.leaves()]
+        arrays = (
+            {own: self.arrays[own] for own in names} if machine.groups else {WHOLE_ARRAY: self.arrays[name]}
         )
+        return replace(self, machine=machine, arrays=arrays)
 
     def network(self, graph: LayerGraph) -> LayerGraph:
         """Return the network that it plans: with tensors at rest, if cost and score count what a correct execution moves."""
@@ -153,15 +141,10 @@ class Resolved:
 
     @classmethod
     def of(cls, plan: Plan, machine: Machine | None = None, profile: Profile | None = None) -> Resolved:
-        """Rebuild the request of a stored plan.
-
-        Args:
-            plan: the plan.
-            machine: the machine of the plan's score.
-            profile: the measured times of the plan's cost.
+        """Rebuild the request of a stored plan, on the machine of its score, with the measured times of its cost.
 
         Raises:
-            InputError: its cost, or its rule for shares, is unknown.
+            InputError: its rule for shares is unknown.
         """
         return cls(
             strategy=plan.strategy,
@@ -170,7 +153,7 @@ class Resolved:
             parameters=plan.cost.parameters,
             search=plan.search,
             solver=plan.solver if plan.stages is None else plan.stages.solver,
-            arrays=arrays_of(plan),
+            arrays=_arrays_of(plan),
             pins=tuple(plan.pins),
             graph=plan.graph,
             machine=machine,
@@ -191,7 +174,7 @@ class Resolved:
 
 
 def asked_stages(stages: StagesRecord) -> dict[str, Any]:
-    """Return the options of stages, and how many levels are outside, that lead to the stages of a stored plan."""
+    """Return the options of stages that lead to those of a stored plan, and how many levels are outside them."""
     return {
         "stages": stages.asked,
         "schedule": stages.schedule,
@@ -203,144 +186,50 @@ def asked_stages(stages: StagesRecord) -> dict[str, Any]:
     }
 
 
-def arrays_of(plan: Plan) -> dict[str, tuple[int, ...]]:
+def _arrays_of(plan: Plan) -> dict[str, tuple[int, ...]]:
     """Return the requested ways of each level inside each group of identical devices of a stored plan."""
-    if plan.stages is not None and plan.stages.arrays is not None:
-        return {name: tuple(array) for name, array in plan.stages.arrays.items()}
-    if plan.arrays is not None:
-        return {name: tuple(array) for name, array in plan.arrays.items()}
-    return {WHOLE_ARRAY: tuple(plan.array if plan.stages is None else plan.stages.array or plan.array)}
+    arrays, array = plan.arrays, plan.array
+    if plan.stages is not None:
+        arrays, array = plan.stages.arrays or arrays, plan.stages.array or array
+    return {name: tuple(own) for name, own in (arrays or {WHOLE_ARRAY: array}).items()}
+
+
+def of_strategy(name: str) -> dict[str, Any]:
+    """Return the options of ``Resolved`` that a strategy stands for."""
+    named = load_strategy(name)
+    own = {each: getattr(named, each) for each in ("space", "cost", "search", "shares", "convention")}
+    return {"strategy": name, "parameters": {}, "solver": None, **own}
+
+
+def baseline_request(request: Resolved, name: str) -> Resolved:
+    """Return the request of a known strategy with the graph, pins, array, chunks and machine of another request."""
+    alone: dict[str, Any] = {"profile": None, "refine": False, "stages": None, "baselines": ()}
+    return replace(request, **of_strategy(name), **alone)
 
 
 def of_baseline(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments for the plan of the baseline beside plans with other arguments.
+    """Return the arguments for the plan of the baseline beside plans with some arguments.
 
     The baseline keeps its own space and equal shares, by which it is the baseline, and measured times and a mode count
     where its cost has them; it has everything else alike.
     """
-    cost = given.get("cost")
-    counted = load_cost(load_strategy(BASELINE).cost if cost is None else cost, {})
-    has = {item.name for item in fields(counted)}  # type: ignore[arg-type]
+    has = fields_of(given.get("cost") or load_strategy(BASELINE).cost)
     left_out = {"space", "shares"} | ({"profile", "mode"} - has)
     return {name: value for name, value in given.items() if name not in left_out}
 
 
-def asked_of(
-    plan: Plan,
-    *,
-    batch: int | None = None,
-    machine: Machine | None = None,
-    profile: Profile | None = None,
-) -> Request:
-    """Return the shortest request that leads to a stored plan again.
-
-    Args:
-        plan: the plan.
-        batch: the network's own mini-batch.
-        machine: the machine of the plan's score.
-        profile: the measured times of the plan's cost.
-    """
-    own = load_strategy(plan.strategy if plan.strategy in plugin_names("strategies") else USUAL)
-    cost, parameters, stages = plan.cost.name, plan.cost.parameters, plan.stages
-    usual = own.heterogeneous_cost if plan.uneven and own.heterogeneous_cost else own.cost
-    papers = cost != usual and _as_papers(plan, own.convention)
-    # A cost that is asked for without a strategy is counted by moved.
-    convention = MOVED if plan.strategy == USUAL and cost != usual and not papers else own.convention
-    shares = own.shares if load_cost(cost, {}).slowest else "equal"
-    inexact = plan.solver in plugin_names("solvers") and not load_solver(plan.solver).exact
-    levels, array = _levels_of(plan, machine)
-    return Request(
-        levels=levels,
-        array=array,
-        batch=_unless(plan.model.batch, batch),
-        strategy=plan.strategy if papers else _unless(plan.strategy, USUAL),
-        space=_unless(plan.space, space_text(own.space)),
-        cost=_unless(cost, usual),
-        convention=_convention_of(plan, convention),
-        inter_weight=_unless(parameters.get("inter_weight"), 1),
-        mode=_unless(parameters.get("mode"), "exact"),
-        profile=profile or plan.profile,
-        graph=_unless(plan.graph or GRAPHS[0], own.graph),
-        search=_unless(plan.search, own.search),
-        solver=(plan.solver if inexact else None) if stages is None else stages.solver,
-        pins=tuple(plan.pins),
-        hardware=machine,
-        optimizer="sgd" if plan.score is None else plan.score.optimizer,
-        shares=_unless(plan.shares, shares),
-        refine=plan.refined is not None,
-        chunks=None if plan.chunks is None else plan.chunks.asked,
-        **({} if stages is None else _stages_of(stages, plan.model.batch)),
-    )
+def cost_convention(plan: Plan) -> str:
+    """Return the convention of a plan's cost, as people read it."""
+    return _papers(plan) if plan.convention == PAPER else plan.convention
 
 
-def plan_command(plan: Plan, file: str, batch: int, machine: Machine | None) -> str:
-    """Return the ``hypar plan`` that leads to a plan again.
-
-    Args:
-        plan: the plan.
-        file: the file that it writes.
-        batch: the network's own mini-batch.
-        machine: the machine of the plan's score.
-    """
-    name = plan.model.name
-    model = name if name in data_names("models") else f"{name}.yaml"
-    options = asked_of(plan, batch=batch, machine=machine).command()
-    return shlex.join(["hypar", "plan", model, *options, "-o", file])
+def score_convention(plan: Plan, score: Score | None = None) -> str:
+    """Return the convention of a score, as people read it: of the plan's own if none is given, or of what it would have."""
+    score = plan.score if score is None else score
+    if score is None:
+        return of_score(plan.convention)
+    return _papers(plan) if score.convention == PAPER else score.convention
 
 
-def _unless(value: Any, usual: Any) -> Any:
-    return None if value == usual else value
-
-
-def _levels_of(plan: Plan, machine: Machine | None) -> tuple[int | None, tuple[int | str, ...] | None]:
-    """Return the number of two-way levels, or the ways of levels that are not all two; None for the machine's own."""
-    array: Sequence[int] | None = plan.array if plan.stages is None else plan.stages.array or plan.array
-    if machine is not None and machine.groups:
-        array = uneven_array(plan, machine)
-    if array is None:
-        return None, None
-    if plan.stages is not None and plan.stages.outside:
-        outside = plan.stages.outside
-        return None, (*array[:outside], f"s{plan.stages.asked}", *array[outside:])
-    return (len(array), None) if {*array} <= {2} else (None, tuple(array))
-
-
-def uneven_array(plan: Plan, machine: Machine) -> tuple[int, ...] | None:
-    """Return the levels of a plan for a heterogeneous machine; None if it uses all devices in the usual levels alone.
-
-    Of stages on its device groups they are the levels inside each stage.
-    """
-    whole = {name: own.num_devices for name, own, _ in machine.leaves()}
-    groups = [group for group in plan.groups if not group.idle]
-    each = 1 if plan.stages is None else plan.stages.of_each_group
-    nested = plan.stages is not None and plan.stages.outside
-    if not nested and all(group.array == tuple(primes(whole[group.name] // each)) for group in groups):
-        return None
-    return (*(split.ways for split, _ in groups[0].above), *groups[0].array)
-
-
-def _as_papers(plan: Plan, own: str) -> bool:
-    """Return whether a plan's cost counts as the strategy's paper does, and its score what moves."""
-    scored = plan.score is not None and plan.score.convention == of_score(own)
-    return own == PAPER and plan.convention == PAPER and scored and not plan.uneven
-
-
-def _convention_of(plan: Plan, own: str) -> str | None:
-    """Return the convention to ask for; None if the strategy's own, or no single one, leads to the plan."""
-    if plan.uneven or "convention" not in {item.name for item in fields(load_cost(plan.cost.name, {}))}:  # type: ignore[arg-type]
-        return None
-    cost = plan.convention
-    score = of_score(own) if plan.score is None else plan.score.convention
-    return None if (cost, score) == (own, of_score(own)) else cost
-
-
-def _stages_of(stages: StagesRecord, batch: int) -> dict[str, Any]:
-    """Return the options of stages that differ from the usual ones."""
-    microbatches = checked_microbatches(None, stages.schedule, batch, len(stages.stages))
-    usual = {"schedule": "1f1b", "parts": 2, "starts": (), "microbatches": microbatches}
-    asked = asked_stages(stages) | {"balance": stages.balance}
-    if stages.asked_microbatches is not None:
-        del usual["microbatches"]
-    if asked.pop("outside"):
-        del asked["stages"]
-    return {name: _unless(own, usual.get(name)) for name, own in asked.items()}
+def _papers(plan: Plan) -> str:
+    return load_cost(plan.cost.name, plan.cost.parameters).convention

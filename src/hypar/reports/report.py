@@ -12,9 +12,9 @@ from hypar.errors import InputError, TableLimitError
 from hypar.machine.machine import machine_numbers
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import Score, of_score
+from hypar.planning.planner import plan_command, uneven_array
 from hypar.planning.replay import ScoredStep, run_plan
-from hypar.planning.resolved import plan_command, uneven_array
-from hypar.planning.sources import as_planned, model_of, profile_of
+from hypar.planning.sources import as_planned, network_of, times_of
 from hypar.reports import steps, words
 from hypar.reports.of.explanation import FEW
 from hypar.reports.of.plan import plan_document
@@ -68,8 +68,8 @@ def read_reported(
     """Read a stored plan, and run it on its machine; arguments as of ``score_plan`` and ``check_plan``; raises ``InputError``."""
     path, changed = Path(file), changes or {}
     stored = read_plan(path)
-    network = model_of(stored, path, model)
-    sized = as_planned(stored, network, path)
+    network = network_of(stored, model)
+    sized = as_planned(stored, network)
     ran = None
     if stored.score or hardware or changed:
         ran = run_plan(stored, hardware=hardware, model=sized, changes=changed, convention=convention)
@@ -78,9 +78,9 @@ def read_reported(
     words = [word for key, own in options.items() if own is not None for word in (f"--{key}", str(own))]
     words += [word for key, own in changed.items() for word in ("--set", f"{key}={own}")]
     again = ["hypar", "report", path.name, *words, "-o", "plan.html"], ["hypar", "check", path.name]
-    commands = (plan_command(stored, path.name, network.batch, machine), *map(shlex.join, again))
+    commands = (plan_command(stored, path.name, network, machine), *map(shlex.join, again))
     plan = stored if ran is None else stored.model_copy(update={"score": ran.score})
-    times = profile_of(stored, path, profile)
+    times = times_of(stored, profile)
     return Reported(plan, stored.score, sized, machine, times, ran, convention, commands)
 
 

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Note, Span, Table, Timeline
-from hypar.planning.counting import score_convention
+from hypar.planning.resolved import score_convention
 from hypar.reports import words
 from hypar.reports.text import faster_than
 from hypar.sharding.conventions import MOVED

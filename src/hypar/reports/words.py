@@ -150,11 +150,19 @@ def layers_cost(plan: Plan) -> Callable[[Sequence[str]], dict[str, Any]]:
     return cost
 
 
+def devices_of(plan: Plan) -> dict[str, int]:
+    """Return how many devices work for each layer, where a level may divide several dims at once, or leave some idle."""
+    grids = not plan.heterogeneous and parse_space(plan.space, plan.model.dims or ()).grids
+    found = {layer: plan.devices(layer) for layer in plan.layers} if grids else {}
+    told = max(plan.array, default=1) > 2 or any(own < math.prod(plan.array) for own in found.values())
+    return found if told else {}
+
+
 def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
     """Return the rows of a plan: layers of one row have equal choices, on as many devices, in one stage."""
     cells, stages = cells_of(plan), stage_numbers(plan)
     found = {layer: [cells(split, layer) for split in plan.splits] for layer in plan.layers}
-    devices = {layer: plan.devices(layer) for layer in plan.layers if plan.in_grids}
+    devices = devices_of(plan)
     return fold(plan.layers, lambda own: (stages.get(own), devices.get(own), *found[own]), most=most)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,16 +14,15 @@ from hypar.errors import OptionError
 from hypar.machine.load import load_machine
 from hypar.plan.plan import Plan, rooted
 from hypar.plan.request import Request, checked
-from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
-from hypar.planning.chunks.search import run_chunked
-from hypar.planning.counting import score_convention
+from hypar.planning.choices import LevelChoices, choices_by_level
+from hypar.planning.climb import run_chunked
 from hypar.planning.refusals import refusal
-from hypar.planning.replay import choices_of, run_again
-from hypar.planning.resolved import BASELINE, Resolved, of_baseline
+from hypar.planning.replay import run_step
+from hypar.planning.resolved import BASELINE, Resolved, of_baseline, score_convention
 from hypar.planning.sources import times_of
 from hypar.schedule.scoring import summarise
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
-from hypar.sharding.space import parse_space
+from hypar.sharding.space import parse_space, targets_of
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.minsum import min_marginals
 from hypar.solve.solvers.base import cheapest, load_solver
@@ -32,6 +30,7 @@ from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, network_of,
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
@@ -50,7 +49,8 @@ def _named(
     plan: Plan, levels: Iterable[LevelChoices], text: str, where: str
 ) -> Iterator[tuple[LevelChoices, list[int]]]:
     """Yield each level of a group with the numbers of the layers that a text names there, as ``conv*`` or ``fc1@H2``."""
-    names, level = named_layers(plan, text, where)
+    count = max((split.level + 1 for split in plan.splits), default=0)
+    names, level = targets_of(text if count else text.partition("@")[0], plan.layers, count, where)
     for own in levels:
         here = level in {None, own.level}
         yield own, [node for node, layer in enumerate(own.layers) if here and layer.name in names]
@@ -231,7 +231,7 @@ def explore_model(
     }
 
     def answer(chosen: Mapping[Place, Choices]) -> Run:
-        score = _scored(_with(plan, places, chosen), request, graph, machine)
+        score = _scored(_with(plan, places, chosen), request, graph)
         point = plan.model_copy(update={"score": score})
         words = {place: choices[0] for place, choices in chosen.items()}
         return Run.of(words, point, machine, own=chosen == planned)
@@ -298,9 +298,8 @@ def _with(plan: Plan, places: Mapping[Place, Nodes], chosen: Mapping[Place, Choi
     return plan.model_copy(update={"root": rooted(splits, plan.stages), "chunks": None})
 
 
-def _scored(point: Plan, request: Resolved, graph: LayerGraph, machine: Machine) -> Score:
-    choices = choices_of(point, graph, Path("plan"))
-    work, step, _ = run_again(point, request, graph, choices, "chunks")
-    if request.chunks is not None and not point.staged:
-        step = run_chunked(work, request.chunks).step
-    return summarise(work.lanes, step, machine)
+def _scored(point: Plan, request: Resolved, graph: LayerGraph) -> Score:
+    ran = run_step(point, request, graph)
+    if request.chunks is None or point.staged:
+        return ran.score
+    return summarise(ran.lanes, run_chunked(ran.work, request.chunks).step, ran.machine)

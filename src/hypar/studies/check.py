@@ -14,11 +14,11 @@ from hypar.files.text import read_json, read_text
 from hypar.machine.machine import DIGEST
 from hypar.plan.diff import RESULTS, Change, changes_between
 from hypar.plan.plan import SCHEMA, Plan, read_plan
-from hypar.planning.planner import follow
+from hypar.planning.planner import asked_of, follow
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.replay import recosted, run_plan
-from hypar.planning.resolved import Resolved, asked_of
-from hypar.planning.sources import machine_of, model_of, profile_of
+from hypar.planning.resolved import Resolved
+from hypar.planning.sources import machine_of, network_of, times_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.solve.limits import Limits
 
@@ -81,9 +81,9 @@ def check_plan(
     if not 0 <= tolerance < 1:
         raise OptionError("tolerance", f"found {tolerance}", "a share from 0 to below 1, as 1e-6")
     stored = read_plan(file)
-    graph = model_of(stored, Path(file), model)
-    machine = machine_of(stored, Path(file), hardware, profile=profile)
-    request = Resolved.of(stored, machine, profile_of(stored, Path(file), profile))
+    graph = network_of(stored, model)
+    machine = machine_of(stored, hardware, profile=profile)
+    request = Resolved.of(stored, machine, times_of(stored, profile))
     changed = graph.digest != stored.model.digest
     try:
         asked = replace(asked_of(stored, machine=machine), profile=request.profile)

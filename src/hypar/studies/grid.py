@@ -21,8 +21,7 @@ from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.request import Request, checked
-from hypar.planning.checked import checked_array, checked_nodes, has_stages, named_starts
-from hypar.planning.counting import follows
+from hypar.planning.checked import checked_array, checked_nodes, follows, has_stages, named_starts
 from hypar.planning.planner import plan_model
 from hypar.planning.refusals import refusal
 from hypar.planning.replay import recosted, score_plan

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from hypar.network.layer import Layer
     from hypar.ops.run import Piece
     from hypar.program.steps import Program
-    from hypar.sharding.placement import Options
 
 MOST_ENTRIES = 2**30
 """Entries at most of the tables that say which device holds what."""
@@ -61,14 +60,12 @@ class Problem(NamedTuple):
         return self.shape.padded_macs
 
 
-def opened(
-    plan: Plan | str | Path, model: LayerGraph | str | Path | None = None
-) -> tuple[Plan, LayerGraph, list[Options]]:
-    """Return a stored plan, its network with its mini-batch, and each layer's choices; raises ``InputError``."""
+def opened(plan: Plan | str | Path, model: LayerGraph | str | Path | None = None) -> tuple[Plan, LayerGraph]:
+    """Return a stored plan and its network with its mini-batch, whose layers allow its choices; raises ``InputError``."""
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
-    file = origin_of(plan).file
-    graph = as_planned(plan, network_of(plan, model), file)
-    return plan, graph, choices_of(plan, graph, file)
+    graph = as_planned(plan, network_of(plan, model))
+    choices_of(plan, graph)
+    return plan, graph
 
 
 def microbatches_of(plan: Plan) -> int:
@@ -94,7 +91,7 @@ def problems_of(
     A piece has the sizes that the program of the plan gives a device, all cuts made, of one microbatch with stages. The
     arguments are those of ``export_plan``; raises ``InputError``.
     """
-    stored, graph, _ = opened(plan, model)
+    stored, graph = opened(plan, model)
     weighted = [own for own in graph.layers if own.weighted and own.nest(1).macs]
     layers = {own.name: own for own in weighted if fnmatchcase(own.name, layer)}
     if not layers:

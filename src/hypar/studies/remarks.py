@@ -59,7 +59,7 @@ def _joint(plan: Plan, graph: LayerGraph, request: Resolved) -> Iterator[Note]:
     request = replace(
         request, search="joint", solver=None, refine=False, chunks=None, stages=None, baselines=()
     )
-    question, _ = ask(request, graph)
+    question = ask(request, graph)
     if question.leaves_no_choice:
         return
     structure = question.structure(0, len(question.levels))
@@ -81,7 +81,7 @@ def baseline_scores(
     if plan.score is None or (plan.staged and plan.heterogeneous):
         # Device groups in stages have arrays of their own, which are none of the whole machine.
         return {}
-    from hypar.planning.baselines import baseline_request  # noqa: PLC0415 (only for a plan with a score)
+    from hypar.planning.resolved import baseline_request  # noqa: PLC0415 (only for a plan with a score)
 
     graph = graph.with_batch(plan.model.batch)
     request = _over_all(plan, replace(Resolved.of(plan, machine, profile), refine=False))

@@ -22,10 +22,9 @@ from hypar.ops.nest import PHASES
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.records import Score, origin_of
 from hypar.plan.stages import FLUSHES, StagesRecord
-from hypar.planning.counting import cost_convention, score_convention
-from hypar.planning.replay import run_step
-from hypar.planning.resolved import Resolved
-from hypar.planning.sources import machine_of, scored_on, times_of
+from hypar.planning.replay import choices_of, run_step
+from hypar.planning.resolved import Resolved, cost_convention, score_convention
+from hypar.planning.sources import machine_of, times_of
 from hypar.planning.stages.running import fullest_moments
 from hypar.schedule.held import Training
 from hypar.schedule.lanes import Lane
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from hypar.program.layout import Numbers
     from hypar.program.steps import Item, Program
     from hypar.schedule.pieces import Piece
-    from hypar.sharding.placement import Options
 
 MOST_ELEMENTS, MANY_ELEMENTS, ROUNDING = 2**28, 2**22, 1e-9
 """Elements that all devices hold at once at most, 2 GiB; those from which a run takes so long that a smaller network is
@@ -187,10 +185,10 @@ def verify_plan(
     """
     if convention is not None and convention not in CONVENTIONS:
         raise UnknownNameError("convention", str(convention), CONVENTIONS)
-    plan, whole, choices = opened(plan, model)
+    plan, whole = opened(plan, model)
     file = origin_of(plan).file
     _require_fresh_weights(plan, file)
-    machine = scored_on(plan) if hardware is None else machine_of(plan, file, hardware)
+    machine = machine_of(plan, hardware)
     own = cost_convention(plan)
     run_by, planned_by = runs_by(convention or own), PAPER if convention == PAPER else own
     graph = _sized(plan, whole, batch, shrink=shrink)
@@ -199,13 +197,13 @@ def verify_plan(
     numbers = None if count else _run(plan, program, shrink=shrink)
     memory: list[Held] = []
     if numbers is not None and machine is not None and plan.score is not None:
-        score = _scored(plan, graph, machine, choices, run_by)
+        score = _scored(plan, graph, machine, run_by)
         memory = held_by(plan, score, program, numbers.elements, numbers.arrived)
     tell(f"comparing the counts of {graph.name}")
     changes = changes_between(plan, priced(plan, Resolved.of(plan, machine, times_of(plan)), whole))
     levels = _levels(plan, len(program.places.parts))
     transfers = [*_transfers(program, microbatches_of(plan), numbers, levels)]
-    planned = _planned(plan, graph, machine, choices, planned_by)
+    planned = _planned(plan, graph, machine, planned_by)
     received = [*_received(levels, transfers, planned, ran=not count)]
     return Verified(
         plan=plan, batch=graph.batch, devices=plan.num_devices, convention=run_by, planned_by=planned_by,
@@ -281,29 +279,27 @@ def _received(
             yield Received(level, tensor, math.fsum(amounts), sum(each.counted for each in own), moved)
 
 
-def _planned(
-    plan: Plan, graph: LayerGraph, machine: Machine | None, choices: list[Options], by: str
-) -> list[Piece]:
+def _planned(plan: Plan, graph: LayerGraph, machine: Machine | None, by: str) -> list[Piece]:
     """Return the transfers of a plan's step as a convention counts them."""
     if machine is not None:
         request = replace(Resolved.of(plan, machine), counted=by)
         # Another convention may count gradients that are in no chunk, and chunks change no amount.
         whole = plan.model_copy(update={"chunks": None})
-        pieces = run_step(whole, request, graph, machine, choices).step.pieces
+        pieces = run_step(whole, request, graph).step.pieces
         return [piece for piece in pieces if piece.collective]
     free = cast("Machine", _Free())
     setting = Setting(machine=free, array=(*plan.array,), element_bytes=graph.element_bytes, convention=by)
-    lane = Lane(graph.nodes(plan.graph), choices, setting)
+    lane = Lane(graph.nodes(plan.graph), choices_of(plan, graph), setting)
     return [piece for pieces in (*lane.inner, *lane.outer) for piece in pieces]
 
 
-def _scored(plan: Plan, graph: LayerGraph, machine: Machine, choices: list[Options], run_by: str) -> Score:
+def _scored(plan: Plan, graph: LayerGraph, machine: Machine, run_by: str) -> Score:
     """Return the score of the network that is run; chunks of one that is counted otherwise are unknown."""
     own = score_convention(plan)
     alike = runs_by(own) == run_by
     request = replace(Resolved.of(plan, machine), counted=own if alike else run_by)
     whole = plan if alike else plan.model_copy(update={"chunks": None})
-    return run_step(whole, request, graph, machine, choices).score
+    return run_step(whole, request, graph).score
 
 
 def held_by(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.planning.searches.base import Answer, Question, Search
+from hypar.planning.question import Answer, Question, Search
 
 if TYPE_CHECKING:
     from hypar.sharding.placement import Choice

@@ -26,7 +26,7 @@ from hypar.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.planning.searches.base import Answer, Question, Search
+    from hypar.planning.question import Answer, Question, Search
 
 
 class Joint:

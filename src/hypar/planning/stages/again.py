@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from hypar.planning.refinement import refine
+from hypar.planning.climb import refine
 from hypar.planning.stages.running import run_stages
 from hypar.planning.stages.sites import spans_of
 from hypar.planning.stages.spans import joined
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.records import RefinementRecord
     from hypar.plan.stages import StagesRecord
-    from hypar.planning.nodes.levels import Node
+    from hypar.planning.levels import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.span import CutSpan

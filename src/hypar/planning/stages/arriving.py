@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from hypar.planning.nodes.levels import Leaf
+from hypar.planning.levels import Leaf
 from hypar.planning.stages.places import places_for
 from hypar.schedule.costed import Arrival, Entering
 from hypar.schedule.pieces import crossing, placed, priced

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hypar.plan.request import BEST
 from hypar.plan.stages import StageRecord, StagesRecord
-from hypar.planning.claims import objective
-from hypar.planning.records import Decided
-from hypar.planning.searches.base import load_search
+from hypar.planning.question import load_search
+from hypar.planning.records import Decided, objective
 from hypar.planning.stages.again import refine_stages
 from hypar.planning.stages.best import pins_of, plan_stages
 from hypar.planning.stages.ends import stage_ends

@@ -9,7 +9,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from hypar.plan.stages import stage_name
-from hypar.planning.chunks.search import Chunked, chunks_of, run_chunked
+from hypar.planning.climb import Chunked, chunks_of, run_chunked
 from hypar.planning.stages.places import places_for
 from hypar.planning.stages.tied import exchanges_of
 from hypar.planning.stages.within import within_stage

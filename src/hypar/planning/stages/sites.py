@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.graph import LayerGraph
-    from hypar.planning.nodes.levels import Node
+    from hypar.planning.levels import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.span import LayerBounds
 

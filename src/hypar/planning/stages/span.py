@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.network.nodes import Tensor
-    from hypar.planning.nodes.levels import Node
+    from hypar.planning.levels import Node
     from hypar.schedule.costed import Entering, Link
     from hypar.schedule.lanes import Lane
     from hypar.schedule.pieces import Crossing, Piece

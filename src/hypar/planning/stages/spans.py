@@ -18,9 +18,8 @@ import numpy as np
 
 from hypar.network.nodes import PlanGraph
 from hypar.plan.stages import FLUSHES
-from hypar.planning.nodes.levels import Leaf, LevelPlanner
-from hypar.planning.question import question_of, setting_for
-from hypar.planning.searches.base import Answer
+from hypar.planning.levels import Leaf, LevelPlanner
+from hypar.planning.question import Answer, question_of, setting_for
 from hypar.planning.stages.arriving import beside, entering
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.places import places_for
@@ -46,9 +45,9 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import Tensor
     from hypar.plan.plan import Plan
-    from hypar.planning.nodes.levels import Node
+    from hypar.planning.levels import Node
+    from hypar.planning.question import Question
     from hypar.planning.resolved import Resolved
-    from hypar.planning.searches.base import Question
     from hypar.planning.stages.span import LayerBounds
     from hypar.schedule.costed import Link
     from hypar.sharding.amounts.transfers import Network

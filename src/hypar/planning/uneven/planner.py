@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Self, cast
 from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
-from hypar.planning.baselines import baseline_request
-from hypar.planning.nodes.levels import Leaf, LevelPlanner
-from hypar.planning.question import convention_for, space_of
+from hypar.planning.levels import Leaf, LevelPlanner, Slot
+from hypar.planning.question import convention_for, load_search, space_of
 from hypar.planning.records import Decided
-from hypar.planning.refinement import Slot
-from hypar.planning.searches.base import load_search
+from hypar.planning.resolved import baseline_request
 from hypar.planning.strategies.base import load_strategy
 from hypar.planning.uneven.memory import fits
 from hypar.planning.uneven.records import claim_of, splits_of
@@ -39,9 +37,9 @@ if TYPE_CHECKING:
     from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
-    from hypar.planning.nodes.levels import Node
+    from hypar.planning.levels import Node
+    from hypar.planning.question import Answer, Question
     from hypar.planning.resolved import Resolved
-    from hypar.planning.searches.base import Answer, Question
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options

@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.machine.setting import Setting
-from hypar.planning.nodes.levels import Leaf
+from hypar.planning.levels import Leaf
+from hypar.planning.question import Answer
 from hypar.planning.records import even_split
-from hypar.planning.searches.base import Answer
 from hypar.planning.uneven.shares import Offer
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.lanes import Lane

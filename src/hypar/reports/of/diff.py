@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.document import Column, Document, Note, Table
 from hypar.errors import HyparError
 from hypar.plan.diff import Change, alike
-from hypar.planning.counting import cost_convention, score_convention
+from hypar.planning.resolved import cost_convention, score_convention
 from hypar.reports.text import faster_than
 from hypar.reports.words import TOTALS, fold, grouped, headline, levels_of, on_machine
 from hypar.units import amount

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.document import Column, Document, Note, Table
 from hypar.errors import InputError
 from hypar.plan.records import Score, origin_of
-from hypar.planning.counting import cost_convention
+from hypar.planning.resolved import cost_convention
 from hypar.reports import steps, words
 from hypar.reports.text import faster_than
 from hypar.studies.remarks import baseline_scores, on_this_machine, remarks
@@ -42,7 +42,7 @@ def _of_score(score: Score) -> Document:
     plan, ran = origin_of(score).plan, None
     if plan is not None:
         with suppress(InputError):
-            ran = _run(plan, sources.scored_on(score), sources.network_of(score), score.optimizer)
+            ran = _run(plan, sources.machine_of(score), sources.network_of(score), score.optimizer)
     return score_document(score, ran)
 
 
@@ -151,13 +151,13 @@ def layers_table(plan: Plan, ran: ScoredStep | None, *, most: int, costs: bool) 
     parts, levels, cells = words.parts_of(plan, most=most), _levels(plan), words.cells_of(plan)
     folded, stages = len(parts) < len(plan.layers), words.stage_numbers(plan)
     ran = ran if costs or not (plan.heterogeneous or plan.staged) else None
+    devices = words.devices_of(plan)
     takes = words.layers_cost(plan) if ran is None else partial(steps.spent, steps.step_rows(ran))
 
     def row(part: words.Part) -> dict[str, Any]:
         first = part.layers[0]
         choices = {column.key: cells(split, first) for column, split in levels}
-        devices = plan.devices(first) if plan.in_grids else None
-        own = {"layer": part.title, "stage": stages.get(first), "devices": devices}
+        own = {"layer": part.title, "stage": stages.get(first), "devices": devices.get(first)}
         return own | choices | takes(part.layers)
 
     columns = (

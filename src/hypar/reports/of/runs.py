@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table, Tone
-from hypar.planning.counting import score_convention
-from hypar.planning.resolved import BASELINE
+from hypar.planning.resolved import BASELINE, score_convention
 from hypar.planning.strategies.base import load_strategy
 from hypar.reports.text import faster_than
 from hypar.reports.words import TOTALS, asked, data, fit, grouped, levels_of, on_machine, texts_of, tone_of

@@ -6,13 +6,13 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.planning.searches.base import Answer, costs_by_level, load_search
+from hypar.planning.question import Answer, costs_by_level, load_search
 from hypar.solve.solvers.base import FALLBACK, load_solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.planning.searches.base import Question
+    from hypar.planning.question import Question
     from hypar.sharding.placement import Options
 
 

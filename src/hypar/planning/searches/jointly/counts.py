@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.planning.searches.base import costs_by_level
+from hypar.planning.question import costs_by_level
 from hypar.planning.searches.jointly.answers import Standing, better_of, greedy, level_by_level, total
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hypar.costs.graphs.counted import Counted
-    from hypar.planning.searches.base import Question
+    from hypar.planning.question import Question
     from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import Structure
     from hypar.solve.counts.solution import Found

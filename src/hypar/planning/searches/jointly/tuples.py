@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.errors import TableLimitError
-from hypar.planning.searches.base import costs_by_level
+from hypar.planning.question import costs_by_level
 from hypar.planning.searches.jointly.answers import Standing, greedy, level_by_level, total
 from hypar.solve.solvers.base import FALLBACK, Improving, load_solver, require_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.planning.searches.base import Question
+    from hypar.planning.question import Question
     from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import CostGraph, Solution, Structure
     from hypar.solve.edge import Indices

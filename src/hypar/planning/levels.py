@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hypar.costs.base import load_cost
-from hypar.planning.claims import claim_of
-from hypar.planning.question import context_of, question_of, setting_for
-from hypar.planning.records import decided
-from hypar.planning.refinement import Slot
-from hypar.planning.searches.base import Answer, costs_by_level, load_search
+from hypar.planning.question import Answer, context_of, costs_by_level, load_search, question_of, setting_for
+from hypar.planning.records import claim_of, decided
 from hypar.schedule.lanes import Lane
 from hypar.sharding.tree import WHOLE_ARRAY
 
@@ -21,9 +18,9 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.planning.question import Question
     from hypar.planning.records import Decided
     from hypar.planning.resolved import Resolved
-    from hypar.planning.searches.base import Question
     from hypar.schedule.lanes import Ends, Lanes
     from hypar.sharding.amounts.above import State
     from hypar.sharding.levels import Level
@@ -31,12 +28,16 @@ if TYPE_CHECKING:
     from hypar.sharding.space import Pin
 
 
+class Slot(NamedTuple):
+    """One layer at one node, with its name, its choice at each level of the node, and its options at each."""
+
+    layer: str
+    chosen: Options
+    options: tuple[Options, ...]
+
+
 class Node(Protocol):
     """A planned node: identical devices, or an uneven split with the nodes of its groups."""
-
-    @property
-    def cost(self) -> float:
-        """The cost of all choices at it and below it."""
 
     @property
     def graph(self) -> PlanGraph:
@@ -44,9 +45,6 @@ class Node(Protocol):
 
     def leaves(self) -> Iterator[Leaf]:
         """Yield the groups of identical devices that work."""
-
-    def sharing(self, above: Ends = ()) -> Iterator[Lane]:
-        """Yield the lanes of the groups that work, with their shares of each layer at the uneven splits above and below."""
 
     def lanes(self) -> Lanes:
         """Return the groups that work, and the transfers between them, outer splits first."""
@@ -66,7 +64,7 @@ class Node(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Leaf:
-    """A group of identical devices.
+    """A group of identical devices; its methods are those of ``Node``.
 
     Attributes:
         lane: its layers with the sizes that the splits above leave, their choices, and their setting.
@@ -85,7 +83,7 @@ class Leaf:
 
     @property
     def graph(self) -> PlanGraph:
-        """The layers, with the sizes that the splits above leave."""
+        """The layers."""
         return self.lane.graph
 
     @property
@@ -114,7 +112,7 @@ class Leaf:
         yield tensors
 
     def of(self, graph: PlanGraph) -> Leaf:
-        """Return the same choices for layers of other sizes, with the costs unchanged."""
+        """Return the same choices for other layers."""
         return replace(self, lane=self.lane._replace(graph=graph))
 
     def at(self, setting: Setting) -> Leaf:
@@ -122,11 +120,10 @@ class Leaf:
         return replace(self, lane=self.lane._replace(setting=setting))
 
     def taking(self, chosen: Iterator[Options]) -> Leaf:
-        """Return the group with other choices, one for each layer in turn, with the costs unchanged."""
+        """Return the group with other choices, one for each layer in turn."""
         each = [next(chosen) for _ in self.graph.layers] if self.levels else self.lane.choices
-        choices = tuple(each)
-        answer = replace(self.answer, choices=choices)
-        return replace(self, lane=self.lane._replace(choices=choices), answer=answer)
+        lane, answer = self.lane._replace(choices=(*each,)), replace(self.answer, choices=(*each,))
+        return replace(self, lane=lane, answer=answer)
 
 
 class LevelPlanner:
@@ -135,23 +132,10 @@ class LevelPlanner:
     def __init__(
         self, request: Resolved, pins: Sequence[Pin], element_bytes: int, whole: Question | None = None
     ) -> None:
-        """Store the arguments.
-
-        Args:
-            request: the request.
-            pins: choices to hold.
-            element_bytes: bytes of an element.
-            whole: the search problem of the whole machine if its devices are identical and it is known.
-        """
+        """Store the arguments; ``whole`` is the search problem of a whole machine of identical devices, where it is known."""
         self.request, self.pins, self.element_bytes, self.whole = request, pins, element_bytes, whole
-        self.cost = (
-            load_cost(request.cost, request.parameters, context_of(request)) if whole is None else whole.cost
-        )
-
-    @property
-    def leaves_no_choice(self) -> bool:
-        """Whether it is known that there is nothing to search."""
-        return self.whole is not None and self.whole.leaves_no_choice
+        cost = None if whole is None else whole.cost
+        self.cost = cost or load_cost(request.cost, request.parameters, context_of(request))
 
     def planned(self, graph: PlanGraph) -> Node:
         """Plan all layers of a network, or of a stage."""
@@ -159,22 +143,16 @@ class LevelPlanner:
         return self.leaf("", self.request.identical, graph, 0, None)
 
     def leaf(self, name: str, machine: Machine, graph: PlanGraph, depth: int, entered: State | None) -> Leaf:
-        """Plan identical devices by the requested search.
+        """Plan a group of identical devices by the requested search; its name is empty if there is no other.
 
-        Args:
-            name: the name of their group; empty if there is no other.
-            machine: the devices.
-            graph: the layers, with the sizes that the splits above leave.
-            depth: the number of uneven splits above.
-            entered: the state below these splits; None by ``paper``.
+        The layers have the sizes that ``depth`` uneven splits above leave; below these is the state ``entered``, None by ``paper``.
         """
         request = self.request.on(machine, name or WHOLE_ARRAY)
         if not request.array:
             answer = Answer(choices=((),) * len(graph.layers), costs=(), solver="", exact=True)
             return self.answered(request, name, graph, depth, answer)
         question = self._question(request, graph, depth, entered)
-        answer = self._answer(question)
-        return self.answered(request, name, graph, depth, answer, question)
+        return self.answered(request, name, graph, depth, self._answer(question), question)
 
     def answered(
         self,
@@ -213,13 +191,12 @@ class LevelPlanner:
             # If one of two layers is empty here, nothing moves between them inside the group.
             empty = [layer.empty for layer in graph.layers]
             tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
-            return question_of(request, graph._replace(tensors=tensors), pins, self.element_bytes)
+            graph = graph._replace(tensors=tensors)
         return replace(question_of(request, graph, pins, self.element_bytes), entered=entered)
 
     def solver(self, node: Node) -> str:
         """Return the name of the solver of a node."""
-        assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
-        return node.answer.solver
+        return _leaf(node).answer.solver
 
     def state_above(self, graph: PlanGraph) -> State | None:  # noqa: ARG002 (uneven splits have one)
         """Return the state above all splits by which the cost counts; None on identical devices."""
@@ -230,50 +207,39 @@ class LevelPlanner:
 
         A bound over all levels holds for every plan of the space, a level's bound only below the search's own choices.
         """
-        assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
-        if not node.lane.setting.array:
-            return node
-        question, choices = self.question_in(node, entered), tuple(node.lane.choices)
-        bounds = node.answer.bounds
-        kept = len(bounds) == 1 and _within(question, choices)
-        answer = replace(
-            node.answer,
-            choices=choices,
-            costs=costs_by_level(question, choices),
-            bounds=bounds if kept else (),
-        )
-        return replace(node, levels=question.levels, answer=answer)
+        leaf = _leaf(node)
+        if not leaf.lane.setting.array:
+            return leaf
+        question, choices, bounds = self.question_in(leaf, entered), (*leaf.lane.choices,), leaf.answer.bounds
+        kept = len(bounds) == 1 and question.allows(choices)
+        costs = costs_by_level(question, choices)
+        answer = replace(leaf.answer, choices=choices, costs=costs, bounds=bounds if kept else ())
+        return replace(leaf, levels=question.levels, answer=answer)
 
     def within(self, node: Node) -> bool:
         """Return whether all choices of a node are among the options of the request, pins included."""
-        assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
-        return not node.levels or _within(self.question_in(node, None), node.lane.choices)
+        leaf = _leaf(node)
+        return not leaf.levels or self.question_in(leaf, None).allows(leaf.lane.choices)
 
     def slots(self, node: Node) -> Iterator[Slot]:
         """Yield every layer at every node with its options, outer nodes first."""
-        assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
-        if node.levels:
-            question = self.question_in(node, None)
-            rows = zip(node.graph.layers, node.lane.choices, question.options, strict=True)
-            for layer, chosen, options in rows:
-                yield Slot(layer.name, chosen, options)
+        leaf = _leaf(node)
+        if leaf.levels:
+            names = (layer.name for layer in leaf.graph.layers)
+            options = self.question_in(leaf, None).options
+            yield from map(Slot, names, leaf.lane.choices, options)
 
     def claim(self, node: Node) -> str:
         """Return the claim of a node that a search has found: the plans that it is optimal among."""
-        assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
-        question = self.question_in(node, None)
-        return claim_of(self.request, question, node.answer, load_search(self.request.search).claim)
+        leaf = _leaf(node)
+        return claim_of(self.request, self.question_in(leaf, None), leaf.answer)
 
     def decided(self, node: Node, claim: str) -> Decided:
         """Return the decisions of a node, without a score."""
-        assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
-        return decided(self.request, self.question_in(node, None), self.pins, node.answer, claim)
+        leaf = _leaf(node)
+        return decided(self.request, self.question_in(leaf, None), leaf.answer, claim)
 
 
-def _within(question: Question, choices: Sequence[Options]) -> bool:
-    """Return whether all choices are among a search problem's options, pins included."""
-    return all(
-        choice in options
-        for at_layer, chosen in zip(question.options, choices, strict=True)
-        for options, choice in zip(at_layer, chosen, strict=True)
-    )
+def _leaf(node: Node) -> Leaf:
+    assert isinstance(node, Leaf)  # noqa: S101 (its devices are identical)
+    return node

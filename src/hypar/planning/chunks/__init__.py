@@ -1,1 +1,0 @@
-"""The choice of the chunks in which a plan exchanges gradients."""

@@ -1,0 +1,436 @@
+"""What only the engine can judge: the fastest of several plans, refined choices, and the chunks of gradients.
+
+A cost adds up times level by level, without overlap; the engine runs the whole step, so a plan of least cost may take
+longer than plain data parallelism if transfers overlap with computation, or if the search is greedy. Nothing here claims an
+optimum; each is no slower than what it starts from.
+
+*Baselines:* each known strategy is planned exactly as under its own name, with the pins of the request; the fastest of them and
+the search's plan is taken, and plans that fit the memory come before plans that do not. Cost: a greedy search and one
+engine run for each baseline whose choices differ from all earlier ones.
+
+*Refinement:* for each layer in turn, every exchange of its choice at one level for another option is timed, and the fastest is
+kept, until a whole round over the network changes nothing.
+
+*Chunks:* ``best`` takes the fastest of several candidates, of which single layers are the first, and then moves to
+neighbouring chunks as long as that is faster, or until the devices of a group always compute. If the step with single layers
+fits the devices' memory, chunks that do not fit are rejected.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import accumulate, groupby, pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.activity import tell
+from hypar.errors import OptionError, PlanError, TableLimitError, shown
+from hypar.machine.step_times import LayerTimes, StepTimes
+from hypar.network.nodes import kept_with_graph
+from hypar.plan.records import SEARCHED, BaselinesRecord, ChunksRecord, RefinementRecord
+from hypar.planning.buckets import EXCHANGES, best_sizes
+from hypar.planning.levels import Leaf, LevelPlanner
+from hypar.planning.question import load_search, question_of
+from hypar.planning.resolved import Resolved, of_strategy
+from hypar.schedule.memory import holds
+from hypar.schedule.pieces import COMMUNICATION, PHASE
+from hypar.schedule.scoring import summarise
+from hypar.schedule.stages import StepWork
+from hypar.sharding.placement import WHOLE, cut, dim_of
+from hypar.sharding.space import parse_pin
+from hypar.sharding.tree import WHOLE_ARRAY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanGraph
+    from hypar.plan.records import Asked
+    from hypar.planning.buckets import Sizes
+    from hypar.planning.levels import Node, Slot
+    from hypar.planning.question import Answer, Question
+    from hypar.planning.records import Decided
+    from hypar.schedule.lanes import Lane
+    from hypar.schedule.record import Buckets
+    from hypar.schedule.step import Step
+    from hypar.schedule.timeline import Timeline
+    from hypar.sharding.placement import Options
+    from hypar.sharding.space import Pin
+
+    Progress = Callable[[int, int], None]
+    Entrants = Callable[[LevelPlanner, LayerGraph, Node], Iterator[tuple[str, Node]]]
+
+MOST_TRIES = 100
+"""Largest number of chunks tried after the candidates: half a second for 156 layers."""
+
+
+def faster(seconds: float, than: float) -> bool:
+    """Return whether a time is less than another one, by more than rounding."""
+    return seconds < than * (1 - 1e-12)
+
+
+def timed(
+    request: Resolved, graph: LayerGraph, known: tuple[Question, Answer] | None, progress: Progress
+) -> Decided:
+    """Return the fastest of the search's plan and the baselines, refined if that is asked for, with its score.
+
+    Args:
+        request: the request, for a machine and without stages.
+        graph: the network.
+        known: for identical devices, the search problem and its answer; None on device groups, which are searched here.
+        progress: called with the numbers of layers done and of all layers in a round of refinement.
+
+    Raises:
+        InputError: the request does not suit the network or the machine.
+        TableLimitError: the tables of an exact search would not fit.
+    """
+    planner, found, entrants = _planned(request, graph, known)
+    free = known is None or not known[0].leaves_no_choice
+    others = entrants(planner, graph, found) if request.baselines and free else ()
+    trials = _trials(request, {SEARCHED: found, **dict(others)})
+    taken = SEARCHED
+    for name, trial in trials.items():
+        taken = name if trial.beats(trials[taken]) else taken
+    (node, work, ran, _), refined = trials[taken], None
+    if request.refine:
+
+        def working(chosen: Sequence[Options]) -> StepWork:
+            return StepWork.of(*trials[taken].node.taking(iter(chosen)).lanes())
+
+        slots = [*planner.slots(node)]
+        choices, refined = refine(slots, lambda chosen: working(chosen).run().timeline.makespan, progress)
+        node, work = node.taking(iter(choices)), working(choices)
+        ran = run_chunked(work, request.chunks)
+    if refined or taken != SEARCHED:
+        node = planner.costed(node, planner.state_above(graph.nodes(request.graph)))
+    claim, record = planner.claim(node if taken == SEARCHED else found), None
+    if len(trials) > 1:
+        claim = _claim(claim, trials, taken)
+        record = BaselinesRecord(taken=taken, step_s={name: own.seconds for name, own in trials.items()})
+    claim += f"{'; ' if record else ', '}then refined" * bool(refined)
+    assert request.machine is not None  # noqa: S101 (the request is for a machine)
+    score = summarise(work.lanes, ran.step, request.machine)
+    plain = planner.decided(node, claim)
+    return replace(plain, baselines=record, refined=refined, chunks=ran.chunks, score=score)
+
+
+def _planned(
+    request: Resolved, graph: LayerGraph, known: tuple[Question, Answer] | None
+) -> tuple[LevelPlanner, Node, Entrants]:
+    """Return the planner of a request, its plan, and the baselines that compete."""
+    if known is not None:
+        question, answer = known
+        alike = LevelPlanner(request, question.pins, graph.element_bytes, question)
+        return alike, alike.answered(request, "", question.graph, 0, answer, question), entrants_alike
+    from hypar.planning.uneven.planner import Planner, entrants_of_groups  # noqa: PLC0415 (only for device groups)
+
+    nodes = graph.nodes(request.graph)
+    held = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
+    planner = Planner.of(request, nodes, held, graph.element_bytes)
+    return planner, planner.planned(nodes), entrants_of_groups
+
+
+class Trial(NamedTuple):
+    """A planned node with its step, and whether it fits the memory."""
+
+    node: Node
+    work: StepWork
+    ran: Chunked
+    fits: bool
+
+    @property
+    def seconds(self) -> float:
+        """The engine's time for a step."""
+        return self.ran.timeline.makespan
+
+    def beats(self, other: Trial) -> bool:
+        """Return whether only this one fits the memory or, if both or neither fit, whether it is faster."""
+        return faster(self.seconds, other.seconds) if self.fits == other.fits else self.fits
+
+
+def _trials(request: Resolved, nodes: Mapping[str, Node]) -> dict[str, Trial]:
+    """Run the step of every node, equal choices once; without chunks before a refinement, which has none."""
+    known: dict[object, Trial] = {}
+    found = {}
+    for name, node in nodes.items():
+        key = node.lane.choices if isinstance(node, Leaf) else node
+        if key not in known:
+            work = StepWork.of(*node.lanes())
+            ran = run_chunked(work, None if request.refine else request.chunks)
+            known[key] = Trial(node, work, ran, len(nodes) == 1 or holds(work.lanes, ran.step))
+        found[name] = known[key]._replace(node=node)
+    return found
+
+
+def _claim(claim: str, trials: Mapping[str, Trial], taken: str) -> str:
+    """Return the claim of the plan that was taken, given the claim of the search's plan."""
+    fitting = ", of those that fit" * any(
+        faster(own.seconds, trials[taken].seconds) for own in trials.values()
+    )
+    others = [name for name in trials if name not in {SEARCHED, taken}]
+    if taken == SEARCHED:
+        return f"{claim}; by the engine no slower than {_listed(others)}{fitting}"
+    listed = _listed(["the search's plan", *others])
+    return (
+        f"the plan of {taken}, by the engine no slower than {listed}{fitting}; the search's plan is {claim}"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def entrants_alike(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the competing baselines of identical devices: those within the space, or all if no space was requested."""
+    request, pins = planner.request, tuple(planner.pins)
+    nodes, plain = (own.nodes(request.graph) for own in (graph, graph.without_rests))
+    for name in request.baselines:
+        choices = _strategy(plain, name, request.array, pins, planner.element_bytes)
+        if choices is not None:
+            node = found.taking(iter(_as_made(nodes, choices, request.array)))
+            if request.beyond_space or planner.within(node):
+                yield name, node
+
+
+@kept_with_graph
+def _strategy(
+    graph: PlanGraph, name: str, array: tuple[int, ...], pins: tuple[Pin, ...], element_bytes: int
+) -> tuple[Options, ...] | None:
+    """Plan by a strategy, whatever the machine; None if a layer has no option, or the tables of its search would not fit."""
+    request = Resolved(**of_strategy(name), arrays={WHOLE_ARRAY: array}, pins=())
+    try:
+        question = question_of(request, graph, pins, element_bytes)
+        if question.leaves_no_choice:
+            return tuple(tuple(options[0] for options in at_layer) for at_layer in question.options)
+        return load_search(request.search).run(question).choices
+    except (OptionError, TableLimitError):
+        return None
+
+
+def _as_made(graph: PlanGraph, choices: Sequence[Options], array: tuple[int, ...]) -> tuple[Options, ...]:
+    """Return choices with those of tensors at rest, which lie as they are made; given are those of all other layers."""
+    makers = {tensor.consumer: tensor.producer for tensor in graph.tensors}
+    given = iter(choices)
+    found: list[Options] = []
+    for at, layer in enumerate(graph.layers):
+        if not layer.rest:
+            found.append(next(given))
+            continue
+        made, dims = found[makers[at]], graph.layers[makers[at]].nest.names["output"]
+        pairs = zip([dims.get(dim_of(choice) or "", "") for choice in made], array, strict=True)
+        found.append(tuple([cut(dim, ways) if dim in layer.nest.sizes else WHOLE for dim, ways in pairs]))
+    return tuple(found)
+
+
+class Refinement(NamedTuple):
+    """The result of a refinement: for each slot a choice at each level, and the record of it in a plan."""
+
+    choices: tuple[Options, ...]
+    record: RefinementRecord
+
+
+def refine(
+    slots: Sequence[Slot], seconds: Callable[[Sequence[Options]], float], progress: Progress = lambda *_: None
+) -> Refinement:
+    """Exchange choices one by one as long as the engine's ``seconds`` of a step, with choices for each slot, decrease.
+
+    ``progress`` is called with the number of slots done in a round, and their total.
+    """
+    chosen = [slot.chosen for slot in slots]
+    before = best = seconds(chosen)
+    unchanged = 0
+    while unchanged < len(chosen):
+        for at, slot in enumerate(slots):
+            tell(f"refining {slot.layer}")
+            held, found = chosen[at], None
+            for changed in _exchanges(held, slot.options):
+                chosen[at] = changed
+                own = seconds(chosen)
+                if faster(own, best):
+                    best, found = own, changed
+            chosen[at] = held if found is None else found
+            unchanged = unchanged + 1 if found is None else 0
+            progress(at + 1, len(chosen))
+            if unchanged >= len(chosen):
+                break
+    pairs = zip(slots, chosen, strict=True)
+    changes = sum(a != b for slot, new in pairs for a, b in zip(slot.chosen, new, strict=True))
+    return Refinement(tuple(chosen), RefinementRecord(before_s=before, after_s=best, changed=changes))
+
+
+def _exchanges(held: Options, options: Sequence[Options]) -> list[Options]:
+    """Return a layer's choices with one level's choice exchanged, for every level and option."""
+    return [
+        (*held[:level], choice, *held[level + 1 :])
+        for level, allowed in enumerate(options)
+        for choice in allowed
+        if choice != held[level]
+    ]
+
+
+class Chunked(NamedTuple):
+    """A step that was run, with the record of its chunks; None if none were requested."""
+
+    step: Step
+    chunks: ChunksRecord | None = None
+
+    @property
+    def timeline(self) -> Timeline:
+        """When each task ran."""
+        return self.step.timeline
+
+
+def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
+    """Lower the work of devices to a step and run it, with gradients in the requested chunks; None for none on record.
+
+    Raises:
+        HardwareError: an array does not fit its machine.
+    """
+    plain = work.run()
+    if asked is None:
+        return Chunked(plain)
+    layers = plain.exchanging
+    count, sizes = len(layers), (1,) * len(layers)
+    best = work.run(_split(work, layers, sizes))
+    alone_s = best.timeline.makespan
+    if asked == "best":
+        sizes, best = _fastest_chunks(work, layers, best)
+    elif count and asked != "layers":
+        sizes = (count,) if asked == "one" else rule_sizes(count, asked)
+        best = work.run(_split(work, layers, sizes))
+    names = [layer.name for layer in work.layers]
+    chunks = [[names[layer] for layer in chunk] for chunk in _split(work, layers, sizes)]
+    return Chunked(best, ChunksRecord(asked=asked, layers=chunks, alone_s=alone_s))
+
+
+def _split(work: StepWork, layers: Sequence[int], sizes: Sizes) -> Buckets:
+    """Divide layers into chunks of given sizes, none of which is of two stages."""
+    chunks = [layers[start:end] for start, end in pairwise(accumulate(sizes, initial=0))]
+    stages = [stage for stage, own in enumerate(work.stages) for _ in range(own.layers)]
+    return tuple([tuple(own) for chunk in chunks for _, own in groupby(chunk, key=stages.__getitem__)])
+
+
+def _fastest_chunks(work: StepWork, layers: tuple[int, ...], best: Step) -> tuple[Sizes, Step]:
+    """Return the fastest candidate, improved by local search, with its step; ``best`` is that of single layers."""
+    sizes: Sizes = (1,) * len(layers)
+    tried, held, least_s = {sizes}, holds(work.lanes, best), _computing_s(best)
+
+    def gains(own: Sizes) -> bool:
+        """Take chunks if they are new and faster, and still fit the memory if the first step did."""
+        nonlocal sizes, best
+        if own in tried or not faster(least_s, best.timeline.makespan):
+            return False
+        tried.add(own)
+        ran = work.run(_split(work, layers, own))
+        if not faster(ran.timeline.makespan, best.timeline.makespan):
+            return False
+        if held and not holds(work.lanes, ran):
+            return False
+        sizes, best = own, ran
+        return True
+
+    for own in candidates(work.lanes, best, layers) if layers else ():
+        gains(own)
+    most = len(tried) + MOST_TRIES
+    while any(len(tried) < most and gains(own) for own in neighbours(sizes)):
+        pass
+    return sizes, best
+
+
+def _computing_s(step: Step) -> float:
+    """Return the longest time that devices compute in a step, which no chunks can undercut."""
+    found: dict[str, float] = {}
+    for piece in step.pieces:
+        if piece.kind != COMMUNICATION:
+            found[piece.resource] = found.get(piece.resource, 0.0) + piece.seconds
+    return max(found.values(), default=0.0)
+
+
+def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Buckets | None:
+    """Return the chunks that a plan records at a place, by the indices of their layers; None if it records no chunks.
+
+    Raises:
+        PlanError: a layer exchanges gradients and is in no chunk, or is in a chunk and exchanges none.
+    """
+    if record is None:
+        return None
+    layers = {layer.name: number for number, layer in enumerate(work.layers)}
+    found = tuple(tuple(layers[name] for name in chunk) for chunk in record.layers)
+    planned, needed = {number for chunk in found for number in chunk}, {*work.run().exchanging}
+    for name, number in layers.items():
+        if (number in planned) != (number in needed):
+            words = ("exchanges no gradients", "exchanges gradients and is in no chunk")[number in needed]
+            allowed = "every layer that does, in one chunk, and no other"
+            raise PlanError(place, f"{shown(name)} {words}", allowed)
+    return found
+
+
+def candidates(lanes: Sequence[Lane], step: Step, layers: tuple[int, ...]) -> Iterator[Sizes]:
+    """Yield single layers, one chunk, the sizes of a closed form, and those of CGDP's rule for 2, 4, 8 and so on.
+
+    Args:
+        lanes: the groups of identical devices; the closed form is for one group only.
+        step: the step with every layer in its own chunk.
+        layers: the layers that exchange gradients, in the order of the backward phase, at least one.
+    """
+    count = len(layers)
+    yield (1,) * count
+    yield (count,)
+    if len(lanes) == 1:
+        exchange = lanes[0].setting.machine.content.assumptions.exchange.value
+        yield best_sizes(_times(lanes[0], step, layers), EXCHANGES[exchange])
+    for power in range(1, (count - 1).bit_length()):
+        yield rule_sizes(count, 2**power)
+
+
+def rule_sizes(layers: int, size: int) -> Sizes:
+    """Return chunks of one size from the last layer down, then single layers for those that are left over.
+
+    If none are left over, the last chunk is divided into single layers, as late gradients should be small.
+
+    Examples:
+        >>> rule_sizes(6, 3), rule_sizes(7, 3)
+        ((3, 1, 1, 1), (3, 3, 1))
+    """
+    whole = layers // size - (layers % size == 0)
+    return (size,) * whole + (1,) * (layers - whole * size)
+
+
+def neighbours(sizes: Sizes) -> Iterator[Sizes]:
+    """Yield the sizes after joining two chunks, moving a layer between them, halving a chunk or cutting off an end.
+
+    Examples:
+        >>> list(neighbours((2, 1)))
+        [(3,), (1, 2), (1, 1, 1)]
+    """
+    for at, (own, following) in enumerate(pairwise(sizes)):
+        before, behind = sizes[:at], sizes[at + 2 :]
+        yield (*before, own + following, *behind)
+        if own > 1:
+            yield (*before, own - 1, following + 1, *behind)
+        if following > 1:
+            yield (*before, own + 1, following - 1, *behind)
+    for at, size in enumerate(sizes):
+        for ahead in dict.fromkeys((size - size // 2, 1, size - 1)) if size > 1 else ():
+            yield (*sizes[:at], ahead, size - ahead, *sizes[at + 1 :])
+
+
+def _times(lane: Lane, step: Step, layers: tuple[int, ...]) -> StepTimes:
+    """Return the times of the layers that exchange gradients; other layers' backward time counts for the next one."""
+    computed = [0.0] * len(lane.graph.layers)
+    for piece, place in zip(step.pieces, step.places, strict=True):
+        if piece.kind in {"backward", PHASE}:
+            computed[place.layer] += piece.seconds
+    pieces = {layer: lane.together((layer,)) for layer in layers}
+    late = {layer: math.fsum(piece.latency_s for piece in own) for layer, own in pieces.items()}
+    sent = {layer: math.fsum(piece.seconds for piece in own) for layer, own in pieces.items()}
+    found = [
+        LayerTimes(
+            name=lane.graph.layers[layer].name,
+            forward_s=0.0,
+            backward_s=sum(computed[layer:behind]),
+            exchange_s=max(0.0, sent[layer] - late[layer]),
+        )
+        for behind, layer in pairwise((len(computed), *layers))
+    ]
+    return StepTimes(layers=tuple(reversed(found)), sync_s=max(late.values()))

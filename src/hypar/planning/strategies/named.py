@@ -1,0 +1,52 @@
+"""The strategies by their names: those of practice, those of papers, and the joint search over every dim."""
+
+from __future__ import annotations
+
+from hypar.planning.strategies.base import Strategy
+from hypar.sharding.conventions import PAPER
+
+plugins: dict[str, Strategy] = {
+    "dp": Strategy(
+        summary="every layer cut in the batch",
+        source="the common baseline; Type-I of AccPar",
+        space="batch",
+    ),
+    "mp": Strategy(
+        summary="every layer cut in its input channels",
+        source="HyPar (HPCA 2019), section 6.2",
+        space="in_channels",
+    ),
+    "owt": Strategy(
+        summary="convolutions cut in the batch, linear layers in their input channels",
+        source="Krizhevsky, One weird trick for parallelizing convolutional neural networks, 2014",
+        space="conv:batch linear:in_channels",
+    ),
+    "hypar": Strategy(
+        summary="batch or input channels, level by level",
+        source="HyPar (HPCA 2019), Algorithms 1 and 2",
+        space="batch,in_channels",
+        convention=PAPER,
+    ),
+    "accpar": Strategy(
+        summary="batch, input or output channels, level by level; uneven shares let device groups end together",
+        source="AccPar (HPCA 2020)",
+        space="batch,in_channels,out_channels",
+        heterogeneous_cost="accpar",
+        shares="exact",
+        convention=PAPER,
+    ),
+    "deepa": Strategy(
+        summary="batch, output channels, height and width at once, on the best number of devices",
+        source="DeePa (2018), its configurations and its dynamic programming",
+        space="batch*out_channels*height*width",
+        cost="deepa",
+        graph="operators",
+        convention=PAPER,
+    ),
+    "optimal": Strategy(
+        summary="any dims, all levels jointly",
+        source="the optimum that the level-by-level strategies approach",
+        space="all",
+        search="joint",
+    ),
+}
