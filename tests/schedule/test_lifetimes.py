@@ -11,7 +11,6 @@ from hypar.network.graph import load_model
 from hypar.planning.planner import plan_model
 from hypar.schedule.divisions import Divided
 from hypar.schedule.lifetimes import course_by
-from hypar.schedule.liveness import largest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +82,7 @@ def test_a_residual_branch_holds_its_error_until_the_other_has_come_back(tmp_pat
     found = course(network(tmp_path, RESIDUAL))
     kept = {"before": 8, "inner": 8, "back": 32, "last": 8, "loss": 8}
     assert found.activations == 4 * 2 * sum(kept.values())
-    before, inner, back, _, last = (num_bytes / (4 * 2) for num_bytes in map(largest, found.backward))
+    before, inner, back, _, last = (num_bytes / (4 * 2) for _, num_bytes in found.most)
     assert last == sum(kept.values()) + 8 + 8
     assert back == kept["before"] + kept["inner"] + kept["back"] + 8 + 32
     assert inner == kept["before"] + kept["inner"] + 8 + 32 + 8

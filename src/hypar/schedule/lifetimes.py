@@ -42,14 +42,12 @@ class Course(NamedTuple):
 
     Attributes:
         pieces: the pieces of work of a microbatch: the forward phase of each part of a stage, then the backward phases in reverse.
-        forward: for each layer the bytes during each op of its forward phase, that of the ops behind it included.
-        backward: likewise for its backward phase.
+        most: for each layer the most bytes during its forward phase, that of the ops behind it included, and its backward phase.
         entering: the bytes that come from other stages for the piece of work to which most come.
     """
 
-    pieces: tuple[Piece, ...]
-    forward: tuple[Sequence[Bytes], ...]
-    backward: tuple[Sequence[Bytes], ...]
+    pieces: Sequence[Piece]
+    most: Sequence[tuple[Bytes, Bytes]]
     entering: float
 
     @property
@@ -64,14 +62,9 @@ class Course(NamedTuple):
 
     def on(self, device: int) -> Course:
         """Return those on one device."""
-        pieces = tuple(
-            Piece(on_device(piece.most, device), on_device(piece.behind, device)) for piece in self.pieces
-        )
-        forward, backward = (
-            tuple([on_device(held, device) for held in own] for own in each)
-            for each in (self.forward, self.backward)
-        )
-        return Course(pieces, forward, backward, self.entering)
+        pieces = [Piece(on_device(most, device), on_device(behind, device)) for most, behind in self.pieces]
+        most = [(on_device(forward, device), on_device(backward, device)) for forward, backward in self.most]
+        return Course(pieces, most, self.entering)
 
     def held(self, moments: Sequence[Moment]) -> tuple[Bytes, Bytes]:
         """Return the most bytes of microbatches that wait, and the most at any moment of work on one of them.
@@ -253,9 +246,10 @@ class _Step:
                 ends[1][node.layer] = start, self.ledger.op + 1
             self.ledger.end()
         during, behind = self.ledger.course(self._kept)
-        forward, backward = (tuple(during[start:end] for start, end in own) for own in ends)
+        forward, backward = ([largest(during[start:end]) for start, end in own] for own in ends)
         entering = float(np.max(largest([*self.entering[0], *self.entering[1]])))
-        return Course(self.ledger.pieces(during, behind), forward, backward, entering)
+        most = [*zip(forward, backward, strict=True)]
+        return Course(self.ledger.pieces(during, behind), most, entering)
 
     def _part(self, layer: int) -> int:
         return bisect_right(self.starts, layer)

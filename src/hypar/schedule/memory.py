@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import Tensor
     from hypar.ops.nest import Nest
-    from hypar.schedule.lanes import Lane, Share
+    from hypar.schedule.lanes import Ends, Lane, Share
     from hypar.schedule.lifetimes import Course
     from hypar.schedule.pieces import Piece
     from hypar.schedule.shards import Amount, Shards
@@ -113,7 +113,7 @@ def _course(lane: Lane, weights: Amount) -> tuple[Amount, Course]:
     parts: tuple[Span, ...] = ()
     if own.place.parts:
         graph, outside, ends, parts = _in_parts([part.executed for part in own.place.parts])
-    idle = _idle(graph)
+    idle = _idle(graph, ends)
     fused, size = setting.convention == FUSED, setting.element_bytes
     divided = Divided(graph, own.choices, size, outside, ends, setting.array, idle, fused=fused)
     weights = divided.of_kinds(weights)
@@ -150,9 +150,14 @@ def _in_parts(
 
 
 @kept_with_graph
-def _idle(graph: PlanGraph) -> frozenset[int]:
-    """Return the layers of which uneven splits have left nothing."""
-    return frozenset(index for index, layer in enumerate(graph.layers) if layer.empty)
+def _idle(graph: PlanGraph, ends: Ends) -> frozenset[int]:
+    """Return the layers of which uneven splits have left no element."""
+    none = [any(start == end for _, (start, end) in own) for own in ends] or repeat(False)
+    return frozenset(
+        index
+        for index, (layer, left) in enumerate(zip(graph.layers, none, strict=False))
+        if layer.empty or left
+    )
 
 
 def _received(part: Lane) -> float:

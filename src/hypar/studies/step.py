@@ -6,13 +6,12 @@ import math
 from collections import Counter, defaultdict
 from functools import cached_property
 from itertools import product, takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hypar.machine.energy import phase_of
 from hypar.network.graph import gradients_of
 from hypar.ops.nest import PHASES
 from hypar.planning.replay import run_plan
-from hypar.schedule.liveness import largest
 from hypar.schedule.memory import course_on, memory_of
 from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE
 from hypar.schedule.scoring import joules_of
@@ -190,8 +189,8 @@ class StepRows:
         found = []
         for number, (group, lane) in enumerate(zip(self.groups, self.ran.lanes, strict=True)):
             course, held = course_on(lane), memory_of(lane, self.ran.step, number)
-            both = zip(*(map(largest, phase) for phase in (course.forward, course.backward)), strict=True)
-            phases = {} if self.ran.stages else dict(zip(self.ran.plan.layers, both, strict=True))
+            most = cast("list[tuple[float, float]]", course.most)
+            phases = {} if self.ran.stages else dict(zip(self.ran.plan.layers, most, strict=True))
             found.append(DeviceMemory(group, held, phases))
         return tuple(found)
 

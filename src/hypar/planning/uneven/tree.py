@@ -142,14 +142,11 @@ class Branching:
 
     def left(self, above: Ends) -> Iterator[Ends]:
         """Yield for each group that works its shares at the splits above and at this one."""
-        rows = []
-        for layer, (choice, shares), own in zip(
-            self.graph.layers, self.taken, above or repeat(()), strict=False
-        ):
-            dim = dim_of(choice)
-            divided = dim is not None and layer.nest.sizes[dim]
-            ends = pairwise(accumulate(shares, initial=0.0)) if divided else repeat((0.0, 1.0), len(shares))
-            rows.append([(*own, (dim, at)) for at in ends])
+        each = zip(self.graph.layers, self.taken, above or repeat(()), strict=False)
+        rows = [
+            [(*own, (dim_of(taken[0]), at)) for at in _whole_ends(layer, *taken)]
+            for layer, taken, own in each
+        ]
         return zip(*rows, strict=True)
 
     def leaves(self) -> Iterator[Leaf]:
@@ -229,12 +226,14 @@ class Branching:
             return self
         offers = []
         for layer, offer in zip(self.graph.layers, self.offers, strict=True):
-            own = tuple(end - start for start, end in _whole_ends(layer, offer.choice, offer.shares))
+            left = [end - start for start, end in _whole_ends(layer, offer.choice, offer.shares)]
             # A group without an element still has terms, which are zero.
-            empty = any(share > 0 and not left for share, left in zip(offer.shares, own, strict=True))
+            own = tuple(
+                [max(one, TINY) if share else 0.0 for one, share in zip(left, offer.shares, strict=True)]
+            )
             # All of an empty layer are whole shares, which sum to more than one.
-            divided = dim_of(offer.choice) is not None and math.fsum(own) < 1 + TINY
-            offers.append(offer._replace(shares=own) if divided and not empty else offer)
+            divided = dim_of(offer.choice) is not None and math.fsum(left) < 1 + TINY
+            offers.append(offer._replace(shares=own) if divided else offer)
         return self._with(
             lambda below: below.in_whole_elements() if isinstance(below, Branching) else below,
             offers=tuple(offers),
