@@ -140,10 +140,10 @@ MUTANTS = [
     Mutant("a level is planned below those above it", "planning/searches/greedy.py", "if index + 1 < len(question.levels):", "if index + 2 < len(question.levels):"),
     Mutant("a baseline is taken if it is faster", "planning/baselines.py", "return self.seconds < other.seconds * (1 - LEAST_GAIN)", "return self.seconds > other.seconds * (1 + LEAST_GAIN)"),
     Mutant("refinement takes what is faster", "planning/refinement.py", "if own < best * (1 - LEAST_GAIN):", "if own > best * (1 + LEAST_GAIN):"),
-    Mutant("memory balances stages by what they hold", "planning/stages/span.py", "return max(self.held_bytes(in_flight))", "return min(self.held_bytes(in_flight))"),
-    Mutant("a stage receives in each microbatch", "planning/stages/span.py", "return computing + microbatches * (self.received", "return computing + (self.received"),
+    Mutant("memory balances stages by what they hold", "planning/stages/spans.py", "return max(self.held_bytes(in_flight))", "return min(self.held_bytes(in_flight))"),
+    Mutant("a stage receives in each microbatch", "planning/stages/spans.py", "return computing + microbatches * (self.received", "return computing + (self.received"),
     Mutant("the best stages are the fastest", "planning/stages/best.py", "if staging.ran.timeline.makespan < limit:", "if best is None:"),
-    Mutant("traffic balances stages by what they receive", "planning/stages/span.py", "microbatches * (self.received.from_stages + self.returned.from_stages)", "microbatches * self.received.from_stages"),
+    Mutant("traffic balances stages by what they receive", "planning/stages/spans.py", "microbatches * (self.received.from_stages + self.returned.from_stages)", "microbatches * self.received.from_stages"),
     # machine
     Mutant("a roofline works at an efficiency", "machine/compute_models/roofline.py", "seconds=flop / (units * self.peak.value * efficiency)", "seconds=flop / (units * self.peak.value)"),
     Mutant("a multiplication and an addition are two operations", "machine/compute_models/roofline.py", "flop = 2.0 * shape.padded_macs", "flop = 1.0 * shape.padded_macs"),
@@ -178,14 +178,13 @@ MUTANTS = [
     Mutant("a device keeps where its samples lie", "program/layout.py", "piece = _in_place(pieces[number], held, given) if held else pieces[number]", "piece = pieces[number]"),
     Mutant("chunks have as many synchronisations as there are", "schedule/buckets.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
     # planning, of stages, chunks and uneven splits
-    Mutant("equal spans have equal layers", "planning/stages/spans.py", "[start] >= end - start", "[start] >= 1"),
-    Mutant("no step is shorter than its bound", "planning/stages/lower_bounds.py", "(self.seconds + ahead[:-1, None])", "(self.seconds * 1.5 + ahead[:-1, None])"),
+    Mutant("equal spans have equal layers", "planning/stages/spans.py", 'chr(kinds[replace(layer, name=""), held, *own])', 'chr(kinds[layer.nest, held])'),
     Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.where(some, found * (1 - ROUNDING), np.inf)", "np.where(some, found * 1.5, np.inf)"),
     Mutant("a refined plan says its time", "planning/refinement.py", "best, found = own, changed", "best, found = own * 0.99, changed"),
     Mutant("a group may be idle", "planning/uneven/search.py", "and not self.planner.in_stage and len(at_work) > 1:", "and not self.planner.in_stage and len(at_work) > 9:"),
     Mutant("a chunk is of one stage", "planning/chunks/search.py", "key=stages.__getitem__", "key=lambda _: 0"),
-    Mutant("two stages add up a tied gradient", "planning/stages/tied.py", "if len(users) > 1:", "if len(users) > 2:"),
-    Mutant("a buffer holds the gradient of a tied weight", "planning/stages/span.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),
+    Mutant("two stages add up a tied gradient", "planning/stages/arriving.py", "if len(users) > 1:", "if len(users) > 2:"),
+    Mutant("a buffer holds the gradient of a tied weight", "planning/stages/spans.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),
 ]  # fmt: skip
 
 

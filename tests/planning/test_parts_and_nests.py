@@ -10,8 +10,8 @@ import pytest
 from hypar import Plan, load_machine, load_model, plan_model, verify_plan
 from hypar.errors import InputError
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages.again import stored_stages
-from hypar.planning.stages.division import held_in
+from hypar.planning.stages.partition import held_in
+from hypar.planning.stages.records import stored_stages
 from hypar.planning.stages.running import estimated_s, fullest_moments
 from hypar.sharding.conventions import PAPER
 from tests.heterogeneous import group, groups_of, kind, write_machine
@@ -45,10 +45,10 @@ def test_a_step_in_parts_takes_and_holds_what_is_estimated(asked: dict[str, Any]
     assert own.layers == tuple(layer.name for layer in graph.contracted.layers)
     assert verify_plan(plan, count=True).ok
     request = replace(Resolved.of(plan, machine), counted=scored(plan).convention or PAPER)
-    found = stored_stages(plan, own, graph, [plan.choices(name) for name in plan.layers], request)
-    estimate = estimated_s(found.request, found.microbatches, found.stages)
+    found = stored_stages(plan, own, graph, request)
+    estimate = estimated_s(found.request, found.stages)
     assert estimate == pytest.approx(scored(plan).time_s, rel=1e-9)
-    held = fullest_moments("interleaved", 2, own.microbatches, own.parts or 0)
+    held = fullest_moments(own, 2)
     for each, (_, _, num_bytes) in zip(scored(plan).groups or (), held_in(found.stages, held), strict=True):
         assert each.memory_bytes == pytest.approx(num_bytes)
 

@@ -119,7 +119,7 @@ def _in_stage(plan: Plan, spans: CutSpans, start: int, end: int) -> Iterator[Lev
     if spans.request.heterogeneous is None:
         yield from _in_question(plan, spans.question(start, end), group=spans.site.group or "")
         return
-    node = spans.of_batch(spans.stored(plan, start, end, ()).cuts.node, start, end)
+    node = spans.of_batch(spans.stored(plan, start, end).cuts.node, start, end)
     planner, entered = as_planner(spans.planner), spans.planner.state_above(node.graph)
     yield from _in_tree(plan, planner, as_branching(planner.costed(node, entered)), entered)
 

@@ -21,8 +21,7 @@ from hypar.planning.records import decided
 from hypar.planning.resolved import Resolved
 from hypar.planning.searches.base import Answer, costs_by_level
 from hypar.planning.sources import as_planned, machine_of, model_of, require_groups
-from hypar.planning.stages.again import stored_stages
-from hypar.planning.stages.records import stage_splits, stages_of
+from hypar.planning.stages.records import stage_splits, stages_of, stored_stages
 from hypar.planning.uneven.planner import Planner, as_branching
 from hypar.planning.uneven.records import branch_of
 from hypar.schedule.scoring import summarise
@@ -31,7 +30,7 @@ from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from hypar.machine.machine import Machine
@@ -146,15 +145,14 @@ def run_plan(
     )
     request = replace(Resolved.of(plan, machine), optimizer=own, counted=_counted(plan, convention, file))
     graph = request.network(graph)
-    return run_step(plan, request, graph, machine, choices_of(plan, graph, file))
+    choices_of(plan, graph, file)
+    return run_step(plan, request, graph, machine)
 
 
-def run_step(
-    plan: Plan, request: Resolved, graph: LayerGraph, machine: Machine, choices: Sequence[Options]
-) -> ScoredStep:
+def run_step(plan: Plan, request: Resolved, graph: LayerGraph, machine: Machine) -> ScoredStep:
     """Return the step of a plan of a network on a machine, as a request says."""
     place = f"{origin_of(plan).file}: chunks.layers"
-    work, step, stages = run_again(plan, request, graph, choices, place)
+    work, step, stages = run_again(plan, request, graph, place)
     return ScoredStep(
         plan=plan,
         graph=graph,
@@ -169,8 +167,8 @@ def recosted(plan: Plan, graph: LayerGraph, request: Resolved) -> Plan:
     """Return a stored plan with the costs of its choices, counted as its own request or one of another convention says."""
     request, path, graph = replace(request, pins=()), plan.path, request.network(graph)
     if plan.stages is not None and plan.staged:
-        choices = choices_of(plan, graph, origin_of(plan).file)
-        staging = stored_stages(plan, plan.stages, graph, choices, request, costed=True)
+        choices_of(plan, graph, origin_of(plan).file)
+        staging = stored_stages(plan, plan.stages, graph, request, costed=True)
         splits = [*stage_splits(staging)]
         cost = math.fsum(split.cost for split in splits)
     else:
@@ -203,12 +201,12 @@ def costed_tree(
 
 
 def run_again(
-    plan: Plan, request: Resolved, graph: LayerGraph, choices: Sequence[Options], place: str
+    plan: Plan, request: Resolved, graph: LayerGraph, place: str
 ) -> tuple[StepWork, Step, StagesRecord | None]:
     """Run a stored plan again: return its devices with their work, the step, and its stages if it has any."""
     if plan.stages is not None and plan.staged:
         by = PAPER if request.counted == DIRECT else request.counted
-        staging = stored_stages(plan, plan.stages, graph, choices, replace(request, counted=by))
+        staging = stored_stages(plan, plan.stages, graph, replace(request, counted=by))
         return staging.work, staging.ran.step, stages_of(staging, request)
     assert request.machine is not None  # noqa: S101 (a plan is run on a machine)
     node = branch_of(

@@ -299,8 +299,8 @@ def _with(plan: Plan, places: Mapping[Place, Nodes], chosen: Mapping[Place, Choi
 
 
 def _scored(point: Plan, request: Resolved, graph: LayerGraph, machine: Machine) -> Score:
-    choices = choices_of(point, graph, Path("plan"))
-    work, step, _ = run_again(point, request, graph, choices, "chunks")
+    choices_of(point, graph, Path("plan"))
+    work, step, _ = run_again(point, request, graph, "chunks")
     if request.chunks is not None and not point.staged:
         step = run_chunked(work, request.chunks).step
     return summarise(work.lanes, step, machine)

@@ -198,7 +198,7 @@ def verify_plan(
     numbers = None if count else _run(plan, program, shrink=shrink)
     memory: list[Held] = []
     if numbers is not None and machine is not None and plan.score is not None:
-        score = _scored(plan, graph, machine, choices, run_by)
+        score = _scored(plan, graph, machine, run_by)
         memory = held_by(plan, score, program, numbers.elements, numbers.arrived)
     tell(f"comparing the counts of {graph.name}")
     changes = changes_between(plan, priced(plan, Resolved.of(plan, machine, times_of(plan)), whole))
@@ -288,7 +288,7 @@ def _planned(
         request = replace(Resolved.of(plan, machine), counted=by)
         # Another convention may count gradients that are in no chunk, and chunks change no amount.
         whole = plan.model_copy(update={"chunks": None})
-        pieces = run_step(whole, request, graph, machine, choices).step.pieces
+        pieces = run_step(whole, request, graph, machine).step.pieces
         return [piece for piece in pieces if piece.collective]
     free = cast("Machine", _Free())
     setting = Setting(machine=free, array=(*plan.array,), element_bytes=graph.element_bytes, convention=by)
@@ -296,13 +296,13 @@ def _planned(
     return [piece for pieces in (*lane.inner, *lane.outer) for piece in pieces]
 
 
-def _scored(plan: Plan, graph: LayerGraph, machine: Machine, choices: list[Options], run_by: str) -> Score:
+def _scored(plan: Plan, graph: LayerGraph, machine: Machine, run_by: str) -> Score:
     """Return the score of the network that is run; chunks of one that is counted otherwise are unknown."""
     own = score_convention(plan)
     alike = runs_by(own) == run_by
     request = replace(Resolved.of(plan, machine), counted=own if alike else run_by)
     whole = plan if alike else plan.model_copy(update={"chunks": None})
-    return run_step(whole, request, graph, machine, choices).score
+    return run_step(whole, request, graph, machine).score
 
 
 def held_by(
@@ -362,7 +362,7 @@ def _layers(stages: StagesRecord) -> dict[str, tuple[int, int]]:
 
 def _moments(stages: StagesRecord) -> tuple[tuple[Moment, ...], ...]:
     """Return when each stage holds most over a mini-batch."""
-    return fullest_moments(stages.schedule, len(stages.stages), stages.microbatches, stages.parts)
+    return tuple(fullest_moments(stages, len(stages.stages)))
 
 
 def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:

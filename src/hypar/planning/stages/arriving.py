@@ -3,74 +3,89 @@
 By ``paper`` a tensor arrives once from the next stage, in as many copies as there are devices that need it, and one that
 only passes arrives too. By the other conventions each layer gets what it reads, an element once from the stage that makes it,
 and the levels inside hand it on: a tensor goes down the tree of the stage that receives it. Outside the stages the layer at its
-other end has shares and choices of its own; inside them no device has anything of the tensor.
+other end has shares and choices of its own; inside them no device has anything of the tensor, but of one between two parts of
+the same stage. Stages that use one weight each have a copy, and add up its gradient once a mini-batch.
+
+Source of the copies: Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM (SC21),
+whose code adds up the gradients of the embedding in the first stage and of the head in the last one.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from hypar.machine.machine import DeviceGroup
 from hypar.planning.nodes.levels import Leaf
-from hypar.planning.stages.places import places_for
 from hypar.schedule.costed import Arrival, Entering
 from hypar.schedule.pieces import crossing, placed, priced
 from hypar.sharding.amounts.above import crossed
-from hypar.sharding.amounts.counted import STAGE, received_between
+from hypar.sharding.amounts.counted import SEAM, STAGE, received_between
 from hypar.sharding.amounts.factors import Above
-from hypar.sharding.amounts.transfers import mapped, received
+from hypar.sharding.amounts.transfers import between_of, mapped, parts_of_weight, received
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import WHOLE, dim_of, grid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hypar.machine.machine import Machine
-    from hypar.network.nodes import PlanGraph
-    from hypar.planning.stages.span import Cuts, Outer, Site
+    from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.planning.stages.spans import Cuts, CutSpan, Site
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.costed import Link
+    from hypar.schedule.pieces import Pieces
+    from hypar.schedule.tasks import Tied
+    from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.transfers import Between, Network, Part
 
 
-Arriving = list[tuple["Branch", Arrival]]
-"""What arrives at the nodes of a stage."""
+class Outer(NamedTuple):
+    """A layer of another span.
+
+    Attributes:
+        cuts: the cuts of that span.
+        layer: the index of the layer there.
+        same: whether it is another part of the same stage.
+    """
+
+    cuts: Cuts
+    layer: int
+    same: bool
 
 
 class Beside(NamedTuple):
-    """The links of several groups of identical devices that receive beside each other.
-
-    Attributes:
-        links: the link of each group, with the fraction of all bytes that it carries.
-    """
+    """The links of several groups of identical devices that receive beside each other, each with the fraction that it carries."""
 
     links: tuple[tuple[Link, float], ...]
 
     def seconds(self, collective: str, num_bytes: Any) -> Any:
         """Return the time until all groups have received their part of some bytes."""
         each = [link.seconds(collective, num_bytes * fraction) for link, fraction in self.links]
-        found = each[0]
-        for own in each[1:]:
-            found = np.maximum(found, own)
-        return found
+        return np.max(np.broadcast_arrays(*each), axis=0)
+
+
+def places_for(machine: Machine, array: tuple[int, ...], stages: int) -> int:
+    """Return the ways of the level that stages divide, each of them an array.
+
+    A machine is divided evenly: of more places than stages, the least number that divides it, the last ones stay empty.
+    """
+    inside, devices = math.prod(array), machine.num_devices
+    most = devices // inside
+    return next((ways for ways in range(stages, most + 1) if devices % (ways * inside) == 0), stages)
 
 
 def beside(groups: Iterable[tuple[Machine, tuple[int, ...]]], stages: int) -> Beside:
     """Return the links between stages that have some groups of identical devices each, all devices receiving alike."""
     groups = [*groups]
     devices = sum(math.prod(array) for _, array in groups)
-    return Beside(
-        tuple(
-            (
-                machine.stage_link(array, places_for(machine, array, stages)),
-                math.prod(array[machine.outside :]) / devices,
-            )
-            for machine, array in groups
-        )
-    )
+    links = (machine.stage_link(array, places_for(machine, array, stages)) for machine, array in groups)
+    parts = (math.prod(array[machine.outside :]) / devices for machine, array in groups)
+    return Beside(tuple(zip(links, parts, strict=True)))
 
 
 def entering(
@@ -87,42 +102,29 @@ def entering(
         span: the first layer of the stage, and the first one behind it.
         cuts: its cuts.
         site: its devices.
-        outer: returns the place of a layer in another stage; None if it is taken to be cut in samples.
+        outer: returns the place of a layer in another span; None if it is taken to be cut in samples outside the stages.
     """
-    (layers, moved), tree, setting = network, cast("Branch", cuts.node), cuts.lane.setting
-    arriving: dict[str, Arriving] = {phase: [] for phase in site.links._fields}
-    if setting.convention == PAPER:
-        replicas = 1 if not isinstance(tree, Leaf) else math.prod(setting.array[: site.outside])
-        for own, received in zip(arriving.values(), _by_paper(layers, span, tree), strict=True):
-            for maker, elements in received.items():
-                num_bytes = setting.element_bytes * elements
-                own.append((tree, Arrival(maker, None, num_bytes, replicas=replicas)))
-        return _entering(site, tree, "forward", arriving), _entering(site, tree, "backward", arriving)
-    for index, tensor in enumerate(layers.tensors):
-        reads, makes = (span[0] <= place < span[1] for place in (tensor.consumer, tensor.producer))
-        if reads != makes:
-            ends = (tensor.producer, tensor.consumer)
-            other = outer(ends[not reads]) if site.outside else None
-            node = None if other is None else cast("Branch", other.cuts.node)
-            between, above = moved.between[index], Above(image=moved.images[index])
-            for part in moved.parts[index]:
-                if part.forward is reads:
-                    layers_at = (ends[reads] - span[0], 0 if other is None else other.layer)
-                    way = _Way(index, part, between, *layers_at, site.outside)
-                    arriving[part.phase] += way.arrivals(tree, node, above)
-    return _entering(site, tree, "forward", arriving), _entering(site, tree, "backward", arriving)
+    tree = cast("Branch", cuts.node)
+    by_paper = cuts.lane.setting.convention == PAPER
+    found = (
+        _by_paper(network[0], span, cuts, site) if by_paper else _by_tensor(network, span, tree, site, outer)
+    )
+    forward, backward = ([own for own in each if own[1].num_bytes or own[1].rounds] for each in found)
+    return _over(site, tree, site.forward, forward), _over(site, tree, site.backward, backward)
 
 
-def _entering(site: Site, tree: Branch, phase: str, arriving: Mapping[str, Arriving]) -> Entering:
+Arriving = list[tuple["Branch", Arrival]]
+"""What arrives at the nodes of a stage."""
+
+
+def _over(site: Site, tree: Branch, link: Link | None, arriving: Arriving) -> Entering:
     """Return what arrives in one phase; the nodes at the place of the stages receive beside each other."""
-    link: Link | None = getattr(site.links, phase)
-    whole = Entering.over(link, (own for _, own in arriving[phase] if own.num_bytes or own.rounds))
-    if not site.outside or isinstance(tree, Leaf) or link is None:
+    whole = Entering.over(link, (own for _, own in arriving))
+    if link is None or not site.outside or isinstance(tree, Leaf):
         return whole
     seams: dict[str, tuple[Branch, list[Arrival]]] = {}
-    for node, arrival in arriving[phase]:
-        if arrival.num_bytes:
-            seams.setdefault(node.name, (node, []))[1].append(arrival)
+    for node, arrival in arriving:
+        seams.setdefault(node.name, (node, []))[1].append(arrival)
     times = [0.0]
     for node, own in seams.values():
         settings = (leaf.lane.setting for leaf in node.leaves())
@@ -131,13 +133,12 @@ def _entering(site: Site, tree: Branch, phase: str, arriving: Mapping[str, Arriv
     return whole._replace(link_s=max(times))
 
 
-def _by_paper(
-    graph: PlanGraph, span: tuple[int, int], tree: Branch
-) -> tuple[dict[int, float], dict[int, float]]:
-    """Return the elements of F and of E that arrive of each producer's output, each once and of the next stage.
+def _by_paper(graph: PlanGraph, span: tuple[int, int], cuts: Cuts, site: Site) -> tuple[Arriving, Arriving]:
+    """Return what arrives of F and of E: of each producer's output once, and from the next stage.
 
     A stage sends what its neighbour needs, in as many copies as there are devices that need it, or passes on.
     """
+    tree, setting = cast("Branch", cuts.node), cuts.lane.setting
     found: tuple[dict[int, float], dict[int, float]] = ({}, {})
     for tensor in graph.tensors:
         maker, reader = tensor.producer, tensor.consumer
@@ -146,7 +147,12 @@ def _by_paper(
             if maker < border <= reader:
                 needed = copies(tree, layer - span[0], name) if span[0] <= layer < span[1] else 1.0
                 own[maker] = max(own.get(maker, 0.0), tensor.elements * needed)
-    return found
+    replicas = math.prod(setting.array[: site.outside]) if isinstance(tree, Leaf) else 1
+    forward, backward = (
+        [(tree, Arrival(maker, None, setting.element_bytes * own, replicas)) for maker, own in each.items()]
+        for each in found
+    )
+    return forward, backward
 
 
 def copies(branch: Branch, layer: int, tensor: str) -> float:
@@ -168,6 +174,34 @@ def copies(branch: Branch, layer: int, tensor: str) -> float:
     )
 
 
+def _by_tensor(
+    network: tuple[PlanGraph, Network],
+    span: tuple[int, int],
+    tree: Branch,
+    site: Site,
+    outer: Callable[[int], Outer | None],
+) -> tuple[Arriving, Arriving]:
+    """Return what arrives of F and of E for each tensor; arguments as above."""
+    layers, moved = network
+    found: dict[str, Arriving] = {"forward": [], "backward": []}
+    within: dict[str, Arriving] = {"forward": [], "backward": []}
+    for index, tensor in enumerate(layers.tensors):
+        ends = (tensor.producer, tensor.consumer)
+        makes, reads = (span[0] <= end < span[1] for end in ends)
+        if makes == reads:
+            continue
+        other = outer(ends[makes])
+        same = other is not None and other.same
+        node = None if other is None else cast("Branch", other.cuts.node)
+        for part in moved.parts[index]:
+            if part.forward is reads and not (same and part.inside):
+                at = (ends[reads] - span[0], 0 if other is None else other.layer)
+                way = _Way(index, part, moved.between[index], *at, sys.maxsize if same else site.outside)
+                arriving = within if same else found
+                arriving[part.phase] += way.arrivals(tree, node, Above(image=moved.images[index]))
+    return found["forward"] + within["forward"], found["backward"] + within["backward"]
+
+
 class _Way(NamedTuple):
     """A transfer of a tensor to a stage.
 
@@ -175,9 +209,9 @@ class _Way(NamedTuple):
         tensor: the index of the tensor in the network.
         part: the transfer; forward if the stage reads the tensor, otherwise the stage makes it.
         between: the tensor's dims at both ends.
-        layer: the index of its layer in the stage.
-        other: the layer at the other end, by its index in its stage.
-        outside: the number of levels and uneven splits outside the stages.
+        layer: the index of its layer in the span.
+        other: the layer at the other end, by its index in its span.
+        outside: the number of levels and uneven splits outside the stages; above that of any level for two parts of one stage.
     """
 
     tensor: int
@@ -226,13 +260,91 @@ class _Way(NamedTuple):
 
     def _in_leaf(self, own: Leaf, other: Leaf | None, above: Above, number: int) -> Arrival:
         setting, chosen = own.lane.setting, own.lane.choices[self.layer]
-        out = max(0, self.outside - own.lane.depth)
+        out = min(max(0, self.outside - own.lane.depth), len(chosen))
         theirs = tuple(grid({"batch": ways}) for ways in setting.array)
         if other is not None:
             theirs = other.lane.choices[self.other]
         theirs = (*theirs[:out], *(WHOLE,) * (len(chosen) - out))
         pair = (theirs, chosen) if self.part.forward else (chosen, theirs)
-        seam, *moves = sorted(received_between(self.between, (self.part,), setting.array, pair, above, out))
-        handed = placed(priced(setting, moves), number, own.lane.name, own.lane.depth)
-        rounds, num_bytes = tuple((piece,) for piece in handed), setting.element_bytes * seam.elements
-        return Arrival(self.layer, self.tensor, num_bytes, seam.receivers, rounds)
+        border = None if self.outside == sys.maxsize else out
+        found = received_between(self.between, (self.part,), setting.array, pair, above, border)
+        seam = next((one for one in found if one.level == SEAM), None)
+        arrived = (0.0, 1) if seam is None else (setting.element_bytes * seam.elements, seam.receivers)
+        moves = priced(setting, [one for one in found if one is not seam])
+        rounds = tuple((piece,) for piece in placed(moves, number, own.lane.name, own.lane.depth))
+        return Arrival(self.layer, self.tensor, *arrived, rounds)
+
+
+class Exchange(NamedTuple):
+    """The gradient of a weight that layers of several stages use, whose sums these stages add up once a mini-batch.
+
+    Attributes:
+        members: these stages, that of the weight's own layer first.
+        outside: for each of them but the first what it receives at the levels outside the stages, in place of its own sums there.
+    """
+
+    members: Tied
+    outside: tuple[Pieces, ...]
+
+
+User = tuple[int, int]
+"""A layer that uses a weight, the first of its stage: the number of its part, and its index there."""
+
+
+def exchanges_of(stages: Sequence[CutSpan], count: int) -> tuple[Exchange, ...]:
+    """Return the gradients that several stages add up; none below uneven splits, which keep a weight for each layer.
+
+    The stage of the weight's own layer gets the sums of the others, and each of these the sum of all. Layers of one stage add up
+    theirs inside it; of those of several of its parts the first counts.
+
+    Args:
+        stages: the parts of the stages in the network's order, in turn of the first stage to the last.
+        count: the number of stages.
+    """
+    ties: dict[int, list[Tensor]] = {}
+    for tie in stages[0].ties:
+        ties.setdefault(tie.producer, []).append(tie)
+    places = [(number, layer) for number, span in enumerate(stages) for layer in range(span.layers)]
+    found = []
+    for owner, own in ties.items():
+        users: dict[int, User] = {}
+        for layer in (owner, *(tie.consumer for tie in own)):
+            users.setdefault(places[layer][0] % count, places[layer])
+        if len(users) > 1:
+            found.append(_exchange(stages, [*users.values()], own[0]))
+    return tuple(found)
+
+
+def _exchange(stages: Sequence[CutSpan], users: Sequence[User], tie: Tensor) -> Exchange:
+    """Return the gradient of a weight that some stages add up."""
+    sites = [stages[number].site for number, _ in users]
+    outward, outside = len({site.group for site in sites}) > 1, sites[0].outside
+    received = [_shared(stages, users[0], other, tie, outside) for other in users[1:]]
+    seams = [[one for one in own if one.level == SEAM] for own in received]
+    members = []
+    for (number, layer), arrivals in zip(
+        users, [[back for back, _ in seams], *([there] for _, there in seams)], strict=True
+    ):
+        site, size = stages[number].site, stages[number].cuts.lane.setting.element_bytes
+        links = (own.site[2:4] for own in stages if own.site.group == site.group)
+        known = (link for each in links for link in each if link is not None)
+        link = next((one for one in known if isinstance(one, DeviceGroup) == outward), None)
+        arrived = (Arrival(layer, None, size * one.elements, one.receivers) for one in arrivals)
+        members.append((number, layer, Entering.over(link, arrived)))
+    sums = (
+        priced(stages[number].cuts.lane.setting, [one for one in own if SEAM < one.level < outside])
+        for (number, _), own in zip(users[1:], received, strict=True)
+    )
+    return Exchange(tuple(members), tuple(sums))
+
+
+def _shared(
+    stages: Sequence[CutSpan], owner: User, user: User, tie: Tensor, outside: int
+) -> tuple[Received, ...]:
+    """Return what the weight's own stage receives from another one, and what this one gets back, at the seam and outside it."""
+    lanes = [(stages[number].cuts.lane, layer) for number, layer in (owner, user)]
+    array, *_ = (lane.setting.array if outside else () for lane, _ in lanes)
+    made, used = (lane.graph.layers[layer] for lane, layer in lanes)
+    first, last = (lane.choices[layer] if outside else () for lane, layer in lanes)
+    between, parts = between_of(made, used, tie), parts_of_weight(tie.elements)
+    return received_between(between, parts, array, (first, last), outside=outside)

@@ -1,6 +1,6 @@
 """Find the best number of stages: every number that the array's devices allow is tried, with the levels left inside.
 
-Idea: candidates are divided into stages in the order of lower bounds of their steps, as long as these are below the
+Idea: candidates are divided into stages in the order of lower bounds of their costliest stages, as long as these are below the
 least estimate, and the engine decides between the fastest.
 Guarantee: the same stages as if all candidates were divided, ties included.
 """
@@ -9,34 +9,32 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from hypar.activity import tell
 from hypar.errors import HardwareError
 from hypar.plan.request import BEST
 from hypar.plan.stages import FLUSHES
 from hypar.planning.checked import checked_microbatches
-from hypar.planning.stages.division import divided, unfit
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.lower_bounds import ROUNDING
-from hypar.planning.stages.partition import least_seconds
-from hypar.planning.stages.running import estimated_s, kept_in_flight
+from hypar.planning.stages.partition import divided, least_seconds, unfit
+from hypar.planning.stages.running import estimated_s, kept_in_flight, run_stages
 from hypar.planning.stages.sites import orders_of, spans_of
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.space import parse_pin
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from hypar.network.graph import LayerGraph
     from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.division import Divided
+    from hypar.planning.stages.partition import Divided
     from hypar.planning.stages.running import Staging
-    from hypar.planning.stages.sites import KnownOf
+    from hypar.planning.stages.sites import Known
     from hypar.planning.stages.spans import CutSpans
-    from hypar.sharding.space import Pin
 
 MULTIPLES = (1, 2, 4, 8)
 """Numbers of microbatches per stage that are tried."""
@@ -47,50 +45,82 @@ NEAR = 1.1
 MOST_RUN = 8
 """Largest number of candidates that the engine runs."""
 
+Found = tuple["Staging", tuple["CutSpans", ...]]
+"""Stages that were run, with the spans that each is of."""
 
-class _Candidate(NamedTuple):
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
     """A number of stages with the levels inside them.
 
     Attributes:
-        request: the request for it; its array is the one inside a stage.
+        request: the request for it, with the number of microbatches; its array is the one inside a stage.
+        graph: the network.
         groups: the device group of each stage; None for identical devices.
         known: all that is known of spans with the same levels inside.
     """
 
     request: Resolved
+    graph: LayerGraph
     groups: tuple[str | None, ...]
-    known: KnownOf
+    known: Known
 
-    def spans(self, graph: LayerGraph) -> tuple[CutSpans, ...]:
-        """Return the spans of the network on the devices of each part of each stage."""
-        return spans_of(self.request, graph, self.groups, self.microbatches, self.known)
+    @cached_property
+    def bound(self) -> float:
+        """A lower bound of the seconds of a step; infinite if no stages fit the memory, or the machine."""
+        with suppress(HardwareError):
+            spans = spans_of(
+                self.request, self.graph, self.groups, self.request.microbatches or 1, self.known
+            )
+            return least_seconds(spans, kept_in_flight(self.request, len(self.groups)))
+        return math.inf
 
-    @property
-    def microbatches(self) -> int:
-        """The number of microbatches."""
-        return self.request.microbatches or 1
-
-    def bound(self, graph: LayerGraph) -> float:
-        """Return a lower bound of the seconds of a step; infinite if no stages fit the memory."""
-        order = self.request.schedule, len(self.groups), self.microbatches, self.request.parts
-        flushes = FLUSHES[self.request.schedule]
-        return least_seconds(self.spans(graph), self.microbatches, kept_in_flight(*order), flushes=flushes)
-
-    def divided(self, graph: LayerGraph, limit: float) -> Divided | None:
+    def divided(self, limit: float) -> Divided | None:
         """Return the best stages, or None if they do not fit the memory or take longer than a limit."""
         inside = f" of {'x'.join(map(str, self.request.array))}" if self.request.array else ""
-        tell(f"trying {len(self.groups)} stages{inside}, {self.microbatches} microbatches")
+        tell(f"trying {len(self.groups)} stages{inside}, {self.request.microbatches} microbatches")
         with suppress(HardwareError):
-            return divided(self.request, graph, self.groups, self.known, limit)
+            return divided(self.request, self.graph, self.groups, self.known, limit)
         return None
 
 
-def best_stages(
+def plan_stages(
+    request: Resolved,
+    graph: LayerGraph,
+    progress: Callable[[int, int], None] = lambda *_: None,
+    limit: float = math.inf,
+) -> Found | None:
+    """Divide a network into the requested stages, and cut each stage.
+
+    Args:
+        request: the request.
+        graph: the network.
+        progress: called with the number of tries done, and their total.
+        limit: seconds that a step of the best number of stages must be below.
+
+    Returns:
+        The stages, with the spans that each is of, or None if the best number of stages is not below the limit.
+
+    Raises:
+        InputError: the network, the batch or the machine does not allow that number of stages, or none fit the memory.
+        TableLimitError: the network has too many layers, or the tables of a search would not fit.
+    """
+    if request.stages == BEST:
+        return _best_stages(request, graph, progress, limit)
+    assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
+    known: Known = {}
+    orders = orders_of(request, request.stages)
+    found = _fastest([own for groups in orders if (own := divided(request, graph, groups, known))])
+    if found is None:
+        raise unfit(request, graph, orders[0])
+    return found
+
+
+def _best_stages(
     request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None], limit: float
-) -> tuple[Staging, tuple[CutSpans, ...]] | None:
-    """Divide a network into the best number of stages, and cut each stage; arguments and errors as in ``plan_stages``."""
+) -> Found | None:
     candidates = [*_candidates(request, graph)]
-    ahead = sorted((own.bound(graph), number) for number, own in enumerate(candidates))
+    ahead = sorted((own.bound, number) for number, own in enumerate(candidates))
     # Where nothing overlaps and no weight is tied an estimate is exact, so that only the fastest is run.
     tied = bool(graph.ties) and request.counted != PAPER
     several = tied or any(machine.overlap for machine in request.machines) or request.chunks is not None
@@ -100,9 +130,9 @@ def best_stages(
         if bound == math.inf or bound > least * near * (1 + ROUNDING):
             break
         progress(done, len(candidates))
-        own = candidates[number].divided(graph, least * near)
+        own = candidates[number].divided(least * near)
         if own is not None:
-            seconds = estimated_s(own.request, own.microbatches, own.priced)
+            seconds = estimated_s(own.request, own.stages)
             least = min(least, seconds)
             found.append((seconds, number, own))
     progress(len(candidates), len(candidates))
@@ -110,19 +140,19 @@ def best_stages(
     return _fastest(fastest[: MOST_RUN if several else 1], limit)
 
 
-def _fastest(candidates: Sequence[Divided], limit: float) -> tuple[Staging, tuple[CutSpans, ...]] | None:
+def _fastest(candidates: list[Divided], limit: float = math.inf) -> Found | None:
     """Return the candidate whose step is the fastest by the engine; None if none is below a limit."""
     best = None
     for own in candidates:
-        staging = own.run()
+        staging = run_stages(own.request, own.stages)
         if staging.ran.timeline.makespan < limit:
             best, limit = (staging, own.spans), staging.ran.timeline.makespan
     return best
 
 
 def _candidates(request: Resolved, graph: LayerGraph) -> Iterator[_Candidate]:
-    """Yield the candidates that the machine has devices for: stages over the outermost levels."""
-    known: dict[tuple[object, ...], KnownOf] = {}
+    """Yield the numbers of stages over the outermost levels, with the orders of device groups and the microbatches to try."""
+    known: dict[tuple[object, ...], Known] = {}
     places = len(stage_ends([layer.name for layer in graph.nodes(request.graph).layers])) - 1
     for stages, arrays in _divisions(request):
         several = request.parts is not None and graph.batch % stages
@@ -130,10 +160,7 @@ def _candidates(request: Resolved, graph: LayerGraph) -> Iterator[_Candidate]:
             for microbatches in _microbatches(request, graph.batch, stages):
                 own = replace(request, arrays=arrays, microbatches=microbatches)
                 for groups in dict.fromkeys(orders_of(own, stages)):
-                    candidate = _Candidate(own, groups, known.setdefault((*arrays.items(),), {}))
-                    with suppress(HardwareError):
-                        candidate.spans(graph)
-                        yield candidate
+                    yield _Candidate(own, graph, groups, known.setdefault((*arrays.items(),), {}))
 
 
 def _divisions(request: Resolved) -> Iterator[tuple[int, dict[str, tuple[int, ...]]]]:
@@ -164,58 +191,3 @@ def _microbatches(request: Resolved, batch: int, stages: int) -> list[int]:
     flushes = request.microbatches is None and FLUSHES[request.schedule]
     more = (each * stages for each in MULTIPLES if flushes and batch % (each * stages) == 0)
     return sorted({own, *more})
-
-
-def pins_of(request: Resolved, graph: LayerGraph) -> tuple[Pin, ...]:
-    """Parse the pins of a request, which hold at the levels inside every stage.
-
-    Raises:
-        OptionError: there is no such layer, level or choice.
-    """
-    apart = request.heterogeneous is not None and not request.outside
-    nodes, levels = graph.nodes(request.graph), request.levels - apart
-    return tuple(parse_pin(text, nodes, levels) for text in request.pins)
-
-
-def plan_stages(
-    request: Resolved,
-    graph: LayerGraph,
-    progress: Callable[[int, int], None] = lambda *_: None,
-    limit: float = math.inf,
-) -> tuple[Staging, tuple[CutSpans, ...]] | None:
-    """Divide a network into the requested stages, and cut each stage.
-
-    Args:
-        request: the request.
-        graph: the network.
-        progress: called with the number of tries done, and their total.
-        limit: seconds that a step of the best stages must be below.
-
-    Returns:
-        The stages, with the spans that each is of, or None if the best stages are not below the limit.
-
-    Raises:
-        InputError: the network, the batch or the machine does not allow that number of stages.
-        TableLimitError: the network has too many layers, or the tables of a search would not fit.
-    """
-    if request.stages == BEST:
-        return best_stages(request, graph, progress, limit)
-    assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
-    return _in_orders(request, graph, request.stages)
-
-
-def _in_orders(request: Resolved, graph: LayerGraph, stages: int) -> tuple[Staging, tuple[CutSpans, ...]]:
-    """Return the best stages in the order of device groups whose step is the fastest by the engine.
-
-    Raises:
-        InputError: that number of stages is not possible, or no partition fits the memory in any order.
-    """
-    found: list[tuple[Staging, tuple[CutSpans, ...]]] = []
-    known: KnownOf = {}
-    for groups in orders_of(request, stages):
-        own = divided(request, graph, groups, known)
-        if own is not None:
-            found.append((own.run(), own.spans))
-    if not found:
-        raise unfit(request, graph, next(iter(orders_of(request, stages))))
-    return min(found, key=lambda one: one[0].ran.timeline.makespan)

@@ -1,98 +1,102 @@
-"""Find the partition whose costliest stage costs least, planning as few spans as possible.
+"""Divide a network into a number of stages: the partition with the least bottleneck, or given ends of stages.
 
-Idea: find the best partition by lower bounds, plan its spans, replace their bounds by costs, and repeat until all
-spans of the best partition are planned.
-Cost: one dynamic program for each round; few rounds if the bounds are tight, and at worst every span is planned.
+Every span of consecutive layers gets its best cuts by the requested search, and with them its cost as a stage. The best
+partition is found by lower bounds; its spans are planned, their costs replace their bounds, and so on until all spans of
+the best partition are planned: few rounds if the bounds are tight, and at worst every span is planned.
 Guarantee: the same result as with all spans planned, ties included: every other partition costs at least its bound.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.errors import MemoryLimitError, OptionError
+from hypar.plan.stages import FLUSHES
+from hypar.planning.checked import checked_microbatches
+from hypar.planning.stages.ends import given_bounds, stage_ends
 from hypar.planning.stages.lower_bounds import ROUNDING, LowerBounds
-from hypar.planning.stages.running import estimated_s
+from hypar.planning.stages.running import estimated_s, fullest_moments, kept_in_flight
+from hypar.planning.stages.sites import spans_of
+from hypar.planning.stages.spans import joined
+from hypar.schedule.lanes import whole_lane
+from hypar.schedule.memory import held_with
 from hypar.solve.partition import Partition, least_bottleneck, partition
+from hypar.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from hypar.network.graph import LayerGraph
     from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.span import CutSpan
-    from hypar.planning.stages.spans import CutSpans
+    from hypar.planning.stages.sites import Known
+    from hypar.planning.stages.spans import CutSpan, CutSpans
+    from hypar.schedule.lanes import Lane
+    from hypar.schedule.pipeline_orders import Moment
     from hypar.solve.edge import Costs
 
+MOST_WORK = 20_000
+"""Pieces of work in all estimated steps of shifted ends at most, which take some seconds."""
 
-class _Table(NamedTuple):
-    """The costs of all spans on the devices of some stages: lower bounds, replaced by costs once a span is planned.
+
+class _Table:
+    """The costs of all spans between places on the devices of some stages: lower bounds, until a span is planned, and weighed.
 
     Attributes:
-        least: the lower bounds of the spans.
-        costs: for each number of microbatches in flight the costs, ``[starts, ends]``.
-        room: the largest number of microbatches in flight that fits the memory, or may.
-        planned: whether each span is planned.
-        weighed: whether its memory is counted.
-        share: the number of spans that share a device's memory equally.
+        costs: for each number of microbatches in flight the costs, ``[starts, ends]``; infinite where the memory is too small.
     """
 
-    least: LowerBounds
-    costs: dict[int, Costs]
-    room: Costs
-    planned: NDArray[np.bool_]
-    weighed: NDArray[np.bool_]
-    share: int = 1
+    def __init__(self, spans: CutSpans, counts: Collection[int], balance: str, share: int) -> None:
+        """Start with lower bounds; ``share`` is the number of spans that share the memory equally, 0 if it does not count."""
+        least, capacity = LowerBounds(spans), spans.setting.machine.memory_bytes
+        self.spans, self.balance, self.share = spans, balance, share
+        self.costs = {count: least.of(balance, count).copy() for count in counts}
+        for count, own in self.costs.items() if share else ():
+            own[share * least.of("memory", count) > (capacity or math.inf)] = np.inf
+        self._place = {layer: place for place, layer in enumerate(spans.ends)}
+        self._known: set[tuple[str, str]] = set()
 
-    @classmethod
-    def of(
-        cls, spans: CutSpans, microbatches: int, counts: Collection[int], balance: str, share: int = 1
-    ) -> _Table:
-        """Return the lower bounds."""
-        least = LowerBounds(spans, microbatches)
-        capacity = spans.setting.machine.memory_bytes
-        room = least.room(capacity / share if capacity and share else None, max(counts))
-        # Memory alone depends on the number of microbatches in flight.
-        alike = least.of(balance, 0).copy()
-        costs = {count: least.of(balance, count) if balance == "memory" else alike for count in counts}
-        planned, weighed = np.zeros((2, *room.shape), dtype=bool)
-        return cls(least, costs, room, planned, weighed, share)
-
-    def fitting(self, in_flight: int) -> Costs:
-        """Return the cost of each span with microbatches in flight; infinite if it does not fit the memory."""
-        fits = self.room >= in_flight
-        return self.costs[in_flight] if fits.all() else np.where(fits, self.costs[in_flight], np.inf)
-
-    def plan(self, ends: tuple[int, int], microbatches: int, balance: str) -> bool:
-        """Replace the lower bounds of a span, and of all that are equal, by its costs; return whether they were no costs yet."""
-        if self.planned[ends]:
+    def plan(self, ends: tuple[int, int]) -> bool:
+        """Replace the lower bounds of a span, and of all that are equal, by its costs; return whether they were not known."""
+        if not self._new("cost", ends):
             return False
-        span, equal = self.least.spans.priced(*ends), self._equal(ends)
-        self.planned[equal] = True
+        span, equal = self.spans.priced(*ends), self._equal(ends)
         for count, own in self.costs.items():
-            own[equal] = span.cost(balance, microbatches, count)
+            cost = span.cost(self.balance, self.spans.request.microbatches or 1, count)
+            own[equal] = np.where(np.isinf(own[equal]), np.inf, cost)
         return True
 
     def fits(self, ends: tuple[int, int], in_flight: int) -> bool:
-        """Return whether a planned span fits the memory with microbatches in flight, once its memory is counted."""
-        if not self.weighed[ends]:
-            span, equal = self.least.spans.priced(*ends), self._equal(ends)
-            self.weighed[equal], self.room[equal] = True, _room(span, self.costs, self.share)
-        return bool(self.room[ends] >= in_flight)
+        """Return whether a span fits the memory with microbatches in flight, and rule out with how many it does not."""
+        if self.share and self._new("memory", ends):
+            span, equal = self.spans.priced(*ends), self._equal(ends)
+            for count, own in self.costs.items():
+                if not span.fits(count, self.share):
+                    own[equal] = np.inf
+        start, end = (self._place[layer] for layer in ends)
+        return math.isfinite(self.costs[in_flight][start, end])
 
-    def _equal(self, ends: tuple[int, int]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the starts and the ends of all spans that are equal to one."""
-        starts = self.least.spans.equal_to(*ends)
-        return starts, starts + (ends[1] - ends[0])
+    def _new(self, what: str, ends: tuple[int, int]) -> bool:
+        """Return whether something was not asked of a span before."""
+        key = what, self.spans.kinds[slice(*ends)]
+        found = key not in self._known
+        self._known.add(key)
+        return found
+
+    def _equal(self, ends: tuple[int, int]) -> tuple[list[int], list[int]]:
+        """Return the places at which all spans that are equal to one start and end."""
+        kinds, length = self.spans.kinds, ends[1] - ends[0]
+        own, at = kinds[slice(*ends)], self._place
+        starts = [start for start in at if start + length in at and kinds[start : start + length] == own]
+        return [at[start] for start in starts], [at[start + length] for start in starts]
 
 
 def best_partition(
     spans: Sequence[CutSpans],
-    microbatches: int,
     kept: Sequence[int],
     limit: float = math.inf,
     balance: str = "time",
@@ -102,127 +106,203 @@ def best_partition(
 
     Args:
         spans: for each stage the spans on its devices.
-        microbatches: microbatches in a mini-batch.
         kept: for each stage, the largest number of microbatches whose activations it keeps.
         limit: what the costliest stage may cost.
         balance: the quantity that a stage costs, one of ``BALANCES``.
         share: the number of stages that share a device's memory equally; 0 if memory does not count.
     """
-    tables = _tables(spans, microbatches, kept, balance, share)
-    while True:
-        found = _least(tables, kept, spans[0], limit)
-        if found is None:
-            return None
+    tables = _tables(spans, kept, balance, share)
+    tight = False
+    while (found := _least(tables, kept, limit)) is not None:
         stages = [*zip(tables, pairwise(found.bounds), kept, strict=True)]
-        planned = [table.plan(ends, microbatches, balance) for table, ends, _ in stages]
+        # Memory is counted only where all else speaks for a partition, and first once one did not fit.
+        if tight and not all(table.fits(ends, in_flight) for table, ends, in_flight in stages):
+            continue
+        planned = [table.plan(ends) for table, ends, _ in stages]
         if any(planned):
             continue
-        # Memory is counted only where all else speaks for a partition, and then of all its stages.
-        fitting = [table.fits(ends, in_flight) for table, ends, in_flight in stages]
-        if all(fitting):
+        if all(table.fits(ends, in_flight) for table, ends, in_flight in stages):
             return found
+        tight = True
+    return None
 
 
-def of_least_memory(spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int]) -> Partition | None:
-    """Return the partition whose fullest stage holds least by lower bounds, whether it fits the memory or not.
-
-    Arguments as in ``best_partition``.
-    """
-    return _least(_tables(spans, microbatches, kept, "memory", 0), kept, spans[0])
+def least_seconds(spans: Sequence[CutSpans], kept: Sequence[int]) -> float:
+    """Return a lower bound of the costliest stage's seconds, infinite if no weights fit the memory; arguments as above."""
+    tables = _tables(spans, kept, "time", 1)
+    return least_bottleneck(_costs(tables, kept), len(kept), len(spans[0].ends) - 1)
 
 
-def _least(
-    tables: Sequence[_Table], kept: Sequence[int], spans: CutSpans, limit: float = math.inf
-) -> Partition | None:
+def _tables(spans: Sequence[CutSpans], kept: Sequence[int], balance: str, share: int) -> list[_Table]:
+    tables = {
+        id(own): _Table(own, {*kept}, balance, share) for own in {id(own): own for own in spans}.values()
+    }
+    return [tables[id(own)] for own in spans]
+
+
+def _costs(tables: Sequence[_Table], kept: Sequence[int]) -> Callable[[int], Costs]:
+    return lambda stage: tables[stage].costs[kept[stage]]
+
+
+def _least(tables: Sequence[_Table], kept: Sequence[int], limit: float = math.inf) -> Partition | None:
     """Return the best partition by what is known of its spans, or None if none is within a limit."""
-    places = spans.ends
-    fitting = _fitting(tables, kept, places)
-    found = partition(fitting.__getitem__, len(kept), spans.crossing_bytes[[*places]], limit * (1 + ROUNDING))
+    spans = tables[0].spans
+    places, crossing = spans.ends, spans.crossing_bytes[[*spans.ends]]
+    found = partition(_costs(tables, kept), len(kept), crossing, limit * (1 + ROUNDING))
     return None if found is None else found._replace(bounds=tuple(places[at] for at in found.bounds))
 
 
-def least_seconds(
-    spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int], *, flushes: bool
-) -> float:
-    """Return a lower bound of the seconds of a step, infinite if no partition fits the memory.
+class Divided(NamedTuple):
+    """A network divided into stages that were not run.
+
+    Attributes:
+        request: the request, with the number of microbatches; its array is the one inside a stage.
+        bounds: the first layer of each part of a stage, in the network's order, and the number of layers.
+        spans: for each of them all spans of the network on its devices.
+    """
+
+    request: Resolved
+    bounds: tuple[int, ...]
+    spans: tuple[CutSpans, ...]
+
+    @property
+    def alone(self) -> list[CutSpan]:
+        """The parts of the stages in the network's order, each as if others divided samples outside the stages."""
+        return [own.span(*ends) for own, ends in zip(self.spans, pairwise(self.bounds), strict=True)]
+
+    @property
+    def stages(self) -> list[CutSpan]:
+        """The parts, with the transfers between them."""
+        return joined(self.spans, self.alone)
+
+    @property
+    def held(self) -> Iterator[tuple[int, Lane, float]]:
+        """What ``held_in`` yields."""
+        count = len(self.spans) // (self.request.parts or 1)
+        return held_in(self.alone, fullest_moments(self.request, count))
+
+
+def divided(
+    request: Resolved,
+    graph: LayerGraph,
+    groups: Sequence[str | None],
+    known: Known | None = None,
+    limit: float = math.inf,
+) -> Divided | None:
+    """Return the best partition into stages, and their cuts.
 
     Args:
-        spans: for each stage the spans on its devices.
-        microbatches: microbatches in a mini-batch.
-        kept: for each stage, the largest number of microbatches whose activations it keeps.
-        flushes: whether the pipeline runs empty after each mini-batch; otherwise the busiest stage alone counts.
+        request: the request; its array is the one inside a stage.
+        graph: the network.
+        groups: the device group of each stage; None for identical devices.
+        known: all that is known of spans for the same request; more is added.
+        limit: seconds that a step may take.
+
+    Returns:
+        The stages, or None if no partition fits the memory, or the busiest stage alone takes longer than the limit.
+
+    Raises:
+        InputError: that number of stages is not possible, or the given ones do not fit the memory.
+        TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
-    tables, places = _tables(spans, microbatches, kept, "time"), spans[0].ends
-    each = {id(table): table for table in tables}.values()
-    for table in each if flushes else ():
-        table.costs.update(dict.fromkeys(table.costs, table.least.step([own.least for own in each])))
-    return least_bottleneck(_fitting(tables, kept, places).__getitem__, len(kept), len(places) - 1)
+    names, stages = [layer.name for layer in graph.nodes(request.graph).layers], len(groups)
+    layers = len(names)
+    places = layers if request.starts else len(stage_ends(names)) - 1
+    _require_room(request.parts, stages, places, blocks=places < layers)
+    microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages, layers)
+    request = replace(request, microbatches=microbatches)
+    spans = spans_of(request, graph, groups, microbatches, known)
+    if request.starts:
+        given = Divided(request, given_bounds(request.starts, graph, spans[0].whole), spans)
+        _require_fits(given, graph)
+        return given
+    best = _best(request, spans, stages, limit if request.balance == "time" else math.inf)
+    return None if best is None else Divided(request, best, spans)
 
 
-def _tables(
-    spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int], balance: str, share: int = 1
-) -> list[_Table]:
-    """Return the costs of all spans for each stage; arguments as in ``best_partition``."""
-    each = {id(own): own for own in spans}
-    known = {key: _Table.of(own, microbatches, {*kept}, balance, share) for key, own in each.items()}
-    return [known[id(own)] for own in spans]
+def unfit(request: Resolved, graph: LayerGraph, groups: Sequence[str | None]) -> MemoryLimitError:
+    """Return why no partition fits, with the bytes of evenly divided stages; arguments as in ``divided``."""
+    stages, machine = len(groups), request.heterogeneous or request.machines[0]
+    microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages)
+    request = replace(request, microbatches=microbatches)
+    spans = spans_of(request, graph, groups, microbatches)
+    kept = kept_in_flight(request, stages)
+    least = _least(_tables(spans, kept, "memory", 0), kept)
+    assert least is not None  # noqa: S101 (there is room for every stage, and no limit)
+    own = Divided(request, least.bounds, spans)
+    sizes = " and ".join(
+        dict.fromkeys(format_bytes(each.memory_bytes) for each in request.machines if each.memory_bytes)
+    )
+    words = "" if request.parts is None else f" of {request.parts} parts that share it equally"
+    problem = f"no {stages} stages{words} fit {sizes}, the memory of a device"
+    number, lane, held = max(
+        own.held, key=lambda each: each[2] / (each[1].setting.machine.memory_bytes or math.inf)
+    )
+    if not lane.setting.machine.fits(held):
+        lacking = format_bytes(held - (lane.setting.machine.memory_bytes or 0))
+        problem += f": divided evenly, stage {number} holds {format_bytes(held)}, {lacking} too much"
+    return MemoryLimitError(f"hardware {machine.name!r}", problem, hint=_hint(own, graph))
 
 
-def _fitting(tables: Sequence[_Table], kept: Sequence[int], places: Sequence[int]) -> list[Costs]:
-    """Return the costs of all spans between some places for each stage, one array for stages with equal costs."""
-    each = {(id(table), count): (table, count) for table, count in zip(tables, kept, strict=True)}
-    known = {key: table.fitting(count) for key, (table, count) in each.items()}
-    if len(places) <= len(tables[0].room):
-        known = {key: costs[np.ix_(places[:-1], places)] for key, costs in known.items()}
-    return [known[id(table), count] for table, count in zip(tables, kept, strict=True)]
+def _hint(own: Divided, graph: LayerGraph) -> str:
+    microbatches = own.request.microbatches or 1
+    further = FLUSHES[own.request.schedule] and microbatches < graph.batch
+    more = f"--microbatches above {microbatches}, " * further
+    return f"try {more}another number of stages, a smaller batch, or devices with more memory"
 
 
-def _room(span: CutSpan, kept: Collection[int], share: int) -> int:
-    """Return the largest of several numbers of microbatches in flight that fits the memory."""
+def _best(request: Resolved, spans: Sequence[CutSpans], stages: int, limit: float) -> tuple[int, ...] | None:
+    """Return the bounds of the parts of the best partition that fits the memory, or None if there is none within a limit.
 
-    def fits(count: int) -> bool:
-        each = zip(span.cuts.lanes, span.held_bytes(count), strict=True)
-        return all(lane.setting.machine.fits(share * held) for lane, held in each)
+    The parts of a stage share its memory: if all that each alone could take is too much, each gets an equal share.
 
-    return max(filter(fits, kept), default=0)
+    Args:
+        request: the request, with the number of microbatches.
+        spans: for each part the spans on its devices.
+        stages: the number of stages.
+        limit: what the costliest part may cost.
+    """
+    kept, held = kept_in_flight(request, stages), fullest_moments(request, stages)
+
+    def fits(found: Sequence[CutSpan]) -> bool:
+        return all(lane.setting.machine.fits(own) for _, lane, own in held_in(found, held))
+
+    for share in dict.fromkeys((1, request.parts or 1)):
+        best = best_partition(spans, kept, limit, request.balance, share)
+        if best is None:
+            return None
+        if request.parts is None:
+            return best.bounds
+        if fits([own.priced(*ends) for own, ends in zip(spans, pairwise(best.bounds), strict=True)]):
+            shifts = request.balance == "time"
+            return _shifted(request, spans, best.bounds, fits) if shifts else best.bounds
+    return None
 
 
-MOST_WORK = 20_000
-"""Pieces of work in all estimated steps at most, which take some seconds."""
-
-
-def shifted(
+def _shifted(
     request: Resolved,
-    microbatches: int,
     spans: Sequence[CutSpans],
-    bounds: Sequence[int],
+    bounds: tuple[int, ...],
     fits: Callable[[Sequence[CutSpan]], bool],
 ) -> tuple[int, ...]:
-    """Return the bounds of the parts of a partition after shifts of their ends.
-
-    Args:
-        request: the request.
-        microbatches: microbatches in a mini-batch.
-        spans: for each part the spans on its devices.
-        bounds: the first layer of each part, and the number of layers.
-        fits: returns whether parts fit the memory.
-    """
+    """Return the bounds of the parts of a partition after shifts of their ends, as long as the estimated step gets shorter."""
 
     def parts(ends: Sequence[int]) -> list[CutSpan]:
-        return [own.span(*pair) for own, pair in zip(spans, pairwise(ends), strict=True)]
+        return [own.priced(*pair) for own, pair in zip(spans, pairwise(ends), strict=True)]
 
-    best = tuple(bounds)
-    least, tried = estimated_s(request, microbatches, parts(best)), {best}
-    most = MOST_WORK // (2 * microbatches * len(spans))
-    while True:
+    best, tried = bounds, {bounds}
+    least = estimated_s(request, parts(best))
+    most = MOST_WORK // (2 * (request.microbatches or 1) * len(spans))
+    while len(tried) <= most:
         ahead = next((ends for ends in _neighbours(best, spans[0].ends) if ends not in tried), None)
-        if ahead is None or len(tried) > most:
-            return best
+        if ahead is None:
+            break
         tried.add(ahead)
         found = parts(ahead)
-        seconds = estimated_s(request, microbatches, found)
+        seconds = estimated_s(request, found)
         if seconds < least and fits(found):
             least, best = seconds, ahead
+    return best
 
 
 def _neighbours(bounds: tuple[int, ...], places: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -232,3 +312,54 @@ def _neighbours(bounds: tuple[int, ...], places: Sequence[int]) -> Iterator[tupl
         for place in (places[own - 1], places[own + 1]):
             if bounds[at - 1] < place < bounds[at + 1]:
                 yield (*bounds[:at], place, *bounds[at + 1 :])
+
+
+def _require_room(parts: int | None, stages: int, places: int, *, blocks: bool) -> None:
+    """Refuse more stages than places for them, and parts of a single stage, between which nothing would be sent."""
+    each = "one for each block of layers" if blocks else "one for each layer that is cut"
+    if not 1 <= stages <= places:
+        raise OptionError("stages", f"found {stages}", f"1 to {places}, {each}")
+    if parts is not None and stages == 1:
+        raise OptionError("parts", f"found {parts} of a single stage", "2 stages or more")
+    if parts is not None and stages * parts > places:
+        found = f"found {parts} of each of {stages} stages"
+        raise OptionError("parts", found, f"at most {places} in all, {each}")
+
+
+def held_in(
+    stages: Sequence[CutSpan], moments: Sequence[Sequence[Moment]]
+) -> Iterator[tuple[int, Lane, float]]:
+    """Yield the number of each stage from 1, each lane with the layers of all its parts, and the bytes on a device.
+
+    Args:
+        stages: the parts of the stages in the network's order.
+        moments: for each stage its pieces of work, at the moments when most microbatches wait.
+    """
+    count = len(moments)
+    firsts = [*accumulate((span.layers for span in stages), initial=0)]
+    for stage, own in enumerate(moments):
+        parts = stages[stage::count]
+        for group in range(len(parts[0].cuts.lanes)):
+            lanes = [part.cuts.lanes[group] for part in parts]
+            lane = whole_lane(
+                [
+                    lane.having(place=lane.place._replace(first=first, moments=tuple(own)))
+                    for lane, first in zip(lanes, firsts[stage::count], strict=False)
+                ]
+            )
+            buffers = max(part.cuts.memory[group]["buffers"] for part in parts)
+            yield stage + 1, lane, held_with(lane, buffers)
+
+
+def _require_fits(given: Divided, graph: LayerGraph) -> None:
+    """Refuse given stages of which one does not fit the memory.
+
+    Raises:
+        MemoryLimitError: one does not fit.
+    """
+    for number, lane, held in given.held:
+        machine = lane.setting.machine
+        if not machine.fits(held):
+            found = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
+            allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
+            raise MemoryLimitError(f"hardware {machine.name!r}", found, allowed, _hint(given, graph))

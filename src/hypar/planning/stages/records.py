@@ -4,30 +4,40 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 from hypar.plan.request import BEST
 from hypar.plan.stages import StageRecord, StagesRecord
 from hypar.planning.claims import objective
 from hypar.planning.records import Decided
+from hypar.planning.refinement import refine
 from hypar.planning.searches.base import load_search
-from hypar.planning.stages.again import refine_stages
-from hypar.planning.stages.best import pins_of, plan_stages
+from hypar.planning.stages.best import plan_stages
 from hypar.planning.stages.ends import stage_ends
+from hypar.planning.stages.running import run_stages
+from hypar.planning.stages.sites import spans_of
+from hypar.planning.stages.spans import joined
 from hypar.planning.uneven.records import splits_of, together
 from hypar.planning.uneven.tree import Branching
+from hypar.sharding.space import parse_pin
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import load_solver
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
+    from hypar.plan.plan import Plan
+    from hypar.plan.records import RefinementRecord
+    from hypar.planning.nodes.levels import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
-    from hypar.planning.stages.span import CutSpan
+    from hypar.planning.stages.spans import CutSpan, CutSpans
     from hypar.planning.uneven.tree import Branch
+    from hypar.sharding.placement import Options
+    from hypar.sharding.space import Pin
     from hypar.sharding.tree import Split
 
 
@@ -52,7 +62,7 @@ def decided_stages(
     load_search(request.search)
     if request.solver is not None:
         load_solver(request.solver)
-    pins = pins_of(request, graph)
+    pins = _pins_of(request, graph)
     fitting = whole.score if whole is not None and whole.score is not None and whole.score.fits else None
     stages = plan_stages(request, graph, progress, math.inf if fitting is None else fitting.time_s)
     if stages is None:
@@ -62,7 +72,7 @@ def decided_stages(
     staging, spans = stages
     refined = None
     if request.refine:
-        staging, refined = refine_stages(staging, spans, progress)
+        staging, refined = _refined(staging, spans, progress)
     splits = list(stage_splits(staging))
     return Decided(
         claim=_claim(request, staging) + (", then refined" if refined else ""),
@@ -79,6 +89,72 @@ def decided_stages(
     )
 
 
+def _pins_of(request: Resolved, graph: LayerGraph) -> tuple[Pin, ...]:
+    """Parse the pins of a request, which hold at the levels inside every stage.
+
+    Raises:
+        OptionError: there is no such layer, level or choice.
+    """
+    apart = request.heterogeneous is not None and not request.outside
+    nodes, levels = graph.nodes(request.graph), request.levels - apart
+    return tuple(parse_pin(text, nodes, levels) for text in request.pins)
+
+
+def _refined(
+    staging: Staging, spans: Sequence[CutSpans], progress: Callable[[int, int], None]
+) -> tuple[Staging, RefinementRecord]:
+    """Exchange choices inside stages one by one as long as the engine's time decreases; ``progress`` as in ``refine``."""
+    bounds = pairwise(accumulate((span.layers for span in staging.stages), initial=0))
+    places = [*zip(spans, bounds, strict=True)]
+    start = [
+        own.of_batch(span.cuts.node, *ends) for span, (own, ends) in zip(staging.stages, places, strict=True)
+    ]
+
+    def taking(choices: Sequence[Options]) -> list[Node]:
+        chosen = iter(choices)
+        return [node.taking(chosen) for node in start]
+
+    def ran(request: Resolved, nodes: Sequence[Node]) -> Staging:
+        each = zip(places, nodes, strict=True)
+        return run_stages(request, joined(spans, [own.having(*ends, node) for (own, ends), node in each]))
+
+    def seconds(choices: Sequence[Options]) -> float:
+        return ran(replace(staging.request, chunks=None), taking(choices)).ran.timeline.makespan
+
+    slots = [slot for own, node in zip(spans, start, strict=True) for slot in own.planner.slots(node)]
+    found = refine(slots, seconds, progress)
+    nodes = [own.costed(node, *ends) for (own, ends), node in zip(places, taking(found.choices), strict=True)]
+    return ran(staging.request, nodes), found.record
+
+
+def stored_stages(
+    plan: Plan, stages: StagesRecord, graph: LayerGraph, request: Resolved, *, costed: bool = False
+) -> Staging:
+    """Run the stages that a plan records.
+
+    Args:
+        plan: the plan.
+        stages: its stages.
+        graph: the network, with the plan's mini-batch.
+        request: the request, for its machine and optimizer.
+        costed: whether the cuts have the costs by the request.
+
+    Raises:
+        HardwareError: the array does not fit the machine.
+    """
+    own = replace(
+        request.as_planned(plan),
+        pins=(),
+        schedule=stages.schedule,
+        parts=stages.parts_of_each,
+        microbatches=stages.microbatches,
+    )
+    spans = spans_of(own, graph, [stage.group for stage in stages.stages], stages.microbatches)
+    bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
+    found = [of.stored(plan, *ends, costed=costed) for of, ends in zip(spans, bounds, strict=True)]
+    return run_stages(own, joined(spans, found), plan.chunks)
+
+
 def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
     """Return the record of stages for a plan.
 
@@ -91,14 +167,14 @@ def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
         starts=True if request.starts else None,
         bottleneck=None if request.balance == "time" else exact_number(staging.costliest(request.balance)),
         outside=request.outside or None,
-        microbatches=staging.microbatches,
+        microbatches=staging.work.microbatches,
         bottleneck_s=staging.bottleneck_s,
         stages=[
             StageRecord(
                 group=parts[0].site.group,
                 layers=[layer.name for span in parts for layer in span.cuts.lane.graph.layers],
                 parts=None if request.parts is None else [span.layers for span in parts],
-                busy_s=math.fsum(span.seconds(staging.microbatches) for span in parts),
+                busy_s=math.fsum(span.seconds(staging.work.microbatches) for span in parts),
                 in_flight=in_flight,
                 staleness=stale,
             )

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 from hypar.plan.stages import stage_name
 from hypar.planning.chunks.search import Chunked, chunks_of, run_chunked
-from hypar.planning.stages.places import places_for
-from hypar.planning.stages.tied import exchanges_of
-from hypar.planning.stages.within import within_stage
+from hypar.planning.stages.arriving import exchanges_of, places_for
 from hypar.schedule.costed import StageWork
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.pieces import COMMUNICATION, Piece
@@ -23,11 +21,12 @@ from hypar.schedule.stages import StepWork
 from hypar.schedule.tasks import PartTasks, Pipeline, TaskList
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.plan.records import ChunksRecord, Score
+    from hypar.plan.stages import StagesRecord
     from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.span import CutSpan, Phases
+    from hypar.planning.stages.spans import CutSpan, Phases
     from hypar.schedule.costed import Costed
     from hypar.schedule.pipeline_orders import Moment, Work
 
@@ -46,21 +45,15 @@ class Staging:
     """A network divided into stages, each cut over its own devices.
 
     Attributes:
-        request: the request; its array is the one inside a stage.
-        microbatches: microbatches in a mini-batch.
+        request: the request, with the number of microbatches; its array is the one inside a stage.
         stages: the parts of the stages in the network's order, in turn of the first stage to the last.
         work: the devices of each part, with their work for a microbatch.
-        in_flight: for each stage, the largest number of microbatches whose activations it keeps, each once for every part.
-        staleness: for each stage, the largest number of mini-batches by which the weights that a forward reads are behind.
         ran: a mini-batch, with its chunks.
     """
 
     request: Resolved
-    microbatches: int
     stages: tuple[CutSpan, ...]
     work: StepWork
-    in_flight: tuple[int, ...]
-    staleness: tuple[int, ...]
     ran: Chunked
 
     @property
@@ -70,78 +63,73 @@ class Staging:
         return summarise(lanes, self.ran.step, self.request.machine or lanes[0].setting.machine)
 
     @property
-    def bottleneck_s(self) -> float:
-        """Seconds for which a mini-batch keeps the busiest stage busy."""
-        return max(
-            math.fsum(span.cost("time", self.microbatches, 1) for span in parts) for parts in self.by_stage
-        )
-
-    @property
     def by_stage(self) -> tuple[tuple[CutSpan, ...], ...]:
         """The parts of each stage."""
         return tuple(self.stages[stage :: self.work.count] for stage in range(self.work.count))
 
+    @property
+    def in_flight(self) -> list[int]:
+        """For each stage, the largest number of microbatches whose activations it keeps, each once for every part."""
+        return [*map(in_flight, works_of(self.request, self.work.count))]
+
+    @property
+    def staleness(self) -> list[int]:
+        """For each stage, the largest number of mini-batches by which the weights that a forward reads are behind."""
+        return [staleness(own, self.work.microbatches) for own in works_of(self.request, self.work.count)]
+
+    @property
+    def bottleneck_s(self) -> float:
+        """Seconds for which a mini-batch keeps the busiest stage busy."""
+        count = self.work.microbatches
+        return max(math.fsum(span.cost("time", count, 1) for span in parts) for parts in self.by_stage)
+
     def costliest(self, balance: str) -> float:
         """Return what the costliest part of a stage costs, by one of ``BALANCES``."""
-        kept = kept_in_flight(self.request.schedule, self.work.count, self.microbatches, self.request.parts)
-        pairs = zip(self.stages, kept, strict=True)
-        return max(span.cost(balance, self.microbatches, in_flight) for span, in_flight in pairs)
+        pairs = zip(self.stages, kept_in_flight(self.request, self.work.count), strict=True)
+        return max(span.cost(balance, self.work.microbatches, kept) for span, kept in pairs)
 
 
-def kept_in_flight(
-    schedule: str, stages: int, microbatches: int, parts: int | None = None
-) -> tuple[int, ...]:
+def works_of(request: Resolved | StagesRecord, stages: int) -> list[list[Work]]:
+    """Return the work of each stage in order, by the schedule and the microbatches of a request, or of a record."""
+    order = Schedule(request.schedule, request.parts or 1)
+    each = (order.steps(stage, stages, request.microbatches or 1) for stage in range(stages))
+    return [[*chain.from_iterable(steps)] for steps in each]
+
+
+def kept_in_flight(request: Resolved, stages: int) -> tuple[int, ...]:
     """Return for each part of each stage, in the network's order, the largest number of microbatches that it keeps."""
-    works = [*_works(schedule, stages, microbatches, parts)]
-    return tuple(
-        in_flight(work for work in own if work.part == part) for part in range(parts or 1) for own in works
-    )
+    works = works_of(request, stages)
+    parts = range(request.parts or 1)
+    return tuple(in_flight(work for work in own if work.part == part) for part in parts for own in works)
 
 
-def fullest_moments(
-    schedule: str, stages: int, microbatches: int, parts: int | None = None
-) -> tuple[tuple[Moment, ...], ...]:
+def fullest_moments(request: Resolved | StagesRecord, stages: int) -> list[tuple[Moment, ...]]:
     """Return for each stage its pieces of work, at the moments when most microbatches wait."""
-    return tuple(moments(works, parts or 1) for works in _works(schedule, stages, microbatches, parts))
+    return [moments(own, request.parts or 1) for own in works_of(request, stages)]
 
 
-def _works(schedule: str, stages: int, microbatches: int, parts: int | None) -> Iterator[list[Work]]:
-    """Yield the work of each stage in order."""
-    order = Schedule(schedule, parts or 1)
-    for stage in range(stages):
-        yield [*chain.from_iterable(order.steps(stage, stages, microbatches))]
-
-
-def run_stages(
-    request: Resolved, microbatches: int, stages: Sequence[CutSpan], stored: ChunksRecord | None = None
-) -> Staging:
+def run_stages(request: Resolved, stages: Sequence[CutSpan], stored: ChunksRecord | None = None) -> Staging:
     """Run the stages as a pipeline.
 
     Args:
-        request: the request, with the schedule and the requested chunks.
-        microbatches: microbatches in a mini-batch.
+        request: the request, with the number of microbatches, the schedule and the requested chunks.
         stages: the parts of the stages in the network's order.
         stored: the chunks of a stored plan, in place of the requested ones.
     """
-    parts = request.parts
-    schedule = Schedule(request.schedule, parts or 1)
+    schedule, microbatches = Schedule(request.schedule, request.parts or 1), request.microbatches or 1
     count = len(stages) // schedule.parts
-    if parts is not None:
-        stages = within_stage(stages, count)
-    own_works = [*_works(request.schedule, count, microbatches, parts)]
-    kept = [in_flight(own) for own in own_works]
-    fullest = [moments(own, schedule.parts) for own in own_works]
-    firsts = accumulate((span.layers for span in stages), initial=0)
+    fullest = fullest_moments(request, count)
     exchanges = exchanges_of(stages, count)
-    works, groups = [], [*accumulate((len(span.cuts.lanes) for span in stages[:count]), initial=0)]
-    for number, (span, first) in enumerate(zip(stages, firsts, strict=False)):
+    outside = {
+        (number, layer): pieces
+        for one in exchanges
+        for (number, layer, _), pieces in zip(one.members[1:], one.outside, strict=True)
+    }
+    works, first = [], 0
+    groups = [*accumulate((len(span.cuts.lanes) for span in stages[:count]), initial=0)]
+    for number, span in enumerate(stages):
         stage, lanes = number % count, []
-        shared = tuple(
-            (layer, pieces)
-            for one in exchanges
-            for (part, layer, _), pieces in zip(one.members[1:], one.outside, strict=True)
-            if part == number
-        )
+        shared = tuple((layer, pieces) for (part, layer), pieces in outside.items() if part == number)
         for group, lane in enumerate(span.cuts.lanes, start=groups[stage]):
             places = places_for(lane.setting.machine, lane.setting.array, span.site.stages)
             own = places, microbatches, fullest[stage], lane.place.outside, first
@@ -149,21 +137,15 @@ def run_stages(
             lanes.append(lane.having(name=name, number=group, place=StagePlace(*own, shared=shared)))
         arriving = span.received, span.returned
         works.append(StageWork(tuple(lanes), span.cuts.crossings, *arriving, stage_name(stage)))
+        first += span.layers
     members = tuple(one.members for one in exchanges)
     work = StepWork(stages=tuple(works), schedule=schedule, microbatches=microbatches, exchanges=members)
     chunks = chunks_of(stored, work, "chunks.layers")
-    return Staging(
-        request=request,
-        microbatches=microbatches,
-        stages=tuple(stages),
-        work=work,
-        in_flight=tuple(kept),
-        staleness=tuple(staleness(own, microbatches) for own in own_works),
-        ran=run_chunked(work, request.chunks) if chunks is None else Chunked(work.run(chunks), stored),
-    )
+    ran = run_chunked(work, request.chunks) if chunks is None else Chunked(work.run(chunks), stored)
+    return Staging(request=request, stages=tuple(stages), work=work, ran=ran)
 
 
-def estimated_s(request: Resolved, microbatches: int, stages: Sequence[CutSpan]) -> float:
+def estimated_s(request: Resolved, stages: Sequence[CutSpan]) -> float:
     """Return the time of a step, exactly where nothing overlaps; otherwise each phase of a stage is taken as one task.
 
     Gradients of tied weights that several stages add up are taken to follow when all stages are done.
@@ -173,18 +155,13 @@ def estimated_s(request: Resolved, microbatches: int, stages: Sequence[CutSpan])
     schedule = Schedule(request.schedule, request.parts or 1)
     count = len(stages) // schedule.parts
     found = TaskList(not span.cuts.overlap for span in stages[:count])
-    parts = [
-        in_phases(
-            found,
-            (number, count),
-            span.cuts.phases,
-            {"forward": span.received.seconds, "backward": span.returned.seconds},
-            overlap=span.cuts.overlap,
-        )
-        for number, span in enumerate(stages)
-    ]
+    parts = []
+    for number, span in enumerate(stages):
+        arriving = {"forward": span.received.seconds, "backward": span.returned.seconds}
+        overlap = span.cuts.overlap
+        parts.append(in_phases(found, (number, count), span.cuts.phases, arriving, overlap=overlap))
     behind = (max(own.link_s for _, _, own in one.members) for one in exchanges_of(stages, count))
-    return Pipeline(found, parts, count).run(schedule, microbatches).makespan + sum(behind)
+    return Pipeline(found, parts, count).run(schedule, request.microbatches or 1).makespan + sum(behind)
 
 
 def in_phases(
