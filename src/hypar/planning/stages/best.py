@@ -1,6 +1,6 @@
 """Find the best number of stages: every number that the array's devices allow is tried, with the levels left inside.
 
-Idea: candidates are divided into stages in the order of lower bounds of their costliest stages, as long as these are below the
+Idea: candidates are divided into stages in the order of lower bounds of their steps, as long as these are below the
 least estimate, and the engine decides between the fastest.
 Guarantee: the same stages as if all candidates were divided, ties included.
 """

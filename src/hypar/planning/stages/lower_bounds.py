@@ -47,16 +47,16 @@ class LayerBounds(NamedTuple):
 
     Attributes:
         seconds: time for a mini-batch.
+        forward: time of the computation of the forward phase of a microbatch.
         weights: elements of its weight on the fullest device.
-        read: elements that it keeps there of its input for each microbatch in flight.
-        written: elements that it and its trail keep there of its output.
+        kept: elements that it and its trail keep there for each microbatch in flight.
         error: elements of the error of its trail's output there.
     """
 
     seconds: float = 0.0
+    forward: float = 0.0
     weights: float = 0.0
-    read: float = 0.0
-    written: float = 0.0
+    kept: float = 0.0
     error: float = 0.0
 
 
@@ -87,20 +87,18 @@ class LowerBounds:
         if spans.request.heterogeneous is not None:
             yield from [LayerBounds()] * len(spans.whole.layers)
             return
-        known: dict[object, LayerBounds] = {}
-        offered = spans.question(0, len(spans.whole.layers)).options
-        each_layer = zip(
-            spans.microbatch.layers, _kept(spans.microbatch), self._added_up(), offered, strict=True
-        )
-        for layer, kept, sums, options in each_layer:
-            held = (*kept, layer.trail[-1].elements)
-            key = (layer.nest, held, sums, options)
+        known: dict[object, tuple[float, ...]] = {}
+        graph, offered = spans.microbatch, spans.question(0, len(spans.whole.layers)).options
+        rows = zip(graph.layers, _kept(graph), self._added_up(), offered, strict=True)
+        for layer, (read, written), sums, options in rows:
+            key = (layer.nest, sums, options)
             if key not in known:
-                known[key] = LayerBounds()
-                if math.prod(map(len, options)) <= MOST_COMBINATIONS:
-                    each = (self._under(layer, held, sums, chosen) for chosen in product(*options))
-                    known[key] = LayerBounds(*map(min, zip(*each, strict=True)))
-            yield known[key]
+                few = math.prod(map(len, options)) <= MOST_COMBINATIONS
+                each = [self._under(layer, sums, chosen) for chosen in product(*options) if few]
+                known[key] = tuple(map(min, zip(*each, strict=True))) if each else (0.0,) * 5
+            seconds, forward, weights, own, made = known[key]
+            kept, error = read * own + written * made, layer.trail[-1].elements * made
+            yield LayerBounds(seconds, forward, weights, kept, error)
 
     def _added_up(self) -> tuple[Sums, ...]:
         """Return for each layer the sums that are added up inside it, or by ``fused`` between it and the next."""
@@ -109,28 +107,30 @@ class LowerBounds:
             return (Sums(output=True, input=False),) * len(graph.layers)
         return network_of(graph, PAPER).sums if convention == PAPER else self.spans.network.sums
 
-    def _under(
-        self, layer: PlanNode, held: tuple[float, float, float], sums: Sums, chosen: Options
-    ) -> LayerBounds:
-        """Return the time and the memory of a layer, of which elements are held, under a choice at each level."""
+    def _under(self, layer: PlanNode, sums: Sums, chosen: Options) -> tuple[float, ...]:
+        """Return the times of a layer under a choice at each level, its weights, and the fractions of input and output on a device."""
         setting, divisors = self.spans.setting, degrees(chosen, layer.nest.counted)
-        read, written, error = held
         output = fullest_share(layer.nest, divisors, "output")
-        shares = (read * fullest_share(layer.nest, divisors, "input"), written * output, error * output)
         if not setting.machine.times(layer.nest):
-            return LayerBounds(0.0, 0.0, 0.0, *shares[1:])
+            return 0.0, 0.0, 0.0, 0.0, output
         time = setting.machine.layer_time(layer.nest, divisors, setting.element_bytes)
         spent, once = [*time.seconds.values()], [setting.update_seconds(time)]
         for phase, seconds in () if setting.machine.overlap else _moved(layer, sums, chosen, setting):
             (once if phase == "gradient" else spent).append(seconds)
         seconds = math.fsum((*(self.microbatches * each for each in spent), *once))
-        return LayerBounds(seconds, time.fullest["weight"], *shares)
+        shares = fullest_share(layer.nest, divisors, "input"), output
+        return seconds, time.seconds.get("forward", 0.0), time.fullest["weight"], *shares
 
     def _added(self, amount: Callable[[LayerBounds], float]) -> Costs:
         """Return lower bounds of the sums of an amount over every span."""
         before = np.cumsum([0.0, *map(amount, self.layers)])
         lost, at = 1e-15 * len(self.layers) * before[-1], before[[*self.spans.ends]]
         return np.asarray(np.maximum((at - at[:-1, None]) * (1 - ROUNDING) - lost, 0.0))
+
+    @property
+    def ahead(self) -> Costs:
+        """The time after which the first microbatch has come to each place, ``[starts, 1]``: behind all layers before it."""
+        return self._added(lambda layer: layer.forward)[0, :-1, None]
 
     @cached_property
     def arriving(self) -> tuple[Costs, Costs]:
@@ -158,7 +158,7 @@ class LowerBounds:
         returned = np.triu(returned[:, ::-1].cumsum(axis=1)[:, ::-1], 1)
         return received.cumsum(axis=1), returned[::-1].cumsum(axis=0)[::-1]
 
-    @property
+    @cached_property
     def seconds(self) -> Costs:
         """The busy time for a mini-batch; infinite for empty spans."""
         found, site = self._added(lambda layer: layer.seconds), self.spans.site
@@ -185,7 +185,7 @@ class LowerBounds:
         # By ``paper`` tensors arrive as well that only pass, for which a device has no room.
         buffers = np.maximum(*self.arriving) / math.prod(setting.array) * (setting.convention != PAPER)
         always = self._added(lambda layer: each * layer.weights) + (errors + buffers) * (1 - ROUNDING)
-        return always, self._added(lambda layer: size * (layer.read + layer.written))
+        return always, self._added(lambda layer: size * layer.kept)
 
     def of(self, balance: str, in_flight: int) -> Costs:
         """Return the lower bounds of a quantity that a partition can minimise, with microbatches in flight.

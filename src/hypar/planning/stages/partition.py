@@ -128,8 +128,17 @@ def best_partition(
 
 
 def least_seconds(spans: Sequence[CutSpans], kept: Sequence[int]) -> float:
-    """Return a lower bound of the costliest stage's seconds, infinite if no weights fit the memory; arguments as above."""
+    """Return a lower bound of the seconds of a step, infinite if no partition fits the memory; arguments as above.
+
+    Where the pipeline runs empty a stage waits for the first microbatch; otherwise the busiest stage alone counts.
+    """
     tables = _tables(spans, kept, "time", 1)
+    if FLUSHES[spans[0].request.schedule]:
+        ahead = np.minimum.reduce(
+            [LowerBounds(own).ahead for own in {id(own): own for own in spans}.values()]
+        )
+        for table in {id(own): own for own in tables}.values():
+            table.costs = {count: costs + ahead * (1 - ROUNDING) for count, costs in table.costs.items()}
     return least_bottleneck(_costs(tables, kept), len(kept), len(spans[0].ends) - 1)
 
 
