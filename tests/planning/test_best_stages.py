@@ -172,7 +172,7 @@ def test_the_best_stages_count_what_they_add_up_of_a_tied_weight() -> None:
 def test_stages_of_many_layers_end_between_blocks(
     asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends, "MOST_PLACES", 10)
+    monkeypatch.setattr(ends, "MOST_LAYERS", 10)
     graph = gpt(8, blocks=4)
     plan = plan_model(graph, hardware="hmc", levels=1, stages=2, **asked)
     assert plan.claim is not None

@@ -112,12 +112,13 @@ def best_partition(
         share: the number of stages that share a device's memory equally; 0 if memory does not count.
     """
     tables = _tables(spans, kept, balance, share)
-    tight = False
+    tight = True
     while (found := _least(tables, kept, limit)) is not None:
         stages = [*zip(tables, pairwise(found.bounds), kept, strict=True)]
-        # Memory is counted only where all else speaks for a partition, and first once one did not fit.
+        # Memory is counted first as long as partitions do not fit, and then only where all else speaks for one.
         if tight and not all(table.fits(ends, in_flight) for table, ends, in_flight in stages):
             continue
+        tight = False
         planned = [table.plan(ends) for table, ends, _ in stages]
         if any(planned):
             continue
