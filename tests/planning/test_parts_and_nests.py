@@ -12,7 +12,7 @@ from hypar.errors import InputError
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.partition import held_in
 from hypar.planning.stages.records import stored_stages
-from hypar.planning.stages.running import estimated_s, fullest_moments
+from hypar.planning.stages.running import estimated_s
 from hypar.sharding.conventions import PAPER
 from tests.heterogeneous import group, groups_of, kind, write_machine
 from tests.planning.parts import scored, staged
@@ -46,10 +46,9 @@ def test_a_step_in_parts_takes_and_holds_what_is_estimated(asked: dict[str, Any]
     assert verify_plan(plan, count=True).ok
     request = replace(Resolved.of(plan, machine), counted=scored(plan).convention or PAPER)
     found = stored_stages(plan, own, graph, request)
-    estimate = estimated_s(found.request, found.stages)
+    estimate = estimated_s(found.stages)
     assert estimate == pytest.approx(scored(plan).time_s, rel=1e-9)
-    held = fullest_moments(own, 2)
-    for each, (_, _, num_bytes) in zip(scored(plan).groups or (), held_in(found.stages, held), strict=True):
+    for each, (_, _, num_bytes) in zip(scored(plan).groups or (), held_in(found.stages), strict=True):
         assert each.memory_bytes == pytest.approx(num_bytes)
 
 

@@ -182,13 +182,13 @@ def known_answers(_asked: str, _array: tuple[int, ...]) -> Known:
     return {}
 
 
-def all_costs(spans: CutSpans, microbatches: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def all_costs(spans: CutSpans) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Seconds of all spans, and for how many microbatches in flight they have memory."""
     layers = len(spans.microbatch.layers)
     seconds, room = np.full((layers, layers + 1), np.inf), np.zeros((layers, layers + 1))
     for start, end in combinations(range(layers + 1), 2):
         span = spans.span(start, end)
-        seconds[start, end] = span.seconds(microbatches)
+        seconds[start, end] = span.seconds
         fits = (spans.setting.machine.fits(math.fsum(span.held(count).values())) for count in range(1, 9))
         room[start, end] = sum(takewhile(bool, fits))
     return seconds, room
@@ -218,12 +218,12 @@ def test_the_best_partition_is_that_of_all_spans_by_every_balance(
         own = replace(request, schedule=schedule, microbatches=microbatches)
         known = known_answers(str(asked), array)
         (every, *_), few = (spans_of(own, FORKED, [None] * stages, microbatches, known) for _ in range(2))
-        seconds, room = all_costs(every, microbatches)
+        seconds, room = all_costs(every)
         least = LowerBounds(every)
         kept = kept_in_flight(own, stages)
         exact = {count: np.full(seconds.shape, np.inf) for count in kept}
         for (start, end), count in product(combinations(range(len(seconds) + 1), 2), exact):
-            exact[count][start, end] = every.span(start, end).cost(balance, microbatches, count)
+            exact[count][start, end] = every.span(start, end).cost(balance, count)
         for count, costs in exact.items():
             assert (least.of(balance, count) <= costs).all()
         expected = partition(
@@ -291,7 +291,7 @@ def test_where_nothing_overlaps_a_step_takes_what_is_estimated(levels: int, sche
     request = replace(Resolved.of(plan, HMC), counted="moved", microbatches=staged(plan).microbatches)
     spans = spans_of(request, graph, [None] * 4, staged(plan).microbatches)
     stages = [own.stored(plan, *ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
-    assert estimated_s(request, stages) == pytest.approx(scored(plan).time_s, rel=1e-12)
+    assert estimated_s(stages) == pytest.approx(scored(plan).time_s, rel=1e-12)
 
 
 def test_every_second_of_two_stages_and_two_microbatches() -> None:

@@ -302,7 +302,7 @@ def exchanges_of(stages: Sequence[CutSpan], count: int) -> tuple[Exchange, ...]:
         count: the number of stages.
     """
     ties: dict[int, list[Tensor]] = {}
-    for tie in stages[0].ties:
+    for tie in stages[0].spans.ties:
         ties.setdefault(tie.producer, []).append(tie)
     places = [(number, layer) for number, span in enumerate(stages) for layer in range(span.layers)]
     found = []
@@ -317,7 +317,7 @@ def exchanges_of(stages: Sequence[CutSpan], count: int) -> tuple[Exchange, ...]:
 
 def _exchange(stages: Sequence[CutSpan], users: Sequence[User], tie: Tensor) -> Exchange:
     """Return the gradient of a weight that some stages add up."""
-    sites = [stages[number].site for number, _ in users]
+    sites = [stages[number].spans.site for number, _ in users]
     outward, outside = len({site.group for site in sites}) > 1, sites[0].outside
     received = [_shared(stages, users[0], other, tie, outside) for other in users[1:]]
     seams = [[one for one in own if one.level == SEAM] for own in received]
@@ -325,8 +325,8 @@ def _exchange(stages: Sequence[CutSpan], users: Sequence[User], tie: Tensor) -> 
     for (number, layer), arrivals in zip(
         users, [[back for back, _ in seams], *([there] for _, there in seams)], strict=True
     ):
-        site, size = stages[number].site, stages[number].cuts.lane.setting.element_bytes
-        links = (own.site[2:4] for own in stages if own.site.group == site.group)
+        site, size = stages[number].spans.site, stages[number].cuts.lane.setting.element_bytes
+        links = (own.spans.site[2:4] for own in stages if own.spans.site.group == site.group)
         known = (link for each in links for link in each if link is not None)
         link = next((one for one in known if isinstance(one, DeviceGroup) == outward), None)
         arrived = (Arrival(layer, None, size * one.elements, one.receivers) for one in arrivals)

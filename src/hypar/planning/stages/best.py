@@ -27,14 +27,13 @@ from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from hypar.network.graph import LayerGraph
     from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.partition import Divided
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.sites import Known
-    from hypar.planning.stages.spans import CutSpans
+    from hypar.planning.stages.spans import CutSpan
 
 MULTIPLES = (1, 2, 4, 8)
 """Numbers of microbatches per stage that are tried."""
@@ -44,9 +43,6 @@ NEAR = 1.1
 
 MOST_RUN = 8
 """Largest number of candidates that the engine runs."""
-
-Found = tuple["Staging", tuple["CutSpans", ...]]
-"""Stages that were run, with the spans that each is of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +71,7 @@ class _Candidate:
             return least_seconds(spans, kept_in_flight(self.request, len(self.groups)))
         return math.inf
 
-    def divided(self, limit: float) -> Divided | None:
+    def divided(self, limit: float) -> list[CutSpan] | None:
         """Return the best stages, or None if they do not fit the memory or take longer than a limit."""
         inside = f" of {'x'.join(map(str, self.request.array))}" if self.request.array else ""
         tell(f"trying {len(self.groups)} stages{inside}, {self.request.microbatches} microbatches")
@@ -89,7 +85,7 @@ def plan_stages(
     graph: LayerGraph,
     progress: Callable[[int, int], None] = lambda *_: None,
     limit: float = math.inf,
-) -> Found | None:
+) -> Staging | None:
     """Divide a network into the requested stages, and cut each stage.
 
     Args:
@@ -99,7 +95,7 @@ def plan_stages(
         limit: seconds that a step of the best number of stages must be below.
 
     Returns:
-        The stages, with the spans that each is of, or None if the best number of stages is not below the limit.
+        None if the best number of stages is not below the limit.
 
     Raises:
         InputError: the network, the batch or the machine does not allow that number of stages, or none fit the memory.
@@ -110,7 +106,8 @@ def plan_stages(
     assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
     known: Known = {}
     orders = orders_of(request, request.stages)
-    found = _fastest([own for groups in orders if (own := divided(request, graph, groups, known))])
+    each = (divided(request, graph, groups, known) for groups in orders)
+    found = _fastest(run_stages(request, own) for own in each if own is not None)
     if found is None:
         raise unfit(request, graph, orders[0])
     return found
@@ -118,35 +115,38 @@ def plan_stages(
 
 def _best_stages(
     request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None], limit: float
-) -> Found | None:
+) -> Staging | None:
     candidates = [*_candidates(request, graph)]
     ahead = sorted((own.bound, number) for number, own in enumerate(candidates))
     # Where nothing overlaps and no weight is tied an estimate is exact, so that only the fastest is run.
     tied = bool(graph.ties) and request.counted != PAPER
     several = tied or any(machine.overlap for machine in request.machines) or request.chunks is not None
     least, near = limit, NEAR if several else 1.0
-    found: list[tuple[float, int, Divided]] = []
+    found: list[tuple[float, int, list[CutSpan]]] = []
     for done, (bound, number) in enumerate(ahead):
         if bound == math.inf or bound > least * near * (1 + ROUNDING):
             break
         progress(done, len(candidates))
         own = candidates[number].divided(least * near)
         if own is not None:
-            seconds = estimated_s(own.request, own.stages)
+            seconds = estimated_s(own)
             least = min(least, seconds)
             found.append((seconds, number, own))
     progress(len(candidates), len(candidates))
-    fastest = [own for seconds, _, own in sorted(found) if seconds <= least * near]
-    return _fastest(fastest[: MOST_RUN if several else 1], limit)
+    fastest = [own for own in sorted(found) if own[0] <= least * near]
+    ran = (
+        run_stages(candidates[number].request, own)
+        for _, number, own in fastest[: MOST_RUN if several else 1]
+    )
+    return _fastest(ran, limit)
 
 
-def _fastest(candidates: list[Divided], limit: float = math.inf) -> Found | None:
-    """Return the candidate whose step is the fastest by the engine; None if none is below a limit."""
+def _fastest(ran: Iterable[Staging], limit: float = math.inf) -> Staging | None:
+    """Return the stages whose step is the fastest by the engine; None if none is below a limit."""
     best = None
-    for own in candidates:
-        staging = run_stages(own.request, own.stages)
+    for staging in ran:
         if staging.ran.timeline.makespan < limit:
-            best, limit = (staging, own.spans), staging.ran.timeline.makespan
+            best, limit = staging, staging.ran.timeline.makespan
     return best
 
 

@@ -71,11 +71,6 @@ class LowerBounds:
     spans: CutSpans
 
     @property
-    def microbatches(self) -> int:
-        """Microbatches in a mini-batch."""
-        return self.spans.request.microbatches or 1
-
-    @property
     def layers(self) -> list[LayerBounds]:
         """The lower bounds of each layer, whatever it chooses; found once for all links."""
         if not self.spans.bounds:
@@ -117,7 +112,7 @@ class LowerBounds:
         spent, once = [*time.seconds.values()], [setting.update_seconds(time)]
         for phase, seconds in () if setting.machine.overlap else _moved(layer, sums, chosen, setting):
             (once if phase == "gradient" else spent).append(seconds)
-        seconds = math.fsum((*(self.microbatches * each for each in spent), *once))
+        seconds = math.fsum((*(self.spans.microbatches * each for each in spent), *once))
         shares = fullest_share(layer.nest, divisors, "input"), output
         return seconds, time.seconds.get("forward", 0.0), time.fullest["weight"], *shares
 
@@ -163,7 +158,7 @@ class LowerBounds:
         """The busy time for a mini-batch; infinite for empty spans."""
         found, site = self._added(lambda layer: layer.seconds), self.spans.site
         received, returned = (
-            self.microbatches * _seconds(link, each / self.spans.replicas)
+            self.spans.microbatches * _seconds(link, each / self.spans.replicas)
             for link, each in zip((site.forward, site.backward), self.arriving, strict=True)
         )
         if self.spans.setting.machine.overlap:
@@ -198,9 +193,11 @@ class LowerBounds:
             always, each = self.memory
             return np.asarray(always + in_flight * each)
         if balance == "traffic":
-            return np.asarray(self.microbatches * (self.arriving[0] + self.arriving[1]) * (1 - ROUNDING))
+            return np.asarray(
+                self.spans.microbatches * (self.arriving[0] + self.arriving[1]) * (1 - ROUNDING)
+            )
         if balance == "macs":
-            macs = [self.microbatches * layer.nest.macs for layer in self.spans.microbatch.layers]
+            macs = [self.spans.microbatches * layer.nest.macs for layer in self.spans.microbatch.layers]
             before = np.cumsum([0.0, *macs])[[*self.spans.ends]]
             return np.asarray(before - before[:-1, None])
         return self.seconds

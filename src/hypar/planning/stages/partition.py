@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from hypar.planning.stages.sites import Known
     from hypar.planning.stages.spans import CutSpan, CutSpans
     from hypar.schedule.lanes import Lane
-    from hypar.schedule.pipeline_orders import Moment
     from hypar.solve.edge import Costs
 
 MOST_WORK = 20_000
@@ -66,7 +65,7 @@ class _Table:
             return False
         span, equal = self.spans.priced(*ends), self._equal(ends)
         for count, own in self.costs.items():
-            cost = span.cost(self.balance, self.spans.request.microbatches or 1, count)
+            cost = span.cost(self.balance, count)
             own[equal] = np.where(np.isinf(own[equal]), np.inf, cost)
         return True
 
@@ -162,44 +161,14 @@ def _least(tables: Sequence[_Table], kept: Sequence[int], limit: float = math.in
     return None if found is None else found._replace(bounds=tuple(places[at] for at in found.bounds))
 
 
-class Divided(NamedTuple):
-    """A network divided into stages that were not run.
-
-    Attributes:
-        request: the request, with the number of microbatches; its array is the one inside a stage.
-        bounds: the first layer of each part of a stage, in the network's order, and the number of layers.
-        spans: for each of them all spans of the network on its devices.
-    """
-
-    request: Resolved
-    bounds: tuple[int, ...]
-    spans: tuple[CutSpans, ...]
-
-    @property
-    def alone(self) -> list[CutSpan]:
-        """The parts of the stages in the network's order, each as if others divided samples outside the stages."""
-        return [own.span(*ends) for own, ends in zip(self.spans, pairwise(self.bounds), strict=True)]
-
-    @property
-    def stages(self) -> list[CutSpan]:
-        """The parts, with the transfers between them."""
-        return joined(self.spans, self.alone)
-
-    @property
-    def held(self) -> Iterator[tuple[int, Lane, float]]:
-        """What ``held_in`` yields."""
-        count = len(self.spans) // (self.request.parts or 1)
-        return held_in(self.alone, fullest_moments(self.request, count))
-
-
 def divided(
     request: Resolved,
     graph: LayerGraph,
     groups: Sequence[str | None],
     known: Known | None = None,
     limit: float = math.inf,
-) -> Divided | None:
-    """Return the best partition into stages, and their cuts.
+) -> list[CutSpan] | None:
+    """Return the parts of the stages of the best partition, in the network's order, with the transfers between them.
 
     Args:
         request: the request; its array is the one inside a stage.
@@ -209,7 +178,7 @@ def divided(
         limit: seconds that a step may take.
 
     Returns:
-        The stages, or None if no partition fits the memory, or the busiest stage alone takes longer than the limit.
+        None if no partition fits the memory, or the busiest stage alone takes longer than the limit.
 
     Raises:
         InputError: that number of stages is not possible, or the given ones do not fit the memory.
@@ -223,11 +192,20 @@ def divided(
     request = replace(request, microbatches=microbatches)
     spans = spans_of(request, graph, groups, microbatches, known)
     if request.starts:
-        given = Divided(request, given_bounds(request.starts, graph, spans[0].whole), spans)
+        given = _within(spans, given_bounds(request.starts, graph, spans[0].whole))
         _require_fits(given, graph)
-        return given
+        return joined(given)
     best = _best(request, spans, stages, limit if request.balance == "time" else math.inf)
-    return None if best is None else Divided(request, best, spans)
+    return None if best is None else joined(_within(spans, best))
+
+
+def _within(spans: Sequence[CutSpans], bounds: Sequence[int]) -> list[CutSpan]:
+    return [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+
+
+def _equal_to(spans: Sequence[CutSpans], bounds: Sequence[int]) -> list[CutSpan]:
+    """Return spans that cost the same."""
+    return [own.priced(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
 
 
 def unfit(request: Resolved, graph: LayerGraph, groups: Sequence[str | None]) -> MemoryLimitError:
@@ -239,14 +217,14 @@ def unfit(request: Resolved, graph: LayerGraph, groups: Sequence[str | None]) ->
     kept = kept_in_flight(request, stages)
     least = _least(_tables(spans, kept, "memory", 0), kept)
     assert least is not None  # noqa: S101 (there is room for every stage, and no limit)
-    own = Divided(request, least.bounds, spans)
+    own = _within(spans, least.bounds)
     sizes = " and ".join(
         dict.fromkeys(format_bytes(each.memory_bytes) for each in request.machines if each.memory_bytes)
     )
     words = "" if request.parts is None else f" of {request.parts} parts that share it equally"
     problem = f"no {stages} stages{words} fit {sizes}, the memory of a device"
     number, lane, held = max(
-        own.held, key=lambda each: each[2] / (each[1].setting.machine.memory_bytes or math.inf)
+        held_in(own), key=lambda each: each[2] / (each[1].setting.machine.memory_bytes or math.inf)
     )
     if not lane.setting.machine.fits(held):
         lacking = format_bytes(held - (lane.setting.machine.memory_bytes or 0))
@@ -254,9 +232,9 @@ def unfit(request: Resolved, graph: LayerGraph, groups: Sequence[str | None]) ->
     return MemoryLimitError(f"hardware {machine.name!r}", problem, hint=_hint(own, graph))
 
 
-def _hint(own: Divided, graph: LayerGraph) -> str:
-    microbatches = own.request.microbatches or 1
-    further = FLUSHES[own.request.schedule] and microbatches < graph.batch
+def _hint(stages: Sequence[CutSpan], graph: LayerGraph) -> str:
+    microbatches = stages[0].spans.microbatches
+    further = FLUSHES[stages[0].spans.request.schedule] and microbatches < graph.batch
     more = f"--microbatches above {microbatches}, " * further
     return f"try {more}another number of stages, a smaller batch, or devices with more memory"
 
@@ -265,52 +243,33 @@ def _best(request: Resolved, spans: Sequence[CutSpans], stages: int, limit: floa
     """Return the bounds of the parts of the best partition that fits the memory, or None if there is none within a limit.
 
     The parts of a stage share its memory: if all that each alone could take is too much, each gets an equal share.
-
-    Args:
-        request: the request, with the number of microbatches.
-        spans: for each part the spans on its devices.
-        stages: the number of stages.
-        limit: what the costliest part may cost.
     """
-    kept, held = kept_in_flight(request, stages), fullest_moments(request, stages)
-
-    def fits(found: Sequence[CutSpan]) -> bool:
-        return all(lane.setting.machine.fits(own) for _, lane, own in held_in(found, held))
-
     for share in dict.fromkeys((1, request.parts or 1)):
-        best = best_partition(spans, kept, limit, request.balance, share)
-        if best is None:
-            return None
-        if request.parts is None:
-            return best.bounds
-        if fits([own.priced(*ends) for own, ends in zip(spans, pairwise(best.bounds), strict=True)]):
-            shifts = request.balance == "time"
-            return _shifted(request, spans, best.bounds, fits) if shifts else best.bounds
+        best = best_partition(spans, kept_in_flight(request, stages), limit, request.balance, share)
+        if best is None or request.parts is None:
+            return None if best is None else best.bounds
+        if _fit(_equal_to(spans, best.bounds)):
+            return _shifted(spans, best.bounds) if request.balance == "time" else best.bounds
     return None
 
 
-def _shifted(
-    request: Resolved,
-    spans: Sequence[CutSpans],
-    bounds: tuple[int, ...],
-    fits: Callable[[Sequence[CutSpan]], bool],
-) -> tuple[int, ...]:
+def _fit(stages: Sequence[CutSpan]) -> bool:
+    return all(lane.setting.machine.fits(held) for _, lane, held in held_in(stages))
+
+
+def _shifted(spans: Sequence[CutSpans], bounds: tuple[int, ...]) -> tuple[int, ...]:
     """Return the bounds of the parts of a partition after shifts of their ends, as long as the estimated step gets shorter."""
-
-    def parts(ends: Sequence[int]) -> list[CutSpan]:
-        return [own.priced(*pair) for own, pair in zip(spans, pairwise(ends), strict=True)]
-
     best, tried = bounds, {bounds}
-    least = estimated_s(request, parts(best))
-    most = MOST_WORK // (2 * (request.microbatches or 1) * len(spans))
+    least = estimated_s(_equal_to(spans, best))
+    most = MOST_WORK // (2 * spans[0].microbatches * len(spans))
     while len(tried) <= most:
         ahead = next((ends for ends in _neighbours(best, spans[0].ends) if ends not in tried), None)
         if ahead is None:
             break
         tried.add(ahead)
-        found = parts(ahead)
-        seconds = estimated_s(request, found)
-        if seconds < least and fits(found):
+        found = _equal_to(spans, ahead)
+        seconds = estimated_s(found)
+        if seconds < least and _fit(found):
             least, best = seconds, ahead
     return best
 
@@ -336,38 +295,29 @@ def _require_room(parts: int | None, stages: int, places: int, *, blocks: bool) 
         raise OptionError("parts", found, f"at most {places} in all, {each}")
 
 
-def held_in(
-    stages: Sequence[CutSpan], moments: Sequence[Sequence[Moment]]
-) -> Iterator[tuple[int, Lane, float]]:
+def held_in(stages: Sequence[CutSpan]) -> Iterator[tuple[int, Lane, float]]:
     """Yield the number of each stage from 1, each lane with the layers of all its parts, and the bytes on a device.
 
-    Args:
-        stages: the parts of the stages in the network's order.
-        moments: for each stage its pieces of work, at the moments when most microbatches wait.
+    ``stages`` are the parts of the stages in the network's order.
     """
-    count = len(moments)
+    request = stages[0].spans.request
+    count = len(stages) // (request.parts or 1)
     firsts = [*accumulate((span.layers for span in stages), initial=0)]
-    for stage, own in enumerate(moments):
+    for stage, own in enumerate(fullest_moments(request, count)):
         parts = stages[stage::count]
         for group in range(len(parts[0].cuts.lanes)):
-            lanes = [part.cuts.lanes[group] for part in parts]
-            lane = whole_lane(
-                [
-                    lane.having(place=lane.place._replace(first=first, moments=tuple(own)))
-                    for lane, first in zip(lanes, firsts[stage::count], strict=False)
-                ]
+            each = zip((part.cuts.lanes[group] for part in parts), firsts[stage::count], strict=False)
+            placed = (
+                lane.having(place=lane.place._replace(first=first, moments=own)) for lane, first in each
             )
+            lane = whole_lane([*placed])
             buffers = max(part.cuts.memory[group]["buffers"] for part in parts)
             yield stage + 1, lane, held_with(lane, buffers)
 
 
-def _require_fits(given: Divided, graph: LayerGraph) -> None:
-    """Refuse given stages of which one does not fit the memory.
-
-    Raises:
-        MemoryLimitError: one does not fit.
-    """
-    for number, lane, held in given.held:
+def _require_fits(given: Sequence[CutSpan], graph: LayerGraph) -> None:
+    """Refuse given stages of which one does not fit the memory."""
+    for number, lane, held in held_in(given):
         machine = lane.setting.machine
         if not machine.fits(held):
             found = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hypar.planning.nodes.levels import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
-    from hypar.planning.stages.spans import CutSpan, CutSpans
+    from hypar.planning.stages.spans import CutSpan
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.placement import Options
     from hypar.sharding.space import Pin
@@ -64,15 +64,14 @@ def decided_stages(
         load_solver(request.solver)
     pins = _pins_of(request, graph)
     fitting = whole.score if whole is not None and whole.score is not None and whole.score.fits else None
-    stages = plan_stages(request, graph, progress, math.inf if fitting is None else fitting.time_s)
-    if stages is None:
+    staging = plan_stages(request, graph, progress, math.inf if fitting is None else fitting.time_s)
+    if staging is None:
         assert whole is not None  # noqa: S101 (a given number of stages has an answer)
         claim = f"{whole.claim}; no stages that were tried are faster"
         return replace(whole, stages=_no_stages(request, whole), claim=claim)
-    staging, spans = stages
     refined = None
     if request.refine:
-        staging, refined = _refined(staging, spans, progress)
+        staging, refined = _refined(staging, progress)
     splits = list(stage_splits(staging))
     return Decided(
         claim=_claim(request, staging) + (", then refined" if refined else ""),
@@ -100,31 +99,29 @@ def _pins_of(request: Resolved, graph: LayerGraph) -> tuple[Pin, ...]:
     return tuple(parse_pin(text, nodes, levels) for text in request.pins)
 
 
-def _refined(
-    staging: Staging, spans: Sequence[CutSpans], progress: Callable[[int, int], None]
-) -> tuple[Staging, RefinementRecord]:
+def _refined(staging: Staging, progress: Callable[[int, int], None]) -> tuple[Staging, RefinementRecord]:
     """Exchange choices inside stages one by one as long as the engine's time decreases; ``progress`` as in ``refine``."""
-    bounds = pairwise(accumulate((span.layers for span in staging.stages), initial=0))
-    places = [*zip(spans, bounds, strict=True)]
-    start = [
-        own.of_batch(span.cuts.node, *ends) for span, (own, ends) in zip(staging.stages, places, strict=True)
-    ]
+    start = [own.spans.of_batch(own.cuts.node, *own.ends) for own in staging.stages]
 
     def taking(choices: Sequence[Options]) -> list[Node]:
         chosen = iter(choices)
         return [node.taking(chosen) for node in start]
 
     def ran(request: Resolved, nodes: Sequence[Node]) -> Staging:
-        each = zip(places, nodes, strict=True)
-        return run_stages(request, joined(spans, [own.having(*ends, node) for (own, ends), node in each]))
+        each = zip(staging.stages, nodes, strict=True)
+        return run_stages(request, joined([own.spans.having(*own.ends, node) for own, node in each]))
 
     def seconds(choices: Sequence[Options]) -> float:
         return ran(replace(staging.request, chunks=None), taking(choices)).ran.timeline.makespan
 
-    slots = [slot for own, node in zip(spans, start, strict=True) for slot in own.planner.slots(node)]
+    slots = [
+        slot
+        for own, node in zip(staging.stages, start, strict=True)
+        for slot in own.spans.planner.slots(node)
+    ]
     found = refine(slots, seconds, progress)
-    nodes = [own.costed(node, *ends) for (own, ends), node in zip(places, taking(found.choices), strict=True)]
-    return ran(staging.request, nodes), found.record
+    nodes = zip(staging.stages, taking(found.choices), strict=True)
+    return ran(staging.request, [own.spans.costed(node, *own.ends) for own, node in nodes]), found.record
 
 
 def stored_stages(
@@ -147,12 +144,11 @@ def stored_stages(
         pins=(),
         schedule=stages.schedule,
         parts=stages.parts_of_each,
-        microbatches=stages.microbatches,
     )
     spans = spans_of(own, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
     found = [of.stored(plan, *ends, costed=costed) for of, ends in zip(spans, bounds, strict=True)]
-    return run_stages(own, joined(spans, found), plan.chunks)
+    return run_stages(own, joined(found), plan.chunks)
 
 
 def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
@@ -171,10 +167,10 @@ def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
         bottleneck_s=staging.bottleneck_s,
         stages=[
             StageRecord(
-                group=parts[0].site.group,
+                group=parts[0].spans.site.group,
                 layers=[layer.name for span in parts for layer in span.cuts.lane.graph.layers],
                 parts=None if request.parts is None else [span.layers for span in parts],
-                busy_s=math.fsum(span.seconds(staging.work.microbatches) for span in parts),
+                busy_s=math.fsum(span.seconds for span in parts),
                 in_flight=in_flight,
                 staleness=stale,
             )
@@ -270,8 +266,8 @@ def _cut(span: CutSpan) -> bool:
 
 def stage_splits(staging: Staging) -> Iterator[Split]:
     """Yield one split for each level inside the stages of a device group, with the layers of all of them."""
-    for group in dict.fromkeys(span.site.group for span in staging.stages):
-        stages = [span for span in staging.stages if span.site.group == group]
+    for group in dict.fromkeys(span.spans.site.group for span in staging.stages):
+        stages = [span for span in staging.stages if span.spans.site.group == group]
         each = [[*splits_of(cast("Branch", span.cuts.node))] for span in stages]
         for splits in zip(*each, strict=True):
             own = together(splits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
@@ -80,13 +80,12 @@ class Staging:
     @property
     def bottleneck_s(self) -> float:
         """Seconds for which a mini-batch keeps the busiest stage busy."""
-        count = self.work.microbatches
-        return max(math.fsum(span.cost("time", count, 1) for span in parts) for parts in self.by_stage)
+        return max(math.fsum(span.cost("time") for span in parts) for parts in self.by_stage)
 
     def costliest(self, balance: str) -> float:
         """Return what the costliest part of a stage costs, by one of ``BALANCES``."""
         pairs = zip(self.stages, kept_in_flight(self.request, self.work.count), strict=True)
-        return max(span.cost(balance, self.work.microbatches, kept) for span, kept in pairs)
+        return max(span.cost(balance, kept) for span, kept in pairs)
 
 
 def works_of(request: Resolved | StagesRecord, stages: int) -> list[list[Work]]:
@@ -112,11 +111,12 @@ def run_stages(request: Resolved, stages: Sequence[CutSpan], stored: ChunksRecor
     """Run the stages as a pipeline.
 
     Args:
-        request: the request, with the number of microbatches, the schedule and the requested chunks.
+        request: the request, with the schedule and the requested chunks.
         stages: the parts of the stages in the network's order.
         stored: the chunks of a stored plan, in place of the requested ones.
     """
-    schedule, microbatches = Schedule(request.schedule, request.parts or 1), request.microbatches or 1
+    schedule, microbatches = Schedule(request.schedule, request.parts or 1), stages[0].spans.microbatches
+    request = replace(request, microbatches=microbatches)
     count = len(stages) // schedule.parts
     fullest = fullest_moments(request, count)
     exchanges = exchanges_of(stages, count)
@@ -131,7 +131,7 @@ def run_stages(request: Resolved, stages: Sequence[CutSpan], stored: ChunksRecor
         stage, lanes = number % count, []
         shared = tuple((layer, pieces) for (part, layer), pieces in outside.items() if part == number)
         for group, lane in enumerate(span.cuts.lanes, start=groups[stage]):
-            places = places_for(lane.setting.machine, lane.setting.array, span.site.stages)
+            places = places_for(lane.setting.machine, lane.setting.array, span.spans.site.stages)
             own = places, microbatches, fullest[stage], lane.place.outside, first
             name = f"{stage_name(stage)} {lane.name}".rstrip()
             lanes.append(lane.having(name=name, number=group, place=StagePlace(*own, shared=shared)))
@@ -145,13 +145,12 @@ def run_stages(request: Resolved, stages: Sequence[CutSpan], stored: ChunksRecor
     return Staging(request=request, stages=tuple(stages), work=work, ran=ran)
 
 
-def estimated_s(request: Resolved, stages: Sequence[CutSpan]) -> float:
+def estimated_s(stages: Sequence[CutSpan]) -> float:
     """Return the time of a step, exactly where nothing overlaps; otherwise each phase of a stage is taken as one task.
 
     Gradients of tied weights that several stages add up are taken to follow when all stages are done.
-
-    Arguments as in ``run_stages``.
     """
+    request = stages[0].spans.request
     schedule = Schedule(request.schedule, request.parts or 1)
     count = len(stages) // schedule.parts
     found = TaskList(not span.cuts.overlap for span in stages[:count])
@@ -161,7 +160,7 @@ def estimated_s(request: Resolved, stages: Sequence[CutSpan]) -> float:
         overlap = span.cuts.overlap
         parts.append(in_phases(found, (number, count), span.cuts.phases, arriving, overlap=overlap))
     behind = (max(own.link_s for _, _, own in one.members) for one in exchanges_of(stages, count))
-    return Pipeline(found, parts, count).run(schedule, request.microbatches or 1).makespan + sum(behind)
+    return Pipeline(found, parts, count).run(schedule, stages[0].spans.microbatches).makespan + sum(behind)
 
 
 def in_phases(

@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import accumulate, pairwise
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,7 +25,6 @@ from hypar.planning.stages.arriving import Outer, entering
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.uneven.planner import as_planner
 from hypar.planning.uneven.records import TreeReader
-from hypar.planning.uneven.tree import Branching
 from hypar.schedule.costed import StageWork
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
@@ -179,21 +177,19 @@ class CutSpan(NamedTuple):
     """A span of layers as a stage.
 
     Attributes:
+        spans: all spans of the network on its devices.
+        start: its first layer.
         cuts: its cuts.
         received: a microbatch's F that other stages send.
         returned: its E that they send.
-        in_step: whether all stages wait for each other after each mini-batch.
-        site: the devices that it is for.
-        ties: the weights that two layers of the network use; none by ``paper``.
         shared_bytes: the most that one of its devices receives of the gradient of a weight that layers of other stages use.
     """
 
+    spans: CutSpans
+    start: int
     cuts: Cuts
     received: Entering
     returned: Entering
-    in_step: bool
-    site: Site
-    ties: tuple[Tensor, ...] = ()
     shared_bytes: float = 0.0
 
     @property
@@ -201,33 +197,39 @@ class CutSpan(NamedTuple):
         """The number of its layers."""
         return len(self.cuts.lane.graph.layers)
 
-    def seconds(self, microbatches: int) -> float:
-        """Return its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""
-        phases = self.cuts.phases
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Its first layer, and the first one behind it."""
+        return self.start, self.start + self.layers
+
+    @property
+    def seconds(self) -> float:
+        """Its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""
+        phases, microbatches = self.cuts.phases, self.spans.microbatches
         computing = microbatches * (phases.forward + phases.backward) + phases.once
         if self.cuts.overlap:
             return max(computing, microbatches * max(self.received.seconds, self.returned.seconds))
         return computing + microbatches * (self.received.seconds + self.returned.seconds)
 
-    def cost(self, balance: str, microbatches: int, in_flight: int) -> float:
+    def cost(self, balance: str, in_flight: int = 1) -> float:
         """Return the quantity that a partition minimises in its costliest stage.
 
         Args:
             balance: one of ``BALANCES``.
-            microbatches: microbatches in a mini-batch.
             in_flight: the largest number of microbatches whose activations it keeps.
         """
+        microbatches = self.spans.microbatches
         if balance == "memory":
             return max(self.held_bytes(in_flight))
         if balance == "traffic":
             return microbatches * (self.received.from_stages + self.returned.from_stages)
         if balance == "macs":
             return microbatches * sum(layer.nest.macs for layer in self.cuts.node.graph.layers)
-        if self.in_step and self.cuts.overlap:
+        if not FLUSHES[self.spans.request.schedule] and self.cuts.overlap:
             # Over each end as many bytes are sent as received, so what it sends takes as long as what it receives there.
             forward, backward, once, _ = self.cuts.phases
             return forward + max(self.returned.seconds, backward + max(once, self.received.seconds))
-        return self.seconds(microbatches)
+        return self.seconds
 
     def held(self, in_flight: int, group: int = 0) -> dict[str, float]:
         """Return the bytes on each device of one of the groups of identical devices, with microbatches in flight."""
@@ -239,7 +241,7 @@ class CutSpan(NamedTuple):
         """Return the bytes on each device of each group of identical devices with microbatches in flight."""
         return [math.fsum(self.held(in_flight, group).values()) for group in range(len(self.cuts.lanes))]
 
-    def fits(self, in_flight: int, share: int = 1) -> bool:
+    def fits(self, in_flight: int, share: int) -> bool:
         """Return whether all its devices hold as much with microbatches in flight, in one of equal shares of their memory."""
         each = zip(self.cuts.lanes, self.held_bytes(in_flight), strict=True)
         return all(lane.setting.machine.fits(share * held) for lane, held in each)
@@ -291,6 +293,17 @@ class CutSpans:
         return network_of(self.microbatch, MOVED, tied=False)
 
     @property
+    def microbatches(self) -> int:
+        """The number of microbatches in a mini-batch."""
+        return self.request.microbatches or 1
+
+    @property
+    def ties(self) -> tuple[Tensor, ...]:
+        """The weights that two layers of the network use; none below uneven splits around the stages, where each has its own."""
+        apart = self.setting.convention == PAPER or (self.site.outside and self.request.heterogeneous)
+        return () if apart else self.microbatch.ties
+
+    @property
     def replicas(self) -> int:
         """The number of parts of a stage that the levels outside the stages make."""
         return math.prod(self.setting.array[: self.site.outside])
@@ -306,18 +319,18 @@ class CutSpans:
 
     def span(self, start: int, end: int) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end``."""
-        return self.between(start, end, self._cut(start, end).named(self._of(self.microbatch, start, end)))
+        return self.between(start, self._cut(start, end).named(self._of(self.microbatch, start, end)))
 
     def priced(self, start: int, end: int) -> CutSpan:
         """Return a span that is equal to one, and costs the same."""
         key = self.kinds[start:end]
         if key not in self._priced:
-            self._priced[key] = self.between(start, end, self._cut(start, end))
+            self._priced[key] = self.between(start, self._cut(start, end))
         return self._priced[key]
 
     def having(self, start: int, end: int, node: Node) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a planned node."""
-        return self.between(start, end, self._lowered(start, end, node))
+        return self.between(start, self._lowered(start, end, node))
 
     def stored(self, plan: Plan, start: int, end: int, *, costed: bool = False) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""
@@ -337,22 +350,13 @@ class CutSpans:
         return self.having(start, end, self.costed(node, start, end) if costed else node)
 
     def between(
-        self, start: int, end: int, cuts: Cuts, outer: Callable[[int], Outer | None] = lambda _: None
+        self, start: int, cuts: Cuts, outer: Callable[[int], Outer | None] = lambda _: None
     ) -> CutSpan:
-        """Return a span with its cuts as a stage, with the transfers from other stages.
-
-        Args:
-            start: its first layer.
-            end: the first layer behind it.
-            cuts: its cuts.
-            outer: returns the place of a layer in another span; None if it is taken to be cut in samples outside the stages.
-        """
-        arriving = entering((self.microbatch, self.network), (start, end), cuts, self.site, outer)
-        # Below uneven splits, also around the stages, each layer has a weight of its own.
-        alone = self.setting.convention == PAPER or (self.site.outside and isinstance(cuts.node, Branching))
-        ties = () if alone else self.microbatch.ties
-        shared = self.replicas * self.setting.element_bytes * _most_shared(ties, start, end) / cuts.devices
-        return CutSpan(cuts, *arriving, not FLUSHES[self.request.schedule], self.site, ties, shared)
+        """Return the span of the layers from ``start`` on with its cuts as a stage; ``outer`` as in ``entering``."""
+        ends = start, start + len(cuts.lane.graph.layers)
+        arriving = entering((self.microbatch, self.network), ends, cuts, self.site, outer)
+        shared = self.replicas * self.setting.element_bytes * _most_shared(self.ties, *ends) / cuts.devices
+        return CutSpan(self, start, cuts, *arriving, shared)
 
     def _of(self, graph: PlanGraph, start: int, end: int) -> PlanGraph:
         """Return the layers of a span, with the tensors between them; by other counts than ``paper`` also its ends."""
@@ -392,32 +396,24 @@ class CutSpans:
         return question_of(self.request, inside, self.planner.pins, self.setting.element_bytes)
 
 
-def joined(spans: Sequence[CutSpans], stages: Sequence[CutSpan]) -> list[CutSpan]:
-    """Return stages with the transfers between them as the choices of all of them say.
+def joined(stages: Sequence[CutSpan]) -> list[CutSpan]:
+    """Return stages, or the parts of stages in turn, with the transfers between them as the choices of all of them say.
 
     Outside the stages a layer of another one has choices of its own; a tensor between two parts of one stage, as along a
     residual branch that skips the others, is handed on by the devices that have it.
-
-    Args:
-        spans: for each stage, or each part of one in turn, the spans on its devices.
-        stages: the stages.
     """
-    request = spans[0].request
+    request = stages[0].spans.request
     if not request.outside and request.parts is None:
         return [*stages]
     count = len(stages) // (request.parts or 1)
     places = [(number, layer) for number, own in enumerate(stages) for layer in range(own.layers)]
-    bounds = pairwise(accumulate((own.layers for own in stages), initial=0))
 
-    def outer(reader: int) -> Callable[[int], Outer]:
-        def found(layer: int) -> Outer:
-            number, own = places[layer]
-            return Outer(stages[number].cuts, own, (number - reader) % count == 0)
+    def outer(reader: int, layer: int) -> Outer:
+        number, own = places[layer]
+        return Outer(stages[number].cuts, own, (number - reader) % count == 0)
 
-        return found
-
-    each = enumerate(zip(spans, stages, bounds, strict=True))
-    return [own.between(*ends, span.cuts, outer(number)) for number, (own, span, ends) in each]
+    each = enumerate(stages)
+    return [own.spans.between(own.start, own.cuts, partial(outer, number)) for number, own in each]
 
 
 @kept_with_graph
