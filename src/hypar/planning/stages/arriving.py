@@ -45,13 +45,7 @@ if TYPE_CHECKING:
 
 
 class Outer(NamedTuple):
-    """A layer of another span.
-
-    Attributes:
-        cuts: the cuts of that span.
-        layer: the index of the layer there.
-        same: whether it is another part of the same stage.
-    """
+    """A layer of another span, by its index there, and whether that is another part of the same stage."""
 
     cuts: Cuts
     layer: int
@@ -102,7 +96,7 @@ def entering(
         span: the first layer of the stage, and the first one behind it.
         cuts: its cuts.
         site: its devices.
-        outer: returns the place of a layer in another span; None if it is taken to be cut in samples outside the stages.
+        outer: returns where a layer outside is; None if it is taken to be cut in samples outside the stages.
     """
     tree = cast("Branch", cuts.node)
     by_paper = cuts.lane.setting.convention == PAPER
@@ -203,15 +197,9 @@ def _by_tensor(
 
 
 class _Way(NamedTuple):
-    """A transfer of a tensor to a stage.
+    """A transfer of a tensor, by its index in the network, to a layer of a stage, forward if it reads the tensor, from another layer.
 
-    Attributes:
-        tensor: the index of the tensor in the network.
-        part: the transfer; forward if the stage reads the tensor, otherwise the stage makes it.
-        between: the tensor's dims at both ends.
-        layer: the index of its layer in the span.
-        other: the layer at the other end, by its index in its span.
-        outside: the number of levels and uneven splits outside the stages; above that of any level for two parts of one stage.
+    Both layers are indices in their spans; ``outside`` is above the number of all levels for two parts of one stage.
     """
 
     tensor: int
@@ -224,13 +212,9 @@ class _Way(NamedTuple):
     def arrivals(
         self, own: Branch, other: Branch | None, above: Above, first: int = 0
     ) -> Iterator[tuple[Branch, Arrival]]:
-        """Yield what each node of the stage receives: from another stage, and to hand it on.
+        """Yield what a node of the stage and those below receive: from another stage, and to hand it on.
 
-        Args:
-            own: a node of the stage.
-            other: the node at its place in the stage of the other end, whose layer is taken to be cut in samples without one.
-            above: what is left of the tensor above the nodes.
-            first: the number of the node's first lane.
+        ``other`` is the node at its place in the stage of the other end, ``above`` what is left of the tensor above both.
         """
         if isinstance(own, Leaf):
             yield own, self._in_leaf(own, other if isinstance(other, Leaf) else None, above, first)
@@ -276,11 +260,9 @@ class _Way(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """The gradient of a weight that layers of several stages use, whose sums these stages add up once a mini-batch.
+    """The stages that add up the gradient of a weight, that of its own layer first.
 
-    Attributes:
-        members: these stages, that of the weight's own layer first.
-        outside: for each of them but the first what it receives at the levels outside the stages, in place of its own sums there.
+    Each but the first has what it receives at the levels outside the stages, in place of its own sums there.
     """
 
     members: Tied
@@ -295,11 +277,7 @@ def exchanges_of(stages: Sequence[CutSpan], count: int) -> tuple[Exchange, ...]:
     """Return the gradients that several stages add up; none below uneven splits, which keep a weight for each layer.
 
     The stage of the weight's own layer gets the sums of the others, and each of these the sum of all. Layers of one stage add up
-    theirs inside it; of those of several of its parts the first counts.
-
-    Args:
-        stages: the parts of the stages in the network's order, in turn of the first stage to the last.
-        count: the number of stages.
+    theirs inside it; of those of several of its parts the first counts. ``stages`` are the parts of ``count`` stages in turn.
     """
     ties: dict[int, list[Tensor]] = {}
     for tie in stages[0].spans.ties:

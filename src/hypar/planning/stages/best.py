@@ -47,14 +47,7 @@ MOST_RUN = 8
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """A number of stages with the levels inside them.
-
-    Attributes:
-        request: the request for it, with the number of microbatches; its array is the one inside a stage.
-        graph: the network.
-        groups: the device group of each stage; None for identical devices.
-        known: all that is known of spans with the same levels inside.
-    """
+    """A number of stages, each on a device group, with the levels inside them and the microbatches that the request has."""
 
     request: Resolved
     graph: LayerGraph
@@ -86,16 +79,9 @@ def plan_stages(
     progress: Callable[[int, int], None] = lambda *_: None,
     limit: float = math.inf,
 ) -> Staging | None:
-    """Divide a network into the requested stages, and cut each stage.
+    """Divide a network into the requested stages, and cut each; None if the best number is not faster than a limit in seconds.
 
-    Args:
-        request: the request.
-        graph: the network.
-        progress: called with the number of tries done, and their total.
-        limit: seconds that a step of the best number of stages must be below.
-
-    Returns:
-        None if the best number of stages is not below the limit.
+    ``progress`` is called with the number of tries done, and their total.
 
     Raises:
         InputError: the network, the batch or the machine does not allow that number of stages, or none fit the memory.

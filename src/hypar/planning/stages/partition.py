@@ -108,7 +108,7 @@ def best_partition(
         kept: for each stage, the largest number of microbatches whose activations it keeps.
         limit: what the costliest stage may cost.
         balance: the quantity that a stage costs, one of ``BALANCES``.
-        share: the number of stages that share a device's memory equally; 0 if memory does not count.
+        share: the number of stages that share a device's memory equally.
     """
     tables = _tables(spans, kept, balance, share)
     tight = True
@@ -170,15 +170,7 @@ def divided(
 ) -> list[CutSpan] | None:
     """Return the parts of the stages of the best partition, in the network's order, with the transfers between them.
 
-    Args:
-        request: the request; its array is the one inside a stage.
-        graph: the network.
-        groups: the device group of each stage; None for identical devices.
-        known: all that is known of spans for the same request; more is added.
-        limit: seconds that a step may take.
-
-    Returns:
-        None if no partition fits the memory, or the busiest stage alone takes longer than the limit.
+    None if no partition fits the memory, or the busiest stage alone takes longer than a limit; arguments as in ``spans_of``.
 
     Raises:
         InputError: that number of stages is not possible, or the given ones do not fit the memory.

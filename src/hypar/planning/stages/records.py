@@ -46,11 +46,8 @@ def decided_stages(
 ) -> Decided:
     """Decide a network in the requested stages.
 
-    Args:
-        request: the request.
-        graph: the network.
-        whole: for the best number of stages, the decisions without stages, which are returned if no stages are faster.
-        progress: called with the number of tries done, and their total.
+    Of the best number, ``whole`` has the decisions without stages, which are returned if no stages are faster. ``progress`` is
+    called with the number of tries done, and their total.
 
     Raises:
         InputError: the request does not suit the network, or no stages fit the memory.
@@ -127,14 +124,7 @@ def _refined(staging: Staging, progress: Callable[[int, int], None]) -> tuple[St
 def stored_stages(
     plan: Plan, stages: StagesRecord, graph: LayerGraph, request: Resolved, *, costed: bool = False
 ) -> Staging:
-    """Run the stages that a plan records.
-
-    Args:
-        plan: the plan.
-        stages: its stages.
-        graph: the network, with the plan's mini-batch.
-        request: the request, for its machine and optimizer.
-        costed: whether the cuts have the costs by the request.
+    """Run the stages that a plan records on the machine of a request, whose costs the cuts may have.
 
     Raises:
         HardwareError: the array does not fit the machine.
@@ -152,12 +142,7 @@ def stored_stages(
 
 
 def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
-    """Return the record of stages for a plan.
-
-    Args:
-        staging: the stages.
-        request: the request.
-    """
+    """Return the record of stages for a plan."""
     return StagesRecord(
         **_asked(request),
         starts=True if request.starts else None,
@@ -199,12 +184,7 @@ def _asked(request: Resolved) -> dict[str, Any]:
 
 
 def _no_stages(request: Resolved, whole: Decided) -> StagesRecord:
-    """Return the record for a plan that is faster without stages: all layers form one stage.
-
-    Args:
-        request: the request.
-        whole: the decisions without stages.
-    """
+    """Return the record for a plan that is faster without stages: all layers form one stage."""
     time_s = 0.0 if whole.score is None else whole.score.time_s
     return StagesRecord(
         **_asked(request),

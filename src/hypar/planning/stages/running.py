@@ -108,13 +108,7 @@ def fullest_moments(request: Resolved | StagesRecord, stages: int) -> list[tuple
 
 
 def run_stages(request: Resolved, stages: Sequence[CutSpan], stored: ChunksRecord | None = None) -> Staging:
-    """Run the stages as a pipeline.
-
-    Args:
-        request: the request, with the schedule and the requested chunks.
-        stages: the parts of the stages in the network's order.
-        stored: the chunks of a stored plan, in place of the requested ones.
-    """
+    """Run the stages, their parts in the network's order, as a pipeline; with the chunks of a stored plan, or as requested."""
     schedule, microbatches = Schedule(request.schedule, request.parts or 1), stages[0].spans.microbatches
     request = replace(request, microbatches=microbatches)
     count = len(stages) // schedule.parts
@@ -171,14 +165,9 @@ def in_phases(
     *,
     overlap: bool,
 ) -> PartTasks:
-    """Return a part of a stage each of whose phases is a task; the gradient behind an error is one of its own.
+    """Return a part of a stage, by its number and that of stages, each of whose phases is a task, as the gradient behind an error.
 
-    Args:
-        found: the tasks of all stages.
-        place: the number of the part, and the number of stages.
-        phases: the durations.
-        arriving: the seconds to receive F, for ``forward``, and E of a microbatch, which occupy a link, and the stage unless it overlaps.
-        overlap: whether it works while it receives.
+    To receive F, ``forward``, and E of a microbatch takes ``arriving`` seconds of a link, and of the stage unless they overlap.
     """
     number, count = place
     stage = number % count

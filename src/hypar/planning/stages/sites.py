@@ -125,7 +125,7 @@ def spans_of(
         graph: the network.
         groups: the device group of each stage; None for identical devices.
         microbatches: microbatches in a mini-batch.
-        known: what is known of spans for the same request; more is added.
+        known: the best cuts of spans for the same request; more are added.
 
     Raises:
         InputError: the request does not suit the network, or an array the machine.

@@ -55,14 +55,9 @@ if TYPE_CHECKING:
 
 
 class Site(NamedTuple):
-    """The devices on which a span may be a stage.
+    """The devices of a group on which a span may be one of several stages, and the links from those before and behind it.
 
-    Attributes:
-        group: name of the device group; None if all devices of the machine are identical.
-        stages: number of stages on the devices of that group.
-        forward: the link from the stage before; None if there is none.
-        backward: the link from the stage behind.
-        outside: the number of levels and uneven splits outside the stages.
+    ``outside`` levels and uneven splits are outside the stages.
     """
 
     group: str | None = None
