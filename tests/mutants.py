@@ -179,7 +179,7 @@ MUTANTS = [
     Mutant("chunks have as many synchronisations as there are", "schedule/buckets.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
     # planning, of stages, chunks and uneven splits
     Mutant("equal spans have equal layers", "planning/stages/spans.py", 'chr(kinds[replace(layer, name=""), held, *own])', 'chr(kinds[layer.nest, held])'),
-    Mutant("no step is shorter than its bound", "planning/stages/partition.py", "costs + ahead * (1 - ROUNDING)", "costs * 1.5 + ahead * (1 - ROUNDING)"),
+    Mutant("no step is shorter than its bound", "planning/stages/partition.py", "row.costs(stage) + late", "row.costs(stage) * 1.5 + late"),
     Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.where(some, found * (1 - ROUNDING), np.inf)", "np.where(some, found * 1.5, np.inf)"),
     Mutant("a refined plan says its time", "planning/refinement.py", "best, found = own, changed", "best, found = own * 0.99, changed"),
     Mutant("a group may be idle", "planning/uneven/search.py", "and not self.planner.in_stage and len(at_work) > 1:", "and not self.planner.in_stage and len(at_work) > 9:"),

@@ -9,8 +9,9 @@ import pytest
 
 from hypar import load_machine, load_model, machines, plan_model, read_plan
 from hypar.errors import InputError, OptionError
-from hypar.planning.resolved import plan_command
+from hypar.planning.resolved import Resolved, plan_command
 from hypar.planning.stages import best, ends
+from hypar.planning.stages.sites import spans_of
 from hypar.planning.stages.spans import CutSpans
 from tests.effort import NETWORKS, TRANSFORMERS
 from tests.heterogeneous import group, kind, write_machine
@@ -155,6 +156,18 @@ def test_equal_spans_change_no_plan(
     unlike = property(lambda spans: "".join(map(chr, range(len(spans.whole.layers)))))
     monkeypatch.setattr(CutSpans, "kinds", unlike)
     assert plan_model(graph, hardware=HMC, **asked).to_json() == found.to_json()
+
+
+def test_equal_blocks_with_equal_pins_are_planned_once() -> None:
+    graph = gpt(8, blocks=5)
+    pins = [f"{layer.name}=dp" for layer in graph.contracted.layers]
+
+    def kinds(*pins: str) -> int:
+        plan = plan_model(graph, hardware=HMC, stages=2, levels=1, pins=pins)
+        return len({*spans_of(Resolved.of(plan, HMC), graph, [None, None], 2)[0].kinds})
+
+    assert kinds(*pins) == kinds()
+    assert kinds(*pins, "h.2.up=mp") == kinds() + 1
 
 
 def test_the_best_stages_count_what_they_add_up_of_a_tied_weight() -> None:

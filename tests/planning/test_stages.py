@@ -231,10 +231,10 @@ def test_the_best_partition_is_that_of_all_spans_by_every_balance(
             stages,
             every.crossing_bytes,
         )
-        assert best_partition(few, kept, balance=balance) == expected
+        assert best_partition(few, balance=balance) == expected
         if expected is not None:
             bound = expected.bottleneck * 0.999
-            assert best_partition(few, kept, bound, balance=balance) is None
+            assert best_partition(few, bound, balance=balance) is None
 
 
 def test_a_network_of_very_many_layers_is_refused() -> None:

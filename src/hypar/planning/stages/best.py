@@ -21,7 +21,7 @@ from hypar.planning.checked import checked_microbatches
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.lower_bounds import ROUNDING
 from hypar.planning.stages.partition import divided, least_seconds, unfit
-from hypar.planning.stages.running import estimated_s, kept_in_flight, run_stages
+from hypar.planning.stages.running import estimated_s, run_stages
 from hypar.planning.stages.sites import orders_of, spans_of
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import WHOLE_ARRAY
@@ -61,7 +61,7 @@ class _Candidate:
             spans = spans_of(
                 self.request, self.graph, self.groups, self.request.microbatches or 1, self.known
             )
-            return least_seconds(spans, kept_in_flight(self.request, len(self.groups)))
+            return least_seconds(spans)
         return math.inf
 
     def divided(self, limit: float) -> list[CutSpan] | None:

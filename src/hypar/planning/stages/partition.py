@@ -29,7 +29,7 @@ from hypar.solve.partition import Partition, least_bottleneck, partition
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.planning.resolved import Resolved
@@ -94,26 +94,41 @@ class _Table:
         return [at[start] for start in starts], [at[start + length] for start in starts]
 
 
+class _Row:
+    """The row of the layers, to divide by what is known of the spans on the devices of each stage."""
+
+    def __init__(self, spans: Sequence[CutSpans], balance: str, share: int) -> None:
+        self.first = spans[0]
+        self.kept = kept_in_flight(self.first.request, len(spans) // (self.first.request.parts or 1))
+        known = {own: _Table(own, {*self.kept}, balance, share) for own in dict.fromkeys(spans)}
+        self.tables = [known[own] for own in spans]
+
+    def costs(self, stage: int) -> Costs:
+        """Return the costs of all spans between places as a stage."""
+        return self.tables[stage].costs[self.kept[stage]]
+
+    def least(self, limit: float = math.inf) -> Partition | None:
+        """Return the best partition by what is known of its spans, or None if none is within a limit."""
+        places = self.first.ends
+        seams = self.first.crossing_bytes[[*places]]
+        found = partition(self.costs, len(self.kept), seams, limit * (1 + ROUNDING))
+        return None if found is None else found._replace(bounds=tuple(places[at] for at in found.bounds))
+
+
 def best_partition(
-    spans: Sequence[CutSpans],
-    kept: Sequence[int],
-    limit: float = math.inf,
-    balance: str = "time",
-    share: int = 1,
+    spans: Sequence[CutSpans], limit: float = math.inf, balance: str = "time", share: int = 1
 ) -> Partition | None:
     """Return the best partition into stages, or None if none that fits the memory is within a limit.
 
     Args:
         spans: for each stage the spans on its devices.
-        kept: for each stage, the largest number of microbatches whose activations it keeps.
         limit: what the costliest stage may cost.
         balance: the quantity that a stage costs, one of ``BALANCES``.
         share: the number of stages that share a device's memory equally.
     """
-    tables = _tables(spans, kept, balance, share)
-    tight = True
-    while (found := _least(tables, kept, limit)) is not None:
-        stages = [*zip(tables, pairwise(found.bounds), kept, strict=True)]
+    row, tight = _Row(spans, balance, share), True
+    while (found := row.least(limit)) is not None:
+        stages = [*zip(row.tables, pairwise(found.bounds), row.kept, strict=True)]
         # Memory is counted first as long as partitions do not fit, and then only where all else speaks for one.
         if tight and not all(table.fits(ends, in_flight) for table, ends, in_flight in stages):
             continue
@@ -127,38 +142,15 @@ def best_partition(
     return None
 
 
-def least_seconds(spans: Sequence[CutSpans], kept: Sequence[int]) -> float:
+def least_seconds(spans: Sequence[CutSpans]) -> float:
     """Return a lower bound of the seconds of a step, infinite if no partition fits the memory; arguments as above.
 
     Where the pipeline runs empty a stage waits for the first microbatch; otherwise the busiest stage alone counts.
     """
-    tables = _tables(spans, kept, "time", 1)
-    if FLUSHES[spans[0].request.schedule]:
-        ahead = np.minimum.reduce(
-            [LowerBounds(own).ahead for own in {id(own): own for own in spans}.values()]
-        )
-        for table in {id(own): own for own in tables}.values():
-            table.costs = {count: costs + ahead * (1 - ROUNDING) for count, costs in table.costs.items()}
-    return least_bottleneck(_costs(tables, kept), len(kept), len(spans[0].ends) - 1)
-
-
-def _tables(spans: Sequence[CutSpans], kept: Sequence[int], balance: str, share: int) -> list[_Table]:
-    tables = {
-        id(own): _Table(own, {*kept}, balance, share) for own in {id(own): own for own in spans}.values()
-    }
-    return [tables[id(own)] for own in spans]
-
-
-def _costs(tables: Sequence[_Table], kept: Sequence[int]) -> Callable[[int], Costs]:
-    return lambda stage: tables[stage].costs[kept[stage]]
-
-
-def _least(tables: Sequence[_Table], kept: Sequence[int], limit: float = math.inf) -> Partition | None:
-    """Return the best partition by what is known of its spans, or None if none is within a limit."""
-    spans = tables[0].spans
-    places, crossing = spans.ends, spans.crossing_bytes[[*spans.ends]]
-    found = partition(_costs(tables, kept), len(kept), crossing, limit * (1 + ROUNDING))
-    return None if found is None else found._replace(bounds=tuple(places[at] for at in found.bounds))
+    row = _Row(spans, "time", 1)
+    ahead = np.minimum.reduce([LowerBounds(own).ahead for own in dict.fromkeys(spans)])
+    late = ahead * (1 - ROUNDING) * FLUSHES[spans[0].request.schedule]
+    return least_bottleneck(lambda stage: row.costs(stage) + late, len(spans), len(spans[0].ends) - 1)
 
 
 def divided(
@@ -187,7 +179,7 @@ def divided(
         given = _within(spans, given_bounds(request.starts, graph, spans[0].whole))
         _require_fits(given, graph)
         return joined(given)
-    best = _best(request, spans, stages, limit if request.balance == "time" else math.inf)
+    best = _best(request, spans, limit if request.balance == "time" else math.inf)
     return None if best is None else joined(_within(spans, best))
 
 
@@ -206,8 +198,7 @@ def unfit(request: Resolved, graph: LayerGraph, groups: Sequence[str | None]) ->
     microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages)
     request = replace(request, microbatches=microbatches)
     spans = spans_of(request, graph, groups, microbatches)
-    kept = kept_in_flight(request, stages)
-    least = _least(_tables(spans, kept, "memory", 0), kept)
+    least = _Row(spans, "memory", 0).least()
     assert least is not None  # noqa: S101 (there is room for every stage, and no limit)
     own = _within(spans, least.bounds)
     sizes = " and ".join(
@@ -231,13 +222,13 @@ def _hint(stages: Sequence[CutSpan], graph: LayerGraph) -> str:
     return f"try {more}another number of stages, a smaller batch, or devices with more memory"
 
 
-def _best(request: Resolved, spans: Sequence[CutSpans], stages: int, limit: float) -> tuple[int, ...] | None:
+def _best(request: Resolved, spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
     """Return the bounds of the parts of the best partition that fits the memory, or None if there is none within a limit.
 
     The parts of a stage share its memory: if all that each alone could take is too much, each gets an equal share.
     """
     for share in dict.fromkeys((1, request.parts or 1)):
-        best = best_partition(spans, kept_in_flight(request, stages), limit, request.balance, share)
+        best = best_partition(spans, limit, request.balance, share)
         if best is None or request.parts is None:
             return None if best is None else best.bounds
         if _fit(_equal_to(spans, best.bounds)):
