@@ -424,8 +424,9 @@ def _kinds(graph: PlanGraph, pins: tuple[Pin, ...]) -> str:
         for layer in (tie.producer, tie.consumer):
             around[layer].append(_counted_from(layer, tie))
     kinds: defaultdict[Hashable, int] = defaultdict(lambda: len(kinds))
-    each = zip(graph.layers, pins_of_each(pins, graph), around, strict=True)
-    return "".join(chr(kinds[replace(layer, name=""), held, *own]) for layer, held, own in each)
+    held = [tuple((pin.level, pin.degrees) for pin in own) for own in pins_of_each(pins, graph)]
+    each = zip(graph.layers, held, around, strict=True)
+    return "".join(chr(kinds[replace(layer, name=""), pinned, *own]) for layer, pinned, own in each)
 
 
 def _counted_from(start: int, tensor: Tensor) -> Tensor:
