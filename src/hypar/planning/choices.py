@@ -117,7 +117,7 @@ def _in_stages(
 
 def _in_stage(plan: Plan, spans: CutSpans, start: int, end: int) -> Iterator[LevelChoices]:
     if spans.request.heterogeneous is None:
-        yield from _in_question(plan, spans.question(start, end), group=spans.site.group or "")
+        yield from _in_question(plan, spans.question(start, end), group=spans.group or "")
         return
     node = spans.of_batch(spans.stored(plan, start, end).cuts.node, start, end)
     planner, entered = as_planner(spans.planner), spans.planner.state_above(node.graph)

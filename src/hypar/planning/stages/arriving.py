@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hypar.machine.machine import Machine
-    from hypar.network.nodes import PlanGraph, Tensor
-    from hypar.planning.stages.spans import Cuts, CutSpan, Site
+    from hypar.network.nodes import Tensor
+    from hypar.planning.stages.spans import Cuts, CutSpan, CutSpans
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.costed import Link
     from hypar.schedule.pieces import Pieces
     from hypar.schedule.tasks import Tied
     from hypar.sharding.amounts.counted import Received
-    from hypar.sharding.amounts.transfers import Between, Network, Part
+    from hypar.sharding.amounts.transfers import Between, Part
 
 
 class Outer(NamedTuple):
@@ -82,69 +82,59 @@ def beside(groups: Iterable[tuple[Machine, tuple[int, ...]]], stages: int) -> Be
     return Beside(tuple(zip(links, parts, strict=True)))
 
 
-def entering(
-    network: tuple[PlanGraph, Network],
-    span: tuple[int, int],
-    cuts: Cuts,
-    site: Site,
-    outer: Callable[[int], Outer | None],
-) -> tuple[Entering, Entering]:
-    """Return what a stage receives of a microbatch's F, and of its E.
-
-    Args:
-        network: the layers of the network for a microbatch, and what moves between them.
-        span: the first layer of the stage, and the first one behind it.
-        cuts: its cuts.
-        site: its devices.
-        outer: returns where a layer outside is; None if it is taken to be cut in samples outside the stages.
-    """
-    tree = cast("Branch", cuts.node)
-    by_paper = cuts.lane.setting.convention == PAPER
-    found = (
-        _by_paper(network[0], span, cuts, site) if by_paper else _by_tensor(network, span, tree, site, outer)
-    )
-    forward, backward = ([own for own in each if own[1].num_bytes or own[1].rounds] for each in found)
-    return _over(site, tree, site.forward, forward), _over(site, tree, site.backward, backward)
-
-
 Arriving = list[tuple["Branch", Arrival]]
 """What arrives at the nodes of a stage."""
 
 
-def _over(site: Site, tree: Branch, link: Link | None, arriving: Arriving) -> Entering:
+def entering(
+    spans: CutSpans, ends: tuple[int, int], cuts: Cuts, outer: Callable[[int], Outer | None]
+) -> tuple[Entering, Entering]:
+    """Return what a stage receives of a microbatch's F, and of its E.
+
+    Args:
+        spans: all spans on its devices.
+        ends: its first layer, and the first one behind it.
+        cuts: its cuts.
+        outer: returns where a layer outside is; None if it is taken to be cut in samples outside the stages.
+    """
+    tree = cast("Branch", cuts.node)
+    by_paper = spans.setting.convention == PAPER
+    found = _by_paper(spans, ends, tree) if by_paper else _by_tensor(spans, ends, tree, outer)
+    forward, backward = ([own for own in each if own[1].num_bytes or own[1].rounds] for each in found)
+    return _over(spans, tree, spans.forward, forward), _over(spans, tree, spans.backward, backward)
+
+
+def _over(spans: CutSpans, tree: Branch, link: Link | None, arriving: Arriving) -> Entering:
     """Return what arrives in one phase; the nodes at the place of the stages receive beside each other."""
     whole = Entering.over(link, (own for _, own in arriving))
-    if link is None or not site.outside or isinstance(tree, Leaf):
+    if link is None or not spans.request.outside or isinstance(tree, Leaf):
         return whole
     seams: dict[str, tuple[Branch, list[Arrival]]] = {}
     for node, arrival in arriving:
         seams.setdefault(node.name, (node, []))[1].append(arrival)
     times = [0.0]
     for node, own in seams.values():
-        settings = (leaf.lane.setting for leaf in node.leaves())
-        groups = ((setting.machine, setting.array) for setting in settings)
-        times.append(Entering.over(beside(groups, site.stages), own).link_s)
+        groups = ((leaf.lane.setting.machine, leaf.lane.setting.array) for leaf in node.leaves())
+        times.append(Entering.over(beside(groups, spans.stages), own).link_s)
     return whole._replace(link_s=max(times))
 
 
-def _by_paper(graph: PlanGraph, span: tuple[int, int], cuts: Cuts, site: Site) -> tuple[Arriving, Arriving]:
+def _by_paper(spans: CutSpans, span: tuple[int, int], tree: Branch) -> tuple[Arriving, Arriving]:
     """Return what arrives of F and of E: of each producer's output once, and from the next stage.
 
     A stage sends what its neighbour needs, in as many copies as there are devices that need it, or passes on.
     """
-    tree, setting = cast("Branch", cuts.node), cuts.lane.setting
     found: tuple[dict[int, float], dict[int, float]] = ({}, {})
-    for tensor in graph.tensors:
+    for tensor in spans.microbatch.tensors:
         maker, reader = tensor.producer, tensor.consumer
         ends = zip(found, span, (reader, maker), ("input", "output"), strict=True)
         for own, border, layer, name in ends:
             if maker < border <= reader:
                 needed = copies(tree, layer - span[0], name) if span[0] <= layer < span[1] else 1.0
                 own[maker] = max(own.get(maker, 0.0), tensor.elements * needed)
-    replicas = math.prod(setting.array[: site.outside]) if isinstance(tree, Leaf) else 1
+    size, replicas = spans.setting.element_bytes, spans.replicas if isinstance(tree, Leaf) else 1
     forward, backward = (
-        [(tree, Arrival(maker, None, setting.element_bytes * own, replicas)) for maker, own in each.items()]
-        for each in found
+        [(tree, Arrival(maker, None, size * own, replicas)) for maker, own in each.items()] for each in found
     )
     return forward, backward
 
@@ -169,31 +159,28 @@ def copies(branch: Branch, layer: int, tensor: str) -> float:
 
 
 def _by_tensor(
-    network: tuple[PlanGraph, Network],
-    span: tuple[int, int],
-    tree: Branch,
-    site: Site,
-    outer: Callable[[int], Outer | None],
+    spans: CutSpans, span: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
 ) -> tuple[Arriving, Arriving]:
-    """Return what arrives of F and of E for each tensor; arguments as above."""
-    layers, moved = network
-    found: dict[str, Arriving] = {"forward": [], "backward": []}
-    within: dict[str, Arriving] = {"forward": [], "backward": []}
-    for index, tensor in enumerate(layers.tensors):
+    """Return what arrives of F and of E for each tensor, what other parts of the stage have last."""
+    found: dict[tuple[str, bool], Arriving] = {
+        (phase, same): [] for phase in ("forward", "backward") for same in (False, True)
+    }
+    moved = spans.network
+    for index, tensor in enumerate(spans.microbatch.tensors):
         ends = (tensor.producer, tensor.consumer)
         makes, reads = (span[0] <= end < span[1] for end in ends)
         if makes == reads:
             continue
         other = outer(ends[makes])
-        same = other is not None and other.same
-        node = None if other is None else cast("Branch", other.cuts.node)
+        same, node = (False, None) if other is None else (other.same, cast("Branch", other.cuts.node))
+        outside = sys.maxsize if same else spans.request.outside
         for part in moved.parts[index]:
             if part.forward is reads and not (same and part.inside):
                 at = (ends[reads] - span[0], 0 if other is None else other.layer)
-                way = _Way(index, part, moved.between[index], *at, sys.maxsize if same else site.outside)
-                arriving = within if same else found
-                arriving[part.phase] += way.arrivals(tree, node, Above(image=moved.images[index]))
-    return found["forward"] + within["forward"], found["backward"] + within["backward"]
+                way = _Way(index, part, moved.between[index], *at, outside)
+                found[part.phase, same] += way.arrivals(tree, node, Above(image=moved.images[index]))
+    forward, backward = (found[phase, False] + found[phase, True] for phase in ("forward", "backward"))
+    return forward, backward
 
 
 class _Way(NamedTuple):
@@ -295,34 +282,37 @@ def exchanges_of(stages: Sequence[CutSpan], count: int) -> tuple[Exchange, ...]:
 
 def _exchange(stages: Sequence[CutSpan], users: Sequence[User], tie: Tensor) -> Exchange:
     """Return the gradient of a weight that some stages add up."""
-    sites = [stages[number].spans.site for number, _ in users]
-    outward, outside = len({site.group for site in sites}) > 1, sites[0].outside
-    received = [_shared(stages, users[0], other, tie, outside) for other in users[1:]]
+    spans = [stages[number].spans for number, _ in users]
+    outward, outside = len({own.group for own in spans}) > 1, spans[0].request.outside
+    received = [_shared(stages, users[0], other, tie) for other in users[1:]]
     seams = [[one for one in own if one.level == SEAM] for own in received]
     members = []
-    for (number, layer), arrivals in zip(
-        users, [[back for back, _ in seams], *([there] for _, there in seams)], strict=True
+    for (number, layer), own, arrivals in zip(
+        users, spans, [[back for back, _ in seams], *([there] for _, there in seams)], strict=True
     ):
-        site, size = stages[number].spans.site, stages[number].cuts.lane.setting.element_bytes
-        links = (own.spans.site[2:4] for own in stages if own.spans.site.group == site.group)
-        known = (link for each in links for link in each if link is not None)
-        link = next((one for one in known if isinstance(one, DeviceGroup) == outward), None)
+        links = [
+            link
+            for one in stages
+            if one.spans.group == own.group
+            for link in (one.spans.forward, one.spans.backward)
+        ]
+        link = next((one for one in links if one and isinstance(one, DeviceGroup) == outward), None)
+        size = own.setting.element_bytes
         arrived = (Arrival(layer, None, size * one.elements, one.receivers) for one in arrivals)
         members.append((number, layer, Entering.over(link, arrived)))
     sums = (
-        priced(stages[number].cuts.lane.setting, [one for one in own if SEAM < one.level < outside])
-        for (number, _), own in zip(users[1:], received, strict=True)
+        priced(own.setting, [one for one in each if SEAM < one.level < outside])
+        for own, each in zip(spans[1:], received, strict=True)
     )
     return Exchange(tuple(members), tuple(sums))
 
 
-def _shared(
-    stages: Sequence[CutSpan], owner: User, user: User, tie: Tensor, outside: int
-) -> tuple[Received, ...]:
+def _shared(stages: Sequence[CutSpan], owner: User, user: User, tie: Tensor) -> tuple[Received, ...]:
     """Return what the weight's own stage receives from another one, and what this one gets back, at the seam and outside it."""
     lanes = [(stages[number].cuts.lane, layer) for number, layer in (owner, user)]
-    array, *_ = (lane.setting.array if outside else () for lane, _ in lanes)
+    outside = stages[0].spans.request.outside
     made, used = (lane.graph.layers[layer] for lane, layer in lanes)
     first, last = (lane.choices[layer] if outside else () for lane, layer in lanes)
+    array = lanes[0][0].setting.array if outside else ()
     between, parts = between_of(made, used, tie), parts_of_weight(tie.elements)
     return received_between(between, parts, array, (first, last), outside=outside)

@@ -156,10 +156,10 @@ class LowerBounds:
     @cached_property
     def seconds(self) -> Costs:
         """The busy time for a mini-batch; infinite for empty spans."""
-        found, site = self._added(lambda layer: layer.seconds), self.spans.site
+        found = self._added(lambda layer: layer.seconds)
         received, returned = (
             self.spans.microbatches * _seconds(link, each / self.spans.replicas)
-            for link, each in zip((site.forward, site.backward), self.arriving, strict=True)
+            for link, each in zip((self.spans.forward, self.spans.backward), self.arriving, strict=True)
         )
         if self.spans.setting.machine.overlap:
             found = np.maximum(found, np.maximum(received, returned))

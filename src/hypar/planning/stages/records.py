@@ -152,7 +152,7 @@ def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
         bottleneck_s=staging.bottleneck_s,
         stages=[
             StageRecord(
-                group=parts[0].spans.site.group,
+                group=parts[0].spans.group,
                 layers=[layer.name for span in parts for layer in span.cuts.lane.graph.layers],
                 parts=None if request.parts is None else [span.layers for span in parts],
                 busy_s=math.fsum(span.seconds for span in parts),
@@ -246,8 +246,8 @@ def _cut(span: CutSpan) -> bool:
 
 def stage_splits(staging: Staging) -> Iterator[Split]:
     """Yield one split for each level inside the stages of a device group, with the layers of all of them."""
-    for group in dict.fromkeys(span.spans.site.group for span in staging.stages):
-        stages = [span for span in staging.stages if span.spans.site.group == group]
+    for group in dict.fromkeys(span.spans.group for span in staging.stages):
+        stages = [span for span in staging.stages if span.spans.group == group]
         each = [[*splits_of(cast("Branch", span.cuts.node))] for span in stages]
         for splits in zip(*each, strict=True):
             own = together(splits)

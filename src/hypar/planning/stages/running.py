@@ -125,7 +125,7 @@ def run_stages(request: Resolved, stages: Sequence[CutSpan], stored: ChunksRecor
         stage, lanes = number % count, []
         shared = tuple((layer, pieces) for (part, layer), pieces in outside.items() if part == number)
         for group, lane in enumerate(span.cuts.lanes, start=groups[stage]):
-            places = places_for(lane.setting.machine, lane.setting.array, span.spans.site.stages)
+            places = places_for(lane.setting.machine, lane.setting.array, span.spans.stages)
             own = places, microbatches, fullest[stage], lane.place.outside, first
             name = f"{stage_name(stage)} {lane.name}".rstrip()
             lanes.append(lane.having(name=name, number=group, place=StagePlace(*own, shared=shared)))

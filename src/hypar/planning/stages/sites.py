@@ -18,7 +18,7 @@ from hypar.planning.checked import checked_array, require_ways
 from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.question import setting_for
 from hypar.planning.stages.arriving import beside, places_for
-from hypar.planning.stages.spans import CutSpans, Site
+from hypar.planning.stages.spans import CutSpans
 from hypar.planning.uneven.planner import Planner
 from hypar.sharding.placement import primes
 from hypar.sharding.space import parse_pin
@@ -138,7 +138,7 @@ def spans_of(
         group, each = machines.get(name or ""), groups.count(name)
         own = request if group is None else request.on(group.machine, group.name)
         spans = _spans(of_stage(own, each), graph, name, each, answers.setdefault(name, {}))
-        outward, link = group and group.using(request.arrays), spans.site.forward
+        outward, link = group and group.using(request.arrays), spans.forward
         for before, behind in product((False, True), repeat=2):
             forward, backward = (outward if other else link for other in (before, behind))
             made[name, before, behind] = spans.over(forward, backward)
@@ -169,7 +169,10 @@ def _spans(
         whole=whole,
         microbatch=graph.with_batch(graph.batch // (request.microbatches or 1)).nodes(request.graph),
         setting=setting,
-        site=Site(name, stages, link, link, request.outside),
+        group=name,
+        stages=stages,
+        forward=link,
+        backward=link,
         answers=answers,
     )
 

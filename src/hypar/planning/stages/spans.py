@@ -54,19 +54,6 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
 
 
-class Site(NamedTuple):
-    """The devices of a group on which a span may be one of several stages, and the links from those before and behind it.
-
-    ``outside`` levels and uneven splits are outside the stages.
-    """
-
-    group: str | None = None
-    stages: int = 1
-    forward: Link | None = None
-    backward: Link | None = None
-    outside: int = 0
-
-
 class Phases(NamedTuple):
     """The durations of a stage's phases, without transfers from other stages.
 
@@ -252,7 +239,10 @@ class CutSpans:
         whole: the layers for a mini-batch.
         microbatch: the layers for a microbatch.
         setting: the setting of a stage, or of its first group of identical devices.
-        site: the devices of a stage, and the links to them.
+        group: name of the device group; None if all devices of the machine are identical.
+        stages: number of stages on its devices.
+        forward: the link from the stage before; None if there is none.
+        backward: the link from the stage behind.
         answers: the best cuts of spans for a mini-batch, which do not depend on microbatches or the number of stages.
         bounds: the lower bounds of all layers, once they are asked for.
     """
@@ -262,7 +252,10 @@ class CutSpans:
     whole: PlanGraph
     microbatch: PlanGraph
     setting: Setting
-    site: Site
+    group: str | None
+    stages: int
+    forward: Link | None
+    backward: Link | None
     answers: dict[str, Node]
     bounds: list[LayerBounds] = field(default_factory=list)
     _cuts: dict[str, Cuts] = field(default_factory=dict)
@@ -270,7 +263,7 @@ class CutSpans:
 
     def over(self, forward: Link | None, backward: Link | None) -> CutSpans:
         """Return the same spans with other links from other stages."""
-        return replace(self, site=self.site._replace(forward=forward, backward=backward), _priced={})
+        return replace(self, forward=forward, backward=backward, _priced={})
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
@@ -295,13 +288,13 @@ class CutSpans:
     @property
     def ties(self) -> tuple[Tensor, ...]:
         """The weights that two layers of the network use; none below uneven splits around the stages, where each has its own."""
-        apart = self.setting.convention == PAPER or (self.site.outside and self.request.heterogeneous)
+        apart = self.setting.convention == PAPER or (self.request.outside and self.request.heterogeneous)
         return () if apart else self.microbatch.ties
 
     @property
     def replicas(self) -> int:
         """The number of parts of a stage that the levels outside the stages make."""
-        return math.prod(self.setting.array[: self.site.outside])
+        return math.prod(self.setting.array[: self.request.outside])
 
     @cached_property
     def crossing_bytes(self) -> Costs:
@@ -349,7 +342,7 @@ class CutSpans:
     ) -> CutSpan:
         """Return the span of the layers from ``start`` on with its cuts as a stage; ``outer`` as in ``entering``."""
         ends = start, start + len(cuts.lane.graph.layers)
-        arriving = entering((self.microbatch, self.network), ends, cuts, self.site, outer)
+        arriving = entering(self, ends, cuts, outer)
         shared = self.replicas * self.setting.element_bytes * _most_shared(self.ties, *ends) / cuts.devices
         return CutSpan(self, start, cuts, *arriving, shared)
 
