@@ -9,6 +9,7 @@ import pytest
 
 from hypar import Plan, load_machine, load_model, plan_model, verify_plan
 from hypar.errors import InputError
+from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.partition import held_in
 from hypar.planning.stages.records import stored_stages
@@ -50,6 +51,20 @@ def test_a_step_in_parts_takes_and_holds_what_is_estimated(asked: dict[str, Any]
     assert estimate == pytest.approx(scored(plan).time_s, rel=1e-9)
     for each, (_, _, num_bytes) in zip(scored(plan).groups or (), held_in(found.stages), strict=True):
         assert each.memory_bytes == pytest.approx(num_bytes)
+
+
+def test_a_join_gets_the_error_of_what_another_part_of_its_stage_reads() -> None:
+    """The second addition of layer3 reads the first one's output past the other stage; a run moves its error as well."""
+    plan = plan_model("resnet18", stages=2, parts=4, levels=1, batch=8, **INTERLEAVED)
+    found = run_plan(plan)
+    each = zip(found.names, found.step.pieces, strict=True)
+    planned = [piece.num_bytes for name, piece in each if "layer3.0.add backward all_to_all" in name]
+    item = ("layer3.1.add", "layer3.0.relu2", "backward")
+    moved = verify_plan(plan, count=True).transfers
+    assert sum(planned) == sum(
+        one.counted for one in moved if (one.item.layer, one.item.maker, one.item.phase) == item
+    )
+    assert planned
 
 
 def test_parts_that_are_given() -> None:
