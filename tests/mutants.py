@@ -178,7 +178,7 @@ MUTANTS = [
     Mutant("a device keeps where its samples lie", "program/layout.py", "piece = _in_place(pieces[number], held, given) if held else pieces[number]", "piece = pieces[number]"),
     Mutant("chunks have as many synchronisations as there are", "schedule/buckets.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
     # planning, of stages, chunks and uneven splits
-    Mutant("equal spans have equal layers", "planning/stages/spans.py", 'chr(kinds[replace(layer, name=""), pinned, *own])', 'chr(kinds[layer.nest, pinned])'),
+    Mutant("equal spans have equal layers", "planning/stages/partition.py", "kinds[start : start + length] == own", "kinds[start] == own[0]"),
     Mutant("no step is shorter than its bound", "planning/stages/partition.py", "row.costs(stage) + late", "row.costs(stage) * 1.5 + late"),
     Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.where(some, found * (1 - ROUNDING), np.inf)", "np.where(some, found * 1.5, np.inf)"),
     Mutant("a refined plan says its time", "planning/refinement.py", "best, found = own, changed", "best, found = own * 0.99, changed"),

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.activity import tell
@@ -20,7 +19,7 @@ from hypar.plan.stages import FLUSHES
 from hypar.planning.checked import checked_microbatches
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.lower_bounds import ROUNDING
-from hypar.planning.stages.partition import divided, least_seconds, unfit
+from hypar.planning.stages.partition import checked_spans, divided, least_seconds, unfit
 from hypar.planning.stages.running import estimated_s, run_stages
 from hypar.planning.stages.sites import orders_of, spans_of
 from hypar.sharding.conventions import PAPER
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.sites import Known
-    from hypar.planning.stages.spans import CutSpan
+    from hypar.planning.stages.spans import CutSpan, CutSpans
 
 MULTIPLES = (1, 2, 4, 8)
 """Numbers of microbatches per stage that are tried."""
@@ -43,34 +42,6 @@ NEAR = 1.1
 
 MOST_RUN = 8
 """Largest number of candidates that the engine runs."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Candidate:
-    """A number of stages, each on a device group, with the levels inside them and the microbatches that the request has."""
-
-    request: Resolved
-    graph: LayerGraph
-    groups: tuple[str | None, ...]
-    known: Known
-
-    @cached_property
-    def bound(self) -> float:
-        """A lower bound of the seconds of a step; infinite if no stages fit the memory, or the machine."""
-        with suppress(HardwareError):
-            spans = spans_of(
-                self.request, self.graph, self.groups, self.request.microbatches or 1, self.known
-            )
-            return least_seconds(spans)
-        return math.inf
-
-    def divided(self, limit: float) -> list[CutSpan] | None:
-        """Return the best stages, or None if they do not fit the memory or take longer than a limit."""
-        inside = f" of {'x'.join(map(str, self.request.array))}" if self.request.array else ""
-        tell(f"trying {len(self.groups)} stages{inside}, {self.request.microbatches} microbatches")
-        with suppress(HardwareError):
-            return divided(self.request, self.graph, self.groups, self.known, limit)
-        return None
 
 
 def plan_stages(
@@ -91,8 +62,8 @@ def plan_stages(
         return _best_stages(request, graph, progress, limit)
     assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
     known: Known = {}
-    orders = orders_of(request, request.stages)
-    each = (divided(request, graph, groups, known) for groups in orders)
+    orders = [checked_spans(request, graph, groups, known) for groups in orders_of(request, request.stages)]
+    each = (divided(spans, graph) for spans in orders)
     found = _fastest(run_stages(request, own) for own in each if own is not None)
     if found is None:
         raise unfit(request, graph, orders[0])
@@ -103,7 +74,7 @@ def _best_stages(
     request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None], limit: float
 ) -> Staging | None:
     candidates = [*_candidates(request, graph)]
-    ahead = sorted((own.bound, number) for number, own in enumerate(candidates))
+    ahead = sorted((least_seconds(spans), number) for number, (_, spans) in enumerate(candidates))
     # Where nothing overlaps and no weight is tied an estimate is exact, so that only the fastest is run.
     tied = bool(graph.ties) and request.counted != PAPER
     several = tied or any(machine.overlap for machine in request.machines) or request.chunks is not None
@@ -113,18 +84,18 @@ def _best_stages(
         if bound == math.inf or bound > least * near * (1 + ROUNDING):
             break
         progress(done, len(candidates))
-        own = candidates[number].divided(least * near)
-        if own is not None:
-            seconds = estimated_s(own)
-            least = min(least, seconds)
-            found.append((seconds, number, own))
+        own, spans = candidates[number]
+        inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
+        count = len(spans) // (own.parts or 1)
+        tell(f"trying {count} stages{inside}, {own.microbatches} microbatches")
+        with suppress(HardwareError):
+            if stages := divided(spans, graph, least * near):
+                seconds = estimated_s(stages)
+                least = min(least, seconds)
+                found.append((seconds, number, stages))
     progress(len(candidates), len(candidates))
-    fastest = [own for own in sorted(found) if own[0] <= least * near]
-    ran = (
-        run_stages(candidates[number].request, own)
-        for _, number, own in fastest[: MOST_RUN if several else 1]
-    )
-    return _fastest(ran, limit)
+    fastest = [own for own in sorted(found) if own[0] <= least * near][: MOST_RUN if several else 1]
+    return _fastest((run_stages(candidates[number][0], own) for _, number, own in fastest), limit)
 
 
 def _fastest(ran: Iterable[Staging], limit: float = math.inf) -> Staging | None:
@@ -136,8 +107,8 @@ def _fastest(ran: Iterable[Staging], limit: float = math.inf) -> Staging | None:
     return best
 
 
-def _candidates(request: Resolved, graph: LayerGraph) -> Iterator[_Candidate]:
-    """Yield the numbers of stages over the outermost levels, with the orders of device groups and the microbatches to try."""
+def _candidates(request: Resolved, graph: LayerGraph) -> Iterator[tuple[Resolved, tuple[CutSpans, ...]]]:
+    """Yield numbers of stages, levels inside and microbatches to try as requests, with the spans for each stage in some order."""
     known: dict[tuple[object, ...], Known] = {}
     places = len(stage_ends([layer.name for layer in graph.nodes(request.graph).layers])) - 1
     for stages, arrays in _divisions(request):
@@ -146,7 +117,11 @@ def _candidates(request: Resolved, graph: LayerGraph) -> Iterator[_Candidate]:
             for microbatches in _microbatches(request, graph.batch, stages):
                 own = replace(request, arrays=arrays, microbatches=microbatches)
                 for groups in dict.fromkeys(orders_of(own, stages)):
-                    yield _Candidate(own, graph, groups, known.setdefault((*arrays.items(),), {}))
+                    with suppress(HardwareError):
+                        spans = spans_of(
+                            own, graph, groups, microbatches, known.setdefault((*arrays.items(),), {})
+                        )
+                        yield own, spans
 
 
 def _divisions(request: Resolved) -> Iterator[tuple[int, dict[str, tuple[int, ...]]]]:

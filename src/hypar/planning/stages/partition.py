@@ -9,7 +9,6 @@ Guarantee: the same result as with all spans planned, ties included: every other
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
@@ -153,33 +152,38 @@ def least_seconds(spans: Sequence[CutSpans]) -> float:
     return least_bottleneck(lambda stage: row.costs(stage) + late, len(spans), len(spans[0].ends) - 1)
 
 
-def divided(
-    request: Resolved,
-    graph: LayerGraph,
-    groups: Sequence[str | None],
-    known: Known | None = None,
-    limit: float = math.inf,
-) -> list[CutSpan] | None:
-    """Return the parts of the stages of the best partition, in the network's order, with the transfers between them.
-
-    None if no partition fits the memory, or the busiest stage alone takes longer than a limit; arguments as in ``spans_of``.
+def checked_spans(
+    request: Resolved, graph: LayerGraph, groups: Sequence[str | None], known: Known
+) -> tuple[CutSpans, ...]:
+    """Return the spans for each part of the requested stages; arguments as in ``spans_of``.
 
     Raises:
-        InputError: that number of stages is not possible, or the given ones do not fit the memory.
-        TableLimitError: the network has too many layers, or the tables of a search would not fit.
+        InputError: that number of stages, or of microbatches, is not possible.
+        TableLimitError: the network has too many layers.
     """
     names, stages = [layer.name for layer in graph.nodes(request.graph).layers], len(groups)
     layers = len(names)
     places = layers if request.starts else len(stage_ends(names)) - 1
     _require_room(request.parts, stages, places, blocks=places < layers)
     microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages, layers)
-    request = replace(request, microbatches=microbatches)
-    spans = spans_of(request, graph, groups, microbatches, known)
+    return spans_of(request, graph, groups, microbatches, known)
+
+
+def divided(spans: Sequence[CutSpans], graph: LayerGraph, limit: float = math.inf) -> list[CutSpan] | None:
+    """Return the parts of the stages of the best partition, in the network's order, with the transfers between them.
+
+    None if no partition fits the memory, or the busiest stage alone takes longer than a limit.
+
+    Raises:
+        InputError: the given stages are not possible, or do not fit the memory.
+        TableLimitError: the tables of a search would not fit.
+    """
+    request = spans[0].request
     if request.starts:
         given = _within(spans, given_bounds(request.starts, graph, spans[0].whole))
         _require_fits(given, graph)
         return joined(given)
-    best = _best(request, spans, limit if request.balance == "time" else math.inf)
+    best = _best(spans, limit if request.balance == "time" else math.inf)
     return None if best is None else joined(_within(spans, best))
 
 
@@ -192,12 +196,9 @@ def _equal_to(spans: Sequence[CutSpans], bounds: Sequence[int]) -> list[CutSpan]
     return [own.priced(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
 
 
-def unfit(request: Resolved, graph: LayerGraph, groups: Sequence[str | None]) -> MemoryLimitError:
-    """Return why no partition fits, with the bytes of evenly divided stages; arguments as in ``divided``."""
-    stages, machine = len(groups), request.heterogeneous or request.machines[0]
-    microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages)
-    request = replace(request, microbatches=microbatches)
-    spans = spans_of(request, graph, groups, microbatches)
+def unfit(request: Resolved, graph: LayerGraph, spans: Sequence[CutSpans]) -> MemoryLimitError:
+    """Return why no partition fits, with the bytes of evenly divided stages; ``spans`` are those of each part."""
+    stages, machine = len(spans) // (request.parts or 1), request.heterogeneous or request.machines[0]
     least = _Row(spans, "memory", 0).least()
     assert least is not None  # noqa: S101 (there is room for every stage, and no limit)
     own = _within(spans, least.bounds)
@@ -222,17 +223,18 @@ def _hint(stages: Sequence[CutSpan], graph: LayerGraph) -> str:
     return f"try {more}another number of stages, a smaller batch, or devices with more memory"
 
 
-def _best(request: Resolved, spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
+def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
     """Return the bounds of the parts of the best partition that fits the memory, or None if there is none within a limit.
 
     The parts of a stage share its memory: if all that each alone could take is too much, each gets an equal share.
     """
-    for share in dict.fromkeys((1, request.parts or 1)):
-        best = best_partition(spans, limit, request.balance, share)
-        if best is None or request.parts is None:
+    balance, parts = spans[0].request.balance, spans[0].request.parts
+    for share in dict.fromkeys((1, parts or 1)):
+        best = best_partition(spans, limit, balance, share)
+        if best is None or parts is None:
             return None if best is None else best.bounds
         if _fit(_equal_to(spans, best.bounds)):
-            return _shifted(spans, best.bounds) if request.balance == "time" else best.bounds
+            return _shifted(spans, best.bounds) if balance == "time" else best.bounds
     return None
 
 
