@@ -184,7 +184,7 @@ MUTANTS = [
     Mutant("a refined plan says its time", "planning/refinement.py", "best, found = own, changed", "best, found = own * 0.99, changed"),
     Mutant("a group may be idle", "planning/uneven/search.py", "and not self.planner.in_stage and len(at_work) > 1:", "and not self.planner.in_stage and len(at_work) > 9:"),
     Mutant("a chunk is of one stage", "planning/chunks/search.py", "key=stages.__getitem__", "key=lambda _: 0"),
-    Mutant("two stages add up a tied gradient", "planning/stages/arriving.py", "if len(users) > 1:", "if len(users) > 2:"),
+    Mutant("two stages add up a tied gradient", "planning/stages/running.py", "if len(users) > 1:", "if len(users) > 2:"),
     Mutant("a buffer holds the gradient of a tied weight", "planning/stages/spans.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),
 ]  # fmt: skip
 

@@ -4,50 +4,90 @@ By ``paper`` a tensor arrives once from the next stage, in as many copies as the
 only passes arrives too. By the other conventions each layer gets what it reads, an element once from the stage that makes it,
 and the levels inside hand it on: a tensor goes down the tree of the stage that receives it. Outside the stages the layer at its
 other end has shares and choices of its own; inside them no device has anything of the tensor, but of one between two parts of
-the same stage. Stages that use one weight each have a copy, and add up its gradient once a mini-batch.
-
-Source of the copies: Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM (SC21),
-whose code adds up the gradients of the embedding in the first stage and of the head in the last one.
+the same stage.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+from dataclasses import dataclass
+from functools import cached_property
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.machine.machine import DeviceGroup
 from hypar.planning.nodes.levels import Leaf
 from hypar.schedule.costed import Arrival, Entering
 from hypar.schedule.pieces import crossing, placed, priced
 from hypar.sharding.amounts.above import crossed
 from hypar.sharding.amounts.counted import SEAM, STAGE, received_between
 from hypar.sharding.amounts.factors import Above
-from hypar.sharding.amounts.transfers import between_of, mapped, parts_of_weight, received
-from hypar.sharding.conventions import PAPER
+from hypar.sharding.amounts.transfers import mapped, network_of, received
+from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import WHOLE, dim_of, grid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from hypar.machine.machine import Machine
-    from hypar.network.nodes import Tensor
-    from hypar.planning.stages.spans import Cuts, CutSpan, CutSpans
+    from hypar.machine.setting import Setting
+    from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.costed import Link
-    from hypar.schedule.pieces import Pieces
-    from hypar.schedule.tasks import Tied
-    from hypar.sharding.amounts.counted import Received
-    from hypar.sharding.amounts.transfers import Between, Part
+    from hypar.sharding.amounts.transfers import Between, Network, Part
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StageDevices:
+    """The devices of a group on which a network has some of its stages, and what comes to them.
+
+    Attributes:
+        request: the request; its arrays are those inside a stage, and may be empty.
+        microbatch: the layers for a microbatch.
+        setting: the setting of a stage, or of its first group of identical devices.
+        group: name of the device group; None if all devices of the machine are identical.
+        stages: number of stages on its devices.
+        forward: the link from the stage before; None if there is none.
+        backward: the link from the stage behind.
+    """
+
+    request: Resolved
+    microbatch: PlanGraph
+    setting: Setting
+    group: str | None
+    stages: int
+    forward: Link | None
+    backward: Link | None
+
+    @cached_property
+    def network(self) -> Network:
+        """The transfers whatever the choices, if sums are added up before they leave a stage."""
+        return network_of(self.microbatch, MOVED, tied=False)
+
+    @property
+    def microbatches(self) -> int:
+        """The number of microbatches in a mini-batch."""
+        return self.request.microbatches or 1
+
+    @property
+    def replicas(self) -> int:
+        """The number of parts of a stage that the levels outside the stages make."""
+        return math.prod(self.setting.array[: self.request.outside])
+
+    @property
+    def ties(self) -> tuple[Tensor, ...]:
+        """The weights that two layers of the network use; none below uneven splits around the stages, where each has its own."""
+        apart = self.setting.convention == PAPER or (self.request.outside and self.request.heterogeneous)
+        return () if apart else self.microbatch.ties
 
 
 class Outer(NamedTuple):
-    """A layer of another span, by its index there, and whether that is another part of the same stage."""
+    """A layer of another span by its index there, and whether that is another part of the same stage."""
 
-    cuts: Cuts
+    node: Branch
     layer: int
     same: bool
 
@@ -87,27 +127,26 @@ Arriving = list[tuple["Branch", Arrival]]
 
 
 def entering(
-    spans: CutSpans, ends: tuple[int, int], cuts: Cuts, outer: Callable[[int], Outer | None]
+    devices: StageDevices, ends: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
 ) -> tuple[Entering, Entering]:
     """Return what a stage receives of a microbatch's F, and of its E.
 
     Args:
-        spans: all spans on its devices.
+        devices: its devices.
         ends: its first layer, and the first one behind it.
-        cuts: its cuts.
+        tree: its cuts.
         outer: returns where a layer outside is; None if it is taken to be cut in samples outside the stages.
     """
-    tree = cast("Branch", cuts.node)
-    by_paper = spans.setting.convention == PAPER
-    found = _by_paper(spans, ends, tree) if by_paper else _by_tensor(spans, ends, tree, outer)
+    by_paper = devices.setting.convention == PAPER
+    found = _by_paper(devices, ends, tree) if by_paper else _by_tensor(devices, ends, tree, outer)
     forward, backward = ([own for own in each if own[1].num_bytes or own[1].rounds] for each in found)
-    return _over(spans, tree, spans.forward, forward), _over(spans, tree, spans.backward, backward)
+    return _over(devices, tree, devices.forward, forward), _over(devices, tree, devices.backward, backward)
 
 
-def _over(spans: CutSpans, tree: Branch, link: Link | None, arriving: Arriving) -> Entering:
+def _over(devices: StageDevices, tree: Branch, link: Link | None, arriving: Arriving) -> Entering:
     """Return what arrives in one phase; the nodes at the place of the stages receive beside each other."""
     whole = Entering.over(link, (own for _, own in arriving))
-    if link is None or not spans.request.outside or isinstance(tree, Leaf):
+    if link is None or not devices.request.outside or isinstance(tree, Leaf):
         return whole
     seams: dict[str, tuple[Branch, list[Arrival]]] = {}
     for node, arrival in arriving:
@@ -115,24 +154,24 @@ def _over(spans: CutSpans, tree: Branch, link: Link | None, arriving: Arriving) 
     times = [0.0]
     for node, own in seams.values():
         groups = ((leaf.lane.setting.machine, leaf.lane.setting.array) for leaf in node.leaves())
-        times.append(Entering.over(beside(groups, spans.stages), own).link_s)
+        times.append(Entering.over(beside(groups, devices.stages), own).link_s)
     return whole._replace(link_s=max(times))
 
 
-def _by_paper(spans: CutSpans, span: tuple[int, int], tree: Branch) -> tuple[Arriving, Arriving]:
+def _by_paper(devices: StageDevices, span: tuple[int, int], tree: Branch) -> tuple[Arriving, Arriving]:
     """Return what arrives of F and of E: of each producer's output once, and from the next stage.
 
     A stage sends what its neighbour needs, in as many copies as there are devices that need it, or passes on.
     """
     found: tuple[dict[int, float], dict[int, float]] = ({}, {})
-    for tensor in spans.microbatch.tensors:
+    for tensor in devices.microbatch.tensors:
         maker, reader = tensor.producer, tensor.consumer
         ends = zip(found, span, (reader, maker), ("input", "output"), strict=True)
         for own, border, layer, name in ends:
             if maker < border <= reader:
                 needed = copies(tree, layer - span[0], name) if span[0] <= layer < span[1] else 1.0
                 own[maker] = max(own.get(maker, 0.0), tensor.elements * needed)
-    size, replicas = spans.setting.element_bytes, spans.replicas if isinstance(tree, Leaf) else 1
+    size, replicas = devices.setting.element_bytes, devices.replicas if isinstance(tree, Leaf) else 1
     forward, backward = (
         [(tree, Arrival(maker, None, size * own, replicas)) for maker, own in each.items()] for each in found
     )
@@ -159,21 +198,21 @@ def copies(branch: Branch, layer: int, tensor: str) -> float:
 
 
 def _by_tensor(
-    spans: CutSpans, span: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
+    devices: StageDevices, span: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
 ) -> tuple[Arriving, Arriving]:
     """Return what arrives of F and of E for each tensor, what other parts of the stage have last."""
     found: dict[tuple[str, bool], Arriving] = {
         (phase, same): [] for phase in ("forward", "backward") for same in (False, True)
     }
-    moved = spans.network
-    for index, tensor in enumerate(spans.microbatch.tensors):
+    moved = devices.network
+    for index, tensor in enumerate(devices.microbatch.tensors):
         ends = (tensor.producer, tensor.consumer)
         makes, reads = (span[0] <= end < span[1] for end in ends)
         if makes == reads:
             continue
         other = outer(ends[makes])
-        same, node = (False, None) if other is None else (other.same, cast("Branch", other.cuts.node))
-        outside = sys.maxsize if same else spans.request.outside
+        same, node = (False, None) if other is None else (other.same, other.node)
+        outside = sys.maxsize if same else devices.request.outside
         for part in moved.parts[index]:
             if part.forward is reads and not (same and part.inside):
                 at = (ends[reads] - span[0], 0 if other is None else other.layer)
@@ -244,75 +283,3 @@ class _Way(NamedTuple):
         moves = priced(setting, [one for one in found if one is not seam])
         rounds = tuple((piece,) for piece in placed(moves, number, own.lane.name, own.lane.depth))
         return Arrival(self.layer, self.tensor, *arrived, rounds)
-
-
-class Exchange(NamedTuple):
-    """The stages that add up the gradient of a weight, that of its own layer first.
-
-    Each but the first has what it receives at the levels outside the stages, in place of its own sums there.
-    """
-
-    members: Tied
-    outside: tuple[Pieces, ...]
-
-
-User = tuple[int, int]
-"""A layer that uses a weight, the first of its stage: the number of its part, and its index there."""
-
-
-def exchanges_of(stages: Sequence[CutSpan], count: int) -> tuple[Exchange, ...]:
-    """Return the gradients that several stages add up; none below uneven splits, which keep a weight for each layer.
-
-    The stage of the weight's own layer gets the sums of the others, and each of these the sum of all. Layers of one stage add up
-    theirs inside it; of those of several of its parts the first counts. ``stages`` are the parts of ``count`` stages in turn.
-    """
-    ties: dict[int, list[Tensor]] = {}
-    for tie in stages[0].spans.ties:
-        ties.setdefault(tie.producer, []).append(tie)
-    places = [(number, layer) for number, span in enumerate(stages) for layer in range(span.layers)]
-    found = []
-    for owner, own in ties.items():
-        users: dict[int, User] = {}
-        for layer in (owner, *(tie.consumer for tie in own)):
-            users.setdefault(places[layer][0] % count, places[layer])
-        if len(users) > 1:
-            found.append(_exchange(stages, [*users.values()], own[0]))
-    return tuple(found)
-
-
-def _exchange(stages: Sequence[CutSpan], users: Sequence[User], tie: Tensor) -> Exchange:
-    """Return the gradient of a weight that some stages add up."""
-    spans = [stages[number].spans for number, _ in users]
-    outward, outside = len({own.group for own in spans}) > 1, spans[0].request.outside
-    received = [_shared(stages, users[0], other, tie) for other in users[1:]]
-    seams = [[one for one in own if one.level == SEAM] for own in received]
-    members = []
-    for (number, layer), own, arrivals in zip(
-        users, spans, [[back for back, _ in seams], *([there] for _, there in seams)], strict=True
-    ):
-        links = [
-            link
-            for one in stages
-            if one.spans.group == own.group
-            for link in (one.spans.forward, one.spans.backward)
-        ]
-        link = next((one for one in links if one and isinstance(one, DeviceGroup) == outward), None)
-        size = own.setting.element_bytes
-        arrived = (Arrival(layer, None, size * one.elements, one.receivers) for one in arrivals)
-        members.append((number, layer, Entering.over(link, arrived)))
-    sums = (
-        priced(own.setting, [one for one in each if SEAM < one.level < outside])
-        for own, each in zip(spans[1:], received, strict=True)
-    )
-    return Exchange(tuple(members), tuple(sums))
-
-
-def _shared(stages: Sequence[CutSpan], owner: User, user: User, tie: Tensor) -> tuple[Received, ...]:
-    """Return what the weight's own stage receives from another one, and what this one gets back, at the seam and outside it."""
-    lanes = [(stages[number].cuts.lane, layer) for number, layer in (owner, user)]
-    outside = stages[0].spans.request.outside
-    made, used = (lane.graph.layers[layer] for lane, layer in lanes)
-    first, last = (lane.choices[layer] if outside else () for lane, layer in lanes)
-    array = lanes[0][0].setting.array if outside else ()
-    between, parts = between_of(made, used, tie), parts_of_weight(tie.elements)
-    return received_between(between, parts, array, (first, last), outside=outside)

@@ -12,13 +12,14 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.machine.work import fullest_share
 from hypar.network.nodes import kept_with_graph
 from hypar.network.training import OPTIMIZERS
+from hypar.planning.stages.spans import LayerBounds
 from hypar.schedule.pieces import priced
 from hypar.sharding.amounts.counted import received_inside
 from hypar.sharding.amounts.transfers import Sums, network_of, sends_back
@@ -40,24 +41,6 @@ MOST_COMBINATIONS = 4096
 
 ROUNDING = 1e-9
 """Largest relative difference between a sum and the same sum in another order."""
-
-
-class LayerBounds(NamedTuple):
-    """The lower bounds of a layer.
-
-    Attributes:
-        seconds: time for a mini-batch.
-        forward: time of the computation of the forward phase of a microbatch.
-        weights: elements of its weight on the fullest device.
-        kept: elements that it and its trail keep there for each microbatch in flight.
-        error: elements of the error of its trail's output there.
-    """
-
-    seconds: float = 0.0
-    forward: float = 0.0
-    weights: float = 0.0
-    kept: float = 0.0
-    error: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

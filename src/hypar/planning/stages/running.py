@@ -1,4 +1,9 @@
-"""Run stages as a pipeline in the engine: one step, in which every stage has its full work."""
+"""Run stages as a pipeline in the engine: one step, in which every stage has its full work.
+
+Stages that use one weight each have a copy, and add up its gradient once a mini-batch.
+Source: Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM (SC21), whose code
+adds up the gradients of the embedding in the first stage and of the head in the last one.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +11,36 @@ import math
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from hypar.machine.machine import DeviceGroup
 from hypar.plan.stages import stage_name
 from hypar.planning.chunks.search import Chunked, chunks_of, run_chunked
-from hypar.planning.stages.arriving import exchanges_of, places_for
-from hypar.schedule.costed import StageWork
+from hypar.planning.stages.arriving import places_for
+from hypar.schedule.costed import Arrival, Entering, StageWork
 from hypar.schedule.lanes import StagePlace
-from hypar.schedule.pieces import COMMUNICATION, Piece
+from hypar.schedule.pieces import COMMUNICATION, Piece, priced
 from hypar.schedule.pipeline_orders import Schedule, in_flight, moments, staleness
 from hypar.schedule.record import ERROR, INPUT, Op, Record
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
 from hypar.schedule.tasks import PartTasks, Pipeline, TaskList
+from hypar.sharding.amounts.counted import SEAM, received_between
+from hypar.sharding.amounts.transfers import between_of, parts_of_weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.network.nodes import Tensor
     from hypar.plan.records import ChunksRecord, Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.spans import CutSpan, Phases
     from hypar.schedule.costed import Costed
+    from hypar.schedule.pieces import Pieces
     from hypar.schedule.pipeline_orders import Moment, Work
+    from hypar.schedule.tasks import Tied
+    from hypar.sharding.amounts.counted import Received
 
 
 WHOLE = {
@@ -86,6 +98,78 @@ class Staging:
         """Return what the costliest part of a stage costs, by one of ``BALANCES``."""
         pairs = zip(self.stages, kept_in_flight(self.request, self.work.count), strict=True)
         return max(span.cost(balance, kept) for span, kept in pairs)
+
+
+class Exchange(NamedTuple):
+    """The stages that add up the gradient of a weight, that of its own layer first.
+
+    Each but the first has what it receives at the levels outside the stages, in place of its own sums there.
+    """
+
+    members: Tied
+    outside: tuple[Pieces, ...]
+
+
+User = tuple[int, int]
+"""A layer that uses a weight, the first of its stage: the number of its part, and its index there."""
+
+
+def exchanges_of(stages: Sequence[CutSpan], count: int) -> tuple[Exchange, ...]:
+    """Return the gradients that several stages add up; none below uneven splits, which keep a weight for each layer.
+
+    The stage of the weight's own layer gets the sums of the others, and each of these the sum of all. Layers of one stage add up
+    theirs inside it; of those of several of its parts the first counts. ``stages`` are the parts of ``count`` stages in turn.
+    """
+    ties: dict[int, list[Tensor]] = {}
+    for tie in stages[0].spans.ties:
+        ties.setdefault(tie.producer, []).append(tie)
+    places = [(number, layer) for number, span in enumerate(stages) for layer in range(span.layers)]
+    found = []
+    for owner, own in ties.items():
+        users: dict[int, User] = {}
+        for layer in (owner, *(tie.consumer for tie in own)):
+            users.setdefault(places[layer][0] % count, places[layer])
+        if len(users) > 1:
+            found.append(_exchange(stages, [*users.values()], own[0]))
+    return tuple(found)
+
+
+def _exchange(stages: Sequence[CutSpan], users: Sequence[User], tie: Tensor) -> Exchange:
+    """Return the gradient of a weight that some stages add up."""
+    spans = [stages[number].spans for number, _ in users]
+    outward, outside = len({own.group for own in spans}) > 1, spans[0].request.outside
+    received = [_shared(stages, users[0], other, tie) for other in users[1:]]
+    seams = [[one for one in own if one.level == SEAM] for own in received]
+    members = []
+    for (number, layer), own, arrivals in zip(
+        users, spans, [[back for back, _ in seams], *([there] for _, there in seams)], strict=True
+    ):
+        links = [
+            link
+            for one in stages
+            if one.spans.group == own.group
+            for link in (one.spans.forward, one.spans.backward)
+        ]
+        link = next((one for one in links if one and isinstance(one, DeviceGroup) == outward), None)
+        size = own.setting.element_bytes
+        arrived = (Arrival(layer, None, size * one.elements, one.receivers) for one in arrivals)
+        members.append((number, layer, Entering.over(link, arrived)))
+    sums = (
+        priced(own.setting, [one for one in each if SEAM < one.level < outside])
+        for own, each in zip(spans[1:], received, strict=True)
+    )
+    return Exchange(tuple(members), tuple(sums))
+
+
+def _shared(stages: Sequence[CutSpan], owner: User, user: User, tie: Tensor) -> tuple[Received, ...]:
+    """Return what the weight's own stage receives from another one, and what this one gets back, at the seam and outside it."""
+    lanes = [(stages[number].cuts.lane, layer) for number, layer in (owner, user)]
+    outside = stages[0].spans.request.outside
+    made, used = (lane.graph.layers[layer] for lane, layer in lanes)
+    first, last = (lane.choices[layer] if outside else () for lane, layer in lanes)
+    array = lanes[0][0].setting.array if outside else ()
+    between, parts = between_of(made, used, tie), parts_of_weight(tie.elements)
+    return received_between(between, parts, array, (first, last), outside=outside)
 
 
 def works_of(request: Resolved | StagesRecord, stages: int) -> list[list[Work]]:

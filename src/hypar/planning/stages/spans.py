@@ -12,7 +12,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from hypar.plan.stages import FLUSHES
 from hypar.planning.nodes.levels import Leaf
 from hypar.planning.question import question_of
 from hypar.planning.searches.base import Answer
-from hypar.planning.stages.arriving import Outer, entering
+from hypar.planning.stages.arriving import Outer, StageDevices, entering
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.uneven.planner import as_planner
 from hypar.planning.uneven.records import TreeReader
@@ -39,12 +39,10 @@ from hypar.sharding.space import pins_of_each
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from hypar.machine.setting import Setting
     from hypar.plan.plan import Plan
     from hypar.planning.nodes.levels import LevelPlanner, Node
-    from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
-    from hypar.planning.stages.lower_bounds import LayerBounds
+    from hypar.planning.uneven.tree import Branch
     from hypar.schedule.costed import Entering, Link
     from hypar.schedule.lanes import Lane
     from hypar.schedule.pieces import Crossing
@@ -229,33 +227,37 @@ class CutSpan(NamedTuple):
         return all(lane.setting.machine.fits(share * held) for lane, held in each)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class CutSpans:
-    """All spans of a network, each on the same number of devices.
+class LayerBounds(NamedTuple):
+    """The lower bounds of a layer.
 
     Attributes:
-        request: the request; its arrays are those inside a stage, and may be empty.
-        planner: the planner of the devices of a stage.
+        seconds: time for a mini-batch.
+        forward: time of the computation of the forward phase of a microbatch.
+        weights: elements of its weight on the fullest device.
+        kept: elements that it and its trail keep there for each microbatch in flight.
+        error: elements of the error of its trail's output there.
+    """
+
+    seconds: float = 0.0
+    forward: float = 0.0
+    weights: float = 0.0
+    kept: float = 0.0
+    error: float = 0.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CutSpans(StageDevices):
+    """All spans of a network on the devices of a stage.
+
+    Attributes:
+        planner: the planner of these devices.
         whole: the layers for a mini-batch.
-        microbatch: the layers for a microbatch.
-        setting: the setting of a stage, or of its first group of identical devices.
-        group: name of the device group; None if all devices of the machine are identical.
-        stages: number of stages on its devices.
-        forward: the link from the stage before; None if there is none.
-        backward: the link from the stage behind.
         answers: the best cuts of spans for a mini-batch, which do not depend on microbatches or the number of stages.
         bounds: the lower bounds of all layers, once they are asked for.
     """
 
-    request: Resolved
     planner: LevelPlanner
     whole: PlanGraph
-    microbatch: PlanGraph
-    setting: Setting
-    group: str | None
-    stages: int
-    forward: Link | None
-    backward: Link | None
     answers: dict[str, Node]
     bounds: list[LayerBounds] = field(default_factory=list)
     _cuts: dict[str, Cuts] = field(default_factory=dict)
@@ -274,27 +276,6 @@ class CutSpans:
     def kinds(self) -> str:
         """A letter for each layer: spans of equal letters are equal, and cost the same."""
         return _kinds(self.whole, tuple(self.planner.pins))
-
-    @cached_property
-    def network(self) -> Network:
-        """The transfers whatever the choices, if sums are added up before they leave a stage."""
-        return network_of(self.microbatch, MOVED, tied=False)
-
-    @property
-    def microbatches(self) -> int:
-        """The number of microbatches in a mini-batch."""
-        return self.request.microbatches or 1
-
-    @property
-    def ties(self) -> tuple[Tensor, ...]:
-        """The weights that two layers of the network use; none below uneven splits around the stages, where each has its own."""
-        apart = self.setting.convention == PAPER or (self.request.outside and self.request.heterogeneous)
-        return () if apart else self.microbatch.ties
-
-    @property
-    def replicas(self) -> int:
-        """The number of parts of a stage that the levels outside the stages make."""
-        return math.prod(self.setting.array[: self.request.outside])
 
     @cached_property
     def crossing_bytes(self) -> Costs:
@@ -342,7 +323,7 @@ class CutSpans:
     ) -> CutSpan:
         """Return the span of the layers from ``start`` on with its cuts as a stage; ``outer`` as in ``entering``."""
         ends = start, start + len(cuts.lane.graph.layers)
-        arriving = entering(self, ends, cuts, outer)
+        arriving = entering(self, ends, cast("Branch", cuts.node), outer)
         shared = self.replicas * self.setting.element_bytes * _most_shared(self.ties, *ends) / cuts.devices
         return CutSpan(self, start, cuts, *arriving, shared)
 
@@ -398,7 +379,7 @@ def joined(stages: Sequence[CutSpan]) -> list[CutSpan]:
 
     def outer(reader: int, layer: int) -> Outer:
         number, own = places[layer]
-        return Outer(stages[number].cuts, own, (number - reader) % count == 0)
+        return Outer(cast("Branch", stages[number].cuts.node), own, (number - reader) % count == 0)
 
     each = enumerate(stages)
     return [own.spans.between(own.start, own.cuts, partial(outer, number)) for number, own in each]
