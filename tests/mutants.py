@@ -113,7 +113,7 @@ MUTANTS = [
     Mutant("what moves nothing is no transfer", "program/lowering.py", "if not terms and step.need.within(have):", "if False:"),
     Mutant("a bias has a gradient", "program/lowering.py", "for name in self.nest.trained}", 'for name in ["weight"]}'),
     Mutant("idle devices hold no part", "program/layout.py", "return np.where(self.working, number, -1)", "return number"),
-    Mutant("what is saved lives until it is read", "schedule/liveness.py", "until = max([self.later[buffer] for buffer in saved])", "until = max([self.last[buffer] for buffer in saved])"),
+    Mutant("what is saved lives until it is read", "schedule/liveness.py", "max([self.later[own] for own in saved])", "until + 1"),
     Mutant("an error is added in its place", "schedule/liveness.py", "if own not in self.passed", "if own in self.passed"),
     Mutant("what is sent is added in the buffer", "schedule/liveness.py", "at - (buffer in self.outside)", "at"),
     # schedule
@@ -140,10 +140,10 @@ MUTANTS = [
     Mutant("a level is planned below those above it", "planning/searches/greedy.py", "if index + 1 < len(question.levels):", "if index + 2 < len(question.levels):"),
     Mutant("a baseline is taken if it is faster", "planning/climb.py", "return faster(self.seconds, other.seconds) if", "return faster(other.seconds, self.seconds) if"),
     Mutant("refinement takes what is faster", "planning/climb.py", "if faster(own, best):", "if faster(best, own):"),
-    Mutant("memory balances stages by what they hold", "planning/stages/span.py", "return max(self.held_bytes(in_flight))", "return min(self.held_bytes(in_flight))"),
-    Mutant("a stage receives in each microbatch", "planning/stages/span.py", "return computing + microbatches * (self.received", "return computing + (self.received"),
+    Mutant("memory balances stages by what they hold", "planning/stages/spans.py", "return max(self.held_bytes(in_flight))", "return min(self.held_bytes(in_flight))"),
+    Mutant("a stage receives in each microbatch", "planning/stages/spans.py", "return computing + microbatches * (self.received", "return computing + (self.received"),
     Mutant("the best stages are the fastest", "planning/stages/best.py", "if staging.ran.timeline.makespan < limit:", "if best is None:"),
-    Mutant("traffic balances stages by what they receive", "planning/stages/span.py", "microbatches * (self.received.from_stages + self.returned.from_stages)", "microbatches * self.received.from_stages"),
+    Mutant("traffic balances stages by what they receive", "planning/stages/spans.py", "microbatches * (self.received.from_stages + self.returned.from_stages)", "microbatches * self.received.from_stages"),
     # machine
     Mutant("a roofline works at an efficiency", "machine/compute_models/roofline.py", "seconds=flop / (units * self.peak.value * efficiency)", "seconds=flop / (units * self.peak.value)"),
     Mutant("a multiplication and an addition are two operations", "machine/compute_models/roofline.py", "flop = 2.0 * shape.padded_macs", "flop = 1.0 * shape.padded_macs"),
@@ -178,14 +178,14 @@ MUTANTS = [
     Mutant("a device keeps where its samples lie", "program/layout.py", "piece = _in_place(pieces[number], held, given) if held else pieces[number]", "piece = pieces[number]"),
     Mutant("chunks have as many synchronisations as there are", "planning/buckets.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
     # planning, of stages, chunks and uneven splits
-    Mutant("equal spans have equal layers", "planning/stages/spans.py", "[start] >= end - start", "[start] >= 1"),
-    Mutant("no step is shorter than its bound", "planning/stages/lower_bounds.py", "(self.seconds + ahead[:-1, None])", "(self.seconds * 1.5 + ahead[:-1, None])"),
+    Mutant("equal spans have equal layers", "planning/stages/partition.py", "kinds[start : start + length] == own", "kinds[start] == own[0]"),
+    Mutant("no step is shorter than its bound", "planning/stages/partition.py", "row.costs(stage) + late", "row.costs(stage) * 1.5 + late"),
     Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.where(some, found * (1 - ROUNDING), np.inf)", "np.where(some, found * 1.5, np.inf)"),
     Mutant("a refined plan says its time", "planning/climb.py", "best, found = own, changed", "best, found = own * 0.99, changed"),
     Mutant("a group may be idle", "planning/uneven/search.py", "and not self.planner.in_stage and len(at_work) > 1:", "and not self.planner.in_stage and len(at_work) > 9:"),
     Mutant("a chunk is of one stage", "planning/climb.py", "key=stages.__getitem__", "key=lambda _: 0"),
-    Mutant("two stages add up a tied gradient", "planning/stages/tied.py", "if len(users) > 1:", "if len(users) > 2:"),
-    Mutant("a buffer holds the gradient of a tied weight", "planning/stages/span.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),
+    Mutant("two stages add up a tied gradient", "planning/stages/running.py", "if len(users) > 1:", "if len(users) > 2:"),
+    Mutant("a buffer holds the gradient of a tied weight", "planning/stages/spans.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),
 ]  # fmt: skip
 
 

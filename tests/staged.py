@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hypar import LayerGraph, Machine, plan_model
 from hypar.machine.setting import Setting
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages.again import stored_stages
+from hypar.planning.stages.records import stored_stages
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import PAPER
@@ -147,5 +147,4 @@ def staging_of(plan: Plan, graph: LayerGraph, machine: Machine) -> Staging:
     request = replace(
         Resolved.of(plan, machine), optimizer=plan.score.optimizer, counted=plan.score.convention or PAPER
     )
-    choices: list[Options] = [()] * len(plan.layers)
-    return stored_stages(plan, plan.stages, graph.with_batch(plan.model.batch), choices, request)
+    return stored_stages(plan, plan.stages, graph.with_batch(plan.model.batch), request)

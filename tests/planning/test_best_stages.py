@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
 from hypar import load_machine, load_model, machines, plan_model, read_plan
 from hypar.errors import InputError, OptionError
 from hypar.planning.planner import plan_command
+from hypar.planning.resolved import Resolved
 from hypar.planning.stages import best, ends
+from hypar.planning.stages.sites import spans_of
 from hypar.planning.stages.spans import CutSpans
 from tests.effort import NETWORKS, TRANSFORMERS
 from tests.heterogeneous import group, kind, write_machine
@@ -134,7 +135,7 @@ def test_bounds_leave_out_no_better_stages(
     own: dict[str, Any] = {} if hardware == "tpu-v2-v3" else {"levels": LEVELS}
     own |= {"hardware": load_machine(hardware), "stages": "best", **asked}
     found = plan_model(ALEXNET, **own)
-    monkeypatch.setattr(best, "least_seconds", lambda *_, **__: 0.0)
+    monkeypatch.setattr(best, "least_seconds", lambda *_: 0.0)
     assert plan_model(ALEXNET, **own).to_json() == found.to_json()
 
 
@@ -153,8 +154,21 @@ def test_equal_spans_change_no_plan(
 ) -> None:
     """As if every span of layers is planned by itself."""
     found = plan_model(graph, hardware=HMC, **asked)
-    monkeypatch.setattr(CutSpans, "equal_to", lambda _, start, __: np.array([start]))
+    unlike = property(lambda spans: "".join(map(chr, range(len(spans.whole.layers)))))
+    monkeypatch.setattr(CutSpans, "kinds", unlike)
     assert plan_model(graph, hardware=HMC, **asked).to_json() == found.to_json()
+
+
+def test_equal_blocks_with_equal_pins_are_planned_once() -> None:
+    graph = gpt(8, blocks=5)
+    pins = [f"{layer.name}=dp" for layer in graph.contracted.layers]
+
+    def kinds(*pins: str) -> int:
+        plan = plan_model(graph, hardware=HMC, stages=2, levels=1, pins=pins)
+        return len({*spans_of(Resolved.of(plan, HMC), graph, [None, None], 2)[0].kinds})
+
+    assert kinds(*pins) == kinds()
+    assert kinds(*pins, "h.2.up=mp") == kinds() + 1
 
 
 def test_the_best_stages_count_what_they_add_up_of_a_tied_weight() -> None:
@@ -172,7 +186,7 @@ def test_the_best_stages_count_what_they_add_up_of_a_tied_weight() -> None:
 def test_stages_of_many_layers_end_between_blocks(
     asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends, "MOST_PLACES", 10)
+    monkeypatch.setattr(ends, "MOST_LAYERS", 10)
     graph = gpt(8, blocks=4)
     plan = plan_model(graph, hardware="hmc", levels=1, stages=2, **asked)
     assert plan.claim is not None

@@ -187,7 +187,7 @@ def test_stages_are_the_least_of_all_plans(
 
     def costliest(bounds: tuple[int, ...]) -> float:
         each = zip(spans, pairwise(bounds), strict=True)
-        return max(own.span(*ends).cost("time", 2, 1) for own, ends in each)
+        return max(own.span(*ends).cost("time") for own, ends in each)
 
     layers = len(graph.contracted.layers)
     ends = tuple(sum(len(stage.layers) for stage in staged(found).stages[:at]) for at in range(3))

@@ -9,10 +9,11 @@ import pytest
 
 from hypar import Plan, load_machine, load_model, plan_model, verify_plan
 from hypar.errors import InputError
+from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages.again import stored_stages
-from hypar.planning.stages.division import held_in
-from hypar.planning.stages.running import estimated_s, fullest_moments
+from hypar.planning.stages.partition import held_in
+from hypar.planning.stages.records import stored_stages
+from hypar.planning.stages.running import estimated_s
 from hypar.sharding.conventions import PAPER
 from tests.heterogeneous import group, groups_of, kind, write_machine
 from tests.planning.parts import scored, staged
@@ -45,12 +46,25 @@ def test_a_step_in_parts_takes_and_holds_what_is_estimated(asked: dict[str, Any]
     assert own.layers == tuple(layer.name for layer in graph.contracted.layers)
     assert verify_plan(plan, count=True).ok
     request = replace(Resolved.of(plan, machine), counted=scored(plan).convention or PAPER)
-    found = stored_stages(plan, own, graph, [plan.choices(name) for name in plan.layers], request)
-    estimate = estimated_s(found.request, found.microbatches, found.stages)
+    found = stored_stages(plan, own, graph, request)
+    estimate = estimated_s(found.stages)
     assert estimate == pytest.approx(scored(plan).time_s, rel=1e-9)
-    held = fullest_moments("interleaved", 2, own.microbatches, own.parts or 0)
-    for each, (_, _, num_bytes) in zip(scored(plan).groups or (), held_in(found.stages, held), strict=True):
+    for each, (_, _, num_bytes) in zip(scored(plan).groups or (), held_in(found.stages), strict=True):
         assert each.memory_bytes == pytest.approx(num_bytes)
+
+
+def test_a_join_gets_the_error_of_what_another_part_of_its_stage_reads() -> None:
+    """The second addition of layer3 reads the first one's output past the other stage; a run moves its error as well."""
+    plan = plan_model("resnet18", stages=2, parts=4, levels=1, batch=8, **INTERLEAVED)
+    found = run_plan(plan)
+    each = zip(found.names, found.step.pieces, strict=True)
+    planned = [piece.num_bytes for name, piece in each if "layer3.0.add backward all_to_all" in name]
+    item = ("layer3.1.add", "layer3.0.relu2", "backward")
+    moved = verify_plan(plan, count=True).transfers
+    assert sum(planned) == sum(
+        one.counted for one in moved if (one.item.layer, one.item.maker, one.item.phase) == item
+    )
+    assert planned
 
 
 def test_parts_that_are_given() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,7 +10,7 @@ from hypar import Plan, load_model, plan_model
 from hypar.errors import MemoryLimitError
 from hypar.machine.load import load_machine
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages.again import stored_stages
+from hypar.planning.stages.records import stored_stages
 from tests.heterogeneous import group, kind, write_machine
 from tests.planning.parts import scored, staged
 from tests.studies.test_pipeline import chain
@@ -85,8 +85,7 @@ def test_a_transfer_between_groups_takes_the_link_of_its_receiver(unlike: Machin
     ran = staged(plan)
     assert [len(stage.layers) for stage in ran.stages] == [1] * 4
     request = Resolved.of(plan, unlike)
-    choices: list[Any] = [()] * 4
-    staging = stored_stages(plan, ran, graph, choices, request)
+    staging = stored_stages(plan, ran, graph, request)
     num_bytes = 32 * 8 * 4
     outward = {"slow": num_bytes / 2e9 + 3e-6, "fast": num_bytes / 1e9 + 5e-6}
     inside = {"slow": num_bytes / 10e9, "fast": num_bytes / 3e9}

@@ -20,7 +20,7 @@ from hypar.planning.resolved import Resolved
 from hypar.planning.stages.lower_bounds import LowerBounds
 from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import estimated_s, kept_in_flight
-from hypar.planning.stages.spans import CutSpans
+from hypar.planning.stages.sites import spans_of
 from hypar.registry import data_file
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar import LayerGraph, Machine
-    from hypar.planning.levels import Node
+    from hypar.planning.stages.sites import Known
+    from hypar.planning.stages.spans import CutSpans
 
 HMC = load_machine("hmc")
 LENET = load_model("lenet-c")
@@ -62,7 +63,7 @@ def test_what_comes_from_another_stage_is_kept_by_each_layer_and_not_by_joins() 
     """
     graph = load_model("resnet18").with_batch(8)
     names = [layer.name for layer in graph.contracted.layers]
-    spans = CutSpans.of(Resolved.of(planned(graph), HMC).over(()), graph, (2, 4))
+    spans = spans_of(Resolved.of(planned(graph), HMC).over(()), graph, [None] * 2, 4)[0]
     samples, size = 2, 4
     forked = spans.span(names.index("layer2.0.conv1"), names.index("layer2.0.add"))
     read, halved = 64 * 56 * 56, 128 * 28 * 28
@@ -77,7 +78,7 @@ def test_what_comes_from_another_stage_is_kept_by_each_layer_and_not_by_joins() 
 def test_a_stage_has_a_buffer_for_what_it_receives() -> None:
     """Lenet-c: 12 x 12 x 20 to the second convolution, 4 x 4 x 50 to the first linear layer, 500 to the second."""
     graph = LENET.with_batch(64)
-    spans = CutSpans.of(Resolved.of(planned(graph), HMC).over(()), graph, (4, 4))
+    spans = spans_of(Resolved.of(planned(graph), HMC).over(()), graph, [None] * 4, 4)[0]
     sent = [16 * 4 * elements for elements in (12 * 12 * 20, 4 * 4 * 50, 500)]
     assert [spans.span(*ends).held(1)["buffers"] for ends in ((0, 1), (1, 2), (2, 4), (3, 4))] == [
         sent[0], sent[0], sent[1], sent[2],
@@ -88,7 +89,7 @@ def test_a_shortcut_crosses_a_seam_once_each_way() -> None:
     """Elements of ResNet-18: 64 x 56 x 56 at first, 128 x 28 x 28 then."""
     graph = load_model("resnet18").with_batch(8)
     names = [layer.name for layer in graph.contracted.layers]
-    spans = CutSpans.of(Resolved.of(planned(graph), HMC).over(()), graph, (2, 4))
+    spans = spans_of(Resolved.of(planned(graph), HMC).over(()), graph, [None] * 2, 4)[0]
     wide, deep = (2 * 4 * size for size in (64 * 56 * 56, 128 * 28 * 28))
     for first, crossing in {
         "layer1.0.conv1": wide,  # read there, and added behind
@@ -176,18 +177,18 @@ def of_memory(capacity: str) -> Machine:
 
 
 @cache
-def known_answers(_asked: str, _array: tuple[int, ...], _overlap: str) -> dict[object, Node]:
+def known_answers(_asked: str, _array: tuple[int, ...]) -> Known:
     """The best cuts of the spans known so far: memory, microbatches and stages do not change them."""
     return {}
 
 
-def all_costs(spans: CutSpans, microbatches: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def all_costs(spans: CutSpans) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Seconds of all spans, and for how many microbatches in flight they have memory."""
     layers = len(spans.microbatch.layers)
     seconds, room = np.full((layers, layers + 1), np.inf), np.zeros((layers, layers + 1))
     for start, end in combinations(range(layers + 1), 2):
         span = spans.span(start, end)
-        seconds[start, end] = span.seconds(microbatches)
+        seconds[start, end] = span.seconds
         fits = (spans.setting.machine.fits(math.fsum(span.held(count).values())) for count in range(1, 9))
         room[start, end] = sum(takewhile(bool, fits))
     return seconds, room
@@ -213,15 +214,16 @@ def test_the_best_partition_is_that_of_all_spans_by_every_balance(
     machine = of_memory(capacity)
     plan = planned(FORKED, hardware=machine, **asked)
     request = Resolved.of(plan, machine).over(array)
-    answers = known_answers(str(asked), array, "none")
     for schedule, stages, microbatches in (("1f1b", 3, 4), ("gpipe", 4, 8), ("layer-block", 4, 1)):
-        every, few = (CutSpans.of(request, FORKED, (stages, microbatches), answers) for _ in range(2))
-        seconds, room = all_costs(every, microbatches)
-        least = LowerBounds(every, microbatches)
-        kept = kept_in_flight(schedule, stages, microbatches)
+        own = replace(request, schedule=schedule, microbatches=microbatches)
+        known = known_answers(str(asked), array)
+        (every, *_), few = (spans_of(own, FORKED, [None] * stages, microbatches, known) for _ in range(2))
+        seconds, room = all_costs(every)
+        least = LowerBounds(every)
+        kept = kept_in_flight(own, stages)
         exact = {count: np.full(seconds.shape, np.inf) for count in kept}
         for (start, end), count in product(combinations(range(len(seconds) + 1), 2), exact):
-            exact[count][start, end] = every.span(start, end).cost(balance, microbatches, count)
+            exact[count][start, end] = every.span(start, end).cost(balance, count)
         for count, costs in exact.items():
             assert (least.of(balance, count) <= costs).all()
         expected = partition(
@@ -229,10 +231,10 @@ def test_the_best_partition_is_that_of_all_spans_by_every_balance(
             stages,
             every.crossing_bytes,
         )
-        assert best_partition([few] * stages, microbatches, kept, balance=balance) == expected
+        assert best_partition(few, balance=balance) == expected
         if expected is not None:
             bound = expected.bottleneck * 0.999
-            assert best_partition([few] * stages, microbatches, kept, bound, balance=balance) is None
+            assert best_partition(few, bound, balance=balance) is None
 
 
 def test_a_network_of_very_many_layers_is_refused() -> None:
@@ -286,11 +288,10 @@ def test_the_best_stages_have_any_mini_batch() -> None:
 def test_where_nothing_overlaps_a_step_takes_what_is_estimated(levels: int, schedule: str) -> None:
     plan = plan_model("resnet18", batch=32, stages=4, levels=levels, hardware=HMC, schedule=schedule)
     graph, bounds = load_model("resnet18").with_batch(32), bounds_of(plan)
-    request, parts = replace(Resolved.of(plan, HMC), counted="moved"), staged(plan).microbatches
-    spans = CutSpans.of(request, graph, (4, parts))
-    choices = [plan.choices(layer) if levels else () for layer in plan.layers]
-    stages = [spans.given(start, end, tuple(choices[start:end])) for start, end in pairwise(bounds)]
-    assert estimated_s(request, parts, stages) == pytest.approx(scored(plan).time_s, rel=1e-12)
+    request = replace(Resolved.of(plan, HMC), counted="moved", microbatches=staged(plan).microbatches)
+    spans = spans_of(request, graph, [None] * 4, staged(plan).microbatches)
+    stages = [own.stored(plan, *ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+    assert estimated_s(stages) == pytest.approx(scored(plan).time_s, rel=1e-12)
 
 
 def test_every_second_of_two_stages_and_two_microbatches() -> None:

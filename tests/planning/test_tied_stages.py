@@ -11,7 +11,7 @@ from hypar import load_machine, load_model, plan_model, score_plan, verify_plan
 from hypar.network.graph import load_model as built
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages.again import stored_stages
+from hypar.planning.stages.records import stored_stages
 from hypar.schedule.pieces import BETWEEN_STAGES
 from hypar.sharding.conventions import PAPER
 from tests.planning.parts import scored, staged
@@ -164,7 +164,6 @@ def test_the_search_knows_what_the_exchange_takes(levels: int) -> None:
     plan = planned(graph, hardware=machine, stages=2, levels=levels, microbatches=2)
     assert scored(plan).memory["buffers"] == 4 * 64 * 512
     request = replace(Resolved.of(plan, machine), counted=scored(plan).convention or PAPER)
-    choices = [plan.choices(layer) if levels else () for layer in plan.layers]
-    staging = stored_stages(plan, staged(plan), graph.at_rest, choices, request)
+    staging = stored_stages(plan, staged(plan), graph.at_rest, request)
     held = [max(span.held_bytes(kept)) for span, kept in zip(staging.stages, staging.in_flight, strict=True)]
     assert [group.memory_bytes for group in scored(plan).groups or ()] == held

@@ -117,7 +117,7 @@ def test_stages_are_the_network_and_meet(schedule: str) -> None:
     found = pipeline(graph, stages=5, schedule=schedule, balance="memory", hardware=HMC)
     assert record(found).layers == tuple(layer.name for layer in graph.contracted.layers)
     staging = staging_of(found, graph, HMC)
-    macs = [span.cost("macs", staging.microbatches, 1) for span in staging.stages]
+    macs = [span.cost("macs") for span in staging.stages]
     assert sum(macs) == graph.macs(32)
     # Every tensor between stages has an error, so as many bytes come back.
     forward, backward = (
@@ -126,7 +126,7 @@ def test_stages_are_the_network_and_meet(schedule: str) -> None:
     )
     assert forward == backward
     assert found.score is not None
-    assert found.score.communication["stages"] == staging.microbatches * (forward + backward)
+    assert found.score.communication["stages"] == staging.work.microbatches * (forward + backward)
 
 
 @pytest.mark.parametrize(("batch", "stages", "expected"), [(16, 4, 4), (16, 3, 2), (7, 4, 1), (12, 5, 4)])

@@ -112,11 +112,11 @@ def _in_stages(
     bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
     for spans, ends in zip(each, bounds, strict=True):
         if spans.request.heterogeneous is None:
-            yield from _in_question(plan, spans.question(*ends), group=spans.site.group or "")
+            yield from _in_question(plan, spans.question(*ends), group=spans.group or "")
             continue
         planner, node = (
             as_planner(spans.planner),
-            spans.of_batch(spans.stored(plan, *ends, ()).cuts.node, *ends),
+            spans.of_batch(spans.stored(plan, *ends).cuts.node, *ends),
         )
         entered = planner.state_above(node.graph)
         yield from _in_tree(plan, planner, as_branching(planner.costed(node, entered)), entered)

@@ -18,8 +18,7 @@ from hypar.planning.question import Answer, ask, costs_by_level
 from hypar.planning.records import decided
 from hypar.planning.resolved import Resolved, score_convention
 from hypar.planning.sources import as_planned, machine_of, network_of, require_groups
-from hypar.planning.stages.again import stored_stages
-from hypar.planning.stages.records import stage_splits, stages_of
+from hypar.planning.stages.records import stage_splits, stages_of, stored_stages
 from hypar.planning.uneven.planner import Planner, as_branching
 from hypar.planning.uneven.records import branch_of
 from hypar.schedule.scoring import summarise
@@ -150,11 +149,12 @@ def run_plan(
 
 def run_step(plan: Plan, request: Resolved, graph: LayerGraph) -> ScoredStep:
     """Return the step of a plan of a network on the machine of a request; raises ``PlanError`` for a network of other layers."""
-    machine, choices, stages = request.machine, choices_of(plan, graph), None
+    machine, stages = request.machine, None
+    choices_of(plan, graph)
     assert machine is not None  # noqa: S101 (a plan is run on a machine)
     if plan.stages is not None and plan.staged:
         by = PAPER if request.counted == DIRECT else request.counted
-        staging = stored_stages(plan, plan.stages, graph, choices, replace(request, counted=by))
+        staging = stored_stages(plan, plan.stages, graph, replace(request, counted=by))
         work, step, stages = staging.work, staging.ran.step, stages_of(staging, request)
     else:
         counts = graph.element_bytes, request.optimizer, request.counted
@@ -168,7 +168,7 @@ def recosted(plan: Plan, graph: LayerGraph, request: Resolved) -> Plan:
     """Return a stored plan with the costs of its choices, counted as its own request or one of another convention says."""
     request, path, graph = replace(request, pins=()), plan.path, request.network(graph)
     if plan.stages is not None and plan.staged:
-        staging = stored_stages(plan, plan.stages, graph, choices_of(plan, graph), request, costed=True)
+        staging = stored_stages(plan, plan.stages, graph, request, costed=True)
         splits = [*stage_splits(staging)]
         cost = math.fsum(split.cost for split in splits)
     else:

@@ -280,13 +280,30 @@ def apply_pins(
     Raises:
         OptionError: a layer has no such dim.
     """
-    held = [list(at_layer) for at_layer in options]
+    found = []
+    for layer, own, at_layer in zip(graph.layers, pins_of_each(pins, graph), options, strict=True):
+        held = [*at_layer]
+        for pin in own:
+            for level in range(len(array)) if pin.level is None else [pin.level]:
+                held[level] = (_held_choice(pin, layer, array[level], math.prod(array)),)
+        found.append(tuple(held))
+    return tuple(found)
+
+
+def pins_of_each(pins: Sequence[Pin], graph: PlanGraph) -> list[tuple[Pin, ...]]:
+    """Return the pins of each layer, in their order."""
+    found: dict[str, list[Pin]] = {layer.name: [] for layer in graph.layers}
     for pin in pins:
-        for layer, at_layer in zip(graph.layers, held, strict=True):
-            if fnmatchcase(layer.name, pin.layer):
-                for level in range(len(array)) if pin.level is None else [pin.level]:
-                    at_layer[level] = (_held_choice(pin, layer, array[level], math.prod(array)),)
-    return tuple(tuple(at_layer) for at_layer in held)
+        for name in _matching(pin.layer, found):
+            found[name].append(pin)
+    return [*map(tuple, found.values())]
+
+
+def _matching(pattern: str, names: Collection[str]) -> list[str]:
+    """Return the names that a name or a pattern stands for; a name is looked up, as there may be a pin for each of many layers."""
+    if pattern in names or not any(sign in pattern for sign in "*?["):
+        return [pattern] if pattern in names else []
+    return [name for name in names if fnmatchcase(name, pattern)]
 
 
 def _held_choice(pin: Pin, layer: PlanNode, ways: int, devices: int) -> Choice:
@@ -328,7 +345,7 @@ def targets_of(text: str, layers: Sequence[str], num_levels: int, place: str) ->
         OptionError: the layer or the level does not exist.
     """
     pattern, at, level = text.partition("@")
-    names = [name for name in layers if fnmatchcase(name, pattern)]
+    names = _matching(pattern, layers)
     if not names:
         found = f"no layer that is cut is named {pattern!r}"
         raise OptionError(place, found, hint=suggestion(pattern, layers))

@@ -363,7 +363,7 @@ def _layers(stages: StagesRecord) -> dict[str, tuple[int, int]]:
 
 def _moments(stages: StagesRecord) -> tuple[tuple[Moment, ...], ...]:
     """Return when each stage holds most over a mini-batch."""
-    return fullest_moments(stages.schedule, len(stages.stages), stages.microbatches, stages.parts)
+    return tuple(fullest_moments(stages, len(stages.stages)))
 
 
 def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:

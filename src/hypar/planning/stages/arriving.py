@@ -3,150 +3,179 @@
 By ``paper`` a tensor arrives once from the next stage, in as many copies as there are devices that need it, and one that
 only passes arrives too. By the other conventions each layer gets what it reads, an element once from the stage that makes it,
 and the levels inside hand it on: a tensor goes down the tree of the stage that receives it. Outside the stages the layer at its
-other end has shares and choices of its own; inside them no device has anything of the tensor.
+other end has shares and choices of its own; inside them no device has anything of the tensor, but of one between two parts of
+the same stage.
 """
 
 from __future__ import annotations
 
 import math
+import sys
+from dataclasses import dataclass
+from functools import cached_property
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hypar.planning.levels import Leaf
-from hypar.planning.stages.places import places_for
 from hypar.schedule.costed import Arrival, Entering
 from hypar.schedule.pieces import crossing, placed, priced
 from hypar.sharding.amounts.above import crossed
-from hypar.sharding.amounts.counted import STAGE, received_between
+from hypar.sharding.amounts.counted import SEAM, STAGE, received_between
 from hypar.sharding.amounts.factors import Above
-from hypar.sharding.amounts.transfers import mapped, received
-from hypar.sharding.conventions import PAPER
+from hypar.sharding.amounts.transfers import mapped, network_of, received
+from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import WHOLE, dim_of, grid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from hypar.machine.machine import Machine
-    from hypar.network.nodes import PlanGraph
-    from hypar.planning.stages.span import Cuts, Outer, Site
+    from hypar.machine.setting import Setting
+    from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.costed import Link
     from hypar.sharding.amounts.transfers import Between, Network, Part
 
 
-Arriving = list[tuple["Branch", Arrival]]
-"""What arrives at the nodes of a stage."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StageDevices:
+    """The devices of a group on which a network has some of its stages, and what comes to them.
+
+    Attributes:
+        request: the request; its arrays are those inside a stage, and may be empty.
+        microbatch: the layers for a microbatch.
+        setting: the setting of a stage, or of its first group of identical devices.
+        group: name of the device group; None if all devices of the machine are identical.
+        stages: number of stages on its devices.
+        forward: the link from the stage before; None if there is none.
+        backward: the link from the stage behind.
+    """
+
+    request: Resolved
+    microbatch: PlanGraph
+    setting: Setting
+    group: str | None
+    stages: int
+    forward: Link | None
+    backward: Link | None
+
+    @cached_property
+    def network(self) -> Network:
+        """The transfers whatever the choices, if sums are added up before they leave a stage."""
+        return network_of(self.microbatch, MOVED, tied=False)
+
+    @property
+    def microbatches(self) -> int:
+        """The number of microbatches in a mini-batch."""
+        return self.request.microbatches or 1
+
+    @property
+    def replicas(self) -> int:
+        """The number of parts of a stage that the levels outside the stages make."""
+        return math.prod(self.setting.array[: self.request.outside])
+
+    @property
+    def ties(self) -> tuple[Tensor, ...]:
+        """The weights that two layers of the network use; none below uneven splits around the stages, where each has its own."""
+        apart = self.setting.convention == PAPER or (self.request.outside and self.request.heterogeneous)
+        return () if apart else self.microbatch.ties
+
+
+class Outer(NamedTuple):
+    """A layer of another span by its index there, and whether that is another part of the same stage."""
+
+    node: Branch
+    layer: int
+    same: bool
 
 
 class Beside(NamedTuple):
-    """The links of several groups of identical devices that receive beside each other.
-
-    Attributes:
-        links: the link of each group, with the fraction of all bytes that it carries.
-    """
+    """The links of several groups of identical devices that receive beside each other, each with the fraction that it carries."""
 
     links: tuple[tuple[Link, float], ...]
 
     def seconds(self, collective: str, num_bytes: Any) -> Any:
         """Return the time until all groups have received their part of some bytes."""
         each = [link.seconds(collective, num_bytes * fraction) for link, fraction in self.links]
-        found = each[0]
-        for own in each[1:]:
-            found = np.maximum(found, own)
-        return found
+        return np.max(np.broadcast_arrays(*each), axis=0)
+
+
+def places_for(machine: Machine, array: tuple[int, ...], stages: int) -> int:
+    """Return the ways of the level that stages divide, each of them an array.
+
+    A machine is divided evenly: of more places than stages, the least number that divides it, the last ones stay empty.
+    """
+    inside, devices = math.prod(array), machine.num_devices
+    most = devices // inside
+    return next((ways for ways in range(stages, most + 1) if devices % (ways * inside) == 0), stages)
 
 
 def beside(groups: Iterable[tuple[Machine, tuple[int, ...]]], stages: int) -> Beside:
     """Return the links between stages that have some groups of identical devices each, all devices receiving alike."""
     groups = [*groups]
     devices = sum(math.prod(array) for _, array in groups)
-    return Beside(
-        tuple(
-            (
-                machine.stage_link(array, places_for(machine, array, stages)),
-                math.prod(array[machine.outside :]) / devices,
-            )
-            for machine, array in groups
-        )
-    )
+    links = (machine.stage_link(array, places_for(machine, array, stages)) for machine, array in groups)
+    parts = (math.prod(array[machine.outside :]) / devices for machine, array in groups)
+    return Beside(tuple(zip(links, parts, strict=True)))
+
+
+Arriving = list[tuple["Branch", Arrival]]
+"""What arrives at the nodes of a stage."""
 
 
 def entering(
-    network: tuple[PlanGraph, Network],
-    span: tuple[int, int],
-    cuts: Cuts,
-    site: Site,
-    outer: Callable[[int], Outer | None],
+    devices: StageDevices, ends: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
 ) -> tuple[Entering, Entering]:
     """Return what a stage receives of a microbatch's F, and of its E.
 
     Args:
-        network: the layers of the network for a microbatch, and what moves between them.
-        span: the first layer of the stage, and the first one behind it.
-        cuts: its cuts.
-        site: its devices.
-        outer: returns the place of a layer in another stage; None if it is taken to be cut in samples.
+        devices: its devices.
+        ends: its first layer, and the first one behind it.
+        tree: its cuts.
+        outer: returns where a layer outside is; None if it is taken to be cut in samples outside the stages.
     """
-    (layers, moved), tree, setting = network, cast("Branch", cuts.node), cuts.lane.setting
-    arriving: dict[str, Arriving] = {phase: [] for phase in site.links._fields}
-    if setting.convention == PAPER:
-        replicas = 1 if not isinstance(tree, Leaf) else math.prod(setting.array[: site.outside])
-        for own, received in zip(arriving.values(), _by_paper(layers, span, tree), strict=True):
-            for maker, elements in received.items():
-                num_bytes = setting.element_bytes * elements
-                own.append((tree, Arrival(maker, None, num_bytes, replicas=replicas)))
-        return _entering(site, tree, "forward", arriving), _entering(site, tree, "backward", arriving)
-    for index, tensor in enumerate(layers.tensors):
-        reads, makes = (span[0] <= place < span[1] for place in (tensor.consumer, tensor.producer))
-        if reads != makes:
-            ends = (tensor.producer, tensor.consumer)
-            other = outer(ends[not reads]) if site.outside else None
-            node = None if other is None else cast("Branch", other.cuts.node)
-            between, above = moved.between[index], Above(image=moved.images[index])
-            for part in moved.parts[index]:
-                if part.forward is reads:
-                    layers_at = (ends[reads] - span[0], 0 if other is None else other.layer)
-                    way = _Way(index, part, between, *layers_at, site.outside)
-                    arriving[part.phase] += way.arrivals(tree, node, above)
-    return _entering(site, tree, "forward", arriving), _entering(site, tree, "backward", arriving)
+    by_paper = devices.setting.convention == PAPER
+    found = _by_paper(devices, ends, tree) if by_paper else _by_tensor(devices, ends, tree, outer)
+    forward, backward = ([own for own in each if own[1].num_bytes or own[1].rounds] for each in found)
+    return _over(devices, tree, devices.forward, forward), _over(devices, tree, devices.backward, backward)
 
 
-def _entering(site: Site, tree: Branch, phase: str, arriving: Mapping[str, Arriving]) -> Entering:
+def _over(devices: StageDevices, tree: Branch, link: Link | None, arriving: Arriving) -> Entering:
     """Return what arrives in one phase; the nodes at the place of the stages receive beside each other."""
-    link: Link | None = getattr(site.links, phase)
-    whole = Entering.over(link, (own for _, own in arriving[phase] if own.num_bytes or own.rounds))
-    if not site.outside or isinstance(tree, Leaf) or link is None:
+    whole = Entering.over(link, (own for _, own in arriving))
+    if link is None or not devices.request.outside or isinstance(tree, Leaf):
         return whole
     seams: dict[str, tuple[Branch, list[Arrival]]] = {}
-    for node, arrival in arriving[phase]:
-        if arrival.num_bytes:
-            seams.setdefault(node.name, (node, []))[1].append(arrival)
+    for node, arrival in arriving:
+        seams.setdefault(node.name, (node, []))[1].append(arrival)
     times = [0.0]
     for node, own in seams.values():
-        settings = (leaf.lane.setting for leaf in node.leaves())
-        groups = ((setting.machine, setting.array) for setting in settings)
-        times.append(Entering.over(beside(groups, site.stages), own).link_s)
+        groups = ((leaf.lane.setting.machine, leaf.lane.setting.array) for leaf in node.leaves())
+        times.append(Entering.over(beside(groups, devices.stages), own).link_s)
     return whole._replace(link_s=max(times))
 
 
-def _by_paper(
-    graph: PlanGraph, span: tuple[int, int], tree: Branch
-) -> tuple[dict[int, float], dict[int, float]]:
-    """Return the elements of F and of E that arrive of each producer's output, each once and of the next stage.
+def _by_paper(devices: StageDevices, span: tuple[int, int], tree: Branch) -> tuple[Arriving, Arriving]:
+    """Return what arrives of F and of E: of each producer's output once, and from the next stage.
 
     A stage sends what its neighbour needs, in as many copies as there are devices that need it, or passes on.
     """
     found: tuple[dict[int, float], dict[int, float]] = ({}, {})
-    for tensor in graph.tensors:
+    for tensor in devices.microbatch.tensors:
         maker, reader = tensor.producer, tensor.consumer
         ends = zip(found, span, (reader, maker), ("input", "output"), strict=True)
         for own, border, layer, name in ends:
             if maker < border <= reader:
                 needed = copies(tree, layer - span[0], name) if span[0] <= layer < span[1] else 1.0
                 own[maker] = max(own.get(maker, 0.0), tensor.elements * needed)
-    return found
+    size, replicas = devices.setting.element_bytes, devices.replicas if isinstance(tree, Leaf) else 1
+    forward, backward = (
+        [(tree, Arrival(maker, None, size * own, replicas)) for maker, own in each.items()] for each in found
+    )
+    return forward, backward
 
 
 def copies(branch: Branch, layer: int, tensor: str) -> float:
@@ -168,16 +197,35 @@ def copies(branch: Branch, layer: int, tensor: str) -> float:
     )
 
 
-class _Way(NamedTuple):
-    """A transfer of a tensor to a stage.
+def _by_tensor(
+    devices: StageDevices, span: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
+) -> tuple[Arriving, Arriving]:
+    """Return what arrives of F and of E for each tensor, what other parts of the stage have last."""
+    found: dict[tuple[str, bool], Arriving] = {
+        (phase, same): [] for phase in ("forward", "backward") for same in (False, True)
+    }
+    moved = devices.network
+    for index, tensor in enumerate(devices.microbatch.tensors):
+        ends = (tensor.producer, tensor.consumer)
+        makes, reads = (span[0] <= end < span[1] for end in ends)
+        if makes == reads:
+            continue
+        other = outer(ends[makes])
+        same, node = (False, None) if other is None else (other.same, other.node)
+        outside = sys.maxsize if same else devices.request.outside
+        for part in moved.parts[index]:
+            if part.forward is reads and not (same and part.inside):
+                at = (ends[reads] - span[0], 0 if other is None else other.layer)
+                way = _Way(index, part, moved.between[index], *at, outside)
+                found[part.phase, same] += way.arrivals(tree, node, Above(image=moved.images[index]))
+    forward, backward = (found[phase, False] + found[phase, True] for phase in ("forward", "backward"))
+    return forward, backward
 
-    Attributes:
-        tensor: the index of the tensor in the network.
-        part: the transfer; forward if the stage reads the tensor, otherwise the stage makes it.
-        between: the tensor's dims at both ends.
-        layer: the index of its layer in the stage.
-        other: the layer at the other end, by its index in its stage.
-        outside: the number of levels and uneven splits outside the stages.
+
+class _Way(NamedTuple):
+    """A transfer of a tensor, by its index in the network, to a layer of a stage, forward if it reads the tensor, from another layer.
+
+    Both layers are indices in their spans; ``outside`` is above the number of all levels for two parts of one stage.
     """
 
     tensor: int
@@ -190,13 +238,9 @@ class _Way(NamedTuple):
     def arrivals(
         self, own: Branch, other: Branch | None, above: Above, first: int = 0
     ) -> Iterator[tuple[Branch, Arrival]]:
-        """Yield what each node of the stage receives: from another stage, and to hand it on.
+        """Yield what a node of the stage and those below receive: from another stage, and to hand it on.
 
-        Args:
-            own: a node of the stage.
-            other: the node at its place in the stage of the other end, whose layer is taken to be cut in samples without one.
-            above: what is left of the tensor above the nodes.
-            first: the number of the node's first lane.
+        ``other`` is the node at its place in the stage of the other end, ``above`` what is left of the tensor above both.
         """
         if isinstance(own, Leaf):
             yield own, self._in_leaf(own, other if isinstance(other, Leaf) else None, above, first)
@@ -226,13 +270,16 @@ class _Way(NamedTuple):
 
     def _in_leaf(self, own: Leaf, other: Leaf | None, above: Above, number: int) -> Arrival:
         setting, chosen = own.lane.setting, own.lane.choices[self.layer]
-        out = max(0, self.outside - own.lane.depth)
+        out = min(max(0, self.outside - own.lane.depth), len(chosen))
         theirs = tuple(grid({"batch": ways}) for ways in setting.array)
         if other is not None:
             theirs = other.lane.choices[self.other]
         theirs = (*theirs[:out], *(WHOLE,) * (len(chosen) - out))
         pair = (theirs, chosen) if self.part.forward else (chosen, theirs)
-        seam, *moves = sorted(received_between(self.between, (self.part,), setting.array, pair, above, out))
-        handed = placed(priced(setting, moves), number, own.lane.name, own.lane.depth)
-        rounds, num_bytes = tuple((piece,) for piece in handed), setting.element_bytes * seam.elements
-        return Arrival(self.layer, self.tensor, num_bytes, seam.receivers, rounds)
+        border = None if self.outside == sys.maxsize else out
+        found = received_between(self.between, (self.part,), setting.array, pair, above, border)
+        seam = next((one for one in found if one.level == SEAM), None)
+        arrived = (0.0, 1) if seam is None else (setting.element_bytes * seam.elements, seam.receivers)
+        moves = priced(setting, [one for one in found if one is not seam])
+        rounds = tuple((piece,) for piece in placed(moves, number, own.lane.name, own.lane.depth))
+        return Arrival(self.layer, self.tensor, *arrived, rounds)

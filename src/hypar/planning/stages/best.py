@@ -10,33 +10,29 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hypar.activity import tell
 from hypar.errors import HardwareError
 from hypar.plan.request import BEST
 from hypar.plan.stages import FLUSHES
 from hypar.planning.checked import checked_microbatches
-from hypar.planning.stages.division import divided, unfit
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.lower_bounds import ROUNDING
-from hypar.planning.stages.partition import least_seconds
-from hypar.planning.stages.running import estimated_s, kept_in_flight
+from hypar.planning.stages.partition import checked_spans, divided, least_seconds, unfit
+from hypar.planning.stages.running import estimated_s, run_stages
 from hypar.planning.stages.sites import orders_of, spans_of
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.space import parse_pin
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from hypar.network.graph import LayerGraph
     from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.division import Divided
     from hypar.planning.stages.running import Staging
-    from hypar.planning.stages.sites import KnownOf
-    from hypar.planning.stages.spans import CutSpans
-    from hypar.sharding.space import Pin
+    from hypar.planning.stages.sites import Known
+    from hypar.planning.stages.spans import CutSpan, CutSpans
 
 MULTIPLES = (1, 2, 4, 8)
 """Numbers of microbatches per stage that are tried."""
@@ -48,81 +44,72 @@ MOST_RUN = 8
 """Largest number of candidates that the engine runs."""
 
 
-class _Candidate(NamedTuple):
-    """A number of stages with the levels inside them.
+def plan_stages(
+    request: Resolved,
+    graph: LayerGraph,
+    progress: Callable[[int, int], None] = lambda *_: None,
+    limit: float = math.inf,
+) -> Staging | None:
+    """Divide a network into the requested stages, and cut each; None if the best number is not faster than a limit in seconds.
 
-    Attributes:
-        request: the request for it; its array is the one inside a stage.
-        groups: the device group of each stage; None for identical devices.
-        known: all that is known of spans with the same levels inside.
+    ``progress`` is called with the number of tries done, and their total.
+
+    Raises:
+        InputError: the network, the batch or the machine does not allow that number of stages, or none fit the memory.
+        TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
-
-    request: Resolved
-    groups: tuple[str | None, ...]
-    known: KnownOf
-
-    def spans(self, graph: LayerGraph) -> tuple[CutSpans, ...]:
-        """Return the spans of the network on the devices of each part of each stage."""
-        return spans_of(self.request, graph, self.groups, self.microbatches, self.known)
-
-    @property
-    def microbatches(self) -> int:
-        """The number of microbatches."""
-        return self.request.microbatches or 1
-
-    def bound(self, graph: LayerGraph) -> float:
-        """Return a lower bound of the seconds of a step; infinite if no stages fit the memory."""
-        order = self.request.schedule, len(self.groups), self.microbatches, self.request.parts
-        flushes = FLUSHES[self.request.schedule]
-        return least_seconds(self.spans(graph), self.microbatches, kept_in_flight(*order), flushes=flushes)
-
-    def divided(self, graph: LayerGraph, limit: float) -> Divided | None:
-        """Return the best stages, or None if they do not fit the memory or take longer than a limit."""
-        inside = f" of {'x'.join(map(str, self.request.array))}" if self.request.array else ""
-        tell(f"trying {len(self.groups)} stages{inside}, {self.microbatches} microbatches")
-        with suppress(HardwareError):
-            return divided(self.request, graph, self.groups, self.known, limit)
-        return None
+    if request.stages == BEST:
+        return _best_stages(request, graph, progress, limit)
+    assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
+    known: Known = {}
+    orders = [checked_spans(request, graph, groups, known) for groups in orders_of(request, request.stages)]
+    each = (divided(spans, graph) for spans in orders)
+    found = _fastest(run_stages(request, own) for own in each if own is not None)
+    if found is None:
+        raise unfit(request, graph, orders[0])
+    return found
 
 
-def best_stages(
+def _best_stages(
     request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None], limit: float
-) -> tuple[Staging, tuple[CutSpans, ...]] | None:
-    """Divide a network into the best number of stages, and cut each stage; arguments and errors as in ``plan_stages``."""
+) -> Staging | None:
     candidates = [*_candidates(request, graph)]
-    ahead = sorted((own.bound(graph), number) for number, own in enumerate(candidates))
+    ahead = sorted((least_seconds(spans), number) for number, (_, spans) in enumerate(candidates))
     # Where nothing overlaps and no weight is tied an estimate is exact, so that only the fastest is run.
     tied = bool(graph.ties) and request.counted != PAPER
     several = tied or any(machine.overlap for machine in request.machines) or request.chunks is not None
     least, near = limit, NEAR if several else 1.0
-    found: list[tuple[float, int, Divided]] = []
+    found: list[tuple[float, int, list[CutSpan]]] = []
     for done, (bound, number) in enumerate(ahead):
         if bound == math.inf or bound > least * near * (1 + ROUNDING):
             break
         progress(done, len(candidates))
-        own = candidates[number].divided(graph, least * near)
-        if own is not None:
-            seconds = estimated_s(own.request, own.microbatches, own.priced)
-            least = min(least, seconds)
-            found.append((seconds, number, own))
+        own, spans = candidates[number]
+        inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
+        count = len(spans) // (own.parts or 1)
+        tell(f"trying {count} stages{inside}, {own.microbatches} microbatches")
+        with suppress(HardwareError):
+            if stages := divided(spans, graph, least * near):
+                seconds = estimated_s(stages)
+                least = min(least, seconds)
+                found.append((seconds, number, stages))
     progress(len(candidates), len(candidates))
-    fastest = [own for seconds, _, own in sorted(found) if seconds <= least * near]
-    return _fastest(fastest[: MOST_RUN if several else 1], limit)
+    fastest = [own for own in sorted(found) if own[0] <= least * near][: MOST_RUN if several else 1]
+    return _fastest((run_stages(candidates[number][0], own) for _, number, own in fastest), limit)
 
 
-def _fastest(candidates: Sequence[Divided], limit: float) -> tuple[Staging, tuple[CutSpans, ...]] | None:
-    """Return the candidate whose step is the fastest by the engine; None if none is below a limit."""
+def _fastest(ran: Iterable[Staging], limit: float = math.inf) -> Staging | None:
+    """Return the stages whose step is the fastest by the engine; None if none is below a limit."""
     best = None
-    for own in candidates:
-        staging = own.run()
+    for staging in ran:
         if staging.ran.timeline.makespan < limit:
-            best, limit = (staging, own.spans), staging.ran.timeline.makespan
+            best, limit = staging, staging.ran.timeline.makespan
     return best
 
 
-def _candidates(request: Resolved, graph: LayerGraph) -> Iterator[_Candidate]:
-    """Yield the candidates that the machine has devices for: stages over the outermost levels."""
-    known: dict[tuple[object, ...], KnownOf] = {}
+def _candidates(request: Resolved, graph: LayerGraph) -> Iterator[tuple[Resolved, tuple[CutSpans, ...]]]:
+    """Yield numbers of stages, levels inside and microbatches to try as requests, with the spans for each stage in some order."""
+    known: dict[tuple[object, ...], Known] = {}
     places = len(stage_ends([layer.name for layer in graph.nodes(request.graph).layers])) - 1
     for stages, arrays in _divisions(request):
         several = request.parts is not None and graph.batch % stages
@@ -130,10 +117,11 @@ def _candidates(request: Resolved, graph: LayerGraph) -> Iterator[_Candidate]:
             for microbatches in _microbatches(request, graph.batch, stages):
                 own = replace(request, arrays=arrays, microbatches=microbatches)
                 for groups in dict.fromkeys(orders_of(own, stages)):
-                    candidate = _Candidate(own, groups, known.setdefault((*arrays.items(),), {}))
                     with suppress(HardwareError):
-                        candidate.spans(graph)
-                        yield candidate
+                        spans = spans_of(
+                            own, graph, groups, microbatches, known.setdefault((*arrays.items(),), {})
+                        )
+                        yield own, spans
 
 
 def _divisions(request: Resolved) -> Iterator[tuple[int, dict[str, tuple[int, ...]]]]:
@@ -164,58 +152,3 @@ def _microbatches(request: Resolved, batch: int, stages: int) -> list[int]:
     flushes = request.microbatches is None and FLUSHES[request.schedule]
     more = (each * stages for each in MULTIPLES if flushes and batch % (each * stages) == 0)
     return sorted({own, *more})
-
-
-def pins_of(request: Resolved, graph: LayerGraph) -> tuple[Pin, ...]:
-    """Parse the pins of a request, which hold at the levels inside every stage.
-
-    Raises:
-        OptionError: there is no such layer, level or choice.
-    """
-    apart = request.heterogeneous is not None and not request.outside
-    nodes, levels = graph.nodes(request.graph), request.levels - apart
-    return tuple(parse_pin(text, nodes, levels) for text in request.pins)
-
-
-def plan_stages(
-    request: Resolved,
-    graph: LayerGraph,
-    progress: Callable[[int, int], None] = lambda *_: None,
-    limit: float = math.inf,
-) -> tuple[Staging, tuple[CutSpans, ...]] | None:
-    """Divide a network into the requested stages, and cut each stage.
-
-    Args:
-        request: the request.
-        graph: the network.
-        progress: called with the number of tries done, and their total.
-        limit: seconds that a step of the best stages must be below.
-
-    Returns:
-        The stages, with the spans that each is of, or None if the best stages are not below the limit.
-
-    Raises:
-        InputError: the network, the batch or the machine does not allow that number of stages.
-        TableLimitError: the network has too many layers, or the tables of a search would not fit.
-    """
-    if request.stages == BEST:
-        return best_stages(request, graph, progress, limit)
-    assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
-    return _in_orders(request, graph, request.stages)
-
-
-def _in_orders(request: Resolved, graph: LayerGraph, stages: int) -> tuple[Staging, tuple[CutSpans, ...]]:
-    """Return the best stages in the order of device groups whose step is the fastest by the engine.
-
-    Raises:
-        InputError: that number of stages is not possible, or no partition fits the memory in any order.
-    """
-    found: list[tuple[Staging, tuple[CutSpans, ...]]] = []
-    known: KnownOf = {}
-    for groups in orders_of(request, stages):
-        own = divided(request, graph, groups, known)
-        if own is not None:
-            found.append((own.run(), own.spans))
-    if not found:
-        raise unfit(request, graph, next(iter(orders_of(request, stages))))
-    return min(found, key=lambda one: one[0].ran.timeline.makespan)

@@ -13,15 +13,18 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
 
+MOST_LAYERS = 256
+"""Largest number of layers before each of which a stage may begin; of more of them only the first one of each block."""
+
 MOST_PLACES = 512
-"""Largest number of layers before each of which a stage may begin, or else of blocks: minutes of planning if no two are equal."""
+"""Largest number of places to begin at: minutes of planning if no two layers are equal."""
 
 
 def stage_ends(names: Sequence[str]) -> tuple[int, ...]:
     """Return the layers before which a stage may begin, and the number of layers.
 
-    That is any layer, but in a network of more than ``MOST_PLACES`` layers the first one of a block: of consecutive
-    layers whose names are the same up to the last dot.
+    That is any layer, but in a network of more than ``MOST_LAYERS`` layers the first one of a block: of consecutive layers
+    whose names are the same up to the last number that others follow, or without numbers up to the last dot.
 
     Args:
         names: the layers that are cut, in topological order.
@@ -32,12 +35,12 @@ def stage_ends(names: Sequence[str]) -> tuple[int, ...]:
     Examples:
         >>> stage_ends(["wte", "h.0.q", "h.0.k", "h.1.q"])
         (0, 1, 2, 3, 4)
-        >>> stage_ends(["wte", *(f"h.{block}.{name}" for block in range(300) for name in "qkv"), "head"])[:5]
-        (0, 1, 4, 7, 10)
+        >>> stage_ends(["wte", *(f"h.{block}.{name}" for block in range(300) for name in ("q", "mlp.up")), "head"])[:5]
+        (0, 1, 3, 5, 7)
     """
-    if len(names) <= MOST_PLACES:
+    if len(names) <= MOST_LAYERS:
         return tuple(range(len(names) + 1))
-    blocks = [name.rpartition(".")[0] or name for name in names]
+    blocks = [*map(_block, names)]
     first = [at for at, block in enumerate(blocks) if at == 0 or block != blocks[at - 1]]
     if len(first) > MOST_PLACES:
         found = f"found {len(names):,} layers that are cut"
@@ -46,6 +49,13 @@ def stage_ends(names: Sequence[str]) -> tuple[int, ...]:
             f"stages: {found}; allowed: {MOST_PLACES:,}; try --starts", len(first), MOST_PLACES
         )
     return (*first, len(names))
+
+
+def _block(name: str) -> str:
+    """Return the name of the block of a layer, as ``layers.3`` of ``layers.3.mlp.up``; one of no block is its own."""
+    *parents, _ = name.split(".")
+    numbered = [at for at, word in enumerate(parents, 1) if word.isdecimal()]
+    return ".".join(parents[: numbered[-1]] if numbered else parents) or name
 
 
 def given_bounds(starts: Sequence[str], graph: LayerGraph, nodes: PlanGraph) -> tuple[int, ...]:

@@ -9,7 +9,6 @@ Memory counts weights, kept activations, the error with which the backward phase
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -20,7 +19,7 @@ import numpy as np
 from hypar.machine.work import fullest_share
 from hypar.network.nodes import kept_with_graph
 from hypar.network.training import OPTIMIZERS
-from hypar.planning.stages.span import LayerBounds
+from hypar.planning.stages.spans import LayerBounds
 from hypar.schedule.pieces import priced
 from hypar.sharding.amounts.counted import received_inside
 from hypar.sharding.amounts.transfers import Sums, network_of, sends_back
@@ -28,7 +27,7 @@ from hypar.sharding.conventions import FUSED, PAPER
 from hypar.sharding.placement import degrees
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Iterator
 
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanGraph, PlanNode
@@ -46,166 +45,145 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class LowerBounds:
-    """The lower bounds of each span, ``[starts, ends]``; nothing of several device groups, before their shares are known.
+    """The lower bounds of each span between places, ``[starts, ends]``; nothing of several device groups, before their shares are known.
 
     Attributes:
         spans: the spans.
-        microbatches: microbatches in a mini-batch.
     """
 
     spans: CutSpans
-    microbatches: int
 
-    @cached_property
+    @property
     def layers(self) -> list[LayerBounds]:
-        """The lower bounds of each layer, whatever it chooses."""
-        if self.spans.request.heterogeneous is not None:
-            return [LayerBounds()] * len(self.spans.microbatch.layers)
-        return _layer_bounds(self.spans, self.microbatches)
+        """The lower bounds of each layer, whatever it chooses; found once for all links."""
+        if not self.spans.bounds:
+            self.spans.bounds.extend(self._over_choices())
+        return self.spans.bounds
+
+    def _over_choices(self) -> Iterator[LayerBounds]:
+        spans = self.spans
+        if spans.request.heterogeneous is not None:
+            yield from [LayerBounds()] * len(spans.whole.layers)
+            return
+        known: dict[object, tuple[float, ...]] = {}
+        graph, offered = spans.microbatch, spans.question(0, len(spans.whole.layers)).options
+        rows = zip(graph.layers, _kept(graph), self._added_up(), offered, strict=True)
+        for layer, (read, written), sums, options in rows:
+            key = (layer.nest, sums, options)
+            if key not in known:
+                few = math.prod(map(len, options)) <= MOST_COMBINATIONS
+                each = [self._under(layer, sums, chosen) for chosen in product(*options) if few]
+                known[key] = tuple(map(min, zip(*each, strict=True))) if each else (0.0,) * 5
+            seconds, forward, weights, own, made = known[key]
+            kept, error = read * own + written * made, layer.trail[-1].elements * made
+            yield LayerBounds(seconds, forward, weights, kept, error)
+
+    def _added_up(self) -> tuple[Sums, ...]:
+        """Return for each layer the sums that are added up inside it, or by ``fused`` between it and the next."""
+        graph, convention = self.spans.microbatch, self.spans.setting.convention
+        if convention == FUSED:
+            return (Sums(output=True, input=False),) * len(graph.layers)
+        return network_of(graph, PAPER).sums if convention == PAPER else self.spans.network.sums
+
+    def _under(self, layer: PlanNode, sums: Sums, chosen: Options) -> tuple[float, ...]:
+        """Return the times of a layer under a choice at each level, its weights, and the fractions of input and output on a device."""
+        setting, divisors = self.spans.setting, degrees(chosen, layer.nest.counted)
+        output = fullest_share(layer.nest, divisors, "output")
+        if not setting.machine.times(layer.nest):
+            return 0.0, 0.0, 0.0, 0.0, output
+        time = setting.machine.layer_time(layer.nest, divisors, setting.element_bytes)
+        spent, once = [*time.seconds.values()], [setting.update_seconds(time)]
+        for phase, seconds in () if setting.machine.overlap else _moved(layer, sums, chosen, setting):
+            (once if phase == "gradient" else spent).append(seconds)
+        seconds = math.fsum((*(self.spans.microbatches * each for each in spent), *once))
+        shares = fullest_share(layer.nest, divisors, "input"), output
+        return seconds, time.seconds.get("forward", 0.0), time.fullest["weight"], *shares
 
     def _added(self, amount: Callable[[LayerBounds], float]) -> Costs:
-        """Return lower bounds of the sums of an amount over every span, ``[starts, ends]``; 0 for empty spans."""
-        return _sums([amount(layer) for layer in self.layers])
+        """Return lower bounds of the sums of an amount over every span."""
+        before = np.cumsum([0.0, *map(amount, self.layers)])
+        lost, at = 1e-15 * len(self.layers) * before[-1], before[[*self.spans.ends]]
+        return np.asarray(np.maximum((at - at[:-1, None]) * (1 - ROUNDING) - lost, 0.0))
+
+    @property
+    def ahead(self) -> Costs:
+        """The time after which the first microbatch has come to each place, ``[starts, 1]``: behind all layers before it."""
+        return self._added(lambda layer: layer.forward)[0, :-1, None]
 
     @cached_property
     def arriving(self) -> tuple[Costs, Costs]:
-        """The bytes of F, and of E, that a span receives from others for a microbatch."""
-        if self.spans.request.heterogeneous is not None:
-            nothing = np.zeros((len(self.layers), len(self.layers) + 1))
-            return nothing, nothing
-        return _least_received(self.spans)
+        """The bytes of F, and of E, that a span receives from others for a microbatch.
 
-    def step(self, every: Collection[LowerBounds]) -> Costs:
-        """Return the time of a step in which each span is a stage, which a microbatch reaches behind all layers before it.
-
-        Args:
-            every: the lower bounds on the devices of all stages.
+        A level outside the stages may bring all but one in so many of them as it has ways.
         """
-        each = ([layer.forward for layer in own.layers] for own in every)
-        ahead = _sums([min(own) for own in zip(*each, strict=True)])[0]
-        return np.asarray((self.seconds + ahead[:-1, None]) * (1 - ROUNDING))
+        spans, ends = self.spans, np.array(self.spans.ends)
+        received, returned = np.zeros((2, len(ends) - 1, len(ends)))
+        if spans.request.heterogeneous is not None:
+            return received, returned
+        if spans.setting.convention == PAPER:
+            crossing = spans.crossing_bytes[ends]
+            return received + crossing[:-1, None], returned + crossing
+        tensors, parts = spans.microbatch.tensors, spans.network.parts
+        elements = [part.changes[0].elements for each in parts for part in each if part.forward]
+        sizes = spans.setting.element_bytes / spans.replicas * np.array(elements)
+        # The first places behind the producer and behind the consumer of each tensor.
+        made = np.searchsorted(ends, [tensor.producer for tensor in tensors], "right")
+        read = np.searchsorted(ends, [tensor.consumer for tensor in tensors], "right")
+        # F comes to spans that begin between the two and end behind them, E to those that begin before and end between.
+        np.add.at(received, (np.minimum(made, len(ends) - 2), read), sizes * (made < read))
+        np.add.at(returned, (made - 1, read - 1), sizes * [*map(sends_back, parts)])
+        received = np.triu(received.cumsum(axis=0), 1)
+        returned = np.triu(returned[:, ::-1].cumsum(axis=1)[:, ::-1], 1)
+        return received.cumsum(axis=1), returned[::-1].cumsum(axis=0)[::-1]
 
-    @property
+    @cached_property
     def seconds(self) -> Costs:
         """The busy time for a mini-batch; infinite for empty spans."""
         found = self._added(lambda layer: layer.seconds)
         received, returned = (
-            self.microbatches * _seconds(link, each / self.spans.replicas)
-            for link, each in zip(self.spans.site.links, self.arriving, strict=True)
+            self.spans.microbatches * _seconds(link, each / self.spans.replicas)
+            for link, each in zip((self.spans.forward, self.spans.backward), self.arriving, strict=True)
         )
         if self.spans.setting.machine.overlap:
             found = np.maximum(found, np.maximum(received, returned))
         else:
             found = found + received + returned
-        some = np.arange(len(self.layers) + 1) > np.arange(len(self.layers))[:, None]
+        some = np.arange(found.shape[1]) > np.arange(len(found))[:, None]
         return np.where(some, found * (1 - ROUNDING), np.inf)
 
     @cached_property
-    def always(self) -> Costs:
-        """Bytes on a device that do not depend on microbatches in flight.
+    def memory(self) -> tuple[Costs, Costs]:
+        """The bytes on a device whatever is in flight, and for each microbatch in flight.
 
-        They are weights, gradients, optimizer state, the error of the last output, and a buffer for what arrives from
-        other stages.
+        The first are of weights, gradients, optimizer state, the error of the last output, and a buffer for what arrives.
         """
-        setting = self.spans.setting
-        errors = setting.element_bytes * np.array([0.0, *(layer.error for layer in self.layers)])
+        setting, size = self.spans.setting, self.spans.setting.element_bytes
+        each = (2 + OPTIMIZERS[setting.optimizer]) * size
+        errors = size * np.array([0.0, *(layer.error for layer in self.layers)])[[*self.spans.ends]]
         # By ``paper`` tensors arrive as well that only pass, for which a device has no room.
-        buffers = (
-            0.0 if setting.convention == PAPER else np.maximum(*self.arriving) / math.prod(setting.array)
-        )
-        found: Costs = self._added(self._weights) + (errors + buffers) * (1 - ROUNDING)
-        return found
-
-    def _weights(self, layer: LayerBounds) -> float:
-        """Return the bytes of a layer's weight, gradient and optimizer state on a device."""
-        setting = self.spans.setting
-        return (2 + OPTIMIZERS[setting.optimizer]) * setting.element_bytes * layer.weights
-
-    @cached_property
-    def kept(self) -> Costs:
-        """Bytes on a device for each microbatch in flight."""
-        return self._added(lambda layer: self.spans.setting.element_bytes * layer.kept)
-
-    @property
-    def received(self) -> Costs:
-        """Bytes of a mini-batch from other stages."""
-        found: Costs = self.microbatches * (self.arriving[0] + self.arriving[1]) * (1 - ROUNDING)
-        return found
-
-    @property
-    def macs(self) -> Costs:
-        """Multiply-accumulates of a mini-batch forward, which are exact."""
-        each = (self.microbatches * layer.nest.macs for layer in self.spans.microbatch.layers)
-        before = np.cumsum([0.0, *each])
-        found: Costs = before - before[:-1, None]
-        return found
-
-    def room(self, capacity: float | None, most: int = sys.maxsize) -> Costs:
-        """Return the largest number of microbatches in flight that may fit a device's memory.
-
-        Args:
-            capacity: the bytes of the memory; None if it is not known.
-            most: the largest number of interest: if the whole network fits with so many, the numbers are infinite.
-        """
-        size, layers = self.spans.setting.element_bytes, self.layers
-        kept, errors = (size * layer.kept for layer in layers), (size * layer.error for layer in layers)
-        buffers = max(own.max() for own in self.arriving)
-        held = math.fsum(map(self._weights, layers)) + max(errors) + buffers + most * math.fsum(kept)
-        if capacity is None or held <= capacity:
-            return np.full((len(layers), len(layers) + 1), np.inf)
-        with np.errstate(divide="ignore"):  # a capacity is above 0
-            found = np.floor(np.divide(capacity - self.always, self.kept))
-        return np.where(self.always > capacity, 0.0, found)
+        buffers = np.maximum(*self.arriving) / math.prod(setting.array) * (setting.convention != PAPER)
+        always = self._added(lambda layer: each * layer.weights) + (errors + buffers) * (1 - ROUNDING)
+        return always, self._added(lambda layer: size * layer.kept)
 
     def of(self, balance: str, in_flight: int) -> Costs:
-        """Return the lower bounds of a quantity that a partition can minimise.
+        """Return the lower bounds of a quantity that a partition can minimise, with microbatches in flight.
 
         Args:
             balance: one of ``BALANCES``.
             in_flight: the number of microbatches whose activations the stage keeps.
         """
         if balance == "memory":
-            return self.always + in_flight * self.kept
-        return {"time": self.seconds, "traffic": self.received, "macs": self.macs}[balance]
-
-
-def _least_received(spans: CutSpans) -> tuple[Costs, Costs]:
-    """Return the bytes of F, and of E, that each span receives from others at least, ``[starts, ends]``.
-
-    A level outside the stages may bring all but one in so many of them as it has ways.
-    """
-    if spans.setting.convention == PAPER:
-        crossing = spans.crossing_bytes[None, :]
-        return crossing.T[:-1], crossing
-    count, tensors, network = len(spans.microbatch.layers), spans.microbatch.tensors, spans.network
-    made = np.array([tensor.producer for tensor in tensors], dtype=int)
-    read = np.array([tensor.consumer for tensor in tensors], dtype=int)
-    elements = [part.changes[0].elements for parts in network.parts for part in parts if part.forward]
-    sizes = spans.setting.element_bytes / spans.replicas * np.array(elements)
-    received, returned = np.zeros((count, count + 1)), np.zeros((count, count + 1))
-    # F for its first reader, by spans that begin behind its producer; E from there, by spans that end before its reader.
-    np.add.at(received, (made + 1, read + 1), sizes)
-    np.add.at(returned, (made, read), sizes * [*map(sends_back, network.parts)])
-    received = np.triu(received.cumsum(axis=0), 1)
-    returned = np.triu(returned[:, ::-1].cumsum(axis=1)[:, ::-1], 1)
-    return received.cumsum(axis=1), returned[::-1].cumsum(axis=0)[::-1]
-
-
-def _seconds(link: Link | None, num_bytes: Costs) -> Costs:
-    """Return the seconds to receive some bytes from other stages."""
-    if link is None or not num_bytes.any():
-        return np.zeros(num_bytes.shape)
-    return np.where(num_bytes > 0, link.seconds("neighbours", num_bytes), 0.0)
-
-
-def _sums(amounts: Sequence[float]) -> Costs:
-    """Return lower bounds of the sums over every span, ``[starts, ends]``; 0 for empty spans."""
-    before = np.concatenate([[0.0], np.cumsum(amounts)])
-    lost = 1e-15 * len(amounts) * before[-1]
-    found: Costs = before[None, :] - before[:-1, None]
-    found *= 1 - ROUNDING
-    found -= lost
-    return np.maximum(found, 0.0, out=found)
+            always, each = self.memory
+            return np.asarray(always + in_flight * each)
+        if balance == "traffic":
+            return np.asarray(
+                self.spans.microbatches * (self.arriving[0] + self.arriving[1]) * (1 - ROUNDING)
+            )
+        if balance == "macs":
+            macs = [self.spans.microbatches * layer.nest.macs for layer in self.spans.microbatch.layers]
+            before = np.cumsum([0.0, *macs])[[*self.spans.ends]]
+            return np.asarray(before - before[:-1, None])
+        return self.seconds
 
 
 @kept_with_graph
@@ -237,72 +215,19 @@ def _tensors_kept(layer: PlanNode) -> dict[int, int]:
     return {number: sizes[number] for number in kept if number is not None}
 
 
-def _layer_bounds(spans: CutSpans, microbatches: int) -> list[LayerBounds]:
-    """Return the lower bounds of each layer over all its choices, found once."""
-    if microbatches not in spans.bounds:
-        options = spans.question(0, len(spans.whole.layers)).options
-        each = zip(_over_choices(spans, microbatches, options), _kept(spans.microbatch), strict=True)
-        spans.bounds[microbatches] = [
-            layer._replace(kept=read * layer.input + written * layer.output)
-            for layer, (read, written) in each
-        ]
-    return spans.bounds[microbatches]
+def _seconds(link: Link | None, num_bytes: Costs) -> Costs:
+    """Return the seconds to receive some bytes from other stages."""
+    if link is None or not num_bytes.any():
+        return np.zeros(num_bytes.shape)
+    return np.where(num_bytes > 0, link.seconds("neighbours", num_bytes), 0.0)
 
 
-def _over_choices(
-    spans: CutSpans, microbatches: int, offered: Sequence[Sequence[Options]]
-) -> list[LayerBounds]:
-    """Return the least time and memory of each layer over some options."""
-    known: dict[object, LayerBounds] = {}
-    found = []
-    for layer, sums, options in zip(spans.microbatch.layers, _added_up(spans), offered, strict=True):
-        key = (layer.nest, layer.output_elements, layer.trail[-1].elements, sums, options)
-        if key not in known:
-            known[key] = LayerBounds()
-            if math.prod(map(len, options)) <= MOST_COMBINATIONS:
-                each = [
-                    _under(layer, sums, chosen, spans.setting, microbatches) for chosen in product(*options)
-                ]
-                known[key] = LayerBounds(*map(min, zip(*each, strict=True)))
-        found.append(known[key])
-    return found
-
-
-def _added_up(spans: CutSpans) -> tuple[Sums, ...]:
-    """Return for each layer the sums that are added up inside it, or by ``fused`` between it and the next."""
-    if spans.setting.convention == PAPER:
-        return network_of(spans.microbatch, PAPER).sums
-    if spans.setting.convention == FUSED:
-        return (Sums(output=True, input=False),) * len(spans.microbatch.layers)
-    return spans.network.sums
-
-
-def _under(layer: PlanNode, sums: Sums, chosen: Options, setting: Setting, microbatches: int) -> LayerBounds:
-    """Return the time and memory of a layer under a choice at each level."""
-    divisors = degrees(chosen, layer.nest.counted)
-    output = fullest_share(layer.nest, divisors, "output")
-    if not setting.machine.times(layer.nest):
-        return LayerBounds(output=output, error=output * layer.trail[-1].elements)
-    time = setting.machine.layer_time(layer.nest, divisors, setting.element_bytes)
-    spent, once = [*time.seconds.values()], [setting.update_seconds(time)]
-    for phase, seconds in [] if setting.machine.overlap else _moved(layer, sums, chosen, setting):
-        (once if phase == "gradient" else spent).append(seconds)
-    return LayerBounds(
-        seconds=math.fsum((*(microbatches * each for each in spent), *once)),
-        forward=time.seconds.get("forward", 0.0),
-        weights=time.fullest["weight"],
-        input=fullest_share(layer.nest, divisors, "input"),
-        output=output,
-        error=output * layer.trail[-1].elements,
-    )
-
-
-def _moved(layer: PlanNode, sums: Sums, chosen: Options, setting: Setting) -> list[tuple[str, float]]:
-    """Return the phases of the reductions of a layer's partial sums, with the seconds that they take at least.
+def _moved(layer: PlanNode, sums: Sums, chosen: Options, setting: Setting) -> Iterator[tuple[str, float]]:
+    """Yield the phases of the reductions of a layer's partial sums, with the seconds that they take at least.
 
     By ``fused`` sums of F may go straight to the next layer: terms are still received once, which takes no less than half of
     an all-reduce.
     """
-    pieces = priced(setting, received_inside(layer.nest, sums, setting.array, chosen))
     onward = setting.convention == FUSED
-    return [(one.phase, one.seconds / (2 if onward and one.phase == "forward" else 1)) for one in pieces]
+    for one in priced(setting, received_inside(layer.nest, sums, setting.array, chosen)):
+        yield one.phase, one.seconds / (2 if onward and one.phase == "forward" else 1)

@@ -1,228 +1,262 @@
-"""Find the partition whose costliest stage costs least, planning as few spans as possible.
+"""Divide a network into a number of stages: the partition with the least bottleneck, or given ends of stages.
 
-Idea: find the best partition by lower bounds, plan its spans, replace their bounds by costs, and repeat until all
-spans of the best partition are planned.
-Cost: one dynamic program for each round; few rounds if the bounds are tight, and at worst every span is planned.
+Every span of consecutive layers gets its best cuts by the requested search, and with them its cost as a stage. The best
+partition is found by lower bounds; its spans are planned, their costs replace their bounds, and so on until all spans of
+the best partition are planned: few rounds if the bounds are tight, and at worst every span is planned.
 Guarantee: the same result as with all spans planned, ties included: every other partition costs at least its bound.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.errors import MemoryLimitError, OptionError
+from hypar.plan.stages import FLUSHES
+from hypar.planning.checked import checked_microbatches
+from hypar.planning.stages.ends import given_bounds, stage_ends
 from hypar.planning.stages.lower_bounds import ROUNDING, LowerBounds
-from hypar.planning.stages.running import estimated_s
+from hypar.planning.stages.running import estimated_s, fullest_moments, kept_in_flight
+from hypar.planning.stages.sites import spans_of
+from hypar.planning.stages.spans import joined
+from hypar.schedule.lanes import whole_lane
+from hypar.schedule.memory import held_with
 from hypar.solve.partition import Partition, least_bottleneck, partition
+from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from hypar.network.graph import LayerGraph
     from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.span import CutSpan
-    from hypar.planning.stages.spans import CutSpans
+    from hypar.planning.stages.sites import Known
+    from hypar.planning.stages.spans import CutSpan, CutSpans
+    from hypar.schedule.lanes import Lane
     from hypar.solve.edge import Costs
 
+MOST_WORK = 20_000
+"""Pieces of work in all estimated steps of shifted ends at most, which take some seconds."""
 
-class _Table(NamedTuple):
-    """The costs of all spans on the devices of some stages: lower bounds, replaced by costs once a span is planned.
+
+class _Table:
+    """The costs of all spans between places on the devices of some stages: lower bounds, until a span is planned, and weighed.
 
     Attributes:
-        least: the lower bounds of the spans.
-        costs: for each number of microbatches in flight the costs, ``[starts, ends]``.
-        room: the largest number of microbatches in flight that fits the memory, or may.
-        planned: whether each span is planned.
-        weighed: whether its memory is counted.
-        share: the number of spans that share a device's memory equally.
+        costs: for each number of microbatches in flight the costs, ``[starts, ends]``; infinite where the memory is too small.
     """
 
-    least: LowerBounds
-    costs: dict[int, Costs]
-    room: Costs
-    planned: NDArray[np.bool_]
-    weighed: NDArray[np.bool_]
-    share: int = 1
+    def __init__(self, spans: CutSpans, counts: Collection[int], balance: str, share: int) -> None:
+        """Start with lower bounds; ``share`` is the number of spans that share the memory equally, 0 if it does not count."""
+        least, capacity = LowerBounds(spans), spans.setting.machine.memory_bytes
+        self.spans, self.balance, self.share = spans, balance, share
+        self.costs = {count: least.of(balance, count).copy() for count in counts}
+        for count, own in self.costs.items() if share else ():
+            own[share * least.of("memory", count) > (capacity or math.inf)] = np.inf
+        self._place = {layer: place for place, layer in enumerate(spans.ends)}
+        self._known: set[tuple[str, str]] = set()
 
-    @classmethod
-    def of(
-        cls, spans: CutSpans, microbatches: int, counts: Collection[int], balance: str, share: int = 1
-    ) -> _Table:
-        """Return the lower bounds."""
-        least = LowerBounds(spans, microbatches)
-        capacity = spans.setting.machine.memory_bytes
-        room = least.room(capacity / share if capacity and share else None, max(counts))
-        # Memory alone depends on the number of microbatches in flight.
-        alike = least.of(balance, 0).copy()
-        costs = {count: least.of(balance, count) if balance == "memory" else alike for count in counts}
-        planned, weighed = np.zeros((2, *room.shape), dtype=bool)
-        return cls(least, costs, room, planned, weighed, share)
-
-    def fitting(self, in_flight: int) -> Costs:
-        """Return the cost of each span with microbatches in flight; infinite if it does not fit the memory."""
-        fits = self.room >= in_flight
-        return self.costs[in_flight] if fits.all() else np.where(fits, self.costs[in_flight], np.inf)
-
-    def plan(self, ends: tuple[int, int], microbatches: int, balance: str) -> bool:
-        """Replace the lower bounds of a span, and of all that are equal, by its costs; return whether they were no costs yet."""
-        if self.planned[ends]:
+    def plan(self, ends: tuple[int, int]) -> bool:
+        """Replace the lower bounds of a span, and of all that are equal, by its costs; return whether they were not known."""
+        if not self._new("cost", ends):
             return False
-        span, equal = self.least.spans.priced(*ends), self._equal(ends)
-        self.planned[equal] = True
+        span, equal = self.spans.priced(*ends), self._equal(ends)
         for count, own in self.costs.items():
-            own[equal] = span.cost(balance, microbatches, count)
+            cost = span.cost(self.balance, count)
+            own[equal] = np.where(np.isinf(own[equal]), np.inf, cost)
         return True
 
     def fits(self, ends: tuple[int, int], in_flight: int) -> bool:
-        """Return whether a planned span fits the memory with microbatches in flight, once its memory is counted."""
-        if not self.weighed[ends]:
-            span, equal = self.least.spans.priced(*ends), self._equal(ends)
-            self.weighed[equal], self.room[equal] = True, _room(span, self.costs, self.share)
-        return bool(self.room[ends] >= in_flight)
+        """Return whether a span fits the memory with microbatches in flight, and rule out with how many it does not."""
+        if self.share and self._new("memory", ends):
+            span, equal = self.spans.priced(*ends), self._equal(ends)
+            for count, own in self.costs.items():
+                if not span.fits(count, self.share):
+                    own[equal] = np.inf
+        start, end = (self._place[layer] for layer in ends)
+        return math.isfinite(self.costs[in_flight][start, end])
 
-    def _equal(self, ends: tuple[int, int]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the starts and the ends of all spans that are equal to one."""
-        starts = self.least.spans.equal_to(*ends)
-        return starts, starts + (ends[1] - ends[0])
+    def _new(self, what: str, ends: tuple[int, int]) -> bool:
+        """Return whether something was not asked of a span before."""
+        key = what, self.spans.kinds[slice(*ends)]
+        found = key not in self._known
+        self._known.add(key)
+        return found
+
+    def _equal(self, ends: tuple[int, int]) -> tuple[list[int], list[int]]:
+        """Return the places at which all spans that are equal to one start and end."""
+        kinds, length = self.spans.kinds, ends[1] - ends[0]
+        own, at = kinds[slice(*ends)], self._place
+        starts = [start for start in at if start + length in at and kinds[start : start + length] == own]
+        return [at[start] for start in starts], [at[start + length] for start in starts]
+
+
+class _Row:
+    """The row of the layers, to divide by what is known of the spans on the devices of each stage."""
+
+    def __init__(self, spans: Sequence[CutSpans], balance: str, share: int) -> None:
+        self.first = spans[0]
+        self.kept = kept_in_flight(self.first.request, len(spans) // (self.first.request.parts or 1))
+        known = {own: _Table(own, {*self.kept}, balance, share) for own in dict.fromkeys(spans)}
+        self.tables = [known[own] for own in spans]
+
+    def costs(self, stage: int) -> Costs:
+        """Return the costs of all spans between places as a stage."""
+        return self.tables[stage].costs[self.kept[stage]]
+
+    def least(self, limit: float = math.inf) -> Partition | None:
+        """Return the best partition by what is known of its spans, or None if none is within a limit."""
+        places = self.first.ends
+        seams = self.first.crossing_bytes[[*places]]
+        found = partition(self.costs, len(self.kept), seams, limit * (1 + ROUNDING))
+        return None if found is None else found._replace(bounds=tuple(places[at] for at in found.bounds))
 
 
 def best_partition(
-    spans: Sequence[CutSpans],
-    microbatches: int,
-    kept: Sequence[int],
-    limit: float = math.inf,
-    balance: str = "time",
-    share: int = 1,
+    spans: Sequence[CutSpans], limit: float = math.inf, balance: str = "time", share: int = 1
 ) -> Partition | None:
     """Return the best partition into stages, or None if none that fits the memory is within a limit.
 
     Args:
         spans: for each stage the spans on its devices.
-        microbatches: microbatches in a mini-batch.
-        kept: for each stage, the largest number of microbatches whose activations it keeps.
         limit: what the costliest stage may cost.
         balance: the quantity that a stage costs, one of ``BALANCES``.
-        share: the number of stages that share a device's memory equally; 0 if memory does not count.
+        share: the number of stages that share a device's memory equally.
     """
-    tables = _tables(spans, microbatches, kept, balance, share)
-    while True:
-        found = _least(tables, kept, spans[0], limit)
-        if found is None:
-            return None
-        stages = [*zip(tables, pairwise(found.bounds), kept, strict=True)]
-        planned = [table.plan(ends, microbatches, balance) for table, ends, _ in stages]
+    row, tight = _Row(spans, balance, share), True
+    while (found := row.least(limit)) is not None:
+        stages = [*zip(row.tables, pairwise(found.bounds), row.kept, strict=True)]
+        # Memory is counted first as long as partitions do not fit, and then only where all else speaks for one.
+        if tight and not all(table.fits(ends, in_flight) for table, ends, in_flight in stages):
+            continue
+        tight = False
+        planned = [table.plan(ends) for table, ends, _ in stages]
         if any(planned):
             continue
-        # Memory is counted only where all else speaks for a partition, and then of all its stages.
-        fitting = [table.fits(ends, in_flight) for table, ends, in_flight in stages]
-        if all(fitting):
+        if all(table.fits(ends, in_flight) for table, ends, in_flight in stages):
             return found
+        tight = True
+    return None
 
 
-def of_least_memory(spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int]) -> Partition | None:
-    """Return the partition whose fullest stage holds least by lower bounds, whether it fits the memory or not.
+def least_seconds(spans: Sequence[CutSpans]) -> float:
+    """Return a lower bound of the seconds of a step, infinite if no partition fits the memory; arguments as above.
 
-    Arguments as in ``best_partition``.
+    Where the pipeline runs empty a stage waits for the first microbatch; otherwise the busiest stage alone counts.
     """
-    return _least(_tables(spans, microbatches, kept, "memory", 0), kept, spans[0])
+    row = _Row(spans, "time", 1)
+    ahead = np.minimum.reduce([LowerBounds(own).ahead for own in dict.fromkeys(spans)])
+    late = ahead * (1 - ROUNDING) * FLUSHES[spans[0].request.schedule]
+    return least_bottleneck(lambda stage: row.costs(stage) + late, len(spans), len(spans[0].ends) - 1)
 
 
-def _least(
-    tables: Sequence[_Table], kept: Sequence[int], spans: CutSpans, limit: float = math.inf
-) -> Partition | None:
-    """Return the best partition by what is known of its spans, or None if none is within a limit."""
-    places = spans.ends
-    fitting = _fitting(tables, kept, places)
-    found = partition(fitting.__getitem__, len(kept), spans.crossing_bytes[[*places]], limit * (1 + ROUNDING))
-    return None if found is None else found._replace(bounds=tuple(places[at] for at in found.bounds))
+def checked_spans(
+    request: Resolved, graph: LayerGraph, groups: Sequence[str | None], known: Known
+) -> tuple[CutSpans, ...]:
+    """Return the spans for each part of the requested stages; arguments as in ``spans_of``.
 
-
-def least_seconds(
-    spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int], *, flushes: bool
-) -> float:
-    """Return a lower bound of the seconds of a step, infinite if no partition fits the memory.
-
-    Args:
-        spans: for each stage the spans on its devices.
-        microbatches: microbatches in a mini-batch.
-        kept: for each stage, the largest number of microbatches whose activations it keeps.
-        flushes: whether the pipeline runs empty after each mini-batch; otherwise the busiest stage alone counts.
+    Raises:
+        InputError: that number of stages, or of microbatches, is not possible.
+        TableLimitError: the network has too many layers.
     """
-    tables, places = _tables(spans, microbatches, kept, "time"), spans[0].ends
-    each = {id(table): table for table in tables}.values()
-    for table in each if flushes else ():
-        table.costs.update(dict.fromkeys(table.costs, table.least.step([own.least for own in each])))
-    return least_bottleneck(_fitting(tables, kept, places).__getitem__, len(kept), len(places) - 1)
+    names, stages = [layer.name for layer in graph.nodes(request.graph).layers], len(groups)
+    layers = len(names)
+    places = layers if request.starts else len(stage_ends(names)) - 1
+    _require_room(request.parts, stages, places, blocks=places < layers)
+    microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages, layers)
+    return spans_of(request, graph, groups, microbatches, known)
 
 
-def _tables(
-    spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int], balance: str, share: int = 1
-) -> list[_Table]:
-    """Return the costs of all spans for each stage; arguments as in ``best_partition``."""
-    each = {id(own): own for own in spans}
-    known = {key: _Table.of(own, microbatches, {*kept}, balance, share) for key, own in each.items()}
-    return [known[id(own)] for own in spans]
+def divided(spans: Sequence[CutSpans], graph: LayerGraph, limit: float = math.inf) -> list[CutSpan] | None:
+    """Return the parts of the stages of the best partition, in the network's order, with the transfers between them.
 
+    None if no partition fits the memory, or the busiest stage alone takes longer than a limit.
 
-def _fitting(tables: Sequence[_Table], kept: Sequence[int], places: Sequence[int]) -> list[Costs]:
-    """Return the costs of all spans between some places for each stage, one array for stages with equal costs."""
-    each = {(id(table), count): (table, count) for table, count in zip(tables, kept, strict=True)}
-    known = {key: table.fitting(count) for key, (table, count) in each.items()}
-    if len(places) <= len(tables[0].room):
-        known = {key: costs[np.ix_(places[:-1], places)] for key, costs in known.items()}
-    return [known[id(table), count] for table, count in zip(tables, kept, strict=True)]
-
-
-def _room(span: CutSpan, kept: Collection[int], share: int) -> int:
-    """Return the largest of several numbers of microbatches in flight that fits the memory."""
-
-    def fits(count: int) -> bool:
-        each = zip(span.cuts.lanes, span.held_bytes(count), strict=True)
-        return all(lane.setting.machine.fits(share * held) for lane, held in each)
-
-    return max(filter(fits, kept), default=0)
-
-
-MOST_WORK = 20_000
-"""Pieces of work in all estimated steps at most, which take some seconds."""
-
-
-def shifted(
-    request: Resolved,
-    microbatches: int,
-    spans: Sequence[CutSpans],
-    bounds: Sequence[int],
-    fits: Callable[[Sequence[CutSpan]], bool],
-) -> tuple[int, ...]:
-    """Return the bounds of the parts of a partition after shifts of their ends.
-
-    Args:
-        request: the request.
-        microbatches: microbatches in a mini-batch.
-        spans: for each part the spans on its devices.
-        bounds: the first layer of each part, and the number of layers.
-        fits: returns whether parts fit the memory.
+    Raises:
+        InputError: the given stages are not possible, or do not fit the memory.
+        TableLimitError: the tables of a search would not fit.
     """
+    request = spans[0].request
+    if request.starts:
+        given = _within(spans, given_bounds(request.starts, graph, spans[0].whole))
+        _require_fits(given, graph)
+        return joined(given)
+    best = _best(spans, limit if request.balance == "time" else math.inf)
+    return None if best is None else joined(_within(spans, best))
 
-    def parts(ends: Sequence[int]) -> list[CutSpan]:
-        return [own.span(*pair) for own, pair in zip(spans, pairwise(ends), strict=True)]
 
-    best = tuple(bounds)
-    least, tried = estimated_s(request, microbatches, parts(best)), {best}
-    most = MOST_WORK // (2 * microbatches * len(spans))
-    while True:
+def _within(spans: Sequence[CutSpans], bounds: Sequence[int]) -> list[CutSpan]:
+    return [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+
+
+def _equal_to(spans: Sequence[CutSpans], bounds: Sequence[int]) -> list[CutSpan]:
+    """Return spans that cost the same."""
+    return [own.priced(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+
+
+def unfit(request: Resolved, graph: LayerGraph, spans: Sequence[CutSpans]) -> MemoryLimitError:
+    """Return why no partition fits, with the bytes of evenly divided stages; ``spans`` are those of each part."""
+    stages, machine = len(spans) // (request.parts or 1), request.heterogeneous or request.machines[0]
+    least = _Row(spans, "memory", 0).least()
+    assert least is not None  # noqa: S101 (there is room for every stage, and no limit)
+    own = _within(spans, least.bounds)
+    sizes = " and ".join(
+        dict.fromkeys(format_bytes(each.memory_bytes) for each in request.machines if each.memory_bytes)
+    )
+    words = "" if request.parts is None else f" of {request.parts} parts that share it equally"
+    problem = f"no {stages} stages{words} fit {sizes}, the memory of a device"
+    number, lane, held = max(
+        held_in(own), key=lambda each: each[2] / (each[1].setting.machine.memory_bytes or math.inf)
+    )
+    if not lane.setting.machine.fits(held):
+        lacking = format_bytes(held - (lane.setting.machine.memory_bytes or 0))
+        problem += f": divided evenly, stage {number} holds {format_bytes(held)}, {lacking} too much"
+    return MemoryLimitError(f"hardware {machine.name!r}", problem, hint=_hint(own, graph))
+
+
+def _hint(stages: Sequence[CutSpan], graph: LayerGraph) -> str:
+    microbatches = stages[0].spans.microbatches
+    further = FLUSHES[stages[0].spans.request.schedule] and microbatches < graph.batch
+    more = f"--microbatches above {microbatches}, " * further
+    return f"try {more}another number of stages, a smaller batch, or devices with more memory"
+
+
+def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
+    """Return the bounds of the parts of the best partition that fits the memory, or None if there is none within a limit.
+
+    The parts of a stage share its memory: if all that each alone could take is too much, each gets an equal share.
+    """
+    balance, parts = spans[0].request.balance, spans[0].request.parts
+    for share in dict.fromkeys((1, parts or 1)):
+        best = best_partition(spans, limit, balance, share)
+        if best is None or parts is None:
+            return None if best is None else best.bounds
+        if _fit(_equal_to(spans, best.bounds)):
+            return _shifted(spans, best.bounds) if balance == "time" else best.bounds
+    return None
+
+
+def _fit(stages: Sequence[CutSpan]) -> bool:
+    return all(lane.setting.machine.fits(held) for _, lane, held in held_in(stages))
+
+
+def _shifted(spans: Sequence[CutSpans], bounds: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the bounds of the parts of a partition after shifts of their ends, as long as the estimated step gets shorter."""
+    best, tried = bounds, {bounds}
+    least = estimated_s(_equal_to(spans, best))
+    most = MOST_WORK // (2 * spans[0].microbatches * len(spans))
+    while len(tried) <= most:
         ahead = next((ends for ends in _neighbours(best, spans[0].ends) if ends not in tried), None)
-        if ahead is None or len(tried) > most:
-            return best
+        if ahead is None:
+            break
         tried.add(ahead)
-        found = parts(ahead)
-        seconds = estimated_s(request, microbatches, found)
-        if seconds < least and fits(found):
+        found = _equal_to(spans, ahead)
+        seconds = estimated_s(found)
+        if seconds < least and _fit(found):
             least, best = seconds, ahead
+    return best
 
 
 def _neighbours(bounds: tuple[int, ...], places: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -232,3 +266,45 @@ def _neighbours(bounds: tuple[int, ...], places: Sequence[int]) -> Iterator[tupl
         for place in (places[own - 1], places[own + 1]):
             if bounds[at - 1] < place < bounds[at + 1]:
                 yield (*bounds[:at], place, *bounds[at + 1 :])
+
+
+def _require_room(parts: int | None, stages: int, places: int, *, blocks: bool) -> None:
+    """Refuse more stages than places for them, and parts of a single stage, between which nothing would be sent."""
+    each = "one for each block of layers" if blocks else "one for each layer that is cut"
+    if not 1 <= stages <= places:
+        raise OptionError("stages", f"found {stages}", f"1 to {places}, {each}")
+    if parts is not None and stages == 1:
+        raise OptionError("parts", f"found {parts} of a single stage", "2 stages or more")
+    if parts is not None and stages * parts > places:
+        found = f"found {parts} of each of {stages} stages"
+        raise OptionError("parts", found, f"at most {places} in all, {each}")
+
+
+def held_in(stages: Sequence[CutSpan]) -> Iterator[tuple[int, Lane, float]]:
+    """Yield the number of each stage from 1, each lane with the layers of all its parts, and the bytes on a device.
+
+    ``stages`` are the parts of the stages in the network's order.
+    """
+    request = stages[0].spans.request
+    count = len(stages) // (request.parts or 1)
+    firsts = [*accumulate((span.layers for span in stages), initial=0)]
+    for stage, own in enumerate(fullest_moments(request, count)):
+        parts = stages[stage::count]
+        for group in range(len(parts[0].cuts.lanes)):
+            each = zip((part.cuts.lanes[group] for part in parts), firsts[stage::count], strict=False)
+            placed = (
+                lane.having(place=lane.place._replace(first=first, moments=own)) for lane, first in each
+            )
+            lane = whole_lane([*placed])
+            buffers = max(part.cuts.memory[group]["buffers"] for part in parts)
+            yield stage + 1, lane, held_with(lane, buffers)
+
+
+def _require_fits(given: Sequence[CutSpan], graph: LayerGraph) -> None:
+    """Refuse given stages of which one does not fit the memory."""
+    for number, lane, held in held_in(given):
+        machine = lane.setting.machine
+        if not machine.fits(held):
+            found = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
+            allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
+            raise MemoryLimitError(f"hardware {machine.name!r}", found, allowed, _hint(given, graph))

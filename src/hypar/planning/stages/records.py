@@ -4,29 +4,39 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 from hypar.plan.request import BEST
 from hypar.plan.stages import StageRecord, StagesRecord
+from hypar.planning.climb import refine
 from hypar.planning.question import load_search
 from hypar.planning.records import Decided, objective
-from hypar.planning.stages.again import refine_stages
-from hypar.planning.stages.best import pins_of, plan_stages
+from hypar.planning.stages.best import plan_stages
 from hypar.planning.stages.ends import stage_ends
+from hypar.planning.stages.running import run_stages
+from hypar.planning.stages.sites import spans_of
+from hypar.planning.stages.spans import joined
 from hypar.planning.uneven.records import splits_of, together
 from hypar.planning.uneven.tree import Branching
+from hypar.sharding.space import parse_pin
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import load_solver
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
+    from hypar.plan.plan import Plan
+    from hypar.plan.records import RefinementRecord
+    from hypar.planning.levels import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
-    from hypar.planning.stages.span import CutSpan
+    from hypar.planning.stages.spans import CutSpan
     from hypar.planning.uneven.tree import Branch
+    from hypar.sharding.placement import Options
+    from hypar.sharding.space import Pin
     from hypar.sharding.tree import Split
 
 
@@ -35,11 +45,8 @@ def decided_stages(
 ) -> Decided:
     """Decide a network in the requested stages.
 
-    Args:
-        request: the request.
-        graph: the network.
-        whole: for the best number of stages, the decisions without stages, which are returned if no stages are faster.
-        progress: called with the number of tries done, and their total.
+    Of the best number, ``whole`` has the decisions without stages, which are returned if no stages are faster. ``progress`` is
+    called with the number of tries done, and their total.
 
     Raises:
         InputError: the request does not suit the network, or no stages fit the memory.
@@ -51,17 +58,16 @@ def decided_stages(
     load_search(request.search)
     if request.solver is not None:
         load_solver(request.solver)
-    pins = pins_of(request, graph)
+    pins = _pins_of(request, graph)
     fitting = whole.score if whole is not None and whole.score is not None and whole.score.fits else None
-    stages = plan_stages(request, graph, progress, math.inf if fitting is None else fitting.time_s)
-    if stages is None:
+    staging = plan_stages(request, graph, progress, math.inf if fitting is None else fitting.time_s)
+    if staging is None:
         assert whole is not None  # noqa: S101 (a given number of stages has an answer)
         claim = f"{whole.claim}; no stages that were tried are faster"
         return replace(whole, stages=_no_stages(request, whole), claim=claim)
-    staging, spans = stages
     refined = None
     if request.refine:
-        staging, refined = refine_stages(staging, spans, progress)
+        staging, refined = _refined(staging, progress)
     splits = list(stage_splits(staging))
     return Decided(
         claim=_claim(request, staging) + (", then refined" if refined else ""),
@@ -78,26 +84,77 @@ def decided_stages(
     )
 
 
-def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
-    """Return the record of stages for a plan.
+def _pins_of(request: Resolved, graph: LayerGraph) -> tuple[Pin, ...]:
+    """Parse the pins of a request, which hold at the levels inside every stage.
 
-    Args:
-        staging: the stages.
-        request: the request.
+    Raises:
+        OptionError: there is no such layer, level or choice.
     """
+    apart = request.heterogeneous is not None and not request.outside
+    nodes, levels = graph.nodes(request.graph), request.levels - apart
+    return tuple(parse_pin(text, nodes, levels) for text in request.pins)
+
+
+def _refined(staging: Staging, progress: Callable[[int, int], None]) -> tuple[Staging, RefinementRecord]:
+    """Exchange choices inside stages one by one as long as the engine's time decreases; ``progress`` as in ``refine``."""
+    start = [own.spans.of_batch(own.cuts.node, *own.ends) for own in staging.stages]
+
+    def taking(choices: Sequence[Options]) -> list[Node]:
+        chosen = iter(choices)
+        return [node.taking(chosen) for node in start]
+
+    def ran(request: Resolved, nodes: Sequence[Node]) -> Staging:
+        each = zip(staging.stages, nodes, strict=True)
+        return run_stages(request, joined([own.spans.having(*own.ends, node) for own, node in each]))
+
+    def seconds(choices: Sequence[Options]) -> float:
+        return ran(replace(staging.request, chunks=None), taking(choices)).ran.timeline.makespan
+
+    slots = [
+        slot
+        for own, node in zip(staging.stages, start, strict=True)
+        for slot in own.spans.planner.slots(node)
+    ]
+    found = refine(slots, seconds, progress)
+    nodes = zip(staging.stages, taking(found.choices), strict=True)
+    return ran(staging.request, [own.spans.costed(node, *own.ends) for own, node in nodes]), found.record
+
+
+def stored_stages(
+    plan: Plan, stages: StagesRecord, graph: LayerGraph, request: Resolved, *, costed: bool = False
+) -> Staging:
+    """Run the stages that a plan records on the machine of a request, whose costs the cuts may have.
+
+    Raises:
+        HardwareError: the array does not fit the machine.
+    """
+    own = replace(
+        request.as_planned(plan),
+        pins=(),
+        schedule=stages.schedule,
+        parts=stages.parts_of_each,
+    )
+    spans = spans_of(own, graph, [stage.group for stage in stages.stages], stages.microbatches)
+    bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
+    found = [of.stored(plan, *ends, costed=costed) for of, ends in zip(spans, bounds, strict=True)]
+    return run_stages(own, joined(found), plan.chunks)
+
+
+def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
+    """Return the record of stages for a plan."""
     return StagesRecord(
         **_asked(request),
         starts=True if request.starts else None,
         bottleneck=None if request.balance == "time" else exact_number(staging.costliest(request.balance)),
         outside=request.outside or None,
-        microbatches=staging.microbatches,
+        microbatches=staging.work.microbatches,
         bottleneck_s=staging.bottleneck_s,
         stages=[
             StageRecord(
-                group=parts[0].site.group,
+                group=parts[0].spans.group,
                 layers=[layer.name for span in parts for layer in span.cuts.lane.graph.layers],
                 parts=None if request.parts is None else [span.layers for span in parts],
-                busy_s=math.fsum(span.seconds(staging.microbatches) for span in parts),
+                busy_s=math.fsum(span.seconds for span in parts),
                 in_flight=in_flight,
                 staleness=stale,
             )
@@ -126,12 +183,7 @@ def _asked(request: Resolved) -> dict[str, Any]:
 
 
 def _no_stages(request: Resolved, whole: Decided) -> StagesRecord:
-    """Return the record for a plan that is faster without stages: all layers form one stage.
-
-    Args:
-        request: the request.
-        whole: the decisions without stages.
-    """
+    """Return the record for a plan that is faster without stages: all layers form one stage."""
     time_s = 0.0 if whole.score is None else whole.score.time_s
     return StagesRecord(
         **_asked(request),
@@ -193,8 +245,8 @@ def _cut(span: CutSpan) -> bool:
 
 def stage_splits(staging: Staging) -> Iterator[Split]:
     """Yield one split for each level inside the stages of a device group, with the layers of all of them."""
-    for group in dict.fromkeys(span.site.group for span in staging.stages):
-        stages = [span for span in staging.stages if span.site.group == group]
+    for group in dict.fromkeys(span.spans.group for span in staging.stages):
+        stages = [span for span in staging.stages if span.spans.group == group]
         each = [[*splits_of(cast("Branch", span.cuts.node))] for span in stages]
         for splits in zip(*each, strict=True):
             own = together(splits)

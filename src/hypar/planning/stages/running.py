@@ -1,35 +1,46 @@
-"""Run stages as a pipeline in the engine: one step, in which every stage has its full work."""
+"""Run stages as a pipeline in the engine: one step, in which every stage has its full work.
+
+Stages that use one weight each have a copy, and add up its gradient once a mini-batch.
+Source: Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM (SC21), whose code
+adds up the gradients of the embedding in the first stage and of the head in the last one.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from hypar.machine.machine import DeviceGroup
 from hypar.plan.stages import stage_name
 from hypar.planning.climb import Chunked, chunks_of, run_chunked
-from hypar.planning.stages.places import places_for
-from hypar.planning.stages.tied import exchanges_of
-from hypar.planning.stages.within import within_stage
-from hypar.schedule.costed import StageWork
+from hypar.planning.stages.arriving import places_for
+from hypar.schedule.costed import Arrival, Entering, StageWork
 from hypar.schedule.lanes import StagePlace
-from hypar.schedule.pieces import COMMUNICATION, Piece
+from hypar.schedule.pieces import COMMUNICATION, Piece, priced
 from hypar.schedule.pipeline_orders import Schedule, in_flight, moments, staleness
 from hypar.schedule.record import ERROR, INPUT, Op, Record
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
 from hypar.schedule.tasks import PartTasks, Pipeline, TaskList
+from hypar.sharding.amounts.counted import SEAM, received_between
+from hypar.sharding.amounts.transfers import between_of, parts_of_weight
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from hypar.network.nodes import Tensor
     from hypar.plan.records import ChunksRecord, Score
+    from hypar.plan.stages import StagesRecord
     from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.span import CutSpan, Phases
+    from hypar.planning.stages.spans import CutSpan, Phases
     from hypar.schedule.costed import Costed
+    from hypar.schedule.pieces import Pieces
     from hypar.schedule.pipeline_orders import Moment, Work
+    from hypar.schedule.tasks import Tied
+    from hypar.sharding.amounts.counted import Received
 
 
 WHOLE = {
@@ -46,21 +57,15 @@ class Staging:
     """A network divided into stages, each cut over its own devices.
 
     Attributes:
-        request: the request; its array is the one inside a stage.
-        microbatches: microbatches in a mini-batch.
+        request: the request, with the number of microbatches; its array is the one inside a stage.
         stages: the parts of the stages in the network's order, in turn of the first stage to the last.
         work: the devices of each part, with their work for a microbatch.
-        in_flight: for each stage, the largest number of microbatches whose activations it keeps, each once for every part.
-        staleness: for each stage, the largest number of mini-batches by which the weights that a forward reads are behind.
         ran: a mini-batch, with its chunks.
     """
 
     request: Resolved
-    microbatches: int
     stages: tuple[CutSpan, ...]
     work: StepWork
-    in_flight: tuple[int, ...]
-    staleness: tuple[int, ...]
     ran: Chunked
 
     @property
@@ -70,121 +75,170 @@ class Staging:
         return summarise(lanes, self.ran.step, self.request.machine or lanes[0].setting.machine)
 
     @property
-    def bottleneck_s(self) -> float:
-        """Seconds for which a mini-batch keeps the busiest stage busy."""
-        return max(
-            math.fsum(span.cost("time", self.microbatches, 1) for span in parts) for parts in self.by_stage
-        )
-
-    @property
     def by_stage(self) -> tuple[tuple[CutSpan, ...], ...]:
         """The parts of each stage."""
         return tuple(self.stages[stage :: self.work.count] for stage in range(self.work.count))
 
+    @property
+    def in_flight(self) -> list[int]:
+        """For each stage, the largest number of microbatches whose activations it keeps, each once for every part."""
+        return [*map(in_flight, works_of(self.request, self.work.count))]
+
+    @property
+    def staleness(self) -> list[int]:
+        """For each stage, the largest number of mini-batches by which the weights that a forward reads are behind."""
+        return [staleness(own, self.work.microbatches) for own in works_of(self.request, self.work.count)]
+
+    @property
+    def bottleneck_s(self) -> float:
+        """Seconds for which a mini-batch keeps the busiest stage busy."""
+        return max(math.fsum(span.cost("time") for span in parts) for parts in self.by_stage)
+
     def costliest(self, balance: str) -> float:
         """Return what the costliest part of a stage costs, by one of ``BALANCES``."""
-        kept = kept_in_flight(self.request.schedule, self.work.count, self.microbatches, self.request.parts)
-        pairs = zip(self.stages, kept, strict=True)
-        return max(span.cost(balance, self.microbatches, in_flight) for span, in_flight in pairs)
+        pairs = zip(self.stages, kept_in_flight(self.request, self.work.count), strict=True)
+        return max(span.cost(balance, kept) for span, kept in pairs)
 
 
-def kept_in_flight(
-    schedule: str, stages: int, microbatches: int, parts: int | None = None
-) -> tuple[int, ...]:
-    """Return for each part of each stage, in the network's order, the largest number of microbatches that it keeps."""
-    works = [*_works(schedule, stages, microbatches, parts)]
-    return tuple(
-        in_flight(work for work in own if work.part == part) for part in range(parts or 1) for own in works
-    )
+class Exchange(NamedTuple):
+    """The stages that add up the gradient of a weight, that of its own layer first.
 
-
-def fullest_moments(
-    schedule: str, stages: int, microbatches: int, parts: int | None = None
-) -> tuple[tuple[Moment, ...], ...]:
-    """Return for each stage its pieces of work, at the moments when most microbatches wait."""
-    return tuple(moments(works, parts or 1) for works in _works(schedule, stages, microbatches, parts))
-
-
-def _works(schedule: str, stages: int, microbatches: int, parts: int | None) -> Iterator[list[Work]]:
-    """Yield the work of each stage in order."""
-    order = Schedule(schedule, parts or 1)
-    for stage in range(stages):
-        yield [*chain.from_iterable(order.steps(stage, stages, microbatches))]
-
-
-def run_stages(
-    request: Resolved, microbatches: int, stages: Sequence[CutSpan], stored: ChunksRecord | None = None
-) -> Staging:
-    """Run the stages as a pipeline.
-
-    Args:
-        request: the request, with the schedule and the requested chunks.
-        microbatches: microbatches in a mini-batch.
-        stages: the parts of the stages in the network's order.
-        stored: the chunks of a stored plan, in place of the requested ones.
+    Each but the first has what it receives at the levels outside the stages, in place of its own sums there.
     """
-    parts = request.parts
-    schedule = Schedule(request.schedule, parts or 1)
+
+    members: Tied
+    outside: tuple[Pieces, ...]
+
+
+User = tuple[int, int]
+"""A layer that uses a weight, the first of its stage: the number of its part, and its index there."""
+
+
+def exchanges_of(stages: Sequence[CutSpan], count: int) -> tuple[Exchange, ...]:
+    """Return the gradients that several stages add up; none below uneven splits, which keep a weight for each layer.
+
+    The stage of the weight's own layer gets the sums of the others, and each of these the sum of all. Layers of one stage add up
+    theirs inside it; of those of several of its parts the first counts. ``stages`` are the parts of ``count`` stages in turn.
+    """
+    ties: dict[int, list[Tensor]] = {}
+    for tie in stages[0].spans.ties:
+        ties.setdefault(tie.producer, []).append(tie)
+    places = [(number, layer) for number, span in enumerate(stages) for layer in range(span.layers)]
+    found = []
+    for owner, own in ties.items():
+        users: dict[int, User] = {}
+        for layer in (owner, *(tie.consumer for tie in own)):
+            users.setdefault(places[layer][0] % count, places[layer])
+        if len(users) > 1:
+            found.append(_exchange(stages, [*users.values()], own[0]))
+    return tuple(found)
+
+
+def _exchange(stages: Sequence[CutSpan], users: Sequence[User], tie: Tensor) -> Exchange:
+    """Return the gradient of a weight that some stages add up."""
+    spans = [stages[number].spans for number, _ in users]
+    outward, outside = len({own.group for own in spans}) > 1, spans[0].request.outside
+    received = [_shared(stages, users[0], other, tie) for other in users[1:]]
+    seams = [[one for one in own if one.level == SEAM] for own in received]
+    members = []
+    for (number, layer), own, arrivals in zip(
+        users, spans, [[back for back, _ in seams], *([there] for _, there in seams)], strict=True
+    ):
+        links = [
+            link
+            for one in stages
+            if one.spans.group == own.group
+            for link in (one.spans.forward, one.spans.backward)
+        ]
+        link = next((one for one in links if one and isinstance(one, DeviceGroup) == outward), None)
+        size = own.setting.element_bytes
+        arrived = (Arrival(layer, None, size * one.elements, one.receivers) for one in arrivals)
+        members.append((number, layer, Entering.over(link, arrived)))
+    sums = (
+        priced(own.setting, [one for one in each if SEAM < one.level < outside])
+        for own, each in zip(spans[1:], received, strict=True)
+    )
+    return Exchange(tuple(members), tuple(sums))
+
+
+def _shared(stages: Sequence[CutSpan], owner: User, user: User, tie: Tensor) -> tuple[Received, ...]:
+    """Return what the weight's own stage receives from another one, and what this one gets back, at the seam and outside it."""
+    lanes = [(stages[number].cuts.lane, layer) for number, layer in (owner, user)]
+    outside = stages[0].spans.request.outside
+    made, used = (lane.graph.layers[layer] for lane, layer in lanes)
+    first, last = (lane.choices[layer] if outside else () for lane, layer in lanes)
+    array = lanes[0][0].setting.array if outside else ()
+    between, parts = between_of(made, used, tie), parts_of_weight(tie.elements)
+    return received_between(between, parts, array, (first, last), outside=outside)
+
+
+def works_of(request: Resolved | StagesRecord, stages: int) -> list[list[Work]]:
+    """Return the work of each stage in order, by the schedule and the microbatches of a request, or of a record."""
+    order = Schedule(request.schedule, request.parts or 1)
+    each = (order.steps(stage, stages, request.microbatches or 1) for stage in range(stages))
+    return [[*chain.from_iterable(steps)] for steps in each]
+
+
+def kept_in_flight(request: Resolved, stages: int) -> tuple[int, ...]:
+    """Return for each part of each stage, in the network's order, the largest number of microbatches that it keeps."""
+    works = works_of(request, stages)
+    parts = range(request.parts or 1)
+    return tuple(in_flight(work for work in own if work.part == part) for part in parts for own in works)
+
+
+def fullest_moments(request: Resolved | StagesRecord, stages: int) -> list[tuple[Moment, ...]]:
+    """Return for each stage its pieces of work, at the moments when most microbatches wait."""
+    return [moments(own, request.parts or 1) for own in works_of(request, stages)]
+
+
+def run_stages(request: Resolved, stages: Sequence[CutSpan], stored: ChunksRecord | None = None) -> Staging:
+    """Run the stages, their parts in the network's order, as a pipeline; with the chunks of a stored plan, or as requested."""
+    schedule, microbatches = Schedule(request.schedule, request.parts or 1), stages[0].spans.microbatches
+    request = replace(request, microbatches=microbatches)
     count = len(stages) // schedule.parts
-    if parts is not None:
-        stages = within_stage(stages, count)
-    own_works = [*_works(request.schedule, count, microbatches, parts)]
-    kept = [in_flight(own) for own in own_works]
-    fullest = [moments(own, schedule.parts) for own in own_works]
-    firsts = accumulate((span.layers for span in stages), initial=0)
+    fullest = fullest_moments(request, count)
     exchanges = exchanges_of(stages, count)
-    works, groups = [], [*accumulate((len(span.cuts.lanes) for span in stages[:count]), initial=0)]
-    for number, (span, first) in enumerate(zip(stages, firsts, strict=False)):
+    outside = {
+        (number, layer): pieces
+        for one in exchanges
+        for (number, layer, _), pieces in zip(one.members[1:], one.outside, strict=True)
+    }
+    works, first = [], 0
+    groups = [*accumulate((len(span.cuts.lanes) for span in stages[:count]), initial=0)]
+    for number, span in enumerate(stages):
         stage, lanes = number % count, []
-        shared = tuple(
-            (layer, pieces)
-            for one in exchanges
-            for (part, layer, _), pieces in zip(one.members[1:], one.outside, strict=True)
-            if part == number
-        )
+        shared = tuple((layer, pieces) for (part, layer), pieces in outside.items() if part == number)
         for group, lane in enumerate(span.cuts.lanes, start=groups[stage]):
-            places = places_for(lane.setting.machine, lane.setting.array, span.site.stages)
+            places = places_for(lane.setting.machine, lane.setting.array, span.spans.stages)
             own = places, microbatches, fullest[stage], lane.place.outside, first
             name = f"{stage_name(stage)} {lane.name}".rstrip()
             lanes.append(lane.having(name=name, number=group, place=StagePlace(*own, shared=shared)))
         arriving = span.received, span.returned
         works.append(StageWork(tuple(lanes), span.cuts.crossings, *arriving, stage_name(stage)))
+        first += span.layers
     members = tuple(one.members for one in exchanges)
     work = StepWork(stages=tuple(works), schedule=schedule, microbatches=microbatches, exchanges=members)
     chunks = chunks_of(stored, work, "chunks.layers")
-    return Staging(
-        request=request,
-        microbatches=microbatches,
-        stages=tuple(stages),
-        work=work,
-        in_flight=tuple(kept),
-        staleness=tuple(staleness(own, microbatches) for own in own_works),
-        ran=run_chunked(work, request.chunks) if chunks is None else Chunked(work.run(chunks), stored),
-    )
+    ran = run_chunked(work, request.chunks) if chunks is None else Chunked(work.run(chunks), stored)
+    return Staging(request=request, stages=tuple(stages), work=work, ran=ran)
 
 
-def estimated_s(request: Resolved, microbatches: int, stages: Sequence[CutSpan]) -> float:
+def estimated_s(stages: Sequence[CutSpan]) -> float:
     """Return the time of a step, exactly where nothing overlaps; otherwise each phase of a stage is taken as one task.
 
     Gradients of tied weights that several stages add up are taken to follow when all stages are done.
-
-    Arguments as in ``run_stages``.
     """
+    request = stages[0].spans.request
     schedule = Schedule(request.schedule, request.parts or 1)
     count = len(stages) // schedule.parts
     found = TaskList(not span.cuts.overlap for span in stages[:count])
-    parts = [
-        in_phases(
-            found,
-            (number, count),
-            span.cuts.phases,
-            {"forward": span.received.seconds, "backward": span.returned.seconds},
-            overlap=span.cuts.overlap,
-        )
-        for number, span in enumerate(stages)
-    ]
+    parts = []
+    for number, span in enumerate(stages):
+        arriving = {"forward": span.received.seconds, "backward": span.returned.seconds}
+        overlap = span.cuts.overlap
+        parts.append(in_phases(found, (number, count), span.cuts.phases, arriving, overlap=overlap))
     behind = (max(own.link_s for _, _, own in one.members) for one in exchanges_of(stages, count))
-    return Pipeline(found, parts, count).run(schedule, microbatches).makespan + sum(behind)
+    return Pipeline(found, parts, count).run(schedule, stages[0].spans.microbatches).makespan + sum(behind)
 
 
 def in_phases(
@@ -195,14 +249,9 @@ def in_phases(
     *,
     overlap: bool,
 ) -> PartTasks:
-    """Return a part of a stage each of whose phases is a task; the gradient behind an error is one of its own.
+    """Return a part of a stage, by its number and that of stages, each of whose phases is a task, as the gradient behind an error.
 
-    Args:
-        found: the tasks of all stages.
-        place: the number of the part, and the number of stages.
-        phases: the durations.
-        arriving: the seconds to receive F, for ``forward``, and E of a microbatch, which occupy a link, and the stage unless it overlaps.
-        overlap: whether it works while it receives.
+    To receive F, ``forward``, and E of a microbatch takes ``arriving`` seconds of a link, and of the stage unless they overlap.
     """
     number, count = place
     stage = number % count

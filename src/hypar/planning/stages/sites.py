@@ -9,40 +9,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import product
+from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError
 from hypar.plan.request import BEST
 from hypar.planning.checked import checked_array, require_ways
-from hypar.planning.stages.places import places_for
-from hypar.planning.stages.span import Links
+from hypar.planning.levels import LevelPlanner
+from hypar.planning.question import setting_for
+from hypar.planning.stages.arriving import beside, places_for
 from hypar.planning.stages.spans import CutSpans
+from hypar.planning.uneven.planner import Planner
 from hypar.sharding.placement import primes
+from hypar.sharding.space import parse_pin
+from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.machine.machine import DeviceGroup, Machine
+    from hypar.machine.machine import Machine
+    from hypar.machine.setting import Setting
     from hypar.network.graph import LayerGraph
     from hypar.planning.levels import Node
     from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.span import LayerBounds
-
-
-class Known(NamedTuple):
-    """All that is known of the spans on some devices, whatever the number of stages and the links to them.
-
-    Attributes:
-        answers: the best cuts of spans.
-        bounds: the lower bounds of all layers, for each number of microbatches.
-    """
-
-    answers: dict[object, Node]
-    bounds: dict[int, list[LayerBounds]]
-
-
-KnownOf = dict[str | None, Known]
-"""All that is known of the spans on each device group; None stands for identical devices."""
+    from hypar.schedule.costed import Link
 
 
 def stage_arrays(
@@ -117,12 +107,16 @@ def orders_of(request: Resolved, stages: int) -> list[tuple[str | None, ...]]:
     return [names, names[::-1]]
 
 
+Known = dict[str | None, dict[str, "Node"]]
+"""The best cuts of spans on each device group, whatever the number of stages and the links; None stands for identical devices."""
+
+
 def spans_of(
     request: Resolved,
     graph: LayerGraph,
     groups: Sequence[str | None],
     microbatches: int,
-    known: KnownOf | None = None,
+    known: Known | None = None,
 ) -> tuple[CutSpans, ...]:
     """Return for each part of each stage, in the network's order, the spans of a network on its devices.
 
@@ -131,41 +125,64 @@ def spans_of(
         graph: the network.
         groups: the device group of each stage; None for identical devices.
         microbatches: microbatches in a mini-batch.
-        known: all that is known of spans for the same request; more is added.
+        known: the best cuts of spans for the same request; more are added.
 
     Raises:
         InputError: the request does not suit the network, or an array the machine.
     """
-    kinds: dict[tuple[str | None, bool, bool], CutSpans] = {}
-    known = {} if known is None else known
-    found = []
-    parts = tuple(groups) * (request.parts or 1)
-    for number, name in enumerate(parts):
-        before, behind = parts[number - 1 : number] if number else (), parts[number + 1 : number + 2]
-        kind = (name, not {*before} <= {name}, not {*behind} <= {name})
-        if kind not in kinds:
-            own = known.setdefault(name, Known({}, {}))
-            kinds[kind] = _spans(request, graph, kind, (groups.count(name), microbatches), own)
-        found.append(kinds[kind])
-    return tuple(found)
+    request = replace(request, microbatches=microbatches)
+    answers: Known = {} if known is None else known
+    machines = {} if request.machine is None else {group.name: group for group in request.machine.groups}
+    made: dict[tuple[str | None, bool, bool], CutSpans] = {}
+    for name in dict.fromkeys(groups):
+        group, each = machines.get(name or ""), groups.count(name)
+        own = request if group is None else request.on(group.machine, group.name)
+        spans = _spans(of_stage(own, each), graph, name, each, answers.setdefault(name, {}))
+        outward, link = group and group.using(request.arrays), spans.forward
+        for before, behind in product((False, True), repeat=2):
+            forward, backward = (outward if other else link for other in (before, behind))
+            made[name, before, behind] = spans.over(forward, backward)
+    parts = (None, *tuple(groups) * (request.parts or 1), None)
+    around = zip(parts, parts[1:], parts[2:], strict=False)
+    return tuple(
+        made[own, before not in {None, own}, behind not in {None, own}] for before, own, behind in around
+    )
 
 
 def _spans(
-    request: Resolved,
-    graph: LayerGraph,
-    kind: tuple[str | None, bool, bool],
-    counts: tuple[int, int],
-    known: Known,
+    request: Resolved, graph: LayerGraph, name: str | None, stages: int, answers: dict[str, Node]
 ) -> CutSpans:
-    """Return the spans on the devices of a group, for stages with or without another group before and behind them."""
-    name, before, behind = kind
-    group = None if name is None else _group(request, name)
-    inside = of_stage(request if group is None else request.on(group.machine, group.name), counts[0])
-    spans = replace(CutSpans.of(inside, graph, counts, known.answers, name), bounds=known.bounds)
-    if group is None:
-        return spans
-    outward, (forward, backward) = group.using(request.arrays), spans.site.links
-    return spans.over(Links(outward if before else forward, outward if behind else backward))
+    """Return the spans on the devices of a group, for stages between others there."""
+    whole = graph.nodes(request.graph)
+    pins = [parse_pin(text, whole, MOST_DEVICES.bit_length()) for text in request.pins]
+    pins = [pin for pin in pins if pin.level is None or pin.level < request.levels]
+    alone, planner = request, LevelPlanner(request, pins, graph.element_bytes)
+    if request.heterogeneous is not None:
+        first, machine, _ = next(request.heterogeneous.leaves())
+        alone = request.on(machine, first)
+        planner = Planner.of(request, whole, pins, graph.element_bytes, root=name, in_stage=True)
+    setting = setting_for(alone, graph.element_bytes, planner.cost)
+    link = _link(request, setting, stages) if stages > 1 else None
+    return CutSpans(
+        request=request,
+        planner=planner,
+        whole=whole,
+        microbatch=graph.with_batch(graph.batch // (request.microbatches or 1)).nodes(request.graph),
+        setting=setting,
+        group=name,
+        stages=stages,
+        forward=link,
+        backward=link,
+        answers=answers,
+    )
+
+
+def _link(request: Resolved, setting: Setting, stages: int) -> Link:
+    """Return the link between stages on the devices of one group."""
+    if request.heterogeneous is None:
+        return setting.machine.stage_link(request.array, places_for(setting.machine, request.array, stages))
+    each = request.heterogeneous.leaves()
+    return beside(((machine, request.arrays[name]) for name, machine, _ in each), stages)
 
 
 def of_stage(request: Resolved, stages: int) -> Resolved:
@@ -178,9 +195,3 @@ def of_stage(request: Resolved, stages: int) -> Resolved:
         return request
     machine = request.machine.of_stage(request.outside, ways)
     return replace(request, machine=machine.using(request.arrays))
-
-
-def _group(request: Resolved, name: str) -> DeviceGroup:
-    """Return a device group of the machine of a request."""
-    assert request.heterogeneous is not None  # noqa: S101 (stages are named after its groups)
-    return next(group for group in request.heterogeneous.groups if group.name == name)

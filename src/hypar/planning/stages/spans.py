@@ -2,220 +2,279 @@
 
 Cuts are planned for the whole mini-batch, whose gradients are exchanged once; the time is that of a microbatch, plus
 the exchange of gradients and the update once a mini-batch. A stage waits for the tensors that it receives: F as its
-layers need it, from the previous stage, and E as its outputs are held, from the next stage. Spans with equal layers
-and equal tensors between them are planned once.
+layers need it, from the previous stage, and E as its outputs are held, from the next stage. Spans with equal layers, pins
+and tensors, inside and from and to others, are planned once.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Self
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from hypar.network.nodes import PlanGraph
+from hypar.network.nodes import PlanGraph, Tensor, kept_with_graph
 from hypar.plan.stages import FLUSHES
-from hypar.planning.levels import Leaf, LevelPlanner
-from hypar.planning.question import Answer, question_of, setting_for
-from hypar.planning.stages.arriving import beside, entering
+from hypar.planning.levels import Leaf
+from hypar.planning.question import Answer, question_of
+from hypar.planning.stages.arriving import Outer, StageDevices, entering
 from hypar.planning.stages.ends import stage_ends
-from hypar.planning.stages.places import places_for
-from hypar.planning.stages.repeats import counted_from, equal_layers
-from hypar.planning.stages.span import Cuts, CutSpan, Links, Outer, Site, phases_beside, phases_in_turn
-from hypar.planning.uneven.planner import Planner, as_planner
+from hypar.planning.uneven.planner import as_planner
 from hypar.planning.uneven.records import TreeReader
-from hypar.planning.uneven.tree import Branching
+from hypar.schedule.costed import StageWork
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
-from hypar.schedule.stages import StepWork
+from hypar.schedule.stages import part_of
+from hypar.schedule.step import Step
+from hypar.schedule.tasks import TaskList
+from hypar.schedule.timeline import run
 from hypar.sharding.amounts.transfers import network_of, sends_back
 from hypar.sharding.conventions import MOVED, PAPER
-from hypar.sharding.space import parse_pin
-from hypar.sharding.tree import MOST_DEVICES
+from hypar.sharding.space import pins_of_each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
-    from numpy.typing import NDArray
-
-    from hypar.machine.setting import Setting
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import Tensor
     from hypar.plan.plan import Plan
-    from hypar.planning.levels import Node
+    from hypar.planning.levels import LevelPlanner, Node
     from hypar.planning.question import Question
-    from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.span import LayerBounds
-    from hypar.schedule.costed import Link
+    from hypar.planning.uneven.tree import Branch
+    from hypar.schedule.costed import Entering, Link
+    from hypar.schedule.lanes import Lane
+    from hypar.schedule.pieces import Crossing
+    from hypar.schedule.tasks import PartTasks
     from hypar.sharding.amounts.transfers import Network
-    from hypar.sharding.placement import Options
+    from hypar.sharding.space import Pin
     from hypar.solve.edge import Costs
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class CutSpans:
-    """All spans of a network, each on the same number of devices.
+class Phases(NamedTuple):
+    """The durations of a stage's phases, without transfers from other stages.
 
     Attributes:
-        request: the request; its arrays are those inside a stage, and may be empty.
-        planner: the planner of the devices of a stage.
-        whole: the layers for a mini-batch.
-        microbatch: the layers for a microbatch.
-        setting: the setting of a stage, or of its first group of identical devices.
-        site: the devices of a stage, and the links to them.
-        answers: the best cuts of spans for a mini-batch, which do not depend on microbatches or the number of stages.
-        bounds: for each number of microbatches the lower bounds of all layers, which do not depend on the number of stages.
+        forward: seconds for the forward phase of a microbatch.
+        backward: seconds for the backward phase of a microbatch, with its gradients.
+        once: seconds for exchanging gradients and updating, after the last microbatch of a mini-batch.
+        behind: the seconds of the backward phase behind the error that goes to the stage before: the first layer's gradient.
     """
 
-    request: Resolved
+    forward: float
+    backward: float
+    once: float
+    behind: float
+
+
+def phases_of(stage: StageWork) -> Phases:
+    """Return the phases of a stage: each from its own beginning, so that none gets longer because another gets shorter."""
+    serial = [not lane.setting.machine.overlap for lane in stage.lanes]
+    found = TaskList(serial)
+    part = part_of(stage, found)
+    if serial != [True]:
+        # Transfers overlap, or groups work beside each other: the engine says how long a phase takes.
+        forward = _makespan(part, "forward", 0)
+        part.phase("forward", 1)
+        backward, whole = (_makespan(part, "backward", item, final=item > 0) for item in range(2))
+        return Phases(forward, backward, max(0.0, whole - backward), 0.0)
+    spent: dict[str, list[float]] = {phase: [0.0] for phase in ("forward", "backward", "once", "behind")}
+    for op, rounds in (*part.ops("forward", True), *part.ops("backward", True)):
+        seconds = [piece.seconds for pieces in rounds for piece in pieces]
+        spent["once" if op.once else "forward" if op.phase == "forward" else "backward"] += seconds
+        if op.kind == "compute" and op.phase == "gradient" and op.node == 0:
+            spent["behind"] += seconds
+    return Phases(*map(math.fsum, spent.values()))
+
+
+def _makespan(part: PartTasks, phase: str, item: int, *, final: bool = False) -> float:
+    part.found.clear()
+    part.begin()
+    part.phase(phase, item, final=final)
+    return run(part.found.tasks).makespan
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """The cuts of a span, whose phases and memory are counted once they are asked for.
+
+    Attributes:
+        node: the planned devices, with the layers of a microbatch and the costs of a mini-batch.
+        solver: the name of its solver.
+        lanes: its layers for a microbatch, their choices and their setting, on each group of identical devices.
+        crossings: the transfers at uneven splits between the groups, outer splits first.
+    """
+
+    node: Node
+    solver: str
+    lanes: tuple[Lane, ...]
+    crossings: tuple[Crossing, ...]
+
+    @cached_property
+    def phases(self) -> Phases:
+        """The durations of the phases of a microbatch."""
+        return phases_of(StageWork(self.lanes, self.crossings))
+
+    @cached_property
+    def memory(self) -> tuple[dict[str, float], ...]:
+        """The bytes on each device of each group, including one microbatch's activations."""
+        stage = StageWork(self.lanes, self.crossings)
+        part = part_of(stage, TaskList(()))
+        ops = [*part.ops("forward", True), *part.ops("backward", True)]
+        pieces = tuple(piece for _, rounds in ops for own in rounds for piece in own)
+        step = Step(timeline=run(()), pieces=pieces, places=())
+        return tuple(memory_of(lane, step, number) for number, lane in enumerate(self.lanes))
+
+    def named(self, graph: PlanGraph) -> Cuts:
+        """Return the same cuts of equal layers with other names."""
+        node = self.node.of(graph)
+        lanes = tuple(
+            lane.having(graph=leaf.graph) for lane, leaf in zip(self.lanes, node.leaves(), strict=True)
+        )
+        found = replace(self, node=node, lanes=lanes)
+        known = {"phases", "memory"}
+        found.__dict__.update({name: own for name, own in self.__dict__.items() if name in known})
+        return found
+
+    @property
+    def lane(self) -> Lane:
+        """The first group of identical devices, with the layers of all."""
+        return self.lanes[0]
+
+    @property
+    def devices(self) -> int:
+        """The number of devices of all groups."""
+        return sum(lane.devices for lane in self.lanes)
+
+    @property
+    def overlap(self) -> bool:
+        """Whether transfers run beside computation on all devices."""
+        return all(lane.setting.machine.overlap for lane in self.lanes)
+
+
+class CutSpan(NamedTuple):
+    """A span of layers as a stage.
+
+    Attributes:
+        spans: all spans of the network on its devices.
+        start: its first layer.
+        cuts: its cuts.
+        received: a microbatch's F that other stages send.
+        returned: its E that they send.
+        shared_bytes: the most that one of its devices receives of the gradient of a weight that layers of other stages use.
+    """
+
+    spans: CutSpans
+    start: int
+    cuts: Cuts
+    received: Entering
+    returned: Entering
+    shared_bytes: float = 0.0
+
+    @property
+    def layers(self) -> int:
+        """The number of its layers."""
+        return len(self.cuts.lane.graph.layers)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Its first layer, and the first one behind it."""
+        return self.start, self.start + self.layers
+
+    @property
+    def seconds(self) -> float:
+        """Its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""
+        phases, microbatches = self.cuts.phases, self.spans.microbatches
+        computing = microbatches * (phases.forward + phases.backward) + phases.once
+        if self.cuts.overlap:
+            return max(computing, microbatches * max(self.received.seconds, self.returned.seconds))
+        return computing + microbatches * (self.received.seconds + self.returned.seconds)
+
+    def cost(self, balance: str, in_flight: int = 1) -> float:
+        """Return the quantity that a partition minimises in its costliest stage.
+
+        Args:
+            balance: one of ``BALANCES``.
+            in_flight: the largest number of microbatches whose activations it keeps.
+        """
+        microbatches = self.spans.microbatches
+        if balance == "memory":
+            return max(self.held_bytes(in_flight))
+        if balance == "traffic":
+            return microbatches * (self.received.from_stages + self.returned.from_stages)
+        if balance == "macs":
+            return microbatches * sum(layer.nest.macs for layer in self.cuts.node.graph.layers)
+        if not FLUSHES[self.spans.request.schedule] and self.cuts.overlap:
+            # Over each end as many bytes are sent as received, so what it sends takes as long as what it receives there.
+            forward, backward, once, _ = self.cuts.phases
+            return forward + max(self.returned.seconds, backward + max(once, self.received.seconds))
+        return self.seconds
+
+    def held(self, in_flight: int, group: int = 0) -> dict[str, float]:
+        """Return the bytes on each device of one of the groups of identical devices, with microbatches in flight."""
+        memory = self.cuts.memory[group]
+        buffers = max(memory["buffers"], self.shared_bytes)
+        return {**memory, "activations": in_flight * memory["activations"], "buffers": buffers}
+
+    def held_bytes(self, in_flight: int) -> list[float]:
+        """Return the bytes on each device of each group of identical devices with microbatches in flight."""
+        return [math.fsum(self.held(in_flight, group).values()) for group in range(len(self.cuts.lanes))]
+
+    def fits(self, in_flight: int, share: int) -> bool:
+        """Return whether all its devices hold as much with microbatches in flight, in one of equal shares of their memory."""
+        each = zip(self.cuts.lanes, self.held_bytes(in_flight), strict=True)
+        return all(lane.setting.machine.fits(share * held) for lane, held in each)
+
+
+class LayerBounds(NamedTuple):
+    """The lower bounds of a layer.
+
+    Attributes:
+        seconds: time for a mini-batch.
+        forward: time of the computation of the forward phase of a microbatch.
+        weights: elements of its weight on the fullest device.
+        kept: elements that it and its trail keep there for each microbatch in flight.
+        error: elements of the error of its trail's output there.
+    """
+
+    seconds: float = 0.0
+    forward: float = 0.0
+    weights: float = 0.0
+    kept: float = 0.0
+    error: float = 0.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CutSpans(StageDevices):
+    """All spans of a network on the devices of a stage.
+
+    Attributes:
+        planner: the planner of these devices.
+        whole: the layers for a mini-batch.
+        answers: the best cuts of spans for a mini-batch, which do not depend on microbatches or the number of stages.
+        bounds: the lower bounds of all layers, once they are asked for.
+    """
+
     planner: LevelPlanner
     whole: PlanGraph
-    microbatch: PlanGraph
-    setting: Setting
-    site: Site
-    answers: dict[object, Node]
-    bounds: dict[int, list[LayerBounds]] = field(default_factory=dict)
-    _cuts: dict[object, Cuts] = field(default_factory=dict)
-    _found: dict[tuple[int, int], CutSpan] = field(default_factory=dict)
+    answers: dict[str, Node]
+    bounds: list[LayerBounds] = field(default_factory=list)
+    _cuts: dict[str, Cuts] = field(default_factory=dict)
+    _priced: dict[str, CutSpan] = field(default_factory=dict)
 
-    @classmethod
-    def of(
-        cls,
-        request: Resolved,
-        graph: LayerGraph,
-        counts: tuple[int, int],
-        answers: dict[object, Node] | None = None,
-        group: str | None = None,
-    ) -> Self:
-        """Build the spans of a network.
-
-        Args:
-            request: the request.
-            graph: the network.
-            counts: the numbers of stages on these devices, and of microbatches in a mini-batch.
-            answers: the known best cuts of spans for the same request; others are added.
-            group: the name of the device group whose devices they are; None if they are those of the whole machine.
-
-        Raises:
-            InputError: the request does not suit the network, or an array the machine.
-        """
-        stages, microbatches = counts
-        whole = graph.nodes(request.graph)
-        pins = tuple(parse_pin(text, whole, MOST_DEVICES.bit_length()) for text in request.pins)
-        pins = tuple(pin for pin in pins if pin.level is None or pin.level < request.levels)
-        alone, planner = request, LevelPlanner(request, pins, graph.element_bytes)
-        if request.heterogeneous is not None:
-            name, first, _ = next(request.heterogeneous.leaves())
-            alone = request.on(first, name)
-            planner = Planner.of(request, whole, pins, graph.element_bytes, root=group, in_stage=True)
-        setting = setting_for(alone, graph.element_bytes, planner.cost)
-        link: Link | None = None
-        if stages > 1 and request.heterogeneous is not None:
-            each = request.heterogeneous.leaves()
-            link = beside(((machine, request.arrays[name]) for name, machine, _ in each), stages)
-        elif stages > 1:
-            places = places_for(setting.machine, request.array, stages)
-            link = setting.machine.stage_link(request.array, places)
-        return cls(
-            request=request,
-            planner=planner,
-            whole=whole,
-            microbatch=graph.with_batch(graph.batch // microbatches).nodes(request.graph),
-            setting=setting,
-            site=Site(group, stages, Links(link, link), request.outside),
-            answers={} if answers is None else answers,
-        )
-
-    def over(self, links: Links) -> CutSpans:
-        """Return the same spans with other links from other stages; the cuts are shared."""
-        return replace(self, site=self.site._replace(links=links), _found={})
-
-    def span(self, start: int, end: int) -> CutSpan:
-        """Return the span of the layers from ``start`` up to ``end``."""
-        if (start, end) not in self._found:
-            self._found[start, end] = self._as_stage(start, end, self._cut(start, end))
-        return self._found[start, end]
-
-    def priced(self, start: int, end: int) -> CutSpan:
-        """Return the first span that is equal to one, and costs the same."""
-        first = int(self.equal_to(start, end)[0])
-        return self.span(first, first + end - start)
-
-    def equal_to(self, start: int, end: int) -> NDArray[np.intp]:
-        """Return the first layers of all spans that are equal to one, itself included: they cost the same."""
-        return np.flatnonzero(
-            equal_layers(self.microbatch, named=bool(self.planner.pins))[start] >= end - start
-        )
-
-    def given(self, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
-        """Return the span of the layers from ``start`` up to ``end`` with given cuts, on identical devices."""
-        answer = Answer(choices=choices, costs=(), solver="", exact=False)
-        graph = self._of(self.microbatch, start, end)
-        return self.having(start, end, self.planner.answered(self.request, "", graph, 0, answer))
-
-    def stored(
-        self, plan: Plan, start: int, end: int, choices: tuple[Options, ...], *, costed: bool = False
-    ) -> CutSpan:
-        """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""
-        if self.request.heterogeneous is None:
-            found = self.given(start, end, choices)
-        else:
-            graph, own = self._of(self.microbatch, start, end), as_planner(self.planner)
-            counted = (self.setting.element_bytes, self.setting.optimizer, own.counted)
-            node = TreeReader(plan, *counted).split(own.root, own.machine, graph, 0)
-            found = self.having(start, end, node)
-        return self.having(start, end, self.costed(found.cuts.node, start, end)) if costed else found
-
-    def having(self, start: int, end: int, node: Node) -> CutSpan:
-        """Return the span of the layers from ``start`` up to ``end`` with the cuts of a planned node."""
-        outside = shared_with_others(self.microbatch, start, end)
-        return self._as_stage(start, end, self._lowered(self._of(self.microbatch, start, end), outside, node))
-
-    def _as_stage(self, start: int, end: int, cuts: Cuts) -> CutSpan:
-        """Return a span with its cuts as a stage; other stages are assumed to divide samples outside the stages."""
-        return self.between(start, end, cuts, lambda _: None)
-
-    def between(self, start: int, end: int, cuts: Cuts, outer: Callable[[int], Outer | None]) -> CutSpan:
-        """Return a span with its cuts as a stage, with the transfers from other stages.
-
-        Args:
-            start: its first layer.
-            end: the first layer behind it.
-            cuts: its cuts.
-            outer: returns the place of a layer in another stage; None if it is taken to be cut in samples.
-        """
-        arriving = entering((self.microbatch, self.network), (start, end), cuts, self.site, outer)
-        # Below uneven splits, also around the stages, each layer has a weight of its own.
-        alone = self.setting.convention == PAPER or (self.site.outside and isinstance(cuts.node, Branching))
-        ties = () if alone else self.microbatch.ties
-        shared = self.replicas * self.setting.element_bytes * _most_shared(ties, start, end) / cuts.devices
-        return CutSpan(
-            cuts,
-            *arriving,
-            in_step=not FLUSHES[self.request.schedule],
-            site=self.site,
-            tensors=self.microbatch.tensors,
-            ties=ties,
-            shared_bytes=shared,
-        )
+    def over(self, forward: Link | None, backward: Link | None) -> CutSpans:
+        """Return the same spans with other links from other stages."""
+        return replace(self, forward=forward, backward=backward, _priced={})
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
         """The layers before which a stage may begin, and the number of layers."""
         return stage_ends([layer.name for layer in self.whole.layers])
 
-    @property
-    def replicas(self) -> int:
-        """The number of parts of a stage that the levels outside the stages make."""
-        return math.prod(self.setting.array[: self.request.outside])
-
     @cached_property
-    def network(self) -> Network:
-        """The transfers whatever the choices, if sums are added up before they leave a stage."""
-        return network_of(self.microbatch, MOVED, tied=False)
+    def kinds(self) -> str:
+        """A letter for each layer: spans of equal letters are equal, and cost the same."""
+        return _kinds(self.whole, tuple(self.planner.pins))
 
     @cached_property
     def crossing_bytes(self) -> Costs:
@@ -226,56 +285,70 @@ class CutSpans:
                 found[place][tensor.producer] = max(found[place].get(tensor.producer, 0), tensor.elements)
         return np.array([self.setting.element_bytes * math.fsum(at.values()) for at in found])
 
+    def span(self, start: int, end: int) -> CutSpan:
+        """Return the span of the layers from ``start`` up to ``end``."""
+        return self.between(start, self._cut(start, end).named(self._of(self.microbatch, start, end)))
+
+    def priced(self, start: int, end: int) -> CutSpan:
+        """Return a span that is equal to one, and costs the same."""
+        key = self.kinds[start:end]
+        if key not in self._priced:
+            self._priced[key] = self.between(start, self._cut(start, end))
+        return self._priced[key]
+
+    def having(self, start: int, end: int, node: Node) -> CutSpan:
+        """Return the span of the layers from ``start`` up to ``end`` with the cuts of a planned node."""
+        return self.between(start, self._lowered(start, end, node))
+
+    def stored(self, plan: Plan, start: int, end: int, *, costed: bool = False) -> CutSpan:
+        """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""
+        graph, request = self._of(self.microbatch, start, end), self.request
+        node: Node
+        if request.heterogeneous is not None:
+            own = as_planner(self.planner)
+            reader = TreeReader(plan, self.setting.element_bytes, self.setting.optimizer, own.counted)
+            node = reader.split(own.root, own.machine, graph, 0)
+        else:
+            names = (layer.name for layer in graph.layers)
+            choices = tuple(
+                tuple(own.choice(name) for own in plan.splits if name in own.choices) for name in names
+            )
+            answer = Answer(choices=choices, costs=(), solver="", exact=False)
+            node = self.planner.answered(request, "", graph, 0, answer)
+        return self.having(start, end, self.costed(node, start, end) if costed else node)
+
+    def between(
+        self, start: int, cuts: Cuts, outer: Callable[[int], Outer | None] = lambda _: None
+    ) -> CutSpan:
+        """Return the span of the layers from ``start`` on with its cuts as a stage; ``outer`` as in ``entering``."""
+        ends = start, start + len(cuts.lane.graph.layers)
+        arriving = entering(self, ends, cast("Branch", cuts.node), outer)
+        shared = self.replicas * self.setting.element_bytes * _most_shared(self.ties, *ends) / cuts.devices
+        return CutSpan(self, start, cuts, *arriving, shared)
+
     def _of(self, graph: PlanGraph, start: int, end: int) -> PlanGraph:
         """Return the layers of a span, with the tensors between them; by other counts than ``paper`` also its ends."""
-        if {self.request.convention, self.setting.convention} == {PAPER}:
-            return span_of(graph, start, end)
-        return span_of(graph, start, end, self.network)
-
-    def _lowered(self, graph: PlanGraph, outside: tuple[Tensor, ...], planned: Node) -> Cuts:
-        """Return the cuts of the layers of a span for a microbatch, with their time and memory."""
-        node = planned.of(graph)
-        node = node.at(self.setting) if isinstance(node, Leaf) else node
-        lanes, crossings = node.lanes()
-        placed = tuple(
-            lane.having(place=StagePlace(outside=own))
-            for lane, own in zip(lanes, node.in_whole_elements().reading(outside), strict=True)
-        )
-        step = StepWork.of(placed, crossings).run()
-        # Groups work beside each other, so that only the engine knows how long a phase takes.
-        beside = len(placed) > 1 or self.setting.machine.overlap
-        phases = phases_beside(step) if beside else phases_in_turn(step)
-
-        @cache
-        def memory() -> tuple[dict[str, float], ...]:
-            return tuple(memory_of(lane, step, number) for number, lane in enumerate(placed))
-
-        return Cuts(node, self.planner.solver(planned), placed, tuple(crossings), phases, memory)
-
-    def _named(self, cuts: Cuts, graph: PlanGraph) -> Cuts:
-        """Return the same cuts of equal layers with other names."""
-        node = cuts.node.of(graph)
-        lanes = tuple(
-            lane.having(graph=leaf.graph) for lane, leaf in zip(cuts.lanes, node.leaves(), strict=True)
-        )
-        return cuts._replace(lanes=lanes, node=node)
+        by_paper = {self.request.convention, self.setting.convention} == {PAPER}
+        return span_of(graph, start, end, None if by_paper else self.network)
 
     def _cut(self, start: int, end: int) -> Cuts:
-        """Return the best cuts of a span, with their time and memory."""
-        inside, outside = self._of(self.whole, start, end), shared_with_others(self.microbatch, start, end)
-        key = (
-            *((layer.op_name, layer.nest, layer.output_elements) for layer in inside.layers),
-            *inside.tensors,
-            (inside.fed, inside.sent, inside.ties),
-            *((layer.name for layer in inside.layers) if self.planner.pins else ()),
-        )
-        if key not in self.answers:
-            self.answers[key] = self.planner.planned(inside)
-        held = (key, outside, tuple((layer.trail, layer.ahead) for layer in inside.layers))
-        if held not in self._cuts:
-            graph = self._of(self.microbatch, start, end)
-            self._cuts[held] = self._lowered(graph, outside, self.answers[key])
-        return self._named(self._cuts[held], self._of(self.microbatch, start, end))
+        """Return the best cuts of a span, or of one that is equal to it."""
+        key = self.kinds[start:end]
+        if key not in self._cuts:
+            if key not in self.answers:
+                self.answers[key] = self.planner.planned(self._of(self.whole, start, end))
+            self._cuts[key] = self._lowered(start, end, self.answers[key])
+        return self._cuts[key]
+
+    def _lowered(self, start: int, end: int, planned: Node) -> Cuts:
+        """Return the cuts of the layers of a span for a microbatch."""
+        node = planned.of(self._of(self.microbatch, start, end))
+        node = node.at(self.setting) if isinstance(node, Leaf) else node
+        lanes, crossings = node.lanes()
+        outside = _shared_with_others(self.microbatch, start, end)
+        each = zip(lanes, node.in_whole_elements().reading(outside), strict=True)
+        placed = tuple(lane.having(place=StagePlace(outside=own)) for lane, own in each)
+        return Cuts(node, self.planner.solver(planned), placed, tuple(crossings))
 
     def of_batch(self, node: Node, start: int, end: int) -> Node:
         """Return the cuts of a span with the layers of a mini-batch, as a search has them."""
@@ -292,22 +365,53 @@ class CutSpans:
         return question_of(self.request, inside, self.planner.pins, self.setting.element_bytes)
 
 
-def joined(spans: Sequence[CutSpans], stages: Sequence[CutSpan]) -> list[CutSpan]:
-    """Return stages with the transfers between them as the choices of all stages outside them say.
+def joined(stages: Sequence[CutSpan]) -> list[CutSpan]:
+    """Return stages, or the parts of stages in turn, with the transfers between them as the choices of all of them say.
 
-    Args:
-        spans: for each stage the spans on its devices.
-        stages: the stages.
+    Outside the stages a layer of another one has choices of its own; a tensor between two parts of one stage, as along a
+    residual branch that skips the others, is handed on by the devices that have it.
     """
-    outside = spans[0].request.outside
-    if not outside:
+    request = stages[0].spans.request
+    if not request.outside and request.parts is None:
         return [*stages]
-    each = [Outer(span.cuts, layer) for span in stages for layer in range(len(span.cuts.lane.graph.layers))]
-    bounds = accumulate((len(span.cuts.lane.graph.layers) for span in stages), initial=0)
-    return [
-        own.between(*ends, span.cuts, each.__getitem__)
-        for own, span, ends in zip(spans, stages, pairwise(bounds), strict=True)
-    ]
+    count = len(stages) // (request.parts or 1)
+    places = [(number, layer) for number, own in enumerate(stages) for layer in range(own.layers)]
+
+    def outer(reader: int, layer: int) -> Outer:
+        number, own = places[layer]
+        return Outer(cast("Branch", stages[number].cuts.node), own, (number - reader) % count == 0)
+
+    each = enumerate(stages)
+    return [own.spans.between(own.start, own.cuts, partial(outer, number)) for number, own in each]
+
+
+@kept_with_graph
+def _kinds(graph: PlanGraph, pins: tuple[Pin, ...]) -> str:
+    """Return a letter for each layer: equal ones for equal layers, whatever their names, with equal pins and tensors around them."""
+    around: list[list[Hashable]] = [[] for _ in graph.layers]
+    for tensor, parts in zip(graph.tensors, network_of(graph, MOVED, tied=False).parts, strict=True):
+        ends = tuple(graph.layers[end].nest for end in (tensor.producer, tensor.consumer))
+        # By ``paper`` a stage also receives what only passes.
+        for layer in range(tensor.producer, tensor.consumer + 1):
+            around[layer].append((_counted_from(layer, tensor), parts, ends))
+    for tie in graph.ties:
+        for layer in (tie.producer, tie.consumer):
+            around[layer].append(_counted_from(layer, tie))
+    kinds: defaultdict[Hashable, int] = defaultdict(lambda: len(kinds))
+    held = [tuple((pin.level, pin.degrees) for pin in own) for own in pins_of_each(pins, graph)]
+    each = zip(graph.layers, held, around, strict=True)
+    return "".join(chr(kinds[replace(layer, name=""), pinned, *own]) for layer, pinned, own in each)
+
+
+def _counted_from(start: int, tensor: Tensor) -> Tensor:
+    """Return a tensor whose ends are counted from a layer on."""
+    return Tensor(
+        producer=tensor.producer - start,
+        consumer=tensor.consumer - start,
+        content=tensor.content,
+        number=tensor.number,
+        operand=tensor.operand,
+    )
 
 
 def span_of(graph: PlanGraph, start: int, end: int, network: Network | None = None) -> PlanGraph:
@@ -319,22 +423,20 @@ def span_of(graph: PlanGraph, start: int, end: int, network: Network | None = No
         end: the first layer behind the span.
         network: its transfers, to tell the layers that send errors to others.
     """
-    inside = (tensor for tensor in graph.tensors if start <= tensor.producer and tensor.consumer < end)
-    sent = (
-        tensor.producer - start
-        for tensor in graph.tensors
-        if start <= tensor.producer < end <= tensor.consumer
+    inside, sent, fed = [], [], []
+    each = zip(graph.tensors, [()] * len(graph.tensors) if network is None else network.parts, strict=True)
+    for tensor, parts in each:
+        makes, reads = (start <= layer < end for layer in (tensor.producer, tensor.consumer))
+        if makes and reads:
+            inside.append(_counted_from(start, tensor))
+        elif makes:
+            sent.append(tensor.producer - start)
+        elif reads and sends_back(parts):
+            fed.append(tensor.consumer - start)
+    found = PlanGraph(graph.layers[start:end], tuple(inside), sent=frozenset(sent))
+    return (
+        found if network is None else found._replace(fed=frozenset(fed), ties=_ties_inside(graph, start, end))
     )
-    tensors = tuple(counted_from(start, tensor) for tensor in inside)
-    found = PlanGraph(graph.layers[start:end], tensors, sent=frozenset(sent))
-    if network is None:
-        return found
-    fed = (
-        tensor.consumer - start
-        for tensor, parts in zip(graph.tensors, network.parts, strict=True)
-        if tensor.producer < start <= tensor.consumer < end and sends_back(parts)
-    )
-    return found._replace(fed=frozenset(fed), ties=_ties_inside(graph, start, end))
 
 
 def _most_shared(ties: Sequence[Tensor], start: int, end: int) -> int:
@@ -358,14 +460,14 @@ def _ties_inside(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
         own = (layer for layer in (tie.producer, tie.consumer) if start <= layer < end)
         firsts[tie.producer] = min((firsts.get(tie.producer, end), *own))
     inside = (tie for tie in graph.ties if firsts[tie.producer] < tie.consumer < end)
-    return tuple(counted_from(start, replace(tie, producer=firsts[tie.producer])) for tie in inside)
+    return tuple(_counted_from(start, replace(tie, producer=firsts[tie.producer])) for tie in inside)
 
 
-def shared_with_others(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
+def _shared_with_others(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
     """Return the tensors that these layers read of earlier layers, whose indices are negative, and those that later ones read."""
     outside = (
         tensor
         for tensor in graph.tensors
         if (start <= tensor.producer < end) != (start <= tensor.consumer < end)
     )
-    return tuple(counted_from(start, tensor) for tensor in outside)
+    return tuple(_counted_from(start, tensor) for tensor in outside)
