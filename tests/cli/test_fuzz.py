@@ -21,10 +21,11 @@ from hypar.machine.load import parse_change
 from hypar.network.graph import build_graph, load_model
 from hypar.ops.dims import CUTTABLE
 from hypar.plan.plan import Plan
+from hypar.planning.pins import apply_pins, parse_pin
 from hypar.registry import data_folder, plugin_names
 from hypar.reports.renderers import FORMS
 from hypar.sharding.dims import WORDS
-from hypar.sharding.space import apply_pins, parse_pin, parse_space
+from hypar.sharding.space import parse_space
 from tests.effort import examples
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hypar
+from hypar.planning.pins import apply_pins, parse_pin
 from hypar.reports.of.plan import plan_document
 from hypar.reports.renderers import fragment, to_markdown
 from hypar.reports.words import cells_of
-from hypar.sharding.space import apply_pins, parse_pin
 from tests.effort import TWINS, crossed, late
 
 if TYPE_CHECKING:

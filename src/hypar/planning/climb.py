@@ -30,6 +30,7 @@ from hypar.network.nodes import kept_with_graph
 from hypar.plan.records import SEARCHED, BaselinesRecord, ChunksRecord, RefinementRecord
 from hypar.planning.buckets import EXCHANGES, best_sizes
 from hypar.planning.levels import Leaf, LevelPlanner
+from hypar.planning.pins import parse_pin
 from hypar.planning.question import load_search, question_of
 from hypar.planning.resolved import Resolved, of_strategy
 from hypar.schedule.memory import holds
@@ -37,7 +38,6 @@ from hypar.schedule.pieces import COMMUNICATION, PHASE
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
 from hypar.sharding.placement import WHOLE, cut, dim_of
-from hypar.sharding.space import parse_pin
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from hypar.plan.records import Asked
     from hypar.planning.buckets import Sizes
     from hypar.planning.levels import Node, Slot
+    from hypar.planning.pins import Pin
     from hypar.planning.question import Answer, Question
     from hypar.planning.records import Decided
     from hypar.schedule.lanes import Lane
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from hypar.schedule.step import Step
     from hypar.schedule.timeline import Timeline
     from hypar.sharding.placement import Options
-    from hypar.sharding.space import Pin
 
     Progress = Callable[[int, int], None]
     Entrants = Callable[[LevelPlanner, LayerGraph, Node], Iterator[tuple[str, Node]]]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.planning.pins import Pin
     from hypar.planning.question import Question
     from hypar.planning.records import Decided
     from hypar.planning.resolved import Resolved
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.above import State
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
-    from hypar.sharding.space import Pin
 
 
 class Slot(NamedTuple):

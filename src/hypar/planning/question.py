@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import Tables, structure
 from hypar.machine.setting import Setting
+from hypar.planning.pins import Pin, apply_pins, parse_pin
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.levels import levels_of
-from hypar.sharding.space import Pin, Space, apply_pins, parse_pin, parse_space
+from hypar.sharding.space import Space, parse_space
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:

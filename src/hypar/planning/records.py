@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.records import BaselinesRecord, ChunksRecord, RefinementRecord, Score
     from hypar.plan.stages import StagesRecord
+    from hypar.planning.pins import Pin
     from hypar.planning.question import Answer, Question
     from hypar.planning.resolved import Resolved
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice
-    from hypar.sharding.space import Pin
 
 
 AS_ASKED = ("graph", "strategy", "space", "search", "convention")

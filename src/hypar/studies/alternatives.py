@@ -16,13 +16,14 @@ from hypar.plan.plan import Plan, rooted
 from hypar.plan.request import Request, checked
 from hypar.planning.choices import LevelChoices, choices_by_level
 from hypar.planning.climb import run_chunked
+from hypar.planning.pins import targets_of
 from hypar.planning.refusals import refusal
 from hypar.planning.replay import run_step
 from hypar.planning.resolved import BASELINE, Resolved, of_baseline, score_convention
 from hypar.planning.sources import times_of
 from hypar.schedule.scoring import summarise
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
-from hypar.sharding.space import parse_space, targets_of
+from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.minsum import min_marginals
 from hypar.solve.solvers.base import cheapest, load_solver

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hypar.plan.request import BEST
 from hypar.plan.stages import StageRecord, StagesRecord
 from hypar.planning.climb import refine
+from hypar.planning.pins import parse_pin
 from hypar.planning.question import load_search
 from hypar.planning.records import Decided, objective
 from hypar.planning.stages.best import plan_stages
@@ -19,7 +20,6 @@ from hypar.planning.stages.sites import spans_of
 from hypar.planning.stages.spans import joined
 from hypar.planning.uneven.records import splits_of, together
 from hypar.planning.uneven.tree import Branching
-from hypar.sharding.space import parse_pin
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import load_solver
 from hypar.units import exact_number
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.records import RefinementRecord
     from hypar.planning.levels import Node
+    from hypar.planning.pins import Pin
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.spans import CutSpan
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.placement import Options
-    from hypar.sharding.space import Pin
     from hypar.sharding.tree import Split
 
 

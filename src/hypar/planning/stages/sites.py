@@ -16,12 +16,12 @@ from hypar.errors import OptionError
 from hypar.plan.request import BEST
 from hypar.planning.checked import checked_array, require_ways
 from hypar.planning.levels import LevelPlanner
+from hypar.planning.pins import parse_pin
 from hypar.planning.question import setting_for
 from hypar.planning.stages.arriving import beside, places_for
 from hypar.planning.stages.spans import CutSpans
 from hypar.planning.uneven.planner import Planner
 from hypar.sharding.placement import primes
-from hypar.sharding.space import parse_pin
 from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ import numpy as np
 from hypar.network.nodes import PlanGraph, Tensor, kept_with_graph
 from hypar.plan.stages import FLUSHES
 from hypar.planning.levels import Leaf
+from hypar.planning.pins import pins_of_each
 from hypar.planning.question import Answer, question_of
 from hypar.planning.stages.arriving import Outer, StageDevices, entering
 from hypar.planning.stages.ends import stage_ends
@@ -33,13 +34,13 @@ from hypar.schedule.tasks import TaskList
 from hypar.schedule.timeline import run
 from hypar.sharding.amounts.transfers import network_of, sends_back
 from hypar.sharding.conventions import MOVED, PAPER
-from hypar.sharding.space import pins_of_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from hypar.plan.plan import Plan
     from hypar.planning.levels import LevelPlanner, Node
+    from hypar.planning.pins import Pin
     from hypar.planning.question import Question
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.costed import Entering, Link
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from hypar.schedule.pieces import Crossing
     from hypar.schedule.tasks import PartTasks
     from hypar.sharding.amounts.transfers import Network
-    from hypar.sharding.space import Pin
     from hypar.solve.edge import Costs
 
 

@@ -14,6 +14,7 @@ from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.planning.levels import Leaf, LevelPlanner, Slot
+from hypar.planning.pins import apply_pins
 from hypar.planning.question import convention_for, load_search, space_of
 from hypar.planning.records import Decided
 from hypar.planning.resolved import baseline_request
@@ -27,7 +28,6 @@ from hypar.planning.uneven.tree import Branching, state_above
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import simple
-from hypar.sharding.space import apply_pins
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import cheapest, load_solver
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.planning.levels import Node
+    from hypar.planning.pins import Pin
     from hypar.planning.question import Answer, Question
     from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options
-    from hypar.sharding.space import Pin
 
 
 class Planner(LevelPlanner):

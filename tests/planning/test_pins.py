@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import LayerGraph, load_model
+from hypar.planning.pins import apply_pins, parse_pin
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid
-from hypar.sharding.space import apply_pins, parse_pin, parse_space
+from hypar.sharding.space import parse_space
 from tests.effort import examples
 
 ALL = parse_space("all")
