@@ -15,8 +15,8 @@ from hypar.solve.counts import chain, entries
 from hypar.solve.counts.blocks import blocks_of
 from hypar.solve.counts.columns import Columns, Plan
 from hypar.solve.counts.solution import Found, improving
-from hypar.solve.elimination.order import components
 from hypar.solve.limits import Budget
+from hypar.solve.order import components
 from tests.counts import count_graphs, groups_of, least, tiered
 from tests.effort import examples
 from tests.problems import bridges, chains, series_parallel, trees

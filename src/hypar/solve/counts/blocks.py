@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.solve.elimination.order import components
+from hypar.solve.order import components
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

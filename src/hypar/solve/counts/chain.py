@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.solve.counts.entries import Entry, Table, TooMany
-from hypar.solve.minsum import MinSum
+from hypar.solve.minsum import of_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -102,7 +102,7 @@ class Chain:
         ends = [
             (place[turn.block.pivot], place[turn.block.port]) for turn in self.turns if turn.block is not None
         ]
-        self._search = MinSum([len(relaxed.nodes[node]) for node in place], ends)
+        self._search = of_pairs([len(relaxed.nodes[node]) for node in place], ends)
 
     def _key(self, block: Block) -> object:
         """Return what the table of a block depends on."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from hypar.solve.limits import checkpoint
-from hypar.solve.minsum import MinSum
+from hypar.solve.minsum import of_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from hypar.solve.counts.forms import CountGraph, Form
     from hypar.solve.edge import Costs, Indices
+    from hypar.solve.minsum import MinSum
 
 Value = TypeVar("Value", bound="Hashable")
 
@@ -88,7 +89,7 @@ class Columns:
         """Return the elimination of the choices of some levels."""
         if width not in self._by_width:
             ends = [link[:2] for link in self.graph.links]
-            self._by_width[width] = MinSum([size**width for size in self.sizes], ends)
+            self._by_width[width] = of_pairs([size**width for size in self.sizes], ends)
         return self._by_width[width]
 
     def greedy(self) -> Plan:

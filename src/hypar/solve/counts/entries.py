@@ -15,7 +15,7 @@ import numpy as np
 from hypar.solve.counts.forms import further_costs, node_costs, pair_costs, priced
 from hypar.solve.counts.states import splits
 from hypar.solve.limits import checkpoint
-from hypar.solve.minsum import MinSum
+from hypar.solve.minsum import of_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +98,7 @@ class Table:
             costs = self._kept(source, self.relaxed.pair(link)[None], 1, column)
             pairs.append(self._kept(target, costs, 2, column))
         sizes, last = [costs.shape[1] for costs in nodes], place[self.block.port]
-        return MinSum(sizes, ends, last).solve(nodes, pairs)
+        return of_pairs(sizes, ends, last).solve(nodes, pairs)
 
     def _kept(self, node: int, costs: Costs, axis: int, column: int | None) -> Costs:
         """Return costs with one state of the port alone."""

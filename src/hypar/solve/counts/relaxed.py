@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.solve.counts.forms import node_costs, pair_costs
-from hypar.solve.minsum import MinSum, single
+from hypar.solve.minsum import of_pairs, single
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,7 +148,7 @@ class Relaxed:
         least = 0.0
         while True:
             sizes = [len(costs) for costs in self.nodes]
-            if not self.complete or MinSum(sizes, self._ends).entries > MOST_ENTRIES:
+            if not self.complete or of_pairs(sizes, self._ends).entries > MOST_ENTRIES:
                 return least
             found = single(self.nodes, self._ends, self.pairs)
             lowest, most = float(found.lowest[0]), known * (1 + ROUNDING)

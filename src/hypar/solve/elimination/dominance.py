@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Costs, Edge
-from hypar.solve.elimination.folding import identity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,3 +143,8 @@ def _lead(costs: Costs, sides: Sequence[Costs], best: int, losing: Indices) -> C
     """By how much one choice is cheaper than some others, at the least."""
     least = [(side[losing] - side[best]).min(axis=1) for side in sides]
     return np.asarray(costs[losing] - costs[best] + sum(least))
+
+
+def identity(costs: Costs) -> object:
+    """Return the memory and layout of an array: arrays that agree in both are equal while they exist."""
+    return costs.__array_interface__["data"][0], costs.shape, costs.strides

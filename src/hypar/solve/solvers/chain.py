@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from hypar.errors import ProblemError
 from hypar.solve.cost_graph import Solution
 from hypar.solve.edge import entries_computed
-from hypar.solve.elimination.ties import eliminated
+from hypar.solve.minsum import optimum
 from hypar.solve.solvers.base import Solver, Tables, require_tables
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Chain:
         if not _is_paths(structure):
             raise ProblemError("solver 'chain': the graph has a branch or a cycle; allowed: paths")
         require_tables("chain", _tables(structure))
-        assignment = eliminated(problem, structure)
+        assignment = optimum(problem, structure)
         return Solution(assignment=assignment, cost=problem.cost(assignment))
 
 
