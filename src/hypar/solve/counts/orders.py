@@ -16,10 +16,8 @@ from hypar.solve.counts.forms import EVERYWHERE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.solve.counts.blocks import Block
-    from hypar.solve.counts.chain import Chain, Path
-    from hypar.solve.counts.entries import Placed
     from hypar.solve.counts.forms import CountGraph, Link, Numbers
+    from hypar.solve.counts.pivots import Block, Chain, Path, Placed
     from hypar.solve.edge import Indices
 
 

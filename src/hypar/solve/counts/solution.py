@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.blocks import blocks_of
-from hypar.solve.counts.chain import ROUNDING, Chain
 from hypar.solve.counts.columns import Columns
 from hypar.solve.counts.orders import written
-from hypar.solve.counts.relaxed import STEPS, Relaxed, floor_of
+from hypar.solve.counts.pivots import Chain, blocks_of
+from hypar.solve.counts.relaxed import ROUNDING, STEPS, Relaxed, floor_of
 from hypar.solve.counts.states import MOST_LEVELS
 from hypar.solve.limits import ENTRY_BYTES
 
