@@ -256,12 +256,13 @@ class Cells(NamedTuple):
         """Whether all levels cost the same and have equal ways."""
         return len(self.tiers) == 1 and len({*self.ways}) == 1
 
-    def by_group(self, states: Numbers) -> list[Numbers]:
-        """Return how often states ``[states, cells, options]`` take each option in each group, ``[states, options]``."""
-        places = [
-            [at for at, own in enumerate(self.groups) if own == group] for group in range(len(self.ways))
-        ]
-        return [states[:, own].sum(axis=1, dtype=np.int8) for own in places]
+    def by_group(self, numbers: Counts) -> list[Counts]:
+        """Return the sums over the cells of each group of numbers ``[states, cells, ...]``."""
+        found = []
+        for group in range(len(self.ways)):
+            own = [at for at, of in enumerate(self.groups) if of == group]
+            found.append(numbers[:, own[0]] if len(own) == 1 else numbers[:, own].sum(axis=1, dtype=np.int8))
+        return found
 
 
 def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:
@@ -273,14 +274,12 @@ def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:
     return found or (Term(0.0, (0,) * options),)
 
 
-def node_costs(terms: tuple[Term, ...], states: Numbers, cells: Cells) -> Costs:
+def node_costs(terms: tuple[Term, ...], states: Counts, cells: Cells) -> Costs:
     """Return the cost of terms for each state ``[states, cells, options]``."""
     total: Costs = np.zeros(len(states))
-    ends = [sum(own < tier.groups for own in cells.groups) for tier in cells.tiers]
     for weight, options in terms:
-        factors = np.array(cells.of_each, dtype=np.float64) ** (states.astype(np.int64) @ np.array(options))
-        for tier, end in zip(cells.tiers, ends, strict=True):
-            total += weight * tier.weight * np.prod(factors[:, :end], axis=1)
+        powers = states @ np.array(options, dtype=np.int8)
+        total += _product(weight, dict(enumerate(cells.by_group(powers))), cells)
     return total
 
 

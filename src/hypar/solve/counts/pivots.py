@@ -97,25 +97,26 @@ def blocks_of(ends: Sequence[Ends], nodes: int) -> tuple[Block, ...] | None:
         near[other].add(one)
     parts = sorted(sorted(own) for own in components(near))
     met = Counter(node for own in parts for node in own)
-    blocks = [_block(own, between, [node for node in own if met[node] > 1]) for own in parts]
+    blocks = []
+    for own in parts:
+        inside = {frozenset((node, other)) for node in own for other in near[node] & {*own}}
+        links = {pair: tuple(between[pair]) for pair in inside}
+        blocks.append(_block(own, links, [node for node in own if met[node] > 1]))
     return None if None in blocks else tuple(block for block in blocks if block is not None)
 
 
 def _block(
-    nodes: Sequence[int], between: dict[frozenset[int], list[int]], ports: Sequence[int]
+    nodes: Sequence[int], links: dict[frozenset[int], tuple[int, ...]], ports: Sequence[int]
 ) -> Block | None:
     """Return a block with its pivot, at a port if possible."""
-    pairs = [pair for pair in between if pair <= {*nodes}]
     for pivot in (*reversed(ports), *nodes):
         port, *more = [node for node in ports if node != pivot] or [node for node in nodes if node != pivot][
             :1
         ]
-        rest = [(min(pair), max(pair)) for pair in pairs if pivot not in pair]
-        if more or len(spanning(max(nodes) + 1, rest, far=False)) < len(rest):
-            continue
-        links = {pair: tuple(between[pair]) for pair in pairs}
-        spokes = {node: links.get(frozenset((node, pivot)), ()) for node in nodes if node != pivot}
-        return Block(tuple(nodes), pivot, port, spokes, tuple(_branches(spokes, port, links)))
+        rest = [(min(pair), max(pair)) for pair in links if pivot not in pair]
+        if not more and len(spanning(max(nodes) + 1, rest, far=False)) == len(rest):
+            spokes = {node: links.get(frozenset((node, pivot)), ()) for node in nodes if node != pivot}
+            return Block(tuple(nodes), pivot, port, spokes, tuple(_branches(spokes, port, links)))
     return None
 
 
@@ -130,10 +131,9 @@ def _branches(
         while todo:
             branch = todo.pop()
             yield branch
-            for other in sorted(left):
-                if frozenset((branch.node, other)) in links:
-                    left.discard(other)
-                    todo.append(Branch(other, branch.node, links[frozenset((branch.node, other))]))
+            onward = [other for other in sorted(left) if frozenset((branch.node, other)) in links]
+            left -= {*onward}
+            todo += [Branch(other, branch.node, links[frozenset((branch.node, other))]) for other in onward]
 
 
 class Placed(NamedTuple):
