@@ -7,7 +7,7 @@ Guarantee: none; the result is an upper bound that is seldom far from the optimu
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -65,6 +65,7 @@ class Columns:
         """Find what layers and tensors depend on."""
         self.graph, self.cells = graph, graph.cells
         self.groups = np.repeat(np.arange(len(graph.ways)), graph.depths)
+        self.alike = np.arange(len(graph.ways))[:, None] == self.groups
         self.sizes = [graph.options(node) for node in range(len(graph.nodes))]
         self._by_width: dict[int, MinSum] = {}
         self.terms = _shared(graph.terms)
@@ -183,13 +184,9 @@ class Columns:
 
     def _counts(self, node: int, order: Indices, taken: Indices, own: tuple[int, ...]) -> Indices:
         """Return how often a layer takes each option in each group, ``[sets, choices, groups, options]``."""
-        graph, options = self.graph, self.graph.options(node)
-        one = np.eye(len(graph.ways) * options, dtype=np.int64).reshape(len(graph.ways), options, -1, options)
-        whole = one[self.groups[: len(order)], order].sum(axis=0)
-        picks = np.indices((options,) * len(own)).reshape(len(own), -1)
-        counts = np.stack([whole - one[list(own), order[levels]].sum(axis=0) for levels in taken])
-        more = sum(one[group, pick] for group, pick in zip(own, picks, strict=True))
-        return np.asarray(counts[:, None] + more)
+        one, more = _ones(len(self.graph.ways), self.graph.options(node), own)
+        rest = one[self.groups[: len(order)], order].sum(axis=0) - one[list(own), order[taken]].sum(axis=1)
+        return np.asarray(rest[:, None] + more)
 
     def _links(self, orders: Indices, taken: Indices, own: tuple[int, ...]) -> list[Costs]:
         """Return the costs of each link, ``[sets, choices of the source, choices of the target]``."""
@@ -204,8 +201,11 @@ class Columns:
                 pair = (orders[source], orders[target])
                 key = ends if late is not None else (form, *[power[pair].tobytes() for power in powers])
                 if key not in done:
-                    totals, lacks, kept = (self._met(power, pair, taken, own) for power in powers)
-                    costs = priced(form, totals, lacks, self.cells, kept)
+                    met = [
+                        self._met(power, pair, taken, own) if weight else {}
+                        for weight, power in zip(form.weights, powers, strict=True)
+                    ]
+                    costs = reduce(np.add, priced(form, met, self.cells))
                     shape = (len(taken), *[len(of) ** len(own) for of in (form.made, form.read)])
                     done[key] = np.broadcast_to(costs, shape)
                     if late is not None and form.once:
@@ -219,12 +219,20 @@ class Columns:
         self, power: Numbers, pair: tuple[Indices, Indices], taken: Indices, own: Sequence[int]
     ) -> dict[int, Numbers]:
         """Return the exponent of each group, ``[sets, choices of the source, choices of the target]`` where it has a level of a set."""
-        here, groups, found = power[pair], self.groups[: len(pair[0])], {}
-        for group in range(len(self.graph.ways)):
-            of_group = here * (groups == group)
-            rest = (of_group.sum() - of_group[taken].sum(axis=1)).astype(np.int8)
-            found[group] = _crossed(rest, [power * (at == group) for at in own if group in own])
-        return found
+        here = power[pair] * self.alike[:, : len(pair[0])]
+        rest = (here.sum(axis=1)[:, None] - here[:, taken].sum(axis=2)).astype(np.int8)
+        return {
+            group: _crossed(left, [power * (at == group) for at in own if group in own])
+            for group, left in enumerate(rest)
+        }
+
+
+@lru_cache(maxsize=256)
+def _ones(groups: int, options: int, own: tuple[int, ...]) -> tuple[Numbers, Numbers]:
+    """Return the counts of a level with an option, ``[groups, options, groups, options]``, and those of every choice of levels of some groups."""
+    one = np.eye(groups * options, dtype=np.int8).reshape(groups, options, groups, options)
+    picks = np.indices((options,) * len(own)).reshape(len(own), -1)
+    return one, np.asarray(sum(one[group, pick] for group, pick in zip(own, picks, strict=True)))
 
 
 def _shared(values: Iterable[Value]) -> list[Value]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hypar.solve.counts.further import Idle, Once, idle_costs, once_costs
-from hypar.solve.counts.states import Own, Tier, all_states, number_of_states, products
+from hypar.solve.counts.states import Cells, Own, Tier, all_states, number_of_states
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -189,35 +190,22 @@ class CountGraph:
         known: dict[object, float] = {}
         total = 0.0
         for node, (terms, own) in enumerate(zip(self.terms, counts, strict=True)):
-            key: object = (terms, id(self.own_of(node)), own.tobytes())
+            further = self.own_of(node)
+            key: object = (terms, id(further), own.tobytes())
             if key not in known:
-                further = self.own_of(node)
                 known[key] = float(node_costs(terms, own[None], self.cells)[0])
                 known[key] += 0.0 if further is None else float(further.of(own))
             total += known[key]
         for source, target, form in self.links:
             key = (form, orders[source].tobytes(), orders[target].tobytes())
             if key not in known:
+                here = [power[orders[source], orders[target]] for power in form.powers]
+                met = [{at: own[groups == at].sum()[None] for at in range(len(self.ways))} for own in here]
+                costs = reduce(np.add, priced(form, met, self.cells))
                 ends = ([*counts[source]], [*counts[target]])
-                known[key] = self._met(form, (orders[source], orders[target]), ends, groups)
+                known[key] = float(np.sum(costs + further_costs(form, ends, (met[0], met[1]), self.cells)))
             total += known[key]
         return total
-
-    def _met(
-        self,
-        form: Form,
-        orders: tuple[Indices, Indices],
-        ends: tuple[Sequence[Counts], Sequence[Counts]],
-        groups: Indices,
-    ) -> float:
-        """Return the cost of a tensor without the terms of one end alone."""
-        met, total = [], 0.0
-        for power in form.powers:
-            here = power[orders]
-            met.append({group: here[groups == group].sum() for group in range(len(self.ways))})
-        for weight, powers in zip(form.weights, met, strict=True):
-            total += float(_product(weight, powers, self.cells)) if weight else 0.0
-        return total + float(np.sum(further_costs(form, ends, (met[0], met[1]), self.cells)))
 
     def counted(self, orders: Indices, groups: Indices) -> list[Numbers]:
         """Return how often each layer takes each option in each group, ``[groups, options]``."""
@@ -226,42 +214,6 @@ class CountGraph:
             counts = np.zeros((len(self.ways), self.options(node)), dtype=np.int8)
             np.add.at(counts, (groups, order), 1)
             found.append(counts)
-        return found
-
-
-class Cells(NamedTuple):
-    """Sets of levels whose order among each other does not matter.
-
-    Attributes:
-        sizes: the number of levels of each cell.
-        groups: the group of each.
-        ways: the ways of each group.
-        tiers: the tiers of groups.
-        latencies: the fixed cost of a transfer in each group; empty for none.
-    """
-
-    sizes: tuple[int, ...]
-    groups: tuple[int, ...]
-    ways: tuple[int, ...]
-    tiers: tuple[Tier, ...]
-    latencies: tuple[float, ...] = ()
-
-    @property
-    def of_each(self) -> tuple[int, ...]:
-        """The ways of each cell."""
-        return tuple(self.ways[group] for group in self.groups)
-
-    @property
-    def alike(self) -> bool:
-        """Whether all levels cost the same and have equal ways."""
-        return len(self.tiers) == 1 and len({*self.ways}) == 1
-
-    def by_group(self, numbers: Counts) -> list[Counts]:
-        """Return the sums over the cells of each group of numbers ``[states, cells, ...]``."""
-        found = []
-        for group in range(len(self.ways)):
-            own = [at for at, of in enumerate(self.groups) if of == group]
-            found.append(numbers[:, own[0]] if len(own) == 1 else numbers[:, own].sum(axis=1, dtype=np.int8))
         return found
 
 
@@ -279,7 +231,8 @@ def node_costs(terms: tuple[Term, ...], states: Counts, cells: Cells) -> Costs:
     total: Costs = np.zeros(len(states))
     for weight, options in terms:
         powers = states @ np.array(options, dtype=np.int8)
-        total += _product(weight, dict(enumerate(cells.by_group(powers))), cells)
+        by_tier = cells.products(dict(enumerate(cells.by_group(powers))), weight)
+        total += reduce(np.add, by_tier)
     return total
 
 
@@ -296,114 +249,63 @@ def pair_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
 
 
 def _met_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
-    """Return the same without the terms of one end alone."""
+    """Return the same without the terms of one end alone.
+
+    Let ``s`` be as large as it can be. Where options of one class meet others at d levels instead, ``s`` and the levels at which
+    something is kept are d fewer; beyond some d there are as many further levels of different ways. The cost only rises or only
+    falls in between, so that three values of d have the least, of each tier by itself.
+    """
     totals: dict[int, Numbers] = {}
     lacks: dict[int, Numbers] = {}
-    fewer: dict[int, Numbers] = {}
-    late = bool(form.once and cells.latencies)
-    apart = bool(form.owned or form.kept or late)
-    stays = bool(form.staying) and cells.alike
-    more: Numbers | None = None
+    held: dict[int, Numbers] = {}
+    stays = cells.alike and bool(form.staying)
     for cell, (size, group) in enumerate(zip(cells.sizes, cells.groups, strict=True)):
-        s = _aligned(form, made[:, cell], read[:, cell], size)
-        totals[group] = s if group not in totals else totals[group] + s
-        if apart:
-            lack = np.minimum(s, 0)
-            lacks[group] = lack if group not in lacks else lacks[group] + lack
-        if form.kept and len(cells.sizes) > 1:
-            less = np.minimum(s - lack, s - _everywhere(form, made[:, cell], read[:, cell], size))
-            fewer[group] = less if group not in fewer else fewer[group] + less
-        if stays:
-            own = _stayed(form, made[:, cell], read[:, cell], s)
-            more = own if more is None else more + own
-    found = (
-        priced(form, totals, lacks, cells) if more is None else _least_kept(form, totals, lacks, more, cells)
-    )
-    if any(own.any() for own in fewer.values()):
-        found = found - _saved(form, totals, lacks, fewer, cells)
-    if late or form.idle:
-        ends = ([own[:, None] for own in cells.by_group(made)], cells.by_group(read))
-        found = found + further_costs(form, ends, (totals, lacks), cells)
-    return found
+        ends = (made[:, cell], read[:, cell])
+        s = _aligned(form, *ends, size)
+        _add(totals, group, s)
+        _add(lacks, group, np.minimum(s, 0))
+        if form.kept and (stays or len(cells.sizes) > 1):
+            _add(held, group, _held(form, *ends, size, s, form.staying if stays else ()))
+    kept, some, every = ({group: own[at] for group, own in held.items()} for at in range(3))
+    tried = [(totals, lacks, kept or _less(totals, lacks))]
+    if any(own[1:].any() for own in held.values()):
+        fewer = [(some, lacks), (every, _less(lacks, _less(every, some)))][: 1 + stays]
+        tried += [(_less(totals, own), lack, _less(kept, own)) for own, lack in fewer]
+    by_tier = zip(*(priced(form, met, cells) for met in tried), strict=True)
+    costs: Costs = reduce(np.add, [reduce(np.minimum, of_tier) for of_tier in by_tier])
+    if form.idle or (form.once and cells.latencies):
+        ends_of = ([own[:, None] for own in cells.by_group(made)], cells.by_group(read))
+        costs = costs + further_costs(form, ends_of, (totals, lacks), cells)
+    return costs
 
 
-def _saved(
-    form: Form,
-    totals: Mapping[int, Numbers],
-    lacks: Mapping[int, Numbers],
-    fewer: Mapping[int, Numbers],
-    cells: Cells,
-) -> Costs:
-    """Return how much lower the cost can be at most where fewer options meet than can.
-
-    Where options of one class meet others at d levels, and both are everywhere at as many fewer, what a device has and what is
-    kept shrink alike, by the ways of these levels: better where their sum is above 0, as it may be by levels of other cells that
-    divide in different ways. Exact on one tier; on several each is taken by itself.
-
-    Args:
-        form: the tensor.
-        totals: the largest ``s`` of each group.
-        lacks: the part of it of options that divide in different ways.
-        fewer: the largest d of each group.
-        cells: the cells.
-    """
-    kept = {group: totals[group] - lacks[group] for group in lacks}
-    of_tiers = [tier.weight for tier in cells.tiers]
-    both, held, shrunk = (
-        products(powers, cells.ways, cells.tiers, [weight * own for own in tiers])
-        for weight, powers, tiers in (
-            (form.both, totals, of_tiers),
-            (form.kept, kept, of_tiers),
-            (1.0, {group: -own for group, own in fewer.items()}, [1.0] * len(of_tiers)),
-        )
-    )
-    saved = np.zeros(np.shape(next(iter(totals.values()))))
-    for has, keeps, factor in zip(both, held, shrunk, strict=True):
-        saved += np.maximum(has + keeps, 0.0) * (1.0 - factor)
-    return saved
+def _add(found: dict[int, Numbers], group: int, numbers: Numbers) -> None:
+    found[group] = found[group] + numbers if group in found else numbers
 
 
-def _stayed(form: Form, made: Numbers, read: Numbers, s: Numbers) -> Numbers:
+def _less(numbers: dict[int, Numbers], fewer: dict[int, Numbers]) -> dict[int, Numbers]:
+    return {group: own - fewer[group] for group, own in numbers.items()}
+
+
+def _held(form: Form, made: Numbers, read: Numbers, size: int, s: Numbers, staying: Sequence[int]) -> Numbers:
     """Return the levels of one cell at which something is kept everywhere, and how many fewer they may be if other options meet.
 
-    Let ``s`` be as large as it can be, and g the number of levels of options that stay but do not meet their own class. Then something is
+    Let g be the number of levels of options that stay but do not meet their own class. Then something is
     kept everywhere at ``s + g`` levels, if any; with ``s`` smaller by d, at d fewer at least. These d are no more than the
     meetings of equal classes by options that do not stay; those beyond ``s`` make as many further levels of different ways.
 
     Returns:
         the levels, d up to ``s``, and all d, ``[3, states, states]``.
     """
-    one, other = _of(form.made, made, EVERYWHERE), _of(form.read, read, EVERYWHERE)
-    left, met = np.zeros_like(s), np.zeros_like(s)
-    for name in {form.read[at] for at in form.staying}:
-        columns = [at for at in form.staying if form.read[at] == name]
-        staying = read[:, columns].sum(axis=1, dtype=np.int8)[None]
-        mine = np.minimum(_of(form.made, made, name)[:, None], staying)
-        left += staying - mine
-        met += mine
-    size = made.sum(axis=1, dtype=np.int8)[:, None]
-    equal = s - (one[:, None] + (other[None] - size)) - met
+    left, equal = np.zeros_like(s), s - _everywhere(form, made, read, size)
+    for name in {form.read[at] for at in staying}:
+        stay = read[:, [at for at in staying if form.read[at] == name]].sum(axis=1, dtype=np.int8)[None]
+        met = np.minimum(_of(form.made, made, name)[:, None], stay)
+        left += stay - met
+        equal -= met
     kept = np.maximum(s + left, 0)
     fewer = np.minimum(kept, equal)
     return np.stack([kept, np.minimum(fewer, np.maximum(s, 0)), fewer])
-
-
-def _least_kept(
-    form: Form,
-    totals: Mapping[int, Numbers],
-    lacks: Mapping[int, Numbers],
-    more: Numbers,
-    cells: Cells,
-) -> Costs:
-    """Return the least cost where options stay and all levels are alike; between the numbers of ``_stayed`` it only rises or only falls."""
-    kept, some, every = more
-    first = next(iter(totals))
-    none = dict.fromkeys(totals, np.zeros_like(kept))
-    found = priced(form, totals, lacks, cells, none | {first: kept})
-    for fewer, apart in ((some, 0), (every, every - some)):
-        s, lack = {**totals, first: totals[first] - fewer}, {**lacks, first: lacks[first] - apart}
-        found = np.minimum(found, priced(form, s, lack, cells, none | {first: kept - fewer}))
-    return found
 
 
 def further_costs(
@@ -424,35 +326,16 @@ def further_costs(
     if form.once and cells.latencies:
         found = once_costs(form.once, ends, met, cells.latencies)
     if form.idle is not None:
-        found = found + idle_costs(form.idle, ends, met[0], cells.ways, cells.tiers)
+        found = found + idle_costs(form.idle, ends, met[0], cells)
     return found
 
 
-def priced(
-    form: Form,
-    totals: Mapping[int, NDArray[Any]],
-    lacks: Mapping[int, NDArray[Any]],
-    cells: Cells,
-    kept: Mapping[int, NDArray[Any]] | None = None,
-) -> Costs:
-    """Return the cost of the exponents of every group: ``s``, of it what options of different ways take, and what is kept, by default the rest."""
-    found: Costs | None = None
-    if kept is None:
-        kept = {group: totals[group] - lacks[group] for group in lacks} if form.kept else {}
-    for weight, powers in zip(form.weights, (totals, lacks, kept), strict=True):
-        if weight:
-            product = _product(weight, powers, cells)
-            found = product if found is None else np.add(found, product, out=found)
-    return np.zeros(np.shape(next(iter(totals.values())))) if found is None else found
-
-
-def _product(weight: float, powers: Mapping[int, NDArray[Any]], cells: Cells) -> Costs:
-    """Return a weight times the ways raised to some powers, for each tier and in all."""
-    by_tier = products(powers, cells.ways, cells.tiers, [weight * tier.weight for tier in cells.tiers])
-    found = next(by_tier)
-    for product in by_tier:
-        found = found + product
-    return found
+def priced(form: Form, met: Sequence[Mapping[int, Counts]], cells: Cells) -> list[Costs]:
+    """Return the cost of each tier, given the exponents of every group: ``s``, of it what options of different ways take, and what is kept."""
+    each = [
+        cells.products(powers, weight) for weight, powers in zip(form.weights, met, strict=True) if weight
+    ]
+    return [reduce(np.add, of_tier) for of_tier in zip(*each, strict=True)] or [np.zeros(1)]
 
 
 def _aligned(form: Form, made: Numbers, read: Numbers, size: int) -> Numbers:

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.states import products
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from hypar.solve.counts.states import Tier
+    from hypar.solve.counts.states import Cells
     from hypar.solve.edge import Costs
 
     Counts = NDArray[np.integer[Any]]
@@ -95,8 +93,7 @@ def idle_costs(
     idle: Idle,
     ends: tuple[Sequence[Counts], Sequence[Counts]],
     totals: Mapping[int, Counts],
-    ways: Sequence[int],
-    tiers: Sequence[Tier],
+    cells: Cells,
 ) -> Costs | float:
     """Return a lower bound of what a tensor costs more because devices are idle: an end that is needs what the other divides.
 
@@ -104,10 +101,9 @@ def idle_costs(
         idle: the tensor.
         ends: for each group how often producer and consumer take each option, with options last.
         totals: ``s`` of each group.
-        ways: the ways of each group.
-        tiers: the tiers.
+        cells: the groups.
     """
-    *_, shared = products(totals, ways, tiers, [tier.weight for tier in tiers])
+    *_, shared = cells.products(totals, 1.0)
     found: Costs | float = 0.0
     for end, (option, received) in enumerate(zip(idle.ends, idle.received, strict=True)):
         if option is None or not received:
