@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int8]
     Counts = NDArray[np.integer[Any]]
+    Exponents = dict[int, Numbers]
+    """An exponent for each group."""
 
 EVERYWHERE = -1
 """The class of an option with which every device has the whole tensor."""
@@ -231,8 +233,7 @@ def node_costs(terms: tuple[Term, ...], states: Counts, cells: Cells) -> Costs:
     total: Costs = np.zeros(len(states))
     for weight, options in terms:
         powers = states @ np.array(options, dtype=np.int8)
-        by_tier = cells.products(dict(enumerate(cells.by_group(powers))), weight)
-        total += reduce(np.add, by_tier)
+        total += reduce(np.add, cells.products(cells.by_group(powers.T), weight))
     return total
 
 
@@ -255,57 +256,52 @@ def _met_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
     something is kept are d fewer; beyond some d there are as many further levels of different ways. The cost only rises or only
     falls in between, so that three values of d have the least, of each tier by itself.
     """
-    totals: dict[int, Numbers] = {}
-    lacks: dict[int, Numbers] = {}
-    held: dict[int, Numbers] = {}
+    classes = {*form.made, *form.read, EVERYWHERE}
+    mine = {name: _of(form.made, made, name)[:, :, None] for name in classes}
+    theirs = {name: _of(form.read, read, name)[:, None] for name in classes}
+    whole = mine[EVERYWHERE] + (theirs[EVERYWHERE] - np.array(cells.sizes, np.int8)[:, None, None])
+    equal = {
+        name: np.minimum(mine[name], theirs[name]) for name in {*form.made} & {*form.read} - {EVERYWHERE}
+    }
+    s = reduce(np.add, equal.values(), whole)
+    late = bool(form.once and cells.latencies)
+    totals = cells.by_group(s)
+    lacks = cells.by_group(np.minimum(s, 0)) if form.owned or form.kept or late else {}
+    tried = [(totals, lacks, {group: totals[group] - own for group, own in lacks.items()})]
     stays = cells.alike and bool(form.staying)
-    for cell, (size, group) in enumerate(zip(cells.sizes, cells.groups, strict=True)):
-        ends = (made[:, cell], read[:, cell])
-        s = _aligned(form, *ends, size)
-        _add(totals, group, s)
-        _add(lacks, group, np.minimum(s, 0))
-        if form.kept and (stays or len(cells.sizes) > 1):
-            _add(held, group, _held(form, *ends, size, s, form.staying if stays else ()))
-    kept, some, every = ({group: own[at] for group, own in held.items()} for at in range(3))
-    tried = [(totals, lacks, kept or _less(totals, lacks))]
-    if any(own[1:].any() for own in held.values()):
-        fewer = [(some, lacks), (every, _less(lacks, _less(every, some)))][: 1 + stays]
-        tried += [(_less(totals, own), lack, _less(kept, own)) for own, lack in fewer]
-    by_tier = zip(*(priced(form, met, cells) for met in tried), strict=True)
+    if form.kept and (stays or len(cells.sizes) > 1):
+        left, met = np.zeros_like(s), s - whole
+        for name in {form.read[at] for at in form.staying} if stays else ():
+            staying = read[:, :, [at for at in form.staying if form.read[at] == name]].sum(
+                axis=2, dtype=np.int8
+            )
+            own = np.minimum(mine[name], staying.T[:, None])
+            left, met = left + staying.T[:, None] - own, met - own
+        tried = _tried(cells, s, np.maximum(s + left, 0), met)[: 2 + stays]
+    by_tier = zip(*(priced(form, own, cells) for own in tried), strict=True)
     costs: Costs = reduce(np.add, [reduce(np.minimum, of_tier) for of_tier in by_tier])
-    if form.idle or (form.once and cells.latencies):
-        ends_of = ([own[:, None] for own in cells.by_group(made)], cells.by_group(read))
-        costs = costs + further_costs(form, ends_of, (totals, lacks), cells)
+    if form.idle or late:
+        one, other = (cells.by_group(own.swapaxes(0, 1)) for own in (made, read))
+        ends = ([own[:, None] for own in one.values()], [*other.values()])
+        costs = costs + further_costs(form, ends, (totals, lacks), cells)
     return costs
 
 
-def _add(found: dict[int, Numbers], group: int, numbers: Numbers) -> None:
-    found[group] = found[group] + numbers if group in found else numbers
-
-
-def _less(numbers: dict[int, Numbers], fewer: dict[int, Numbers]) -> dict[int, Numbers]:
-    return {group: own - fewer[group] for group, own in numbers.items()}
-
-
-def _held(form: Form, made: Numbers, read: Numbers, size: int, s: Numbers, staying: Sequence[int]) -> Numbers:
-    """Return the levels of one cell at which something is kept everywhere, and how many fewer they may be if other options meet.
+def _tried(
+    cells: Cells, s: Numbers, kept: Numbers, equal: Numbers
+) -> list[tuple[Exponents, Exponents, Exponents]]:
+    """Return the exponents of the meetings of which one costs least: no, some, and all options that may meet others do.
 
     Let g be the number of levels of options that stay but do not meet their own class. Then something is
     kept everywhere at ``s + g`` levels, if any; with ``s`` smaller by d, at d fewer at least. These d are no more than the
     meetings of equal classes by options that do not stay; those beyond ``s`` make as many further levels of different ways.
-
-    Returns:
-        the levels, d up to ``s``, and all d, ``[3, states, states]``.
     """
-    left, equal = np.zeros_like(s), s - _everywhere(form, made, read, size)
-    for name in {form.read[at] for at in staying}:
-        stay = read[:, [at for at in staying if form.read[at] == name]].sum(axis=1, dtype=np.int8)[None]
-        met = np.minimum(_of(form.made, made, name)[:, None], stay)
-        left += stay - met
-        equal -= met
-    kept = np.maximum(s + left, 0)
-    fewer = np.minimum(kept, equal)
-    return np.stack([kept, np.minimum(fewer, np.maximum(s, 0)), fewer])
+    every = np.minimum(kept, equal)
+    some, lack = np.minimum(every, np.maximum(s, 0)), np.minimum(s, 0)
+    tried = [(s, lack, kept)]
+    if every.any():
+        tried += [(s - some, lack, kept - some), (s - every, lack - (every - some), kept - every)]
+    return [(cells.by_group(one), cells.by_group(two), cells.by_group(three)) for one, two, three in tried]
 
 
 def further_costs(
@@ -338,23 +334,7 @@ def priced(form: Form, met: Sequence[Mapping[int, Counts]], cells: Cells) -> lis
     return [reduce(np.add, of_tier) for of_tier in zip(*each, strict=True)] or [np.zeros(1)]
 
 
-def _aligned(form: Form, made: Numbers, read: Numbers, size: int) -> Numbers:
-    """Return the largest ``s`` of one cell, for each pair of states ``[states, options]``."""
-    s = _everywhere(form, made, read, size)
-    both = {*form.made} & {*form.read} - {EVERYWHERE}
-    for name in both:
-        s += np.minimum(_of(form.made, made, name)[:, None], _of(form.read, read, name)[None])
-    return s
-
-
-def _everywhere(form: Form, made: Numbers, read: Numbers, size: int) -> Numbers:
-    """Return the part of ``s`` of options that have the tensor everywhere; the rest are meetings of equal classes."""
-    one, other = _of(form.made, made, EVERYWHERE), _of(form.read, read, EVERYWHERE)
-    return one[:, None] + (other - np.int8(size))[None]
-
-
 def _of(classes: tuple[int, ...], states: Numbers, name: int) -> Numbers:
-    """Return how often each state takes an option of a class."""
+    """Return how often each state takes an option of a class in each cell, ``[cells, states]``."""
     columns = [index for index, own in enumerate(classes) if own == name]
-    found: Numbers = states[:, columns].sum(axis=1, dtype=np.int8)
-    return found
+    return np.ascontiguousarray(states[:, :, columns].sum(axis=2, dtype=np.int8).T)

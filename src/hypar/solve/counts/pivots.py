@@ -275,7 +275,6 @@ class Entry:
             TooMany: it would take too long.
         """
         some: dict[int, _Some] = {}
-        pairs: dict[Ends, Costs] = {}
         near: dict[int, list[Branch]] = {node: [] for node in self.block.spokes}
         for branch in self.block.branches:
             if branch.above is not None:
@@ -284,16 +283,13 @@ class Entry:
         while len(some) < len(near):
             node = self._next(some, near)
             own = self._states(node, self.whole + room)
-            met: dict[int, Costs] = {}
             for _, other, links in near[node]:
                 if other is not None and other in some and len(own.of):
-                    costs, own, keep = self._beside(own, node, some[other], links, self.whole + room)
-                    met = {at: table[keep] for at, table in met.items()} | {other: costs}
+                    own = self._pruned(own, node, some[other], links, self.whole + room)
             if not len(own.of):
                 return None
             some[node] = own
-            pairs |= {(node, other): costs for other, costs in met.items()}
-        return self._joined(some, pairs)
+        return self._joined(some)
 
     def _next(self, some: dict[int, _Some], near: dict[int, list[Branch]]) -> int:
         """Return the next node: those beside the pivot come first, then those beside others."""
@@ -320,19 +316,20 @@ class Entry:
             above += here - self.relaxed.between(link, self.block.pivot)[self.row][of]
         return _Some(counts, of, costs, above).kept(least[of] + above <= most)
 
-    def _beside(
-        self, own: _Some, node: int, other: _Some, links: Sequence[int], most: float
-    ) -> tuple[Costs, _Some, NDArray[np.bool_]]:
-        """Return the costs of pairs of states of two nodes, without those that cost too much more than by counts, these, and which they are."""
-        found, above = [], own.above.copy()
+    def _pruned(self, own: _Some, node: int, other: _Some, links: Sequence[int], most: float) -> _Some:
+        """Leave out the states that cost too much more than by counts beside the states of a neighbour."""
+        above = own.above.copy()
         for rows in self._blocks(len(own.of), len(other.of)):
-            here = reduce(np.add, [self._pairs(link, node, own.counts[rows], other.counts) for link in links])
-            bound = sum(self.relaxed.between(link, node)[np.ix_(own.of[rows], other.of)] for link in links)
+            excess = self._met(links, node, own.counts[rows], other.counts) + other.above
+            for link in links:
+                excess -= self.relaxed.between(link, node)[np.ix_(own.of[rows], other.of)]
             # The tensors of both sums differ: what a neighbour knows of was added up before this node came.
-            above[rows] += (other.above + here - bound).min(axis=1)
-            found.append(here[self.least_of[node][own.of[rows]] + above[rows] <= most])
-        keep = self.least_of[node][own.of] + above <= most
-        return np.concatenate(found), own._replace(above=above).kept(keep), keep
+            above[rows] += excess.min(axis=1)
+        return own._replace(above=above).kept(self.least_of[node][own.of] + above <= most)
+
+    def _met(self, links: Sequence[int], first: int, own: Numbers, other: Numbers) -> Costs:
+        """Return the costs of pairs of states of two nodes."""
+        return reduce(np.add, [self._pairs(link, first, own, other) for link in links])
 
     def _pairs(self, link: int, first: int, own: Numbers, other: Numbers) -> Costs:
         """Return the costs of pairs of states of a link, those of one of its ends first."""
@@ -349,19 +346,25 @@ class Entry:
             checkpoint()
             yield slice(first, first + step)
 
-    def _joined(self, some: dict[int, _Some], pairs: dict[Ends, Costs]) -> tuple[float, Placed]:
-        """Return the least cost of some states of all nodes."""
-        place = {node: at for at, node in enumerate(some)}
-        ends = [(place[one], place[other]) for one, other in pairs]
-        search = of_pairs([len(own.of) for own in some.values()], ends)
-        solved = search.solve(
-            [own.costs[None] for own in some.values()], [own[None] for own in pairs.values()]
-        )
-        counts = {
-            self.block.nodes.index(node): own.counts[pick]
-            for (node, own), pick in zip(some.items(), solved.choices(), strict=True)
-        }
-        return float(solved.lowest[0]), Placed(self.parts, counts)
+    def _joined(self, some: dict[int, _Some]) -> tuple[float, Placed]:
+        """Return the least cost of some states of all nodes, from the leaves of the forest on; pairs are too many to be held."""
+        least = {node: own.costs.copy() for node, own in some.items()}
+        picks: dict[int, Indices] = {}
+        for node, above, links in reversed(self.block.branches):
+            if above is None:
+                continue
+            own, theirs = some[node], some[above]
+            picks[node] = np.zeros(len(theirs.of), dtype=np.intp)
+            for rows in self._blocks(len(theirs.of), len(own.of)):
+                costs = self._met(links, above, theirs.counts[rows], own.counts) + least[node]
+                picks[node][rows] = costs.argmin(axis=1)
+                least[above][rows] += costs.min(axis=1)
+        chosen: dict[int, int] = {}
+        for node, above, _ in self.block.branches:
+            chosen[node] = int(least[node].argmin() if above is None else picks[node][chosen[above]])
+        roots = [branch.node for branch in self.block.branches if branch.above is None]
+        counts = {self.block.nodes.index(node): some[node].counts[pick] for node, pick in chosen.items()}
+        return sum(float(least[node].min()) for node in roots), Placed(self.parts, counts)
 
 
 class Turn(NamedTuple):

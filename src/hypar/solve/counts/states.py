@@ -128,13 +128,13 @@ class Cells(NamedTuple):
         """Whether all levels cost the same and have equal ways."""
         return len(self.tiers) == 1 and len({*self.ways}) == 1
 
-    def by_group(self, numbers: Counts) -> list[Counts]:
-        """Return the sums over the cells of each group of numbers ``[states, cells, ...]``."""
-        found = []
-        for group in range(len(self.ways)):
-            own = [at for at, of in enumerate(self.groups) if of == group]
-            found.append(numbers[:, own[0]] if len(own) == 1 else numbers[:, own].sum(axis=1, dtype=np.int8))
-        return found
+    def by_group(self, numbers: NDArray[Any]) -> dict[int, NDArray[Any]]:
+        """Return for each group the sum of its cells' numbers, ``[cells, ...]``."""
+        cells = [[at for at, of in enumerate(self.groups) if of == group] for group in range(len(self.ways))]
+        return {
+            group: numbers[own[0]] if len(own) == 1 else numbers[own].sum(axis=0, dtype=np.int8)
+            for group, own in enumerate(cells)
+        }
 
     def products(self, powers: Mapping[int, Counts], weight: float) -> Iterator[Costs]:
         """Yield for each tier its weight, times another, times the ways raised to the power of each group down to its end."""
