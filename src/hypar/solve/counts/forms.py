@@ -132,7 +132,6 @@ class CountGraph:
         latencies: the fixed cost of a transfer in each group; empty for none.
         own: further costs of each layer, or None; empty for none. Equal ones are one object.
         idle: for each layer the option that leaves devices idle, or None; empty for none.
-        looser: a problem of the same layers and fewer links, of which every plan costs no more; None if there is none.
     """
 
     ways: tuple[int, ...]
@@ -144,7 +143,6 @@ class CountGraph:
     latencies: tuple[float, ...] = ()
     own: tuple[Own | None, ...] = ()
     idle: tuple[int | None, ...] = ()
-    looser: CountGraph | None = None
 
     @property
     def cells(self) -> Cells:

@@ -75,9 +75,6 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
         yield _found(graph, plan, bound)
     if many and relaxed.most == 0:
         return
-    if bound < plan.cost * (1 - ROUNDING) and graph.looser is not None:
-        relaxed = Relaxed(graph.looser, 0)
-        bound = max(bound, _bounded(relaxed, plan, steps))
     if bound < plan.cost * (1 - ROUNDING) and relaxed.complete:
         yield from _closed(relaxed, search, plan, bound)
 
@@ -100,7 +97,7 @@ def _entries(graph: CountGraph, sizes: Sequence[int], most: float) -> float:
 
 
 def _closed(relaxed: Relaxed, search: Columns, plan: Plan, bound: float) -> Iterator[Found]:
-    """Yield better plans and bounds by the tables of blocks, perhaps of a looser problem; nothing if a block has no pivot."""
+    """Yield better plans and bounds by the tables of blocks; nothing if a block has no pivot."""
     graph = search.graph
     blocks = blocks_of([link[:2] for link in relaxed.graph.links], len(relaxed.graph.nodes))
     if blocks is None:
