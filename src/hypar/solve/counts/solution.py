@@ -83,12 +83,10 @@ def _bounded(relaxed: Relaxed, plan: Plan, steps: Sequence[float]) -> float:
     """Leave out the states that no plan of the cost of one takes, and return the bound of the others, at most that cost."""
     for most in (relaxed.most, *steps, *steps[-1:]):
         relaxed.narrow(plan.cost, most)
-    bound = min(relaxed.bound(), plan.cost)
-    return (
-        bound
-        if bound >= plan.cost * (1 - ROUNDING)
-        else max(bound, min(relaxed.by_cliques(plan.cost), plan.cost))
-    )
+    bound = relaxed.bound()
+    if bound < plan.cost * (1 - ROUNDING):
+        bound = max(bound, relaxed.by_cliques(plan.cost))
+    return min(bound, plan.cost)
 
 
 def _entries(graph: CountGraph, sizes: Sequence[int], most: float) -> float:
