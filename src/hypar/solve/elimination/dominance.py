@@ -55,72 +55,56 @@ class Undominated(NamedTuple):
 
 def undominated(problem: CostGraph) -> Undominated:
     """Drop dominated choices of nodes whose edges are whole matrices; the others are left alone."""
-    shared = _Shared()
-    found = Undominated(
-        problem=problem, kept=tuple(np.arange(costs.size, dtype=np.intp) for costs in problem.nodes)
-    )
+    kept: tuple[Indices, ...] = tuple(np.arange(costs.size, dtype=np.intp) for costs in problem.nodes)
     while True:
-        left = shared.survivors(found.problem)
-        before = sum(costs.size for costs in found.problem.nodes)
-        dropped = before - sum(keep.size for keep in left)
-        if dropped <= PAYS * before:
-            return found
-        kept = tuple(old[keep] for old, keep in zip(found.kept, left, strict=True))
-        found = Undominated(problem=shared.without(found.problem, left), kept=kept)
+        left = _survivors(problem)
+        before = sum(costs.size for costs in problem.nodes)
+        if before - sum(keep.size for keep in left) <= PAYS * before:
+            return Undominated(problem, kept)
+        kept = tuple(old[keep] for old, keep in zip(kept, left, strict=True))
+        problem = _without(problem, left)
 
 
-class _Shared:
-    """Results by the arrays that they follow from, which are held meanwhile."""
+def _survivors(problem: CostGraph) -> list[Indices]:
+    """Return the choices of each node that are not dominated."""
+    around: list[list[tuple[Edge, bool]]] = [[] for _ in problem.nodes]
+    for edge in problem.edges:
+        around[edge.source].append((edge, True))
+        around[edge.target].append((edge, False))
+    known: dict[object, Indices] = {}
+    found = []
+    for costs, ends in zip(problem.nodes, around, strict=True):
+        key = (id(costs), *[(id(edge.terms[0]), at_source) for edge, at_source in ends])
+        if key not in known:
+            sides = [
+                edge.costs if at_source else edge.costs.T for edge, at_source in ends if len(edge.terms) == 1
+            ]
+            whole = len(sides) == len(ends)
+            known[key] = np.flatnonzero(_undominated(costs, sides) if whole else np.full(costs.size, True))
+        found.append(known[key])
+    return found
 
-    def __init__(self) -> None:
-        self._kept: dict[object, Indices] = {}
-        self._cut: dict[object, Costs] = {}
-        self._held: list[CostGraph] = []
 
-    def survivors(self, problem: CostGraph) -> list[Indices]:
-        """The choices of each node that are not dominated."""
-        self._held.append(problem)
-        sides: list[list[Costs]] = [[] for _ in problem.nodes]
-        fixed = set()
-        for edge in problem.edges:
-            if len(edge.terms) > 1:
-                fixed |= {edge.source, edge.target}
-            else:
-                sides[edge.source].append(edge.costs)
-                sides[edge.target].append(edge.costs.T)
-        found = []
-        for node, (costs, around) in enumerate(zip(problem.nodes, sides, strict=True)):
-            key = (node in fixed, identity(costs), *[identity(side) for side in around])
-            if key not in self._kept:
-                left = np.full(costs.size, True) if node in fixed else _undominated(costs, around)
-                self._kept[key] = np.flatnonzero(left)
-            found.append(self._kept[key])
-        return found
+def _without(problem: CostGraph, left: Sequence[Indices]) -> CostGraph:
+    """Return a cost graph of some choices only; equal selections of shared arrays are one array."""
+    known: dict[object, Costs] = {}
 
-    def without(self, problem: CostGraph, left: Sequence[Indices]) -> CostGraph:
-        """Return a cost graph of some choices only; equal selections of shared arrays are one array."""
-        nodes = [self._part(costs, [keep]) for costs, keep in zip(problem.nodes, left, strict=True)]
-        edges = [
-            edge
-            if len(edge.terms) > 1
-            else Edge(
-                source=edge.source,
-                target=edge.target,
-                terms=(self._part(edge.terms[0], [left[edge.source], left[edge.target]]),),
-            )
-            for edge in problem.edges
-        ]
-        return CostGraph(nodes=tuple(nodes), edges=tuple(edges))
-
-    def _part(self, costs: Costs, keep: Sequence[Indices]) -> Costs:
+    def part(costs: Costs, *keep: Indices) -> Costs:
         if costs.size == math.prod(indices.size for indices in keep):
             return costs
-        key = (identity(costs), *[indices.tobytes() for indices in keep])
-        if key not in self._cut:
-            rows, *columns = keep
-            part = costs[rows]
-            self._cut[key] = part.take(columns[0], axis=-1) if columns else part
-        return self._cut[key]
+        key = (id(costs), *[indices.tobytes() for indices in keep])
+        if key not in known:
+            known[key] = costs[keep[0]] if len(keep) == 1 else costs[keep[0]].take(keep[1], axis=-1)
+        return known[key]
+
+    nodes = [part(costs, keep) for costs, keep in zip(problem.nodes, left, strict=True)]
+    edges = [
+        Edge(edge.source, edge.target, (part(edge.terms[0], left[edge.source], left[edge.target]),))
+        if len(edge.terms) == 1
+        else edge
+        for edge in problem.edges
+    ]
+    return CostGraph(nodes=tuple(nodes), edges=tuple(edges))
 
 
 def _undominated(costs: Costs, sides: Sequence[Costs]) -> NDArray[np.bool_]:
@@ -143,8 +127,3 @@ def _lead(costs: Costs, sides: Sequence[Costs], best: int, losing: Indices) -> C
     """By how much one choice is cheaper than some others, at the least."""
     least = [(side[losing] - side[best]).min(axis=1) for side in sides]
     return np.asarray(costs[losing] - costs[best] + sum(least))
-
-
-def identity(costs: Costs) -> object:
-    """Return the memory and layout of an array: arrays that agree in both are equal while they exist."""
-    return costs.__array_interface__["data"][0], costs.shape, costs.strides
