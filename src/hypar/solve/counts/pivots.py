@@ -114,7 +114,10 @@ def _block(
             :1
         ]
         rest = [(min(pair), max(pair)) for pair in links if pivot not in pair]
-        if not more and len(spanning(max(nodes) + 1, rest, far=False)) == len(rest):
+        # A forest has fewer pairs than nodes.
+        if more or len(rest) > len(nodes) - 2:
+            continue
+        if len(spanning(max(nodes) + 1, rest, far=False)) == len(rest):
             spokes = {node: links.get(frozenset((node, pivot)), ()) for node in nodes if node != pivot}
             return Block(tuple(nodes), pivot, port, spokes, tuple(_branches(spokes, port, links)))
     return None

@@ -1,7 +1,7 @@
 """The lower bound of counts: every tensor has the best order of its two layers, whatever its other tensors have.
 
 Layers and tensors of equal costs share their arrays. States that no plan of a known cost takes are left out, by the least
-cost of all others on a spanning tree; a tensor that the tree leaves out costs its own least.
+cost of all others on a spanning tree; a tensor that the tree leaves out costs its own least. Messages along all tensors bound what is left.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.forms import node_costs, pair_costs
+from hypar.solve.edge import Edge
+from hypar.solve.elimination.reparametrisation import PAYS, Messages
 from hypar.solve.minsum import of_pairs, single
 
 if TYPE_CHECKING:
@@ -106,6 +109,15 @@ class Relaxed:
         for far in (False, True):
             solved, floor = self._spanned(far=far)
             self._keep([costs + floor <= known * (1 + ROUNDING) for costs in solved.marginals()])
+
+    def by_messages(self, known: float) -> float:
+        """Return the lower bound of messages between all layers, which is more than that of any spanning forest."""
+        edges = [Edge.dense(*ends, costs) for ends, costs in zip(self._ends, self.pairs, strict=True)]
+        messages = Messages(CostGraph(nodes=tuple(self.nodes), edges=tuple(edges)))
+        before, bound = -math.inf, messages.round()
+        while bound < known * (1 - ROUNDING) and bound - before > PAYS * bound:
+            before, bound = bound, max(bound, messages.round())
+        return bound
 
     def by_cliques(self, known: float) -> float:
         """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""

@@ -84,8 +84,9 @@ def _bounded(relaxed: Relaxed, plan: Plan, steps: Sequence[float]) -> float:
     for most in (relaxed.most, *steps, *steps[-1:]):
         relaxed.narrow(plan.cost, most)
     bound = relaxed.bound()
-    if bound < plan.cost * (1 - ROUNDING):
-        bound = max(bound, relaxed.by_cliques(plan.cost))
+    for closer in (relaxed.by_messages, relaxed.by_cliques):
+        if bound < plan.cost * (1 - ROUNDING):
+            bound = max(bound, closer(plan.cost))
     return min(bound, plan.cost)
 
 
