@@ -23,8 +23,7 @@ from hypar.sharding.amounts.transfers import names_at, network_of
 from hypar.sharding.dims import BATCH
 from hypar.sharding.levels import WHOLE_LAYER, Level
 from hypar.sharding.placement import COPIES, IDLE, choice_of, grid, partial_results
-from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, merged
-from hypar.solve.counts.further import Idle, Once
+from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Idle, Link, Once, Term, merged
 from hypar.solve.counts.states import Own, Tier, all_states, number_of_states
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.solve.bounds import PAYS, Messages
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.forms import node_costs, pair_costs
 from hypar.solve.edge import Edge
-from hypar.solve.elimination.reparametrisation import PAYS, Messages
 from hypar.solve.minsum import of_pairs, single
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.solve.bounds import PAYS, LocalSearch, Messages, undominated, work_of_round
 from hypar.solve.cost_graph import Solution
-from hypar.solve.elimination.dominance import undominated
-from hypar.solve.elimination.reparametrisation import PAYS, LocalSearch, Messages, work_of_round
 from hypar.solve.limits import ENTRIES_PER_S, Budget
 from hypar.solve.minsum import optimum
 from hypar.solve.solvers.base import Solver, Tables, load_solver, require_tables

@@ -42,7 +42,7 @@ class Elimination:
 
     def solve(self, problem: CostGraph) -> Solution:
         """Eliminate every node, then assign choices in reverse."""
-        from hypar.solve.elimination.dominance import undominated  # noqa: PLC0415 (its tables alone need neither)
+        from hypar.solve.bounds import undominated  # noqa: PLC0415 (its tables alone need neither)
         from hypar.solve.minsum import optimum  # noqa: PLC0415 (as above)
 
         structure = problem.structure
