@@ -36,9 +36,20 @@ class Elimination:
 
     exact = True
 
-    def tables(self, structure: Structure) -> Tables:
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def tables(structure: Structure) -> Tables:
         """Return the size of the tables by tracing the order without costs."""
-        return _tables(structure)
+        found = trace(structure)
+        # Every table is kept for the way back; beside it one sum is held before its minimum is taken.
+        stored = sum(step.entries for step in found.steps)
+        widest = max((step.summed for step in found.steps), default=0)
+        return Tables(
+            stored=stored + widest + structure.entries,
+            work=sum(step.work for step in found.steps) + sum(structure.sizes),
+            width=found.width,
+            complete=found.complete,
+        )
 
     def solve(self, problem: CostGraph) -> Solution:
         """Eliminate every node, then assign choices in reverse."""
@@ -54,21 +65,6 @@ class Elimination:
             left = undominated(problem.summable())
             assignment = left.original(optimum(left.problem, left.problem.structure))
         return Solution(assignment=assignment, cost=problem.cost(assignment))
-
-
-@lru_cache(maxsize=64)
-def _tables(structure: Structure) -> Tables:
-    """Return the size of the tables of an order."""
-    found = trace(structure)
-    # Every table is kept for the way back; beside it one sum is held before its minimum is taken.
-    stored = sum(step.entries for step in found.steps)
-    widest = max((step.summed for step in found.steps), default=0)
-    return Tables(
-        stored=stored + widest + structure.entries,
-        work=sum(step.work for step in found.steps) + sum(structure.sizes),
-        width=found.width,
-        complete=found.complete,
-    )
 
 
 plugin: Solver = Elimination()
