@@ -374,8 +374,10 @@ class Solved:
         for form, places in search.recipes:
             key = (id(form), *[id(tables[place]) for place in places])
             if key not in known:
-                checkpoint()
-                known[key] = _Kind(form, [tables[place] for place in places])
+                own = [tables[place] for place in places]
+                if math.prod(form.sizes) > SHARED or any(isinstance(table, Edge) for table in own):
+                    checkpoint()
+                known[key] = _Kind(form, own)
                 known[key].left = self._shared(known[key].left)
             self._kinds.append(known[key])
             tables.append(known[key].left)
