@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypar.errors import ProblemError, TableLimitError
 from hypar.registry import plugin_names
 from hypar.solve.cost_graph import CostGraph
-from hypar.solve.elimination.order import trace
+from hypar.solve.order import trace
 from hypar.solve.solvers.base import cheapest, load_solver
 from tests.effort import examples
 from tests.problems import bridges, cost_graphs, general, random_problem, series_parallel, structure

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 
 from hypar.errors import TableLimitError
+from hypar.solve import order
+from hypar.solve.bounds import undominated
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
-from hypar.solve.elimination import order
-from hypar.solve.elimination.dominance import undominated
-from hypar.solve.elimination.order import separators, trace
+from hypar.solve.order import separators, trace
 from hypar.solve.solvers import elimination
 from hypar.solve.solvers.base import load_solver
 from tests.effort import crossed, examples

@@ -1,4 +1,4 @@
-"""Compiled eliminations against folding."""
+"""Eliminations in one vector against those of a table for each step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
-from hypar.solve.elimination import ties
+from hypar.solve.minsum import MinSum, optimum
 from tests.effort import examples
 from tests.problems import cost_graphs
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @settings(max_examples=examples(200))
 @given(problem=cost_graphs())
-def test_a_compiled_elimination_is_that_of_folding(problem: CostGraph) -> None:
+def test_an_elimination_in_one_vector_is_that_table_by_table(problem: CostGraph) -> None:
     exact, own = problem.summable(), problem.structure
-    found = ties.eliminated(exact, own)
+    found = optimum(exact, own)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ties, "program_of", lambda _: None)
-        assert ties.eliminated(exact, own) == found
+        patch.setattr(MinSum, "program", None)
+        assert optimum(exact, own) == found

@@ -11,7 +11,7 @@ a tuple times the number of its digits instead of the matrix's size.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 Costs = NDArray[np.float64]
 Indices = NDArray[np.intp]
-Index = int | Indices
-"""One choice, or an array of choices."""
 BLOCK = 2**16
 """Entries of a sum computed at once: together with the running minimum they fit a core's cache."""
 
@@ -56,48 +54,27 @@ class Edge(NamedTuple):
             total = grown.reshape(len(total) * len(term), -1)
         return total
 
-    def of_source(self, choice: Index) -> Costs:
-        """Return the row of costs for one choice of the source, or for each of several.
-
-        Returns:
-            ``[choices of target]``; ``[choices given, choices of target]`` for several.
-        """
-        if len(self.terms) == 1:
-            return np.asarray(self.terms[0][choice, 0])
-        given: tuple[int, ...] = np.shape(choice)
-        total: Costs = np.zeros((*given, 1))
+    def of_source(self, choice: int) -> Costs:
+        """Return the row of costs for one choice of the source, ``[choices of target]``."""
+        total: Costs = np.zeros(1)
         for term, digit in zip(self.terms, _digits(choice, [len(term) for term in self.terms]), strict=True):
-            total = (total[..., None] + term[digit]).reshape(*given, -1)
+            total = (total[:, None] + term[digit]).reshape(-1)
         return total
 
-    def of_target(self, choice: Index) -> Costs:
-        """Return the column of costs for one choice of the target, or for each of several.
-
-        Returns:
-            ``[choices of source]``; ``[choices given, choices of source]`` for several.
-        """
-        if len(self.terms) == 1:
-            return np.asarray(self.terms[0][:, 0, choice].T)
-        given: tuple[int, ...] = np.shape(choice)
-        total: Costs = np.zeros((*given, 1))
-        above: Index = choice - choice
-        widths = [term.shape[2] for term in self.terms]
+    def of_target(self, choice: int) -> Costs:
+        """Return the column of costs for one choice of the target, ``[choices of source]``."""
+        total: Costs = np.zeros(1)
+        above, widths = 0, [term.shape[2] for term in self.terms]
         for term, width, digit in zip(self.terms, widths, _digits(choice, widths), strict=True):
-            total = (total[..., None] + term[:, above, digit].T[..., None, :]).reshape(*given, -1)
+            total = (total[:, None] + term[:, above, digit]).reshape(-1)
             above = above * width + digit
         return total
 
     def at(self, source: int, target: int) -> float:
         """Return the cost of one pair of choices."""
-        if len(self.terms) == 1:
-            return float(self.terms[0][source, 0, target])
-        widths = [term.shape[2] for term in self.terms]
-        heights = [len(term) for term in self.terms]
-        total, above = 0.0, 0
-        for term, x, y in zip(self.terms, _digits(source, heights), _digits(target, widths), strict=True):
-            total += float(term[x, above, y])
-            above = above * term.shape[2] + y
-        return total
+        return float(
+            self.terms[0][source, 0, target] if len(self.terms) == 1 else self.of_source(source)[target]
+        )
 
     def least_over_source(self, table: Costs) -> Costs:
         """Minimise over the source: ``min over x of (table[x, ...] + costs[x, y])``.
@@ -206,8 +183,8 @@ def _least(terms: Iterable[tuple[Costs, Costs]]) -> Costs:
     return found
 
 
-def _digits(choice: Index, widths: Sequence[int]) -> list[Any]:
-    """Return the digits of one or several tuple indices, outermost first."""
+def _digits(choice: int, widths: Sequence[int]) -> list[int]:
+    """Return the digits of a tuple's index, outermost first."""
     digits = []
     for width in reversed(widths):
         choice, digit = divmod(choice, width)

@@ -4,36 +4,80 @@ Idea: a node leaves with the least of its costs for all choices of its neighbour
 of an order are a tree of cliques: messages up the tree have the least of all, and with the messages back down each node the
 least of all assignments with any of its choices, at about twice the work (Dechter, Artificial Intelligence 113, 1999).
 A table is stored less its least entry. Those of equal parts of a network, as of the blocks of a transformer, are then the same
-after a few parts, and each is computed once.
+after a few parts, and each is computed once. An edge of several terms is minimised digit by digit and never made whole.
+
+*Ties* go from the last node back to the first declared choice. The costs of a node when it left, beside choices of its neighbours
+that some optimum takes, say which of its choices optima take. Each entry that an optimum takes of a table gets the best completion
+below it: a whole number whose digits are the choices of the nodes, the first node's the lowest.
+Source: the order of comparison is that of the released partitioner of HyPar (HPCA 2019) and AccPar (HPCA 2020),
+whose dynamic programme goes forth along the layers and picks from the last one back.
+
+*Small tables*, whose costs take no longer to add up than to look up, are kept in one vector: nodes that leave independently of each other,
+with equally large tables, leave at once. The indices depend on the structure alone and are found once.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, lru_cache, reduce
+from itertools import accumulate
+from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.solve.cost_graph import Link, Structure
-from hypar.solve.elimination.order import trace
+from hypar.solve.cost_graph import level_structure
+from hypar.solve.edge import Edge
 from hypar.solve.limits import checkpoint
+from hypar.solve.order import trace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from hypar.solve.cost_graph import CostGraph
+    from hypar.solve.cost_graph import CostGraph, Structure
     from hypar.solve.edge import Costs
-    from hypar.solve.elimination.order import Step
+    from hypar.solve.order import Step
+
+    Pair = Costs | Edge
+    """The costs of a pair: an array, or an edge of several terms."""
+
+    Best = Callable[[int, tuple[int, ...]], list[int]]
+    """The best choices of a step's node, given those of its neighbours."""
 
 SHARED = 2**16
 """Most entries of a table that is looked for among others."""
 
+MOST_ENTRIES, MOST_WORK = 2**11, 2**14
+"""Most entries of a graph whose tables are kept in one vector, and most that its elimination computes."""
+
+SMALL, MANY = 2**6, 8
+"""Entries of a table that take less time than looking it up; how many times as many there may be if all tables are that small."""
+
 Ends = tuple[int, int]
 """The two nodes of a pair."""
 
-Axes = tuple[tuple[int, ...], ...]
-"""For each table the place of its nodes among those of a step, of which the node that leaves is first."""
+
+def optimum(problem: CostGraph, structure: Structure) -> tuple[int, ...]:
+    """Return the first best assignment, compared from the last node back.
+
+    Args:
+        problem: a cost graph whose tables fit; its costs are rounded so that all sums are exact.
+        structure: its structure.
+    """
+    search = min_sum(structure)
+    if search.program is not None:
+        return search.first(search.program.run(problem.summable_entries()))
+    exact = problem.summable()
+    known: dict[object, Any] = {}
+    nodes = [known.setdefault(id(costs), costs[None]) for costs in exact.nodes]
+    sizes, pairs = search.sizes, []
+    for edge in exact.edges:
+        whole = len(edge.terms) == 1 or 1 in (sizes[edge.source], sizes[edge.target])
+        key = (whole, *map(id, edge.terms))
+        pairs.append(
+            known[key] if key in known else known.setdefault(key, edge.costs[None] if whole else edge)
+        )
+    return search.first(search.solve(nodes, pairs).of_step)
 
 
 def min_marginals(problem: CostGraph) -> list[Costs]:
@@ -59,12 +103,23 @@ def single(nodes: Sequence[Costs], ends: Sequence[Ends], pairs: Sequence[Costs])
         pairs: the costs of each pair, ``[choices of the first node, choices of the second]``.
     """
     alone = {id(costs): costs[None] for costs in (*nodes, *pairs)}
-    search = MinSum([len(costs) for costs in nodes], ends)
+    search = of_pairs([len(costs) for costs in nodes], ends)
     return search.solve([alone[id(costs)] for costs in nodes], [alone[id(costs)] for costs in pairs])
 
 
+def of_pairs(sizes: Sequence[int], ends: Sequence[Ends], last: int | None = None) -> MinSum:
+    """Return the elimination of nodes of some numbers of choices, joined in pairs; ``last`` is the node that leaves last."""
+    return min_sum(level_structure(tuple(sizes), tuple(ends)), last)
+
+
+@lru_cache(maxsize=64)
+def min_sum(structure: Structure, last: int | None = None) -> MinSum:
+    """Return the elimination of a graph; ``last`` is the node that leaves last, None for any."""
+    return MinSum(structure, last)
+
+
 class MinSum:
-    """The elimination of nodes of some numbers of choices, before any cost is known.
+    """The elimination of the nodes of a structure, before any cost is known.
 
     Attributes:
         sizes: the number of choices of each node.
@@ -73,21 +128,13 @@ class MinSum:
         work: the entries that are computed.
     """
 
-    def __init__(self, sizes: Sequence[int], ends: Sequence[Ends], last: int | None = None) -> None:
-        """Find the order, which depends on the numbers of choices.
-
-        Args:
-            sizes: the number of choices of each node.
-            ends: the nodes of each pair.
-            last: the node that leaves last; None for any.
-        """
-        self.sizes = tuple(sizes)
-        links = tuple(Link(*pair, (sizes[pair[0]],), (sizes[pair[1]],)) for pair in ends)
-        traced = trace(Structure(sizes=self.sizes, links=links), last)
+    def __init__(self, structure: Structure, last: int | None = None) -> None:
+        """Find the order, which depends on the numbers of choices."""
+        self.sizes, self.links, self._entries = structure.sizes, structure.links, structure.entries
+        traced = trace(structure, last)
         self.steps: tuple[Step, ...] = traced.steps
         self.complete = traced.complete
         self.work = sum(step.work for step in traced.steps)
-        self._ends = ends
 
     @property
     def entries(self) -> float:
@@ -102,7 +149,7 @@ class MinSum:
         place = {step.node: at for at, step in enumerate(self.steps)}
         scopes: list[tuple[int, ...]] = [(node,) for node in range(len(self.sizes))]
         # A node of one choice is no neighbour.
-        scopes += [tuple(end for end in pair if self.sizes[end] > 1) or pair[:1] for pair in self._ends]
+        scopes += [tuple(end for end in link[:2] if self.sizes[end] > 1) or link[:1] for link in self.links]
         scopes += [step.scope for step in self.steps]
         around: list[list[int]] = [[] for _ in self.steps]
         for table, scope in enumerate(scopes):
@@ -113,43 +160,134 @@ class MinSum:
         for step, tables in zip(self.steps, around, strict=True):
             names = (step.node, *step.scope)
             each = sorted([(tuple(map(names.index, scopes[table])), table) for table in tables])
-            own = Form(tuple([self.sizes[name] for name in names]), tuple([axes for axes, _ in each]))
+            over = None if step.over is None else names.index(step.over)
+            own = Form(tuple([self.sizes[name] for name in names]), tuple([axes for axes, _ in each]), over)
             found.append(Recipe(shared.setdefault(own, own), [table for _, table in each]))
         return found
 
-    def solve(self, nodes: Sequence[Costs], pairs: Sequence[Costs]) -> Solved:
+    @cached_property
+    def program(self) -> Program | None:
+        """The same with all tables in one vector; None if they are large or an edge is a sum of terms."""
+        links = self.links
+        times = MANY if max([link.entries for link in links], default=1) <= SMALL else 1
+        whole = self.complete and not any(len(link.source_digits) > 1 for link in links)
+        small = self._entries <= times * MOST_ENTRIES and self.work <= times * MOST_WORK
+        return Program(self) if whole and small else None
+
+    @cached_property
+    def lower(self) -> list[list[int]]:
+        """The steps whose tables each step takes along."""
+        first = len(self.sizes) + len(self.links)
+        return [[table - first for table in own.tables if table >= first] for own in self.recipes]
+
+    def solve(self, nodes: Sequence[Costs], pairs: Sequence[Pair]) -> Solved:
         """Return the least sums of some problems.
 
         Args:
             nodes: the costs of each node, ``[problems, choices]``.
-            pairs: the costs of each pair, ``[problems, choices of the first node, choices of the second]``; arrays of one
-                problem hold for all.
+            pairs: the costs of each pair, ``[problems, choices of the first node, choices of the second]``, or an edge of
+                several terms; those of one problem hold for all.
         """
         return Solved(self, nodes, pairs)
+
+    def first(self, best: Best) -> tuple[int, ...]:
+        """Return the first optimum, compared from the last node back; sums must be exact."""
+        chosen, tied = [0] * len(self.sizes), False
+        for at in range(len(self.steps) - 1, -1, -1):
+            step = self.steps[at]
+            picks = best(at, tuple([chosen[other] for other in step.scope]))
+            chosen[step.node] = picks[0]
+            tied = tied or len(picks) > 1
+        return self._completed(self._optima(best)) if tied else tuple(chosen)
+
+    def _optima(self, best: Best) -> list[dict[tuple[int, ...], list[Completed]]]:
+        """Return for each step the choices of its neighbours that optima take, and beside them each best choice of its node with the rows below."""
+        found: list[dict[tuple[int, ...], list[Completed]]] = [
+            {} if step.scope else {(): []} for step in self.steps
+        ]
+        for at in range(len(self.steps) - 1, -1, -1):
+            step = self.steps[at]
+            for others, optimal in found[at].items():
+                chosen = dict(zip(step.scope, others, strict=True))
+                for pick in best(at, others):
+                    chosen[step.node] = pick
+                    below = [
+                        (low, tuple([chosen[name] for name in self.steps[low].scope]))
+                        for low in self.lower[at]
+                    ]
+                    optimal.append((pick, below))
+                    for low, row in below:
+                        found[low].setdefault(row, [])
+        return found
+
+    def _completed(self, optima: Sequence[dict[tuple[int, ...], list[Completed]]]) -> tuple[int, ...]:
+        """Return the least of some optima, as a number whose digits are the choices."""
+        bits, best = max(self.sizes).bit_length(), [dict[tuple[int, ...], int]() for _ in optima]
+        for at, of_row in enumerate(optima):
+            shift = bits * self.steps[at].node
+            for others, optimal in of_row.items():
+                best[at][others] = min(
+                    [(pick << shift) + sum([best[low][row] for low, row in below]) for pick, below in optimal]
+                )
+        whole = sum(own.get((), 0) for own in best)
+        return tuple([whole >> bits * node & (1 << bits) - 1 for node in range(len(self.sizes))])
+
+
+Completed = tuple[int, list[tuple[int, tuple[int, ...]]]]
+"""A choice, and the steps below with the choices of their neighbours."""
 
 
 class Form(NamedTuple):
     """The form of a sum of tables.
 
     Attributes:
-        sizes: the number of choices of each node of the sum.
+        sizes: the number of choices of each node of the sum, of which the one that leaves is first.
         axes: the places of the nodes of each table among them.
+        over: the place of the neighbour that is minimised digit by digit; None for none.
     """
 
     sizes: tuple[int, ...]
-    axes: Axes
+    axes: tuple[tuple[int, ...], ...]
+    over: int | None
 
-    def total(self, tables: Sequence[Costs]) -> Costs:
-        """Return the sum of tables, with an axis for each node, the problems first."""
-        found: Costs | None = None
+    def total(self, tables: Sequence[Pair], but: int | None = None) -> Costs:
+        """Return the sum of tables, with an axis for each node, the problems first; of those without one of the nodes."""
+        sizes = [1 if axis == but else size for axis, size in enumerate(self.sizes)]
+        problems = max([1 if isinstance(table, Edge) else len(table) for table in tables])
+        found: Costs = np.zeros((problems, *sizes))
         for axes, table in zip(self.axes, tables, strict=True):
-            own = table.reshape(len(table), *[self.sizes[axis] for axis in axes])
-            order = sorted(range(len(axes)), key=axes.__getitem__)
-            shape = [self.sizes[axis] if axis in axes else 1 for axis in range(len(self.sizes))]
-            own = own.transpose(0, *[axis + 1 for axis in order]).reshape(-1, *shape)
-            found = own if found is None else found + own
-        assert found is not None  # noqa: S101 (a node has costs)
+            if but not in axes:
+                found += self.spread(axes, _whole(table))
         return found
+
+    def spread(self, axes: Sequence[int], table: Any) -> Any:
+        """Return a table with an axis for each node."""
+        own = table.reshape(len(table), *[self.sizes[axis] for axis in axes])
+        order = sorted(range(len(axes)), key=axes.__getitem__)
+        shape = [self.sizes[axis] if axis in axes else 1 for axis in range(len(self.sizes))]
+        return own.transpose(0, *[axis + 1 for axis in order]).reshape(-1, *shape)
+
+    def least(self, tables: Sequence[Pair]) -> Costs:
+        """Return the least of a sum over the node that leaves, the problems first."""
+        if self.over is None or any(len(table) > 1 for table in tables if not isinstance(table, Edge)):
+            return np.asarray(self.total(tables).min(axis=1))
+        beside = [(axes, table) for axes, table in zip(self.axes, tables, strict=True) if self.over in axes]
+        edge = reduce(Edge.plus, [_edge(axes, table) for axes, table in beside])
+        rest = self.total(tables, self.over)[0].squeeze(self.over)
+        found = edge.least_over_target(rest) if edge.target == 0 else edge.least_over_source(rest)
+        return np.moveaxis(found, 0, self.over - 1)[None]
+
+
+def _whole(table: Pair) -> Costs:
+    return table.costs[None] if isinstance(table, Edge) else table
+
+
+def _edge(axes: Sequence[int], table: Pair) -> Edge:
+    """Return a table over the node that leaves and one other as an edge between their places."""
+    source, target = axes
+    if isinstance(table, Edge):
+        return table._replace(source=source, target=target)
+    return Edge.dense(source, target, table[0])
 
 
 class Recipe(NamedTuple):
@@ -167,27 +305,38 @@ class _Kind:
         lowest: the least of each problem.
     """
 
-    def __init__(self, form: Form, tables: Sequence[Costs]) -> None:
+    def __init__(self, form: Form, tables: Sequence[Pair]) -> None:
         self.form, self.tables = form, tables
-        self.left: Costs = self.total.min(axis=1)
-        self.lowest: Costs = self.left.reshape(len(self.left), -1).min(axis=1)
-        self.left = self.left - self._spread(self.lowest, self.left.ndim)
-        self._chosen: dict[tuple[int, ...], int] = {}
-        self._one: Costs | None = None
+        self.left: Costs = form.least(tables)
+        self.lowest: Costs = np.zeros(len(self.left))
+        if self.left.size <= SHARED or self.left.ndim == 1:
+            self.lowest = self.left.min(axis=tuple(range(1, self.left.ndim)))
+            self.left = self.left - self._spread(self.lowest, self.left.ndim)
+        self._best: dict[tuple[int, tuple[int, ...]], list[int]] = {}
 
     @property
     def total(self) -> Costs:
         """The sum of the tables, with an axis for each node, the problems first."""
         return self.form.total(self.tables)
 
-    def choice(self, problem: int, others: tuple[int, ...]) -> int:
-        """Return the best choice of the node in one problem, which is the same each time, given those of its neighbours."""
-        if others not in self._chosen:
-            if self._one is None:
-                self._one = self.form.total([self._of(table, problem) for table in self.tables])[0]
-            place: Any = (slice(None), *others)
-            self._chosen[others] = int(self._one[place].argmin())
-        return self._chosen[others]
+    def best(self, problem: int, others: tuple[int, ...]) -> list[int]:
+        """Return the best choices of the node in one problem, given those of its neighbours."""
+        key = (problem, others)
+        if key not in self._best:
+            costs = self._costs(problem, (slice(None), *others))
+            self._best[key] = np.flatnonzero(costs == costs.min()).tolist()
+        return self._best[key]
+
+    def _costs(self, problem: int, chosen: tuple[Any, ...]) -> Costs:
+        found: Costs = np.zeros(1)
+        for axes, table in zip(self.form.axes, self.tables, strict=True):
+            if isinstance(table, Edge):
+                (other,) = [chosen[axis] for axis in axes if axis]
+                found = found + (table.of_source if axes[1] == 0 else table.of_target)(other)
+            else:
+                own = table[problem if len(table) > 1 else 0].reshape([self.form.sizes[at] for at in axes])
+                found = found + own[tuple([chosen[axis] for axis in axes])]
+        return found
 
     def back(self, above: Costs | None, lower: Sequence[int]) -> tuple[Costs, list[Costs]]:
         """Return by how much the least of all rises with each choice of the node, and what some tables lack of it.
@@ -199,14 +348,10 @@ class _Kind:
         lowest = self._spread(self.lowest, self.left.ndim)
         full, rest = self.total + ((0.0 if above is None else above) - lowest)[:, None], []
         for at in lower:
-            axes, table = self.form.axes[at], self.tables[at]
+            axes, table = self.form.axes[at], _whole(self.tables[at])
             least = full.min(axis=tuple(axis + 1 for axis in range(full.ndim - 1) if axis not in axes))
             rest.append(least.transpose(0, *[sorted(axes).index(axis) + 1 for axis in axes]) - table)
         return full.min(axis=tuple(range(2, full.ndim))), rest
-
-    @staticmethod
-    def _of(table: Costs, problem: int) -> Costs:
-        return table[problem : problem + 1] if len(table) > 1 else table
 
     @staticmethod
     def _spread(lowest: Costs, axes: int) -> Costs:
@@ -220,7 +365,7 @@ class Solved:
         lowest: the least of each problem, ``[problems]``.
     """
 
-    def __init__(self, search: MinSum, nodes: Sequence[Costs], pairs: Sequence[Costs]) -> None:
+    def __init__(self, search: MinSum, nodes: Sequence[Costs], pairs: Sequence[Pair]) -> None:
         self._search, self._first = search, len(nodes) + len(pairs)
         self._tables: dict[object, Costs] = {}
         self.lowest: Costs = np.zeros(max([len(costs) for costs in nodes], default=1))
@@ -229,7 +374,10 @@ class Solved:
         for form, places in search.recipes:
             key = (id(form), *[id(tables[place]) for place in places])
             if key not in known:
-                known[key] = _Kind(form, [tables[place] for place in places])
+                own = [tables[place] for place in places]
+                if math.prod(form.sizes) > SHARED or any(isinstance(table, Edge) for table in own):
+                    checkpoint()
+                known[key] = _Kind(form, own)
                 known[key].left = self._shared(known[key].left)
             self._kinds.append(known[key])
             tables.append(known[key].left)
@@ -246,11 +394,16 @@ class Solved:
         """The problem of least cost."""
         return int(self.lowest.argmin())
 
+    def of_step(self, at: int, others: tuple[int, ...]) -> list[int]:
+        """Return the best choices of a step's node in the first problem, given those of its neighbours."""
+        return self._kinds[at].best(0, others)
+
     def choices(self, problem: int = 0) -> list[int]:
         """Return an optimum of a problem: the choice of each node."""
         chosen = [0] * len(self._search.sizes)
         for step, kind in zip(reversed(self._search.steps), reversed(self._kinds), strict=True):
-            chosen[step.node] = kind.choice(problem, tuple([chosen[other] for other in step.scope]))
+            others = tuple([chosen[other] for other in step.scope])
+            chosen[step.node] = kind.best(problem, others)[0]
         return chosen
 
     def of_last(self) -> Costs:
@@ -265,15 +418,60 @@ class Solved:
         found: list[Costs] = [np.zeros(0)] * len(search.sizes)
         above: dict[int, Costs] = {}
         for at in reversed(range(len(search.steps))):
-            kind, rest = self._kinds[at], above.pop(at, None)
-            below = [(place, table - self._first) for place, table in enumerate(search.recipes[at].tables)]
-            lower = [(place, step) for place, step in below if step >= 0]
+            kind, rest, tables = self._kinds[at], above.pop(at, None), search.recipes[at].tables
+            lower = [place for place, table in enumerate(tables) if table >= self._first]
             key = (id(kind), id(rest))
             if key not in known:
                 checkpoint()
-                own, tables = kind.back(rest, [place for place, _ in lower])
-                known[key] = (own, [self._shared(table) for table in tables])
-            own, tables = known[key]
-            above.update({step: table for (_, step), table in zip(lower, tables, strict=True)})
+                own, left = kind.back(rest, lower)
+                known[key] = (own, [self._shared(table) for table in left])
+            own, left = known[key]
+            above.update(zip(search.lower[at], left, strict=True))
             found[search.steps[at].node] = own[0] + self.lowest[0]
         return found
+
+
+class Program:
+    """The same elimination, of one problem, with all tables in one vector and independent steps of equal tables at once."""
+
+    def __init__(self, search: MinSum) -> None:
+        """Find where the entries of each step are, ``[tables, steps, choices of the neighbours, choices]``; a zero where it has fewer tables."""
+        sizes, recipes = search.sizes, search.recipes
+        left = [form.sizes[1:] for form, _ in recipes]
+        numbers = [*sizes, *[link.entries for link in search.links], *map(math.prod, left)]
+        *starts, self._length = accumulate(numbers, initial=0)
+        self._strides = [[math.prod(own[at + 1 :]) for at in range(len(own))] for own in left]
+        depths: list[int] = []
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for at, (form, _) in enumerate(recipes):
+            depths.append(1 + max([depths[low] for low in search.lower[at]], default=0))
+            alike.setdefault((depths[at], *form.sizes), []).append(at)
+        self._groups = []
+        for key in sorted(alike):
+            steps, shape = alike[key], key[1:]
+            most = max(len(recipes[at].tables) for at in steps)
+            entries = np.full((most, len(steps), math.prod(shape[1:]), shape[0]), self._length)
+            for column, at in enumerate(steps):
+                form, tables = recipes[at]
+                for row, (axes, table) in enumerate(zip(form.axes, tables, strict=True)):
+                    own = form.spread(axes, np.arange(starts[table], starts[table] + numbers[table])[None])
+                    entries[row, column] = np.broadcast_to(own[0], shape).reshape(shape[0], -1).T
+            first = np.array([starts[len(starts) - len(recipes) + at] for at in steps])
+            self._groups.append((steps, entries, first[:, None] + np.arange(entries.shape[2])))
+
+    def run(self, given: Costs) -> Best:
+        """Return the best choices of each step's node, from the entries of nodes and pairs whose sums are exact."""
+        vector, lists = np.zeros(self._length + 1), [[list[float]()]] * len(self._strides)
+        vector[: given.size] = given
+        for steps, entries, results in self._groups:
+            costs = np.add.reduce(vector.take(entries), axis=0)
+            vector[results] = np.minimum.reduce(costs, axis=-1)
+            for at, rows in zip(steps, costs.tolist(), strict=True):
+                lists[at] = rows
+
+        def best(at: int, others: tuple[int, ...]) -> list[int]:
+            row = lists[at][sum(map(mul, self._strides[at], others))]
+            least = min(row)
+            return [choice for choice, cost in enumerate(row) if cost == least]
+
+        return best

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.solve.counts.forms import EVERYWHERE, Cells, CountGraph, Form, Link, Term, pair_costs
-from hypar.solve.counts.states import Own, Tier, all_states, splits
+from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, pair_costs
+from hypar.solve.counts.states import Cells, Own, Tier, all_states, splits
 from tests.counts import LEVELS, count_graphs, forms, groups_of, pairs_of, sequences
 from tests.effort import examples
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.solve.counts import chain, entries
-from hypar.solve.counts.blocks import blocks_of
+from hypar.solve.counts import pivots
 from hypar.solve.counts.columns import Columns, Plan
+from hypar.solve.counts.pivots import blocks_of
 from hypar.solve.counts.solution import Found, improving
-from hypar.solve.elimination.order import components
 from hypar.solve.limits import Budget
+from hypar.solve.order import components
 from tests.counts import count_graphs, groups_of, least, tiered
 from tests.effort import examples
 from tests.problems import bridges, chains, series_parallel, trees
@@ -93,8 +93,8 @@ def test_a_block_without_a_pivot_leaves_a_bound(graph: CountGraph) -> None:
 def test_too_many_states_of_entries_leave_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Columns, "greedy", first)
     monkeypatch.setattr(Columns, "improving", lambda *_: iter(()))
-    monkeypatch.setattr(entries, "MOST_PAIRS", 0)
-    monkeypatch.setattr(chain, "MOST_ENTRIES", 1)
+    monkeypatch.setattr(pivots, "MOST_PAIRS", 0)
+    monkeypatch.setattr(pivots, "MOST_ENTRIES", 1)
 
     @settings(max_examples=examples(50))
     @given(graph=count_graphs(series_parallel()))

@@ -23,8 +23,7 @@ from hypar.sharding.amounts.transfers import names_at, network_of
 from hypar.sharding.dims import BATCH
 from hypar.sharding.levels import WHOLE_LAYER, Level
 from hypar.sharding.placement import COPIES, IDLE, choice_of, grid, partial_results
-from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, merged
-from hypar.solve.counts.further import Idle, Once
+from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Idle, Link, Once, Term, merged
 from hypar.solve.counts.states import Own, Tier, all_states, number_of_states
 
 if TYPE_CHECKING:
@@ -115,37 +114,19 @@ def counted(
     if cost.counts_work or latencies:
         further = _further(cost, levels[-1], problem, graph.layers, offers, terms)
         problem = replace(problem, own=further)
-    elif graph.ties:
-        problem = replace(problem, looser=_looser(problem, graph, network.sums, dims, prices[0]))
     order = [level for group in groups for level in group]
     columns = tuple(map(order.index, range(len(levels))))
     return Counted(problem, dims, columns, tuple(level.ways for level in levels))
 
 
-def _looser(
-    problem: CountGraph, graph: PlanGraph, sums: Sequence[Sums], dims: Sequence[Dims], price: float
-) -> CountGraph:
-    """Return a problem without the tensors of weights that several layers use: each costs the mean of what each layer alone would add up.
-
-    All of them together have terms on no fewer devices than any one, and so cost no less than the mean.
-    """
-    users = Counter(tie.producer for tie in graph.ties)
-    owners = {node: node for node in users} | {tie.consumer: tie.producer for tie in graph.ties}
-    nodes = [*problem.nodes]
-    for node, owner in owners.items():
-        own, share = sums[node]._replace(weight=True), 1 / (1 + users[owner])
-        nodes[node] = merged(_added(graph.layers[node].nest, own, dims[node], price, share), len(dims[node]))
-    return replace(problem, nodes=tuple(nodes), links=problem.links[: len(graph.tensors)])
-
-
 @lru_cache(maxsize=4096)
-def _added(nest: Nest, sums: Sums, dims: Dims, price: float, share: float = 1.0) -> tuple[Term, ...]:
-    """Return the terms of adding up partial sums inside a layer, twice what all but one device have; of the weight's a share."""
+def _added(nest: Nest, sums: Sums, dims: Dims, price: float) -> tuple[Term, ...]:
+    """Return the terms of adding up partial sums inside a layer, twice what all but one device have."""
     if not (nest.multiplies or nest.view):
         return ()
     found: list[Term] = []
     for tensor, elements in zip(nest.names, elements_of(nest, sums)[:, 0].tolist(), strict=True):
-        weight = 2 * elements * price * (share if tensor == "weight" else 1.0)
+        weight = 2 * elements * price
         powers = tuple(int(tensor in partial_results(nest, dim)) for dim in dims)
         found += [Term(weight, powers), Term(-weight, (0,) * len(dims))]
     return tuple(found)

@@ -7,22 +7,24 @@ Guarantee: none; the result is an upper bound that is seldom far from the optimu
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from hypar.solve.counts.forms import node_costs, priced
 from hypar.solve.limits import checkpoint
-from hypar.solve.minsum import MinSum
+from hypar.solve.minsum import of_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from hypar.solve.counts.forms import CountGraph, Form
+    from hypar.solve.counts.forms import CountGraph, Numbers
     from hypar.solve.edge import Costs, Indices
+    from hypar.solve.minsum import MinSum
 
 Value = TypeVar("Value", bound="Hashable")
 
@@ -61,8 +63,9 @@ class Columns:
 
     def __init__(self, graph: CountGraph) -> None:
         """Find what layers and tensors depend on."""
-        self.graph = graph
+        self.graph, self.cells = graph, graph.cells
         self.groups = np.repeat(np.arange(len(graph.ways)), graph.depths)
+        self.alike = np.arange(len(graph.ways))[:, None] == self.groups
         self.sizes = [graph.options(node) for node in range(len(graph.nodes))]
         self._by_width: dict[int, MinSum] = {}
         self.terms = _shared(graph.terms)
@@ -88,7 +91,7 @@ class Columns:
         """Return the elimination of the choices of some levels."""
         if width not in self._by_width:
             ends = [link[:2] for link in self.graph.links]
-            self._by_width[width] = MinSum([size**width for size in self.sizes], ends)
+            self._by_width[width] = of_pairs([size**width for size in self.sizes], ends)
         return self._by_width[width]
 
     def greedy(self) -> Plan:
@@ -155,94 +158,81 @@ class Columns:
             orders: the plan.
             sets: sets of levels; their groups are the same in each.
         """
-        graph, groups = self.graph, self.groups[: orders.shape[1]]
-        own = tuple(groups[list(sets[0])].tolist())
-        taken = np.array(sets)
-        nodes = self._nodes(orders, groups, taken, own)
-        links = self._links(orders, groups, taken, own)
+        graph, taken, own = self.graph, np.array(sets), tuple(self.groups[list(sets[0])].tolist())
+        nodes, links = self._nodes(orders, taken, own), self._links(orders, taken, own)
         solved = self.by_width(len(own)).solve(nodes, links)
         best, found = solved.best, orders.copy()
         for node, choice in enumerate(solved.choices(best)):
             found[node, taken[best]] = np.unravel_index(choice, (graph.options(node),) * len(own))
         return found, float(solved.lowest[best])
 
-    def _nodes(self, orders: Indices, groups: Indices, taken: Indices, own: tuple[int, ...]) -> list[Costs]:
+    def _nodes(self, orders: Indices, taken: Indices, own: tuple[int, ...]) -> list[Costs]:
         """Return the costs of each layer, ``[sets, choices]``; infinite ones are not offered."""
         graph, found = self.graph, []
-        ways = np.array(graph.ways, dtype=np.float64)[groups]
-        tiers = self._tiers(groups, taken, own)
         done: dict[object, Costs] = {}
         for node, (terms, order) in enumerate(zip(self.terms, orders, strict=True)):
             further = graph.own_of(node)
             key = (id(terms), id(further), id(self.offered[node]), order.tobytes())
             if key not in done:
-                costs = np.zeros((len(taken), graph.options(node) ** len(own)))
-                for weight, options in terms:
-                    factors = ways ** np.array(options)[order]
-                    for tier in tiers:
-                        costs += weight * tier.rest(factors)[:, None] * _crossed(options, tier.own_ways)
-                if further is not None:
-                    costs += further.of(self._counts(node, order, taken, own))
-                done[key] = costs + _barred(self.offered[node], own, graph.options(node))
+                counts = self._counts(node, order, taken, own)
+                costs = node_costs(terms, counts.reshape(-1, *counts.shape[2:]), self.cells)
+                costs = costs.reshape(counts.shape[:2])
+                done[key] = costs if further is None else costs + further.of(counts)
+                done[key] = done[key] + _barred(self.offered[node], own, graph.options(node))
             found.append(done[key])
         return found
-
-    def _tiers(self, groups: Indices, taken: Indices, own: tuple[int, ...]) -> list[_Down]:
-        """Return for each tier the levels down to its end."""
-        return [
-            _Down(
-                tier.weight,
-                groups < tier.groups,
-                [taken[:, at] for at, group in enumerate(own) if group < tier.groups],
-                tuple(self.graph.ways[group] if group < tier.groups else 1 for group in own),
-            )
-            for tier in self.graph.cells.tiers
-        ]
 
     def _counts(self, node: int, order: Indices, taken: Indices, own: tuple[int, ...]) -> Indices:
         """Return how often a layer takes each option in each group, ``[sets, choices, groups, options]``."""
-        graph, options = self.graph, self.graph.options(node)
-        one = np.eye(len(graph.ways) * options, dtype=np.int64).reshape(len(graph.ways), options, -1, options)
-        whole = one[self.groups, order].sum(axis=0)
-        picks = np.indices((options,) * len(own)).reshape(len(own), -1)
-        counts = np.stack([whole - one[list(own), order[levels]].sum(axis=0) for levels in taken])
-        more = sum(one[group, pick] for group, pick in zip(own, picks, strict=True))
-        return np.asarray(counts[:, None] + more)
+        one, more = _ones(len(self.graph.ways), self.graph.options(node), own)
+        rest = one[self.groups[: len(order)], order].sum(axis=0) - one[list(own), order[taken]].sum(axis=1)
+        return np.asarray(rest[:, None] + more)
 
-    def _links(self, orders: Indices, groups: Indices, taken: Indices, own: tuple[int, ...]) -> list[Costs]:
+    def _links(self, orders: Indices, taken: Indices, own: tuple[int, ...]) -> list[Costs]:
         """Return the costs of each link, ``[sets, choices of the source, choices of the target]``."""
-        graph = self.graph
-        ways = np.array(graph.ways, dtype=np.float64)
-        tiers = self._tiers(groups, taken, own)
-        late = np.array(graph.latencies)[groups] if graph.latencies else None
-        done: dict[object, Costs] = {}
-        names = [order.tobytes() for order in orders]
+        graph, names = self.graph, [order.tobytes() for order in orders]
+        late = np.array(graph.latencies)[self.groups[: orders.shape[1]]] if graph.latencies else None
         known: dict[object, Costs] = {}
+        done: dict[object, Costs] = {}
         found = []
-        for (source, target, form), by_option in zip(graph.links, self.powers, strict=True):
+        for (source, target, form), powers in zip(graph.links, self.powers, strict=True):
             ends = (id(form), names[source], names[target])
-            if ends in known:
-                found.append(known[ends])
-                continue
-            powers = [power[orders[source], orders[target]] for power in by_option]
-            key = (form, *[own.tobytes() for own in powers])
-            if late is not None:
-                key = (form, names[source], names[target])
-            if key not in done:
-                shape = (len(taken), *(len(end) ** len(own) for end in (form.made, form.read)))
-                costs = np.zeros(shape)
-                for tier in tiers:
-                    each = _factors(form, tier.own_ways)
-                    for weight, power, factor in zip(form.weights, powers, each, strict=True):
-                        if weight:
-                            rest = weight * tier.rest(ways[groups] ** power)
-                            costs += rest[:, None, None] * factor
-                if late is not None and form.once:
-                    costs += _late(form, (orders[source], orders[target]), late, taken)
-                done[key] = costs
-            known[ends] = done[key]
-            found.append(done[key])
+            if ends not in known:
+                pair = (orders[source], orders[target])
+                key = ends if late is not None else (form, *[power[pair].tobytes() for power in powers])
+                if key not in done:
+                    met = [
+                        self._met(power, pair, taken, own) if weight else {}
+                        for weight, power in zip(form.weights, powers, strict=True)
+                    ]
+                    costs = reduce(np.add, priced(form, met, self.cells))
+                    shape = (len(taken), *[len(of) ** len(own) for of in (form.made, form.read)])
+                    done[key] = np.broadcast_to(costs, shape)
+                    if late is not None and form.once:
+                        fixed, each = late * form.sure[pair], [late[at] * form.sure for at in taken[0]]
+                        done[key] = done[key] + _crossed(fixed.sum() - fixed[taken].sum(axis=1), each)
+                known[ends] = done[key]
+            found.append(known[ends])
         return found
+
+    def _met(
+        self, power: Numbers, pair: tuple[Indices, Indices], taken: Indices, own: Sequence[int]
+    ) -> dict[int, Numbers]:
+        """Return the exponent of each group, ``[sets, choices of the source, choices of the target]`` where it has a level of a set."""
+        here = power[pair] * self.alike[:, : len(pair[0])]
+        rest = (here.sum(axis=1)[:, None] - here[:, taken].sum(axis=2)).astype(np.int8)
+        return {
+            group: _crossed(left, [power * (at == group) for at in own if group in own])
+            for group, left in enumerate(rest)
+        }
+
+
+@lru_cache(maxsize=256)
+def _ones(groups: int, options: int, own: tuple[int, ...]) -> tuple[Numbers, Numbers]:
+    """Return the counts of a level with an option, ``[groups, options, groups, options]``, and those of every choice of levels of some groups."""
+    one = np.eye(groups * options, dtype=np.int8).reshape(groups, options, groups, options)
+    picks = np.indices((options,) * len(own)).reshape(len(own), -1)
+    return one, np.asarray(sum(one[group, pick] for group, pick in zip(own, picks, strict=True)))
 
 
 def _shared(values: Iterable[Value]) -> list[Value]:
@@ -251,62 +241,13 @@ def _shared(values: Iterable[Value]) -> list[Value]:
     return [known.setdefault(value, value) for value in values]
 
 
-class _Down(NamedTuple):
-    """The levels down to the end of a tier.
-
-    Attributes:
-        weight: the weight of the tier.
-        levels: whether each level is one of them.
-        taken: of the levels chosen anew those among them, for each set.
-        own_ways: the ways of the levels chosen anew; 1 for those below.
-    """
-
-    weight: float
-    levels: NDArray[np.bool_]
-    taken: list[Indices]
-    own_ways: tuple[int, ...]
-
-    def rest(self, factors: Costs) -> Costs:
-        """Return the weighted product of the factors of all levels but those chosen anew, for each set."""
-        left = self.weight * np.prod(factors[self.levels])
-        found = np.ones(1)
-        for own in self.taken:
-            found = found * factors[own]
-        return np.asarray(left / found)
-
-
-def _late(form: Form, orders: tuple[Indices, Indices], late: Costs, taken: Indices) -> Costs:
-    """Return the fixed costs of a tensor's transfers, without those below others, for each set and pair of choices."""
-    sure = form.sure
-    total = np.asarray(late * sure[orders])
-    found = (total.sum() - total[taken].sum(axis=1))[:, None, None]
-    for own in late[taken].T:
-        more = own[:, None, None] * sure
-        found = (found[:, :, None, :, None] + more[:, None, :, None, :]).reshape(
-            len(taken), found.shape[1] * sure.shape[0], found.shape[2] * sure.shape[1]
-        )
-    return np.asarray(found)
-
-
-@lru_cache(maxsize=1024)
-def _factors(form: Form, ways: tuple[int, ...]) -> tuple[Costs, Costs, Costs]:
-    """Return the factors of some levels for each pair of choices, ``[choices of the source, choices of the target]``."""
-    found = []
-    for power in form.powers:
-        total = np.ones((1, 1))
-        for own in ways:
-            total = np.kron(total, float(own) ** power)
-        found.append(total)
-    return found[0], found[1], found[2]
-
-
-@lru_cache(maxsize=1024)
-def _crossed(options: tuple[int, ...], ways: tuple[int, ...]) -> Costs:
-    """Return the factor of every combination of options at levels of some ways."""
-    total: Costs = np.ones(1)
-    for own in ways:
-        total = np.asarray(np.kron(total, float(own) ** np.array(options)), dtype=np.float64)
-    return total
+def _crossed(rest: NDArray[Any], each: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return the sums over all levels of each set, given those of the others and what each choice of its own ones adds."""
+    found = rest[:, None, None]
+    for more in each:
+        total = found[:, :, None, :, None] + more[:, None]
+        found = total.reshape(len(rest), found.shape[1] * len(more), -1)
+    return found
 
 
 @lru_cache(maxsize=1024)

@@ -1,14 +1,18 @@
-"""A problem of counts: levels in groups, and costs that are sums of products over the levels."""
+"""A problem of counts: levels in groups, and costs that are sums of products over the levels.
+
+Two costs of a tensor are no products: latency, which a level charges for each transfer that moves anything there; and what layers receive of
+which only some devices work at the innermost level, a group of its own: nothing of a tensor is shared there.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.further import Idle, Once, idle_costs, once_costs
-from hypar.solve.counts.states import Own, Tier, all_states, number_of_states, products
+from hypar.solve.counts.states import Cells, Own, Tier, all_states, number_of_states
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int8]
     Counts = NDArray[np.integer[Any]]
+    Exponents = dict[int, Numbers]
+    """An exponent for each group."""
 
 EVERYWHERE = -1
 """The class of an option with which every device has the whole tensor."""
@@ -38,6 +44,42 @@ class Term(NamedTuple):
 
     weight: float
     options: tuple[int, ...]
+
+
+class Once(NamedTuple):
+    """The levels at which a transfer between two layers moves something, as a sum over levels.
+
+    The number of those levels is a number for each option of either end, less ``shared * s``, plus ``everywhere`` times the levels at
+    which both ends have the whole tensor. At these nothing is moved unless something was moved further out: then they
+    count as well where ``again`` is set. Inside a group of levels they come first, which is a lower bound.
+
+    Attributes:
+        made: for each option of the producer.
+        read: for each option of the consumer.
+        shared: the weight of ``s``.
+        everywhere: the weight of the levels at which both have the whole tensor.
+        again: whether these levels move something below others that do.
+    """
+
+    made: tuple[int, ...]
+    read: tuple[int, ...]
+    shared: int
+    everywhere: int
+    again: bool
+
+
+class Idle(NamedTuple):
+    """A tensor between two layers that may leave devices idle at the innermost level.
+
+    Attributes:
+        ends: the option of producer and consumer that does; None for none.
+        whole: for each option of producer and consumer 1 if every device has the whole tensor, otherwise 0.
+        received: weight of what the producer receives, and of what the consumer does.
+    """
+
+    ends: tuple[int | None, int | None]
+    whole: tuple[tuple[int, ...], tuple[int, ...]]
+    received: tuple[float, float]
 
 
 class Form(NamedTuple):
@@ -129,7 +171,6 @@ class CountGraph:
         latencies: the fixed cost of a transfer in each group; empty for none.
         own: further costs of each layer, or None; empty for none. Equal ones are one object.
         idle: for each layer the option that leaves devices idle, or None; empty for none.
-        looser: a problem of the same layers and fewer links, of which every plan costs no more; None if there is none.
     """
 
     ways: tuple[int, ...]
@@ -141,7 +182,6 @@ class CountGraph:
     latencies: tuple[float, ...] = ()
     own: tuple[Own | None, ...] = ()
     idle: tuple[int | None, ...] = ()
-    looser: CountGraph | None = None
 
     @property
     def cells(self) -> Cells:
@@ -189,35 +229,22 @@ class CountGraph:
         known: dict[object, float] = {}
         total = 0.0
         for node, (terms, own) in enumerate(zip(self.terms, counts, strict=True)):
-            key: object = (terms, id(self.own_of(node)), own.tobytes())
+            further = self.own_of(node)
+            key: object = (terms, id(further), own.tobytes())
             if key not in known:
-                further = self.own_of(node)
                 known[key] = float(node_costs(terms, own[None], self.cells)[0])
                 known[key] += 0.0 if further is None else float(further.of(own))
             total += known[key]
         for source, target, form in self.links:
             key = (form, orders[source].tobytes(), orders[target].tobytes())
             if key not in known:
+                here = [power[orders[source], orders[target]] for power in form.powers]
+                met = [{at: own[groups == at].sum()[None] for at in range(len(self.ways))} for own in here]
+                costs = reduce(np.add, priced(form, met, self.cells))
                 ends = ([*counts[source]], [*counts[target]])
-                known[key] = self._met(form, (orders[source], orders[target]), ends, groups)
+                known[key] = float(np.sum(costs + further_costs(form, ends, (met[0], met[1]), self.cells)))
             total += known[key]
         return total
-
-    def _met(
-        self,
-        form: Form,
-        orders: tuple[Indices, Indices],
-        ends: tuple[Sequence[Counts], Sequence[Counts]],
-        groups: Indices,
-    ) -> float:
-        """Return the cost of a tensor without the terms of one end alone."""
-        met, total = [], 0.0
-        for power in form.powers:
-            here = power[orders]
-            met.append({group: here[groups == group].sum() for group in range(len(self.ways))})
-        for weight, powers in zip(form.weights, met, strict=True):
-            total += float(_product(weight, powers, self.cells)) if weight else 0.0
-        return total + float(np.sum(further_costs(form, ends, (met[0], met[1]), self.cells)))
 
     def counted(self, orders: Indices, groups: Indices) -> list[Numbers]:
         """Return how often each layer takes each option in each group, ``[groups, options]``."""
@@ -229,41 +256,6 @@ class CountGraph:
         return found
 
 
-class Cells(NamedTuple):
-    """Sets of levels whose order among each other does not matter.
-
-    Attributes:
-        sizes: the number of levels of each cell.
-        groups: the group of each.
-        ways: the ways of each group.
-        tiers: the tiers of groups.
-        latencies: the fixed cost of a transfer in each group; empty for none.
-    """
-
-    sizes: tuple[int, ...]
-    groups: tuple[int, ...]
-    ways: tuple[int, ...]
-    tiers: tuple[Tier, ...]
-    latencies: tuple[float, ...] = ()
-
-    @property
-    def of_each(self) -> tuple[int, ...]:
-        """The ways of each cell."""
-        return tuple(self.ways[group] for group in self.groups)
-
-    @property
-    def alike(self) -> bool:
-        """Whether all levels cost the same and have equal ways."""
-        return len(self.tiers) == 1 and len({*self.ways}) == 1
-
-    def by_group(self, states: Numbers) -> list[Numbers]:
-        """Return how often states ``[states, cells, options]`` take each option in each group, ``[states, options]``."""
-        places = [
-            [at for at, own in enumerate(self.groups) if own == group] for group in range(len(self.ways))
-        ]
-        return [states[:, own].sum(axis=1, dtype=np.int8) for own in places]
-
-
 def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:
     """Return terms without equal ones; one of no weight if none is left."""
     weights: dict[tuple[int, ...], float] = {}
@@ -273,14 +265,12 @@ def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:
     return found or (Term(0.0, (0,) * options),)
 
 
-def node_costs(terms: tuple[Term, ...], states: Numbers, cells: Cells) -> Costs:
+def node_costs(terms: tuple[Term, ...], states: Counts, cells: Cells) -> Costs:
     """Return the cost of terms for each state ``[states, cells, options]``."""
     total: Costs = np.zeros(len(states))
-    ends = [sum(own < tier.groups for own in cells.groups) for tier in cells.tiers]
     for weight, options in terms:
-        factors = np.array(cells.of_each, dtype=np.float64) ** (states.astype(np.int64) @ np.array(options))
-        for tier, end in zip(cells.tiers, ends, strict=True):
-            total += weight * tier.weight * np.prod(factors[:, :end], axis=1)
+        powers = states @ np.array(options, dtype=np.int8)
+        total += reduce(np.add, cells.products(cells.by_group(powers.T), weight))
     return total
 
 
@@ -297,114 +287,58 @@ def pair_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
 
 
 def _met_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
-    """Return the same without the terms of one end alone."""
-    totals: dict[int, Numbers] = {}
-    lacks: dict[int, Numbers] = {}
-    fewer: dict[int, Numbers] = {}
-    late = bool(form.once and cells.latencies)
-    apart = bool(form.owned or form.kept or late)
-    stays = bool(form.staying) and cells.alike
-    more: Numbers | None = None
-    for cell, (size, group) in enumerate(zip(cells.sizes, cells.groups, strict=True)):
-        s = _aligned(form, made[:, cell], read[:, cell], size)
-        totals[group] = s if group not in totals else totals[group] + s
-        if apart:
-            lack = np.minimum(s, 0)
-            lacks[group] = lack if group not in lacks else lacks[group] + lack
-        if form.kept and len(cells.sizes) > 1:
-            less = np.minimum(s - lack, s - _everywhere(form, made[:, cell], read[:, cell], size))
-            fewer[group] = less if group not in fewer else fewer[group] + less
-        if stays:
-            own = _stayed(form, made[:, cell], read[:, cell], s)
-            more = own if more is None else more + own
-    found = (
-        priced(form, totals, lacks, cells) if more is None else _least_kept(form, totals, lacks, more, cells)
-    )
-    if any(own.any() for own in fewer.values()):
-        found = found - _saved(form, totals, lacks, fewer, cells)
-    if late or form.idle:
-        ends = ([own[:, None] for own in cells.by_group(made)], cells.by_group(read))
-        found = found + further_costs(form, ends, (totals, lacks), cells)
-    return found
+    """Return the same without the terms of one end alone.
 
-
-def _saved(
-    form: Form,
-    totals: Mapping[int, Numbers],
-    lacks: Mapping[int, Numbers],
-    fewer: Mapping[int, Numbers],
-    cells: Cells,
-) -> Costs:
-    """Return how much lower the cost can be at most where fewer options meet than can.
-
-    Where options of one class meet others at d levels, and both are everywhere at as many fewer, what a device has and what is
-    kept shrink alike, by the ways of these levels: better where their sum is above 0, as it may be by levels of other cells that
-    divide in different ways. Exact on one tier; on several each is taken by itself.
-
-    Args:
-        form: the tensor.
-        totals: the largest ``s`` of each group.
-        lacks: the part of it of options that divide in different ways.
-        fewer: the largest d of each group.
-        cells: the cells.
+    Let ``s`` be as large as it can be. Where options of one class meet others at d levels instead, ``s`` and the levels at which
+    something is kept are d fewer; beyond some d there are as many further levels of different ways. The cost only rises or only
+    falls in between, so that three values of d have the least, of each tier by itself.
     """
-    kept = {group: totals[group] - lacks[group] for group in lacks}
-    of_tiers = [tier.weight for tier in cells.tiers]
-    both, held, shrunk = (
-        products(powers, cells.ways, cells.tiers, [weight * own for own in tiers])
-        for weight, powers, tiers in (
-            (form.both, totals, of_tiers),
-            (form.kept, kept, of_tiers),
-            (1.0, {group: -own for group, own in fewer.items()}, [1.0] * len(of_tiers)),
-        )
-    )
-    saved = np.zeros(np.shape(next(iter(totals.values()))))
-    for has, keeps, factor in zip(both, held, shrunk, strict=True):
-        saved += np.maximum(has + keeps, 0.0) * (1.0 - factor)
-    return saved
+    classes = {*form.made, *form.read, EVERYWHERE}
+    mine = {name: _of(form.made, made, name)[:, :, None] for name in classes}
+    theirs = {name: _of(form.read, read, name)[:, None] for name in classes}
+    whole = mine[EVERYWHERE] + (theirs[EVERYWHERE] - np.array(cells.sizes, np.int8)[:, None, None])
+    equal = {
+        name: np.minimum(mine[name], theirs[name]) for name in {*form.made} & {*form.read} - {EVERYWHERE}
+    }
+    s = reduce(np.add, equal.values(), whole)
+    late = bool(form.once and cells.latencies)
+    totals = cells.by_group(s)
+    lacks = cells.by_group(np.minimum(s, 0)) if form.owned or form.kept or late else {}
+    tried = [(totals, lacks, {group: totals[group] - own for group, own in lacks.items()})]
+    stays = cells.alike and bool(form.staying)
+    if form.kept and (stays or len(cells.sizes) > 1):
+        left, met = np.zeros_like(s), s - whole
+        for name in {form.read[at] for at in form.staying} if stays else ():
+            staying = read[:, :, [at for at in form.staying if form.read[at] == name]].sum(
+                axis=2, dtype=np.int8
+            )
+            own = np.minimum(mine[name], staying.T[:, None])
+            left, met = left + staying.T[:, None] - own, met - own
+        tried = _tried(cells, s, np.maximum(s + left, 0), met)[: 2 + stays]
+    by_tier = zip(*(priced(form, own, cells) for own in tried), strict=True)
+    costs: Costs = reduce(np.add, [reduce(np.minimum, of_tier) for of_tier in by_tier])
+    if form.idle or late:
+        one, other = (cells.by_group(own.swapaxes(0, 1)) for own in (made, read))
+        ends = ([own[:, None] for own in one.values()], [*other.values()])
+        costs = costs + further_costs(form, ends, (totals, lacks), cells)
+    return costs
 
 
-def _stayed(form: Form, made: Numbers, read: Numbers, s: Numbers) -> Numbers:
-    """Return the levels of one cell at which something is kept everywhere, and how many fewer they may be if other options meet.
+def _tried(
+    cells: Cells, s: Numbers, kept: Numbers, equal: Numbers
+) -> list[tuple[Exponents, Exponents, Exponents]]:
+    """Return the exponents of the meetings of which one costs least: no, some, and all options that may meet others do.
 
-    Let ``s`` be as large as it can be, and g the number of levels of options that stay but do not meet their own class. Then something is
+    Let g be the number of levels of options that stay but do not meet their own class. Then something is
     kept everywhere at ``s + g`` levels, if any; with ``s`` smaller by d, at d fewer at least. These d are no more than the
     meetings of equal classes by options that do not stay; those beyond ``s`` make as many further levels of different ways.
-
-    Returns:
-        the levels, d up to ``s``, and all d, ``[3, states, states]``.
     """
-    one, other = _of(form.made, made, EVERYWHERE), _of(form.read, read, EVERYWHERE)
-    left, met = np.zeros_like(s), np.zeros_like(s)
-    for name in {form.read[at] for at in form.staying}:
-        columns = [at for at in form.staying if form.read[at] == name]
-        staying = read[:, columns].sum(axis=1, dtype=np.int8)[None]
-        mine = np.minimum(_of(form.made, made, name)[:, None], staying)
-        left += staying - mine
-        met += mine
-    size = made.sum(axis=1, dtype=np.int8)[:, None]
-    equal = s - (one[:, None] + (other[None] - size)) - met
-    kept = np.maximum(s + left, 0)
-    fewer = np.minimum(kept, equal)
-    return np.stack([kept, np.minimum(fewer, np.maximum(s, 0)), fewer])
-
-
-def _least_kept(
-    form: Form,
-    totals: Mapping[int, Numbers],
-    lacks: Mapping[int, Numbers],
-    more: Numbers,
-    cells: Cells,
-) -> Costs:
-    """Return the least cost where options stay and all levels are alike; between the numbers of ``_stayed`` it only rises or only falls."""
-    kept, some, every = more
-    first = next(iter(totals))
-    none = dict.fromkeys(totals, np.zeros_like(kept))
-    found = priced(form, totals, lacks, cells, none | {first: kept})
-    for fewer, apart in ((some, 0), (every, every - some)):
-        s, lack = {**totals, first: totals[first] - fewer}, {**lacks, first: lacks[first] - apart}
-        found = np.minimum(found, priced(form, s, lack, cells, none | {first: kept - fewer}))
-    return found
+    every = np.minimum(kept, equal)
+    some, lack = np.minimum(every, np.maximum(s, 0)), np.minimum(s, 0)
+    tried = [(s, lack, kept)]
+    if every.any():
+        tried += [(s - some, lack, kept - some), (s - every, lack - (every - some), kept - every)]
+    return [(cells.by_group(one), cells.by_group(two), cells.by_group(three)) for one, two, three in tried]
 
 
 def further_costs(
@@ -423,56 +357,79 @@ def further_costs(
     """
     found: Costs | float = 0.0
     if form.once and cells.latencies:
-        found = once_costs(form.once, ends, met, cells.latencies)
+        found = _once_costs(form.once, ends, met, cells.latencies)
     if form.idle is not None:
-        found = found + idle_costs(form.idle, ends, met[0], cells.ways, cells.tiers)
+        found = found + _idle_costs(form.idle, ends, met[0], cells)
     return found
 
 
-def priced(
-    form: Form,
-    totals: Mapping[int, NDArray[Any]],
-    lacks: Mapping[int, NDArray[Any]],
+def _once_costs(
+    transfers: Sequence[Once],
+    ends: tuple[Sequence[Counts], Sequence[Counts]],
+    met: tuple[Mapping[int, Counts], Mapping[int, Counts]],
+    latencies: Sequence[float],
+) -> Costs | float:
+    """Return the least fixed costs of some transfers.
+
+    Args:
+        transfers: the transfers.
+        ends: for each group how often producer and consumer take each option, with options last.
+        met: ``s`` of each group, and the part of it of options that divide in different ways.
+        latencies: the fixed cost of a transfer in each group.
+    """
+    found: Costs | float = 0.0
+    totals, lacks = met
+    for transfer in transfers:
+        before: NDArray[np.bool_] | None = None
+        for group, latency in enumerate(latencies):
+            together = totals[group] - lacks[group]
+            # Numbers of levels are small: small integers are several times as fast.
+            made, read = (np.array(own, dtype=np.int16) for own in (transfer.made, transfer.read))
+            sure = (ends[0][group] @ made) + (ends[1][group] @ read)
+            sure = sure - np.int16(transfer.shared) * totals[group] + np.int16(transfer.everywhere) * together
+            if latency:
+                number = sure if before is None or not transfer.again else sure + together * before
+                found = found + latency * number
+            moves = sure > 0
+            before = moves if before is None else before | moves
+    return found
+
+
+def _idle_costs(
+    idle: Idle,
+    ends: tuple[Sequence[Counts], Sequence[Counts]],
+    totals: Mapping[int, Counts],
     cells: Cells,
-    kept: Mapping[int, NDArray[Any]] | None = None,
-) -> Costs:
-    """Return the cost of the exponents of every group: ``s``, of it what options of different ways take, and what is kept, by default the rest."""
-    found: Costs | None = None
-    if kept is None:
-        kept = {group: totals[group] - lacks[group] for group in lacks} if form.kept else {}
-    for weight, powers in zip(form.weights, (totals, lacks, kept), strict=True):
-        if weight:
-            product = _product(weight, powers, cells)
-            found = product if found is None else np.add(found, product, out=found)
-    return np.zeros(np.shape(next(iter(totals.values())))) if found is None else found
+) -> Costs | float:
+    """Return a lower bound of what a tensor costs more because devices are idle: an end that is needs what the other divides.
 
-
-def _product(weight: float, powers: Mapping[int, NDArray[Any]], cells: Cells) -> Costs:
-    """Return a weight times the ways raised to some powers, for each tier and in all."""
-    by_tier = products(powers, cells.ways, cells.tiers, [weight * tier.weight for tier in cells.tiers])
-    found = next(by_tier)
-    for product in by_tier:
-        found = found + product
+    Args:
+        idle: the tensor.
+        ends: for each group how often producer and consumer take each option, with options last.
+        totals: ``s`` of each group.
+        cells: the groups.
+    """
+    *_, shared = cells.products(totals, 1.0)
+    found: Costs | float = 0.0
+    for end, (option, received) in enumerate(zip(idle.ends, idle.received, strict=True)):
+        if option is None or not received:
+            continue
+        other, there = idle.ends[1 - end], ends[1 - end][-1]
+        met = there @ np.array(idle.whole[1 - end])
+        met = met if other is None else met + there[..., other]
+        found = found + received * np.where(ends[end][-1][..., option] > met, shared, 0.0)
     return found
 
 
-def _aligned(form: Form, made: Numbers, read: Numbers, size: int) -> Numbers:
-    """Return the largest ``s`` of one cell, for each pair of states ``[states, options]``."""
-    s = _everywhere(form, made, read, size)
-    both = {*form.made} & {*form.read} - {EVERYWHERE}
-    for name in both:
-        s += np.minimum(_of(form.made, made, name)[:, None], _of(form.read, read, name)[None])
-    return s
-
-
-def _everywhere(form: Form, made: Numbers, read: Numbers, size: int) -> Numbers:
-    """Return the part of ``s`` of options that have the tensor everywhere; the rest are meetings of equal classes."""
-    one, other = _of(form.made, made, EVERYWHERE), _of(form.read, read, EVERYWHERE)
-    return one[:, None] + (other - np.int8(size))[None]
+def priced(form: Form, met: Sequence[Mapping[int, Counts]], cells: Cells) -> list[Costs]:
+    """Return the cost of each tier, given the exponents of every group: ``s``, of it what options of different ways take, and what is kept."""
+    each = [
+        cells.products(powers, weight) for weight, powers in zip(form.weights, met, strict=True) if weight
+    ]
+    return [reduce(np.add, of_tier) for of_tier in zip(*each, strict=True)] or [np.zeros(1)]
 
 
 def _of(classes: tuple[int, ...], states: Numbers, name: int) -> Numbers:
-    """Return how often each state takes an option of a class."""
+    """Return how often each state takes an option of a class in each cell, ``[cells, states]``."""
     columns = [index for index, own in enumerate(classes) if own == name]
-    found: Numbers = states[:, columns].sum(axis=1, dtype=np.int8)
-    return found
+    return np.ascontiguousarray(states[:, :, columns].sum(axis=2, dtype=np.int8).T)

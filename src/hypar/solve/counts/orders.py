@@ -16,10 +16,8 @@ from hypar.solve.counts.forms import EVERYWHERE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.solve.counts.blocks import Block
-    from hypar.solve.counts.chain import Chain, Path
-    from hypar.solve.counts.entries import Placed
-    from hypar.solve.counts.forms import CountGraph, Link, Numbers
+    from hypar.solve.counts.forms import CountGraph, Numbers
+    from hypar.solve.counts.pivots import Block, Chain, Path, Placed
     from hypar.solve.edge import Indices
 
 
@@ -63,31 +61,24 @@ class _Writer:
         self, node: int, other: int, links: Sequence[int], cells: Sequence[Sequence[int]], counts: Numbers
     ) -> None:
         """Place the options of a node within cells so that they meet those of another node best."""
-        link = self.graph.links[links[0]]
-        for levels, own in zip(cells, counts, strict=True):
-            self._meet(node, other, link, levels, own)
-
-    def _meet(self, node: int, other: int, link: Link, levels: Sequence[int], counts: Numbers) -> None:
-        mine, theirs = link.form.read, link.form.made
-        if link.source == node:
-            mine, theirs = theirs, mine
-        left = counts.tolist()
-        free: list[int] = []
-        for level in levels:
-            name = theirs[self.orders[other, level]]
-            alike = (at for at, own in enumerate(mine) if own == name != EVERYWHERE and left[at])
-            option = next(alike, None)
-            if option is None:
-                free.append(level)
-            else:
-                self.orders[node, level] = option
-                left[option] -= 1
-        # Options that stay are next to whole tensors: they meet divided ones, as far as there are any.
-        mine_stays, their_stays = (link.form.staying, ()) if link.target == node else ((), link.form.staying)
-        free.sort(key=lambda level: _wholeness(theirs, their_stays, self.orders[other, level]))
-        rest = [at for at, number in enumerate(left) for _ in range(number)]
-        rest.sort(key=lambda at: -_wholeness(mine, mine_stays, at))
-        self.orders[node, free] = rest
+        source, _, form = self.graph.links[links[0]]
+        ends = [(form.made, ()), (form.read, form.staying)]
+        mine, theirs = ends if source == node else ends[::-1]
+        for levels, own in zip(cells, counts.tolist(), strict=True):
+            free = []
+            for level in levels:
+                name = theirs[0][self.orders[other, level]]
+                alike = (at for at, of in enumerate(mine[0]) if of == name != EVERYWHERE and own[at])
+                option = next(alike, None)
+                if option is None:
+                    free.append(level)
+                else:
+                    self.orders[node, level] = option
+                    own[option] -= 1
+            # Options that stay are next to whole tensors: they meet divided ones, as far as there are any.
+            free.sort(key=lambda level: _wholeness(*theirs, self.orders[other, level]))
+            rest = [at for at, number in enumerate(own) for _ in range(number)]
+            self.orders[node, free] = sorted(rest, key=lambda at: -_wholeness(*mine, at))
 
     def block(self, block: Block, placed: Placed, known: int) -> None:
         """Place the options of all nodes of a block, of which pivot or port is known."""

@@ -1,7 +1,7 @@
 """The lower bound of counts: every tensor has the best order of its two layers, whatever its other tensors have.
 
 Layers and tensors of equal costs share their arrays. States that no plan of a known cost takes are left out, by the least
-cost of all others on a spanning tree; a tensor that the tree leaves out costs its own least.
+cost of all others on a spanning tree; a tensor that the tree leaves out costs its own least. Messages along all tensors bound what is left.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.solve.bounds import PAYS, Messages
+from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.forms import node_costs, pair_costs
-from hypar.solve.minsum import MinSum, single
+from hypar.solve.edge import Edge
+from hypar.solve.minsum import of_pairs, single
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,37 +34,6 @@ def state_costs(graph: CountGraph, node: int, states: Numbers) -> Costs:
     return costs if own is None else costs + own.of(states)
 
 
-def floor_of(graph: CountGraph) -> float:
-    """Return the least costs of all layers alone, which is a bound where no tensor costs less than 0."""
-    known: dict[object, float] = {}
-    total = 0.0
-    for node, terms in enumerate(graph.nodes):
-        key = (terms, id(graph.own_of(node)), graph.offered[node])
-        if key not in known:
-            known[key] = float(state_costs(graph, node, graph.states_of(node)).min())
-        total += known[key]
-    return max(0.0, total)
-
-
-def near(graph: CountGraph, states: Sequence[Numbers], known: float) -> list[Numbers]:
-    """Return the states that cost at most a known amount with the least of all other layers; no tensor costs less than 0.
-
-    Equal states of equal layers stay one object.
-    """
-    costs: dict[object, Costs] = {}
-    keys = []
-    for node, own in enumerate(states):
-        keys.append((graph.nodes[node], id(graph.own_of(node)), id(own)))
-        if keys[-1] not in costs:
-            costs[keys[-1]] = state_costs(graph, node, own)
-    room = known - math.fsum(float(costs[key].min()) for key in keys)
-    kept: dict[object, Numbers] = {}
-    for key, own in zip(keys, states, strict=True):
-        if key not in kept:
-            kept[key] = own[costs[key] - costs[key].min() <= room]
-    return [kept[key] for key in keys]
-
-
 ROUNDING = 1e-12
 """Largest rounding error of a sum, relative to it."""
 
@@ -78,30 +50,18 @@ class Relaxed:
 
     Attributes:
         graph: the problem.
+        most: the most pairs of states of a tensor whose costs are computed.
         states: for each layer its states, ``[states, groups, options]``; equal ones of equal layers are one object.
         nodes: their costs.
-        most: the most pairs of states of a tensor whose costs are computed.
         costs_of: for each link the costs of pairs, ``[states of the source, states of the target]``; None if there are more.
     """
 
-    def __init__(self, graph: CountGraph, known: float = math.inf, steps: Sequence[float] = STEPS) -> None:
-        """Take all states, or those that may be part of a plan of a known cost.
-
-        Args:
-            graph: the problem.
-            known: the cost of a plan; no tensor may cost less than 0 then.
-            steps: the most pairs of states of a tensor whose costs are computed, step by step.
-        """
-        self.graph, self.most = graph, math.inf
+    def __init__(self, graph: CountGraph, most: float = math.inf) -> None:
+        """Take all states."""
+        self.graph, self.most = graph, most
         self.states = [graph.states_of(node) for node in range(len(graph.nodes))]
         self.costs_of: list[Costs | None] = [None] * len(graph.links)
-        if math.isinf(known):
-            self._keep([slice(None)] * len(self.states))
-            return
-        self.states = near(graph, self.states, known * (1 + ROUNDING))
-        for self.most in steps:
-            self._keep([slice(None)] * len(self.states))
-            self.narrow(known)
+        self._keep([slice(None)] * len(self.states))
 
     @property
     def complete(self) -> bool:
@@ -136,19 +96,35 @@ class Relaxed:
         """The costs of the pairs of all links."""
         return [costs for costs in self.costs_of if costs is not None]
 
-    def narrow(self, known: float) -> None:
-        """Leave out the states that no plan of a known cost takes."""
-        most = known * (1 + ROUNDING)
+    def narrow(self, known: float, most: float) -> None:
+        """Leave out the states that no plan of a known cost takes.
+
+        Args:
+            known: the cost of a plan.
+            most: the most pairs of states of a tensor whose costs are computed; no tensor may cost less than 0 if there are more.
+        """
+        if most != self.most:
+            self.most = most
+            self._keep([slice(None)] * len(self.states))
         for far in (False, True):
             solved, floor = self._spanned(far=far)
-            self._keep([costs + floor <= most for costs in solved.marginals()])
+            self._keep([costs + floor <= known * (1 + ROUNDING) for costs in solved.marginals()])
+
+    def by_messages(self, known: float) -> float:
+        """Return the lower bound of messages between all layers, which is more than that of any spanning forest."""
+        edges = [Edge.dense(*ends, costs) for ends, costs in zip(self._ends, self.pairs, strict=True)]
+        messages = Messages(CostGraph(nodes=tuple(self.nodes), edges=tuple(edges)))
+        before, bound = -math.inf, messages.round()
+        while bound < known * (1 - ROUNDING) and bound - before > PAYS * bound:
+            before, bound = bound, max(bound, messages.round())
+        return bound
 
     def by_cliques(self, known: float) -> float:
         """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""
         least = 0.0
         while True:
             sizes = [len(costs) for costs in self.nodes]
-            if not self.complete or MinSum(sizes, self._ends).entries > MOST_ENTRIES:
+            if not self.complete or of_pairs(sizes, self._ends).entries > MOST_ENTRIES:
                 return least
             found = single(self.nodes, self._ends, self.pairs)
             lowest, most = float(found.lowest[0]), known * (1 + ROUNDING)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.blocks import blocks_of
-from hypar.solve.counts.chain import ROUNDING, Chain
 from hypar.solve.counts.columns import Columns
 from hypar.solve.counts.orders import written
-from hypar.solve.counts.relaxed import STEPS, Relaxed, floor_of
+from hypar.solve.counts.pivots import Chain, blocks_of
+from hypar.solve.counts.relaxed import ROUNDING, STEPS, Relaxed
 from hypar.solve.counts.states import MOST_LEVELS
 from hypar.solve.limits import ENTRY_BYTES
 
@@ -64,28 +63,31 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
     if not search.takes(1) or not budget.allows(stored=stored):
         return
     plan = search.greedy()
-    relaxed = None if many else Relaxed(graph)
-    bound = floor_of(graph) if relaxed is None else relaxed.bound()
+    relaxed = Relaxed(graph, 0 if many else math.inf)
+    bound = max(relaxed.bound(), 0.0)
     yield _found(graph, plan, bound)
     if bound < plan.cost * (1 - ROUNDING):
         for better in search.improving(plan, search.widest):
             plan = better
             yield _found(graph, plan, bound)
         # A good plan leaves few of many states by the costs of layers alone.
-        relaxed = relaxed or Relaxed(graph, plan.cost, steps)
-        relaxed.narrow(plan.cost)
-        bound = relaxed.bound()
-        if bound < plan.cost * (1 - ROUNDING):
-            bound = max(bound, min(relaxed.by_cliques(plan.cost), plan.cost))
+        bound = max(bound, _bounded(relaxed, plan, steps if many else []))
         yield _found(graph, plan, bound)
-    if relaxed is None:
+    if many and relaxed.most == 0:
         return
-    if bound < plan.cost * (1 - ROUNDING) and graph.looser is not None:
-        relaxed = Relaxed(graph.looser, plan.cost, steps)
-        relaxed.narrow(plan.cost)
-        bound = max(bound, min(relaxed.by_cliques(plan.cost), plan.cost))
     if bound < plan.cost * (1 - ROUNDING) and relaxed.complete:
         yield from _closed(relaxed, search, plan, bound)
+
+
+def _bounded(relaxed: Relaxed, plan: Plan, steps: Sequence[float]) -> float:
+    """Leave out the states that no plan of the cost of one takes, and return the bound of the others, at most that cost."""
+    for most in (relaxed.most, *steps, *steps[-1:]):
+        relaxed.narrow(plan.cost, most)
+    bound = relaxed.bound()
+    for closer in (relaxed.by_messages, relaxed.by_cliques):
+        if bound < plan.cost * (1 - ROUNDING):
+            bound = max(bound, closer(plan.cost))
+    return min(bound, plan.cost)
 
 
 def _entries(graph: CountGraph, sizes: Sequence[int], most: float) -> float:
@@ -94,7 +96,7 @@ def _entries(graph: CountGraph, sizes: Sequence[int], most: float) -> float:
 
 
 def _closed(relaxed: Relaxed, search: Columns, plan: Plan, bound: float) -> Iterator[Found]:
-    """Yield better plans and bounds by the tables of blocks, perhaps of a looser problem; nothing if a block has no pivot."""
+    """Yield better plans and bounds by the tables of blocks; nothing if a block has no pivot."""
     graph = search.graph
     blocks = blocks_of([link[:2] for link in relaxed.graph.links], len(relaxed.graph.nodes))
     if blocks is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
 
     Numbers = NDArray[np.int8]
+    Counts = NDArray[np.integer[Any]]
 
 
 def number_of_states(depths: tuple[int, ...], offered: tuple[tuple[int, ...], ...]) -> int:
@@ -100,30 +101,53 @@ class Tier(NamedTuple):
     weight: float
 
 
-def products(
-    powers: Mapping[int, NDArray[Any]], ways: Sequence[int], tiers: Sequence[Tier], weights: Sequence[float]
-) -> Iterator[Costs]:
-    """Yield for each tier its weight times the ways raised to some powers, down to the end of the tier.
+class Cells(NamedTuple):
+    """Sets of levels whose order among each other does not matter.
 
-    Args:
-        powers: the power of each group.
+    Attributes:
+        sizes: the number of levels of each cell.
+        groups: the group of each.
         ways: the ways of each group.
-        tiers: the tiers.
-        weights: the weight of each tier.
+        tiers: the tiers of groups.
+        latencies: the fixed cost of a transfer in each group; empty for none.
     """
-    reached: dict[int, NDArray[Any]] = {}
-    first = 0
-    for tier, weight in zip(tiers, weights, strict=True):
-        for group in range(first, tier.groups):
-            own = ways[group]
-            reached[own] = reached[own] + powers[group] if own in reached else powers[group]
-        first = tier.groups
-        product: Costs | None = None
-        for own, power in reached.items():
-            factors = _powers(own)
-            product = (weight * factors)[power] if product is None else product * factors[power]
-        assert product is not None  # noqa: S101 (a tier has a group)
-        yield product
+
+    sizes: tuple[int, ...]
+    groups: tuple[int, ...]
+    ways: tuple[int, ...]
+    tiers: tuple[Tier, ...]
+    latencies: tuple[float, ...] = ()
+
+    @property
+    def of_each(self) -> tuple[int, ...]:
+        """The ways of each cell."""
+        return tuple(self.ways[group] for group in self.groups)
+
+    @property
+    def alike(self) -> bool:
+        """Whether all levels cost the same and have equal ways."""
+        return len(self.tiers) == 1 and len({*self.ways}) == 1
+
+    def by_group(self, numbers: NDArray[Any]) -> dict[int, NDArray[Any]]:
+        """Return for each group the sum of its cells' numbers, ``[cells, ...]``."""
+        cells = [[at for at, of in enumerate(self.groups) if of == group] for group in range(len(self.ways))]
+        return {
+            group: numbers[own[0]] if len(own) == 1 else numbers[own].sum(axis=0, dtype=np.int8)
+            for group, own in enumerate(cells)
+        }
+
+    def products(self, powers: Mapping[int, Counts], weight: float) -> Iterator[Costs]:
+        """Yield for each tier its weight, times another, times the ways raised to the power of each group down to its end."""
+        reached: dict[int, Counts] = {}
+        first = 0
+        for tier in self.tiers:
+            for group in range(first, tier.groups):
+                own = self.ways[group]
+                reached[own] = reached[own] + powers[group] if own in reached else powers[group]
+            first = tier.groups
+            (own, power), *others = reached.items()
+            product = (weight * tier.weight * _powers(own))[power]
+            yield reduce(np.multiply, [_powers(own)[power] for own, power in others], product)
 
 
 @lru_cache(maxsize=64)

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.solve.bounds import PAYS, LocalSearch, Messages, undominated, work_of_round
 from hypar.solve.cost_graph import Solution
-from hypar.solve.elimination.dominance import undominated
-from hypar.solve.elimination.reparametrisation import PAYS, LocalSearch, Messages, work_of_round
-from hypar.solve.elimination.ties import eliminated
 from hypar.solve.limits import ENTRIES_PER_S, Budget
+from hypar.solve.minsum import optimum
 from hypar.solve.solvers.base import Solver, Tables, load_solver, require_tables
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class Bounded:
                 yield best, bound
         cost = problem.cost(best)
         if cost > bound and exact.within(budget):
-            best = eliminated(problem, structure)
+            best = optimum(problem, structure)
             yield best, problem.cost(best)
         # No assignment costs less by more than the sums' rounding: there is nothing left to search for.
         elif cost > bound + 2 * rounding:

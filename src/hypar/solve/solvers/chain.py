@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from hypar.errors import ProblemError
 from hypar.solve.cost_graph import Solution
 from hypar.solve.edge import entries_computed
-from hypar.solve.elimination.ties import eliminated
+from hypar.solve.minsum import optimum
 from hypar.solve.solvers.base import Solver, Tables, require_tables
 
 if TYPE_CHECKING:
@@ -27,29 +27,26 @@ class Chain:
 
     exact = True
 
-    def tables(self, structure: Structure) -> Tables | None:
-        """Return the size of one vector for each node; None if the graph has a branch or a cycle."""
-        return _tables(structure) if _is_paths(structure) else None
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def tables(structure: Structure) -> Tables | None:
+        """Return the size of one vector for each node, with one minimisation for each edge; None if the graph has a branch or a cycle."""
+        if not _is_paths(structure):
+            return None
+        nodes = sum(structure.sizes)
+        work = sum(entries_computed(link.source_digits, link.target_digits) for link in structure.links)
+        return Tables(stored=nodes + structure.entries, work=work + nodes)
 
     def solve(self, problem: CostGraph) -> Solution:
         """Minimise along every path, then pick choices backward: an elimination of one node of each path after the other."""
-        structure = problem.structure
-        if not _is_paths(structure):
+        tables = self.tables(problem.structure)
+        if tables is None:
             raise ProblemError("solver 'chain': the graph has a branch or a cycle; allowed: paths")
-        require_tables("chain", _tables(structure))
-        assignment = eliminated(problem, structure)
+        require_tables("chain", tables)
+        assignment = optimum(problem, problem.structure)
         return Solution(assignment=assignment, cost=problem.cost(assignment))
 
 
-@lru_cache(maxsize=64)
-def _tables(structure: Structure) -> Tables:
-    """Return the size of one vector for each node, with one minimisation for each edge."""
-    nodes = sum(structure.sizes)
-    work = sum(entries_computed(link.source_digits, link.target_digits) for link in structure.links)
-    return Tables(stored=nodes + structure.entries, work=work + nodes)
-
-
-@lru_cache(maxsize=64)
 def _is_paths(structure: Structure) -> bool:
     """Return whether every component is a path through nodes of rising number."""
     before: dict[int, int] = {}

@@ -7,7 +7,7 @@ elimination). Eliminating a node removes all costs that involve it and leaves a 
 for two (node elimination), a larger table for more. Undoing the eliminations in reverse gives every node its
 choice. If the work is large, dominated choices are removed first.
 
-Order: min-fill, see ``hypar.solve.elimination.order``.
+Order: min-fill, see ``hypar.solve.order``.
 Cost: for each node the product of its neighbours' numbers of choices, times its own number of choices, or times its
 digits if one of its edges is a sum of terms.
 Guarantee: exact on any graph; the size of the tables is known beforehand, and tables past the limits are refused.
@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.solve.cost_graph import Solution
-from hypar.solve.elimination.order import trace
+from hypar.solve.order import trace
 from hypar.solve.solvers.base import Solver, Tables, require_tables
 
 if TYPE_CHECKING:
@@ -36,39 +36,35 @@ class Elimination:
 
     exact = True
 
-    def tables(self, structure: Structure) -> Tables:
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def tables(structure: Structure) -> Tables:
         """Return the size of the tables by tracing the order without costs."""
-        return _tables(structure)
+        found = trace(structure)
+        # Every table is kept for the way back; beside it one sum is held before its minimum is taken.
+        stored = sum(step.entries for step in found.steps)
+        widest = max((step.summed for step in found.steps), default=0)
+        return Tables(
+            stored=stored + widest + structure.entries,
+            work=sum(step.work for step in found.steps) + sum(structure.sizes),
+            width=found.width,
+            complete=found.complete,
+        )
 
     def solve(self, problem: CostGraph) -> Solution:
         """Eliminate every node, then assign choices in reverse."""
-        from hypar.solve.elimination.dominance import undominated  # noqa: PLC0415 (its tables alone need neither)
-        from hypar.solve.elimination.ties import eliminated  # noqa: PLC0415 (as above)
+        from hypar.solve.bounds import undominated  # noqa: PLC0415 (its tables alone need neither)
+        from hypar.solve.minsum import optimum  # noqa: PLC0415 (as above)
 
         structure = problem.structure
         tables = self.tables(structure)
         require_tables("elimination", tables)
         if tables.work < DROPPING_PAYS * structure.entries:
-            assignment = eliminated(problem, structure)
+            assignment = optimum(problem, structure)
         else:
             left = undominated(problem.summable())
-            assignment = left.original(eliminated(left.problem, left.problem.structure))
+            assignment = left.original(optimum(left.problem, left.problem.structure))
         return Solution(assignment=assignment, cost=problem.cost(assignment))
-
-
-@lru_cache(maxsize=64)
-def _tables(structure: Structure) -> Tables:
-    """Return the size of the tables of an order."""
-    found = trace(structure)
-    # Every table is kept for the way back; beside it one sum is held before its minimum is taken.
-    stored = sum(step.entries for step in found.steps)
-    widest = max((step.summed for step in found.steps), default=0)
-    return Tables(
-        stored=stored + widest + structure.entries,
-        work=sum(step.work for step in found.steps) + sum(structure.sizes),
-        width=found.width,
-        complete=found.complete,
-    )
 
 
 plugin: Solver = Elimination()

@@ -91,8 +91,7 @@ def _by_bytes(question: Question, problem: Counted, budget: Budget) -> Iterator[
     if not last.bound:
         # Counts that leave all tensors out bound nothing.
         yield better_of(last, level_by_level(question))
-    elif problem.graph.looser is not None:
-        # Its blocks are those of a looser problem, whose plans may be dearer than it says.
+    elif question.graph.ties:
         yield better_of(last, greedy(question, last.bound, COUNTS))
 
 
