@@ -52,7 +52,7 @@ def test_a_device_of_a_group_holds_no_less_and_no_more(
     lanes, crossings = branch.lanes()
     transfers = StepWork.of(lanes, crossings).run()
     for number, (lane, sharing) in enumerate(zip(lanes, branch.in_whole_elements().sharing(), strict=True)):
-        held = math.fsum(memory_of(lane, transfers, number).values())
+        held = math.fsum(memory_of(lane, transfers.pieces, number).values())
         least = held_with(sharing)
         most = least + BROUGHT * largest_of(nodes) * graph.element_bytes
         assert least <= held <= most * (1 + 1e-12)

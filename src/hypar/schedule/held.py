@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hypar.network.nodes import Fused
 from hypar.ops.nest import operand_name
 from hypar.ops.run import Run
-from hypar.program.steps import Add, Compute, Copy, Update, exchanges_gradients
+from hypar.program.steps import Add, Compute, Copy, Return, Update, exchanges_gradients
 from hypar.schedule.lifetimes import Made, Moved, Reading, Span, course_by, nodes_of, of_stage
 from hypar.schedule.liveness import held_at
 from hypar.schedule.pipeline_orders import ALONE
@@ -347,4 +347,5 @@ def _to(step: Copy | Add) -> str:
 
 def _crosses(step: Copy | Add) -> bool:
     """Return whether a transfer brings a tensor from one stage to another: no device has elements at both ends."""
-    return not (isinstance(step, Add) or step.have.meets(step.need))
+    sums = isinstance(step, Add) and not isinstance(step, Return)
+    return not (sums or step.have.meets(step.need))

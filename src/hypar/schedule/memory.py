@@ -23,7 +23,7 @@ from hypar.sharding.conventions import FUSED
 from hypar.sharding.placement import degrees
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from hypar.network.nodes import Tensor
     from hypar.ops.nest import Nest
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Options
 
 
-def memory_of(lane: Lane, step: Step, number: int) -> dict[str, float]:
+def memory_of(lane: Lane, pieces: Iterable[Piece], number: int) -> dict[str, float]:
     """Return the bytes on each device of a lane at the fullest moment of a step, with room for the largest transfer.
 
     Args:
         lane: the devices and their work for a microbatch.
-        step: the lowered step.
-        number: index of the lane in the step.
+        pieces: the pieces of a step.
+        number: the number of the lane among its device groups.
     """
     parts = lane.place.parts or (lane,)
     run = all(part.executed is part for part in parts)
     buffers = [
         piece.device_bytes[piece.groups.index(number)]
-        for piece in step.pieces
+        for piece in pieces
         if piece.collective and number in piece.groups
         if piece.phase == PHASE or (run and piece.level != BETWEEN_STAGES)
     ]
@@ -209,7 +209,7 @@ def _largest_shard(nest: Nest, chosen: Options, tensor: str) -> float:
 
 def holds(lanes: Sequence[Lane], step: Step) -> bool:
     """Return whether the step fits the memory of every lane's devices."""
-    held = (math.fsum(memory_of(lane, step, number).values()) for number, lane in enumerate(lanes))
+    held = (math.fsum(memory_of(lane, step.pieces, number).values()) for number, lane in enumerate(lanes))
     return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))
 
 

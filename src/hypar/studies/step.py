@@ -188,7 +188,7 @@ class StepRows:
         """The memory of a device of each group, or of each stage, over the step."""
         found = []
         for number, (group, lane) in enumerate(zip(self.groups, self.ran.lanes, strict=True)):
-            course, held = course_on(lane), memory_of(lane, self.ran.step, number)
+            course, held = course_on(lane), memory_of(lane, self.ran.step.pieces, number)
             most = cast("list[tuple[float, float]]", course.most)
             phases = {} if self.ran.stages else dict(zip(self.ran.plan.layers, most, strict=True))
             found.append(DeviceMemory(group, held, phases))

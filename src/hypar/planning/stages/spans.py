@@ -29,7 +29,6 @@ from hypar.schedule.costed import StageWork
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
 from hypar.schedule.stages import part_of
-from hypar.schedule.step import Step
 from hypar.schedule.tasks import TaskList
 from hypar.schedule.timeline import run
 from hypar.sharding.amounts.transfers import network_of, sends_back
@@ -118,12 +117,10 @@ class Cuts:
     @cached_property
     def memory(self) -> tuple[dict[str, float], ...]:
         """The bytes on each device of each group, including one microbatch's activations."""
-        stage = StageWork(self.lanes, self.crossings)
-        part = part_of(stage, TaskList(()))
+        part = part_of(StageWork(self.lanes, self.crossings), TaskList(()))
         ops = [*part.ops("forward", True), *part.ops("backward", True)]
-        pieces = tuple(piece for _, rounds in ops for own in rounds for piece in own)
-        step = Step(timeline=run(()), pieces=pieces, places=())
-        return tuple(memory_of(lane, step, number) for number, lane in enumerate(self.lanes))
+        pieces = [piece for _, rounds in ops for own in rounds for piece in own]
+        return tuple(memory_of(lane, pieces, number) for number, lane in enumerate(self.lanes))
 
     def named(self, graph: PlanGraph) -> Cuts:
         """Return the same cuts of equal layers with other names."""
