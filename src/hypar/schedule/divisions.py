@@ -220,8 +220,9 @@ class Divided:
     def of_kinds(self, more: Amount) -> Amount:
         """Count of the devices that have as much of everything, and of one more amount, one alone; return that amount."""
         every = [self._of(layer) for layer in range(len(self.nodes))]
-        kinds = kinds_of([more, *(own for laid in every for own in laid.amounts)])
-        alike = {id(laid): laid.of_kinds(kinds) for laid in every}
+        distinct = {id(laid): laid for laid in every}
+        kinds = kinds_of([more, *(own for laid in distinct.values() for own in laid.amounts)])
+        alike = {key: laid.of_kinds(kinds) for key, laid in distinct.items()}
         self._known = {layer: alike[id(laid)] for layer, laid in enumerate(every)}
         return of_kinds(more, kinds)
 

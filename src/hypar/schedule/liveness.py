@@ -8,6 +8,7 @@ which devices work on other microbatches. Errors of one tensor are added up as t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ def largest(amounts: Sequence[Bytes]) -> Bytes:
     """Return the largest of some numbers, on each device if they differ; 0 of none."""
     if all(isinstance(amount, float) for amount in amounts):
         return max(amounts, default=0.0)
-    return np.asarray(np.max(np.broadcast_arrays(*amounts), axis=0))
+    return reduce(np.maximum, amounts)
 
 
 def larger(one: Bytes, other: Bytes) -> Bytes:
@@ -173,8 +174,9 @@ class Ledger:
     def _spans(self, buffers: Sequence[int], kept: Kept) -> list[tuple[int, int, Bytes]]:
         """Return the bytes of a memory from one op to another: of its largest buffer there, or else to come; then of what is saved."""
         made, last, sizes = self.made, self.last, self.sizes
-        if len(buffers) == 1:
-            found = [(made[buffers[0]], last[buffers[0]], sizes[buffers[0]])]
+        first = sizes[buffers[0]]
+        if all(sizes[own] is first for own in buffers):
+            found = [(min([made[own] for own in buffers]), max([last[own] for own in buffers]), first)]
         else:
             found, ends = [], sorted({at for own in buffers for at in (made[own], last[own] + 1)})
             for start, after in pairwise(ends):
