@@ -46,8 +46,8 @@ class Node(Protocol):
     def leaves(self) -> Iterator[Leaf]:
         """Yield the groups of identical devices that work."""
 
-    def lanes(self) -> Lanes:
-        """Return the groups that work, and the transfers between them, outer splits first."""
+    def lanes(self, above: Ends = ()) -> Lanes:
+        """Return the groups that work, and the transfers between them, outer splits first; below shares at the splits above."""
 
     def in_whole_elements(self) -> Node:
         """Return the same choices with shares of whole elements, as devices hold them, with the costs unchanged."""
@@ -99,9 +99,9 @@ class Leaf:
         """Yield its own lane, with its shares at the uneven splits above."""
         yield self.lane._replace(ends=above)
 
-    def lanes(self) -> Lanes:
-        """Return the group alone, to which nothing comes from others."""
-        return [self.lane], []
+    def lanes(self, above: Ends = ()) -> Lanes:
+        """Return the group alone, with its shares at the splits above; nothing comes to it from others."""
+        return [self.lane._replace(ends=above) if above else self.lane], []
 
     def in_whole_elements(self) -> Leaf:
         """Return the group itself: what the splits above leave it is as it is."""

@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 
 from hypar.program.layout import shares_of
 from hypar.sharding.dims import SPATIAL
+from hypar.sharding.levels import TINY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hypar.ops.windows import Window
     from hypar.sharding.placement import Choice, Options
-
-TINY = 1e-9
-"""Difference below which two places are equal."""
 
 WHOLE_DIM = (0.0, 1.0)
 """The ends of a whole dim."""
@@ -31,7 +29,7 @@ Array = NDArray[Any]
 Amount = float | NDArray[np.float64]
 """An amount on every device, or over the levels."""
 
-Divided = tuple[tuple["Choice", str], ...]
+Levels = tuple[tuple["Choice", str], ...]
 """For each level a choice, and its dim that divides a dim of a tensor."""
 
 
@@ -81,7 +79,7 @@ class Cut:
 @lru_cache(maxsize=16384)
 def cut_of(
     name: str,
-    levels: Divided,
+    levels: Levels,
     array: tuple[int, ...],
     parts: tuple[tuple[float, float], ...],
     each: tuple[float, ...],
@@ -109,13 +107,13 @@ def cut_of(
     for start, end in shares:
         degree = round(1 / (end - start).flat[0])
         numbers = numbers * degree + np.round(start * degree).astype(np.int64)
-    total = sum(each)
-    ends = _ends(total, shares)
+    total, every = sum(each), [_ends(size, shares) for size in each]
+    ends = every[0] if len(each) == 1 else _ends(total, shares)
     if reach is not None:
         ends = _reached(low + left * ends / total, reach, total / left, reach.rows / left)
         width = (ends[1] - ends[0]) / left
     else:
-        width = sum([own[1] - own[0] for own in (_ends(size, shares) for size in each)]) / (total or 1)
+        width = sum([own[1] - own[0] for own in every]) / (total or 1)
         ends = low + left * ends / (total or 1)
     if not isinstance(total, int):
         width = np.full_like(width, width.max())
@@ -128,8 +126,7 @@ def cut_of(
 
 def _ends(size: float, shares: list[Array]) -> Array:
     """Return the first of some indices that each device has, and the one behind its last."""
-    first, last = np.zeros_like(shares[0][0]) if shares else np.zeros(1), np.full(1, float(size))
-    ends = np.stack(np.broadcast_arrays(first, last))
+    ends = np.array([[0.0], [size]])
     for start, end in shares:
         own = (ends[1] - ends[0]) * start, (ends[1] - ends[0]) * end
         if isinstance(size, int):
@@ -147,9 +144,9 @@ def _reached(ends: Array, reach: Reach, made: float, read: float) -> Array:
 
 @lru_cache(maxsize=16384)
 def _inside(part: Cut, whole: Cut) -> bool:
-    """Return whether each device that works for both has its shard of one division in that of the other."""
+    """Return whether each device has its shard of one division in that of the other, if it has one."""
     numbers, around, own, its = np.broadcast_arrays(part.numbers, whole.numbers, part.width, whole.width)
-    there = (own > 0) & (its > 0)
+    there = own > 0
     if not (part.free and whole.free):
         nested = (part.ends[0] >= whole.ends[0] - TINY) & (part.ends[1] <= whole.ends[1] + TINY)
         return bool(np.all(nested | ~there))

@@ -10,11 +10,9 @@ from hypar.schedule.memory import held_with, holds
 from hypar.schedule.stages import StepWork
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from hypar.network.nodes import PlanGraph
     from hypar.planning.uneven.tree import Branch, Branching
-    from hypar.schedule.lanes import Lane
+    from hypar.schedule.lanes import Ends
 
 BROUGHT = 4
 """The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
@@ -26,23 +24,21 @@ HALVINGS = 16
 @lru_cache(maxsize=4)
 def fits(branch: Branch) -> bool:
     """Return whether the shards of every device below fit its memory."""
-    return _fits(branch, branch.in_whole_elements().sharing())
+    return _fits(branch, ())
 
 
-def _fits(branch: Branch, sharing: Iterable[Lane]) -> bool:
-    """Return whether lanes with their shares fit the memory; bounds that tell save the count of transfers."""
-    largest, most_fit, shares = largest_of(branch.graph), True, []
-    for lane in sharing:
-        shares.append(lane.ends)
+def _fits(branch: Branch, above: Ends) -> bool:
+    """Return whether devices with their shares at the splits above fit; bounds that tell save the count of transfers."""
+    largest, most_fit = largest_of(branch.graph), True
+    for lane in branch.in_whole_elements().sharing(above):
         machine, least = lane.setting.machine, held_with(lane)
         if not machine.fits(least):
             return False
         most_fit = most_fit and machine.fits(least + BROUGHT * largest * lane.setting.element_bytes)
     if most_fit:
         return True
-    run, crossings = branch.lanes()
-    run = [lane._replace(ends=ends) for lane, ends in zip(run, shares, strict=True)]
-    return holds(run, StepWork.of(run, crossings).run())
+    lanes, crossings = branch.lanes(above)
+    return holds(lanes, StepWork.of(lanes, crossings).run())
 
 
 def largest_of(moved: PlanGraph) -> float:
@@ -72,7 +68,7 @@ def _share_fits(branching: Branching, group: int) -> bool:
     """Return whether the share of one group fits, in whole elements as its devices hold them."""
     whole = branching.in_whole_elements()
     below, every = whole.below[group], dict(zip(whole.at_work, whole.left(()), strict=True))
-    return below is None or _fits(below, below.sharing(every[group]))
+    return below is None or _fits(below, every[group])
 
 
 def _limit(branching: Branching, group: int) -> float:

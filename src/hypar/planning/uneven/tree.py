@@ -165,21 +165,21 @@ class Branching:
             found.append((self.machine.groups[number], lanes, sum(map(math.prod, arrays))))
         return found
 
-    def lanes(self) -> Lanes:
-        """Return the groups that work, and the transfers between them, outer splits first."""
-        lanes, crossings = self._counted(self.counted)
+    def lanes(self, above: Ends = ()) -> Lanes:
+        """Return the groups that work, and the transfers between them, outer splits first; below shares at the splits above."""
+        lanes, crossings = self._counted(self.counted, above)
         own = [lane._replace(entered=None) if lane.setting.convention == PAPER else lane for lane in lanes]
         if not self.integral:
             return own, crossings
         # A run adds up activations at once where ``paper`` counts them.
         ran = cache(self.in_whole_elements()._counted)
-        counted = partial(ran, MOVED if self.counted == PAPER else self.counted)
+        counted = partial(ran, MOVED if self.counted == PAPER else self.counted, above)
         return [lane._replace(ran=(number, counted)) for number, lane in enumerate(own)], crossings
 
-    def _counted(self, convention: str) -> Lanes:
+    def _counted(self, convention: str, above: Ends) -> Lanes:
         """Return the groups that work, and the transfers between them, counted by a convention."""
         lanes: list[Lane] = []
-        crossings = list(_crossings(self, lanes, state_above(self.graph, convention), ()))
+        crossings = list(_crossings(self, lanes, state_above(self.graph, convention), above))
         return lanes, crossings
 
     def sharing(self, above: Ends = ()) -> Iterator[Lane]:
