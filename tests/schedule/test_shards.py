@@ -108,3 +108,25 @@ def test_devices_of_one_kind_have_as_much_of_everything(case: tuple[tuple[int, .
     devices = zip(*(np.broadcast_to(own, array).reshape(-1).tolist() for own in every), strict=True)
     assert len({*found}) == len(found)
     assert {*found} == {*devices}
+
+
+def test_rows_are_not_taken_for_channels() -> None:
+    """Of 5 in the same shards, rows stay consecutive, whichever is asked first."""
+    array, size = (2, 2), 5
+    made = ((WHOLE, "channels"), (cut("channels", 2), "channels"))
+    read = ((cut("channels", 2), "channels"), (cut("channels", 2), "channels"))
+    found = {}
+    for name in ("channels", "height"):
+        own, its = (cut_of(name, pairs, array, (), (size,))[0] for pairs in (read, made))
+        assert own is not None
+        assert its is not None
+        found[name] = within(((name, own),), ((name, its),))
+    assert found == {"channels": True, "height": False}
+
+
+def test_a_real_number_of_indices_is_divided_by_itself() -> None:
+    """5.0 of them are in equal halves, 5 in two and three, whichever is asked first."""
+    pairs = ((cut("channels", 2), "channels"),)
+    whole, real = (cut_of("channels", pairs, (2,), (), (5,), integral=own)[1] for own in (True, False))
+    assert np.asarray(whole).tolist() == [0.4, 0.6]
+    assert real == 0.5

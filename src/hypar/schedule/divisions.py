@@ -336,7 +336,8 @@ def placed(
             elif tensor == "input" and each[0] and dim in nest.windows and nest.windows[dim].halo:
                 reach = Reach(nest.windows[dim], nest.input_sizes[dim])
             parts = tuple([ends if cut == at else WHOLE_DIM for (cut, ends), at in splits])
-            cut, fraction = cut_of(names[dim], tuple(pairs), array, parts, each, reach)
+            integral = all(isinstance(size, int) for size in each)
+            cut, fraction = cut_of(names[dim], tuple(pairs), array, parts, each, reach, integral=integral)
             if cut is not None:
                 shards.append((names[dim], cut))
                 share = share * fraction * left

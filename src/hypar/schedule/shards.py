@@ -73,7 +73,7 @@ class Cut:
     numbers: Array = field(compare=False)
     ends: Array = field(compare=False)
     width: Array = field(compare=False)
-    free: bool = field(compare=False)
+    free: bool
 
 
 @lru_cache(maxsize=16384)
@@ -84,6 +84,8 @@ def cut_of(
     parts: tuple[tuple[float, float], ...],
     each: tuple[float, ...],
     reach: Reach | None = None,
+    *,
+    integral: bool = True,
 ) -> tuple[Cut | None, Amount]:
     """Return the shards of a dim of a tensor, None of a whole one, and the fraction of what the splits above leave.
 
@@ -92,9 +94,9 @@ def cut_of(
         levels: how the levels divide it.
         array: their ways.
         parts: the ends of the share that each uneven split above leaves, as fractions.
-        each: its indices below these; of several tensors that are concatenated those of each, which is divided by itself. A
-            real number of indices has no whole ones.
+        each: its indices below these; of several tensors that are concatenated those of each, which is divided by itself.
         reach: the rows beyond its shard that a device reads; None if there are none.
+        integral: whether indices are whole; a real number of them has no whole ones.
     """
     given = [shares_of(choice, ways)[0].get(dim) for (choice, dim), ways in zip(levels, array, strict=True)]
     shares = [_over(level, array, own.T) for level, own in enumerate(given) if own is not None]
@@ -107,29 +109,28 @@ def cut_of(
     for start, end in shares:
         degree = round(1 / (end - start).flat[0])
         numbers = numbers * degree + np.round(start * degree).astype(np.int64)
-    total, every = sum(each), [_ends(size, shares) for size in each]
-    ends = every[0] if len(each) == 1 else _ends(total, shares)
+    total, every = sum(each), [_ends(size, shares, integral=integral) for size in each]
+    ends = every[0] if len(each) == 1 else _ends(total, shares, integral=integral)
     if reach is not None:
         ends = _reached(low + left * ends / total, reach, total / left, reach.rows / left)
         width = (ends[1] - ends[0]) / left
     else:
         width = sum([own[1] - own[0] for own in every]) / (total or 1)
         ends = low + left * ends / (total or 1)
-    if not isinstance(total, int):
+    if not integral:
         width = np.full_like(width, width.max())
     free = name not in SPATIAL
-    content = (numbers, left * width) if free else (numbers, left * width, ends)
-    key = tuple([(own.shape, np.round(own, 12).tobytes()) for own in content])
+    key = tuple([(own.shape, np.round(own, 12).tobytes()) for own in (numbers, left * width, ends)])
     even = float(width.flat[0])
     return Cut(key, numbers, ends, left * width, free), even if (width == even).all() else width
 
 
-def _ends(size: float, shares: list[Array]) -> Array:
+def _ends(size: float, shares: list[Array], *, integral: bool) -> Array:
     """Return the first of some indices that each device has, and the one behind its last."""
     ends = np.array([[0.0], [size]])
     for start, end in shares:
         own = (ends[1] - ends[0]) * start, (ends[1] - ends[0]) * end
-        if isinstance(size, int):
+        if integral:
             own = np.floor(own[0] + TINY), np.floor(own[1] + TINY)
         ends = np.stack(np.broadcast_arrays(ends[0] + own[0], ends[0] + own[1]))
     return ends
