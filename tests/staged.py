@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar import LayerGraph, Machine, plan_model
 from hypar.machine.setting import Setting
+from hypar.ops.families.layout import Input
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.records import stored_stages
 from hypar.schedule.lanes import Lane
@@ -75,7 +76,7 @@ class BruteForce:
         head = replace(layers[first], inputs=(layers[0].name,))
         return replace(
             self.graph,
-            layers=(replace(layers[0], shape=shape), head, *layers[first + 1 : last]),
+            layers=(replace(layers[0], op=Input(**shape), shape=shape), head, *layers[first + 1 : last]),
             batch=batch,
         )
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar.machine.load import load_machine
+from hypar.machine.setting import Setting
 from hypar.network.graph import load_model
 from hypar.planning.planner import plan_model
-from hypar.schedule.divisions import Divided
-from hypar.schedule.lifetimes import course_by
+from hypar.schedule.lanes import Lane
+from hypar.schedule.memory import course_on
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,9 +41,9 @@ def network(folder: Path, text: str) -> LayerGraph:
 
 
 def course(graph: LayerGraph) -> Course:
-    nodes = graph.contracted
-    divided = Divided(nodes, [()] * len(nodes.layers), graph.element_bytes)
-    return course_by(divided.nodes, divided)
+    """On one device."""
+    setting = Setting(machine=load_machine("hmc"), array=(), element_bytes=graph.element_bytes)
+    return course_on(Lane(graph.contracted, [()] * len(graph.contracted.layers), setting))
 
 
 @pytest.mark.parametrize(

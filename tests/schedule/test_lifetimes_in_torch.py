@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from hypar.machine.load import load_machine
+from hypar.machine.setting import Setting
 from hypar.network.graph import load_model
-from hypar.schedule.divisions import Divided
-from hypar.schedule.lifetimes import course_by
+from hypar.schedule.lanes import Lane
+from hypar.schedule.memory import course_on
 from tests.effort import late
 from tests.ops.in_torch import Ops, native, shapes
 
@@ -188,9 +190,9 @@ def in_torch() -> InTorch:
 
 
 def course(graph: LayerGraph) -> Course:
-    nodes = graph.contracted
-    divided = Divided(nodes, [()] * len(nodes.layers), 4)
-    return course_by(divided.nodes, divided)
+    """On one device."""
+    setting = Setting(machine=load_machine("hmc"), array=(), element_bytes=4)
+    return course_on(Lane(graph.contracted, [()] * len(graph.contracted.layers), setting))
 
 
 def written(folder: Path, text: str) -> LayerGraph:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -28,10 +28,9 @@ class FusedOp(NamedTuple):
 
     Attributes:
         source: number of the tensor that it reads; None for one that comes from another node, or for none.
-        target: number of the tensor that it writes; that of ``source`` if it overwrites what it reads.
+        target: number of the tensor that it writes.
         elements: elements of that tensor.
         contracted: dims of the node's output that have been summed over.
-        passes: whether the error of an input is the error of its output, or a part of it, without memory of its own.
         saved: what it keeps for its backward phase.
         traffic: the elements that it reads and writes.
         readers: the number of ops that read the tensor that it writes, whose errors are added up.
@@ -41,10 +40,25 @@ class FusedOp(NamedTuple):
     target: int
     elements: int
     contracted: frozenset[str] = frozenset()
-    passes: bool = False
     saved: Saved = Saved()
     traffic: Traffic = Traffic()
     readers: int = 1
+
+
+class LayerOp(NamedTuple):
+    """A layer of a plan node as a step runs it.
+
+    Attributes:
+        name: its name.
+        inputs: the names of the layers that it reads.
+        nest: its loops, for the mini-batch.
+        number: the number of the tensor that it writes, or views, in the node's trail.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    nest: Nest
+    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +75,8 @@ class PlanNode:
         nest: its dims and tensors for the mini-batch; layers with equal dims share one object.
         output_elements: elements of F_out as its readers see it, after pooling and other unplanned ops.
         trail: the layer itself, then the ops behind it; its tensors are numbered from 0, the layer's own output.
-        ahead: the network's input and the ops between it and the layer; empty if the layer reads other cut layers alone.
         channels: the dims that some weight of the network contracts or makes.
+        ops: the layers behind the network's input that it reads, and its own, with those that only view a tensor.
     """
 
     name: str
@@ -71,8 +85,8 @@ class PlanNode:
     nest: Nest
     output_elements: int
     trail: tuple[FusedOp, ...]
-    ahead: tuple[FusedOp, ...]
     channels: tuple[str, ...] = ()
+    ops: tuple[LayerOp, ...] = field(default=(), compare=False)
 
     @property
     def weighted(self) -> bool:
@@ -103,8 +117,8 @@ class PlanNode:
             nest=nest,
             output_elements=output_elements,
             trail=self.trail,
-            ahead=self.ahead,
             channels=self.channels,
+            ops=self.ops,
         )
 
     def elements(self, tensor: str) -> int:
@@ -264,16 +278,18 @@ class Fused:
             instead of a name for tensors between the network's input and its first nodes.
         shapes: for each layer the shape of its output before it is flattened.
         behind: the ops of each node.
-        fed: the network's inputs and the ops behind them, by the number of the tensor that they write.
+        ops: its layers, and under None those before all nodes.
     """
 
     def __init__(self, layers: Sequence[Layer], cut: Mapping[str, int], batch: int) -> None:
         self.places: dict[str, tuple[str | None, int]] = {}
         self.shapes: dict[str, Shape] = {}
         self.behind: dict[str, list[FusedOp]] = {}
-        self.fed: dict[int, FusedOp] = {}
+        self.ops: dict[str | None, list[LayerOp]] = {}
         for number, layer in enumerate(layers):
-            self.places[layer.name] = self._placed(number, layer, layer.nest(batch), layer.name in cut)
+            nest = layer.nest(batch)
+            self.places[layer.name] = owner, at = self._placed(number, layer, nest, layer.name in cut)
+            self.ops.setdefault(owner, []).append(LayerOp(layer.name, layer.inputs, nest, at))
             before = {} if layer.name in cut or not layer.inputs else self.shapes[layer.inputs[0]]
             self.shapes[layer.name] = before if len(before) > len(layer.shape) else layer.shape
         views = {layer.name for layer in layers if layer.name not in cut and layer.nest(batch).view}
@@ -288,37 +304,19 @@ class Fused:
         if cut:
             self.behind[layer.name] = [_fused(nest, None, 0)]
             return layer.name, 0
-        if not layer.inputs:
-            self.fed[number] = _fused(nest, None, number)._replace(traffic=Traffic())
-            return None, number
-        owner, source = self.places[layer.inputs[0]]
-        if nest.view:
-            return owner, source
-        before = self.fed[source] if owner is None else self.behind[owner][source]
-        target = number if owner is None else len(self.behind[owner])
+        owner, source = self.places[layer.inputs[0]] if layer.inputs else (None, number)
+        if owner is None or nest.view:
+            return owner, number if owner is None else source
+        before, target = self.behind[owner][source], len(self.behind[owner])
         made = _fused(nest, source, target)._replace(contracted=before.contracted | nest.reduced)
-        if owner is None:
-            self.fed[number] = made
-        else:
-            self.behind[owner].append(made)
+        self.behind[owner].append(made)
         return owner, target
-
-    def before(self, layer: Layer) -> tuple[FusedOp, ...]:
-        """Return the ops from the network's inputs to a node, in their order."""
-        found: dict[int, FusedOp] = {}
-        for name in layer.inputs:
-            owner, number = self.places[name]
-            at: int | None = number if owner is None else None
-            while at is not None:
-                found[at] = self.fed[at]
-                at = self.fed[at].source
-        return tuple(found[number] for number in sorted(found))
 
 
 def _fused(nest: Nest, source: int | None, target: int) -> FusedOp:
     """Return an op as memory sees it."""
     elements = math.prod(nest.result.shape)
-    return FusedOp(source, target, elements, passes=nest.passes, saved=nest.saved, traffic=traffic(nest))
+    return FusedOp(source, target, elements, saved=nest.saved, traffic=traffic(nest))
 
 
 def traffic(nest: Nest) -> Traffic:
@@ -383,10 +381,20 @@ def _nodes(cut: Sequence[Layer], layers: Sequence[Layer], batch: int, fused: Fus
                 channels=tuple(dim for dim in shared[key].cuttable if atom_of(dim) in features),
                 output_elements=_as_read(ops),
                 trail=ops,
-                ahead=fused.before(layer),
+                ops=(*_read_by(layer, fused.ops.get(None, ())), *fused.ops[layer.name]),
             )
         )
     return tuple(found)
+
+
+def _read_by(layer: Layer, before: Sequence[LayerOp]) -> list[LayerOp]:
+    """Return the layers before all nodes that one reads."""
+    found, names = [], {*layer.inputs}
+    for op in reversed(before):
+        if op.name in names:
+            found.append(op)
+            names |= {*op.inputs}
+    return found[::-1]
 
 
 def _trained(layers: Sequence[Layer], batch: int) -> set[str]:

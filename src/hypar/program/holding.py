@@ -24,7 +24,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Members = NDArray[np.bool_]
-"""Whether each device has each index of a dim, ``[devices, size]``."""
+"""Whether each device has each index of a dim, ``[*devices, size]``.
+
+The devices of a program are one axis; those of an array one for each of its levels, with one entry where a level changes nothing.
+"""
 
 MOST_KEPT = 1024
 """Results of a function that are kept at most."""
@@ -74,12 +77,20 @@ def pieces_of(dims: Mapping[str, Members], made: Container[str] | None = None) -
     return tuple(own if all(len(own[dim]) for dim in needed) else None for own in pieces)
 
 
+def flat(*tables: Members) -> tuple[tuple[int, ...], list[Members]]:
+    """Return the devices over which some tables vary, and the tables with these on one axis, ``[devices, size]``."""
+    devices = np.broadcast_shapes(*[own.shape[:-1] for own in tables])
+    return devices, [
+        np.broadcast_to(own, (*devices, own.shape[-1])).reshape(-1, own.shape[-1]) for own in tables
+    ]
+
+
 @dataclass(frozen=True, eq=False)
 class Holding:
     """The elements of a tensor that each device has: a box, which is a set of indices of each dim; idle devices have none.
 
     Attributes:
-        members: for each dim of the tensor, whether each device has each index, ``[devices, size]``.
+        members: for each dim of the tensor, whether each device has each index, ``[*devices, size]``.
         more: further boxes, as of a weight that several layers use: a device has what is in any of its boxes.
     """
 
@@ -89,7 +100,7 @@ class Holding:
     @property
     def shape(self) -> tuple[int, ...]:
         """Size of each dim of the tensor."""
-        return tuple(own.shape[1] for own in self.members)
+        return tuple(own.shape[-1] for own in self.members)
 
     @property
     def each(self) -> tuple[tuple[Members, ...], ...]:
@@ -103,27 +114,43 @@ class Holding:
 
     @cached_property
     def elements(self) -> NDArray[np.int64]:
-        """Number of elements of each device, ``[devices]``."""
-        (own,), weights = cells(self)
-        return np.asarray((own * weights).reshape(len(own), -1).sum(axis=1), np.int64)
+        """Number of elements of each device, ``[*devices]``."""
+        if not self.more:
+            return _size(self.members)
+        devices, tables = flat(*[own for box in self.each for own in box])
+        first, *more = zip(*[iter(tables)] * len(self.members), strict=True)
+        (own,), weights = cells(Holding(first, tuple(more)))
+        return np.asarray((own * weights).reshape(len(own), -1).sum(axis=1), np.int64).reshape(devices)
 
     def on(self, devices: NDArray[np.bool_]) -> Holding:
         """Return what some of the devices have."""
-        first, *more = (tuple(own & devices[:, None] for own in box) for box in self.each)
+        first, *more = (tuple(own & devices[..., None] for own in box) for box in self.each)
         return Holding(first, tuple(more))
 
     def meets(self, other: Holding) -> bool:
         """Return whether some device has elements of both; devices of two stages have not."""
         return bool(((self.elements > 0) & (other.elements > 0)).any())
 
+    def shared(self, other: Holding) -> NDArray[np.int64]:
+        """Return the number of elements that each device has of the first boxes of both."""
+        return _size([own & theirs for own, theirs in zip(self.members, other.members, strict=True)])
+
+    def lacks(self, other: Holding) -> NDArray[np.bool_]:
+        """Return whether each device has something in its boxes that it has not in those of the other."""
+        found = np.zeros((), bool)
+        for pairs in (zip(*boxes, strict=True) for boxes in zip(self.each, other.each, strict=True)):
+            rows = [(own.any(axis=-1), (own & ~theirs).any(axis=-1)) for own, theirs in pairs]
+            some, lacks = zip(*rows, strict=True)
+            found = found | (reduce(np.logical_and, some) & reduce(np.logical_or, lacks))
+        return found
+
     def within(self, other: Holding) -> bool:
         """Return whether every device has in the boxes of the other what it has in those of this."""
-        for pairs in (zip(*boxes, strict=True) for boxes in zip(self.each, other.each, strict=True)):
-            rows = [(own.any(axis=1), (own & ~theirs).any(axis=1)) for own, theirs in pairs]
-            some, lacks = zip(*rows, strict=True)
-            if (np.all(some, axis=0) & np.any(lacks, axis=0)).any():
-                return False
-        return True
+        return not self.lacks(other).any()
+
+
+def _size(members: Sequence[Members]) -> NDArray[np.int64]:
+    return np.asarray(reduce(np.multiply, [own.sum(axis=-1) for own in members]), np.int64)
 
 
 def cells(*holdings: Holding) -> tuple[list[Members], NDArray[np.int64]]:
@@ -146,16 +173,17 @@ def cells(*holdings: Holding) -> tuple[list[Members], NDArray[np.int64]]:
 
 
 def outer(rows: Sequence[Members]) -> Members:
-    """Return what each device has of a box on a grid, ``[devices, *indices of each dim]``."""
-    found = rows[0]
+    """Return what each device has of a box on a grid, ``[*devices, *indices of each dim]``."""
+    found, devices = rows[0], rows[0].ndim - 1
     for own in rows[1:]:
-        found = found[..., None] & own.reshape(len(own), *[1] * (found.ndim - 1), -1)
+        found = found[..., None] & own.reshape(*own.shape[:-1], *[1] * (found.ndim - devices), -1)
     return found
 
 
 def flattened(rows: Sequence[Members]) -> Members:
     """Return the indices of several dims as those of one, the first dim outermost."""
-    return outer(rows).reshape(len(rows[0]), -1)
+    found, devices = outer(rows), rows[0].ndim - 1
+    return found.reshape(*found.shape[:devices], -1)
 
 
 # What ops read
@@ -163,22 +191,22 @@ def flattened(rows: Sequence[Members]) -> Members:
 
 def members(operand: Operand, dims: Mapping[str, Members]) -> tuple[Members, ...]:
     """Return the indices along each axis of a tensor that devices read, or make of a result, from those of the loop dims."""
-    working = np.asarray(dims["batch"].any(axis=1, keepdims=True))
+    working = np.asarray(dims["batch"].any(axis=-1, keepdims=True))
     return tuple(_along(own, dims, working) for own in operand.axes.values())
 
 
 def _along(own: Projection, dims: Mapping[str, Members], working: Members) -> Members:
     if own.turns or not own.dims:
-        return np.repeat(working, own.size, axis=1)
+        return np.repeat(working, own.size, axis=-1)
     if own.window is not None:
         made = dims[own.dims[0]]
-        return np.asarray(made @ _read_by(own.window, made.shape[1], own.size))
+        return np.asarray(made @ _read_by(own.window, made.shape[-1], own.size))
     return dims[own.dims[0]] if len(own.dims) == 1 else flattened([dims[dim] for dim in own.dims])
 
 
 def reached(window: Window, held: Members, size: int) -> Members:
     """Return the outputs, ``[devices, size]``, of which devices hold something, ``[devices, inputs]``, that windows read."""
-    return np.asarray(held @ _read_by(window, size, held.shape[1]).T)
+    return np.asarray(held @ _read_by(window, size, held.shape[-1]).T)
 
 
 def in_place(window: Window, held: Members, size: int) -> Members:
@@ -186,9 +214,9 @@ def in_place(window: Window, held: Members, size: int) -> Members:
 
     An output that reads nothing goes with the next one.
     """
-    reading = np.flatnonzero(_read_by(window, size, held.shape[1]).any(axis=1))
+    reading = np.flatnonzero(_read_by(window, size, held.shape[-1]).any(axis=1))
     nearest = np.abs(np.arange(size)[:, None] - reading).argmin(axis=1)
-    return np.asarray(reached(window, held, size)[:, reading[nearest]])
+    return np.asarray(reached(window, held, size)[..., reading[nearest]])
 
 
 def _read_by(window: Window, made: int, size: int) -> Members:
@@ -212,10 +240,12 @@ def one_each(reading: Holding, held: Holding) -> Holding:
 @by_content
 def _owned(reading: Members, held: Members, others: Sequence[Members]) -> Members:
     """Return what each device reads of a dim, each index by one piece; pieces overlap only where the other dims are alike."""
+    _, (own,) = flat(reading)
+    if not (own[kinds_of(own.T)[0]].sum(axis=0) > 1).any():
+        return reading
+    places, (reading, held, *others) = flat(reading, held, *others)
     first, which, _ = kinds_of(reading.T)
     pieces = reading[first]
-    if not (pieces.sum(axis=0) > 1).any():
-        return reading
     holding = np.zeros(pieces.shape)
     np.add.at(holding, which, held & reading)
     before, after = np.cumsum(pieces, axis=1), np.cumsum(pieces[:, ::-1], axis=1)[:, ::-1]
@@ -228,4 +258,4 @@ def _owned(reading: Members, held: Members, others: Sequence[Members]) -> Member
         own = np.unique(which[devices])
         owner = own[worth[own].argmax(axis=0)]
         found[devices] &= which[devices, None] == owner
-    return found
+    return found.reshape(*places, -1)

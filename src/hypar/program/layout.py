@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import zip_longest
-from typing import TYPE_CHECKING
+from itertools import accumulate, chain, pairwise, repeat, zip_longest
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from hypar.plan.plan import Plan
     from hypar.program.holding import Members
+    from hypar.sharding.placement import Options
     from hypar.sharding.tree import Node, Split
 
 Numbers = NDArray[np.int64]
@@ -35,6 +36,9 @@ Shares = NDArray[np.float64]
 
 ALL: Shares = np.array((0.0, 1.0))
 """The share of a device whose group does not divide the dim."""
+
+Share = tuple[str | None, tuple[float, float]]
+"""The dim that an uneven split divides, or None, with the ends of a share of it as fractions."""
 
 PART = ""
 """The dim under which the part of each device stands while layouts are made; 0 where a level has none."""
@@ -90,6 +94,11 @@ class Layout:
         """The dims that some level divides, in order."""
         return dict.fromkeys(dim for shares in self.levels for dim in shares)
 
+    @property
+    def devices(self) -> int:
+        """Number of devices."""
+        return self.places.devices
+
     @cached_property
     def content(self) -> object:
         """A key that layouts of the same shares have in common."""
@@ -135,16 +144,153 @@ class Layout:
         dims of this layout, and for those of the reader.
         """
         levels = []
-        for level, own in enumerate(self.levels):
-            goes = np.zeros((self.places.devices, 1), bool)
-            for group, parts in self.places.inside[level]:
-                divided = {dim for dim, shares in own.items() if (shares[group] != ALL).any()}
-                works = all(self.working[part].any() and reader.working[part].any() for part in parts)
-                goes[group] = bool(divided) and divided <= {*terms} and works
+        for level in range(len(self.levels)):
+            goes = self._goes(level, reader, terms)
             made, read = (each.levels[level] for each in (self.of(made_as), reader.of(read_as)))
             both = {dim: (read.get(dim, ALL), made.get(dim, ALL)) for dim in made | read}
             levels.append({dim: np.where(goes, *shares) for dim, shares in both.items()})
-        return Layout(self.places, tuple(levels), self.working)
+        return replace(self, levels=tuple(levels))
+
+    def _goes(self, level: int, reader: Layout, terms: Collection[str]) -> NDArray[np.bool_]:
+        """Return for each device whether its group divides some dims, all of them terms, with all parts at work at both ends."""
+        goes = np.zeros((self.places.devices, 1), bool)
+        for group, parts in self.places.inside[level]:
+            divided = {dim for dim, own in self.levels[level].items() if (own[group] != ALL).any()}
+            works = all(self.working[part].any() and reader.working[part].any() for part in parts)
+            goes[group] = bool(divided) and divided <= {*terms} and works
+        return goes
+
+    def pieces(self, size: int, dim: str, held: Sequence[Members]) -> Members:
+        """Return the indices of a dim that each device gets; arguments as of ``divide``."""
+        # Devices whose pieces were alike so far have one number: pieces depend on the levels that divide the dim alone.
+        alike, pieces = np.where(self.working, 0, -1), [np.arange(size)]
+        for level, shares in enumerate(self.levels):
+            if dim in shares:
+                groups = [group[alike[group] >= 0] for group, _ in self.places.inside[level]]
+                after, below = np.full(len(alike), -1), list[NDArray[np.intp]]()
+                for number, given in _sharing([own for own in groups if len(own)], alike, shares[dim]):
+                    piece, ends = _shared(pieces[number], held, given)
+                    for devices, (start, end) in zip(given.values(), ends, strict=True):
+                        after[devices] = len(below)
+                        below.append(np.sort(piece[start:end]))
+                alike, pieces = after, below
+        found = np.zeros((len(alike), size), bool)
+        for number, piece in enumerate(pieces):
+            found[np.ix_(np.flatnonzero(alike == number), piece)] = True
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Grid(Layout):
+    """The division of the loops of a layer, or of a tensor, by an array of identical devices, an axis a level.
+
+    Below uneven splits the first levels have the only part of these that the devices are in, and its shares.
+
+    Attributes:
+        ways: the parts of each level.
+        levels: the shares of the parts of each level, ``[ways, 2]``.
+        working: as of all layouts, ``[*devices]``.
+    """
+
+    ways: tuple[int, ...]
+
+    @property
+    def devices(self) -> int:
+        return math.prod(self.ways)
+
+    @cached_property
+    def content(self) -> object:
+        return self.ways, key_of(tuple(tuple(own.items()) for own in self.levels)), key_of(self.working)
+
+    def of(self, names: Mapping[str, str]) -> Grid:
+        levels = [{names[dim]: own for dim, own in shares.items() if dim in names} for shares in self.levels]
+        return replace(self, levels=tuple(levels))
+
+    @by_content
+    def copies(self, dims: tuple[str, ...]) -> Numbers:
+        number = np.zeros([1] * len(self.ways), np.int64)
+        for level, (shares, ways) in enumerate(zip(self.levels, self.ways, strict=True)):
+            own = np.reshape([shares[dim] for dim in sorted(shares) if dim in dims], (-1, ways, 2))
+            seen, ranks = Counter[bytes](), np.zeros(ways, np.int64)
+            for part in np.flatnonzero(self._at_work(level)):
+                ranks[part] = seen[shards := own[:, part].tobytes()]
+                seen[shards] += 1
+            if ranks.any():
+                number = number * (ranks.max() + 1) + self._along(level, ranks)
+        return np.where(self.working, number, -1)
+
+    def _along(self, level: int, each: NDArray[Any]) -> NDArray[Any]:
+        return each.reshape([-1 if at == level else 1 for at in range(len(self.ways))])
+
+    def _at_work(self, level: int) -> NDArray[np.bool_]:
+        others = tuple(at for at in range(len(self.ways)) if at != level)
+        return np.broadcast_to(self.working.any(axis=others), self.ways[level])
+
+    def _goes(self, level: int, reader: Layout, terms: Collection[str]) -> NDArray[np.bool_]:
+        divided = {dim for dim, own in self.levels[level].items() if (own != ALL).any()}
+        works = all(own._at_work(level).all() for own in (self, reader) if isinstance(own, Grid))
+        return np.array([[bool(divided) and divided <= {*terms} and works]])
+
+    def pieces(self, size: int, dim: str, held: Sequence[Members]) -> Members:
+        """Return the pieces of the devices of the levels that matter alone."""
+        over = np.broadcast_shapes(self.working.shape, *[own.shape[:-1] for own in held])
+        varies = [dim in own or at > 1 for own, at in zip(self.levels, over, strict=True)]
+        ways = tuple(own if varied else 1 for own, varied in zip(self.ways, varies, strict=True))
+        places = places_of(ways)
+        levels = tuple(
+            {dim: own[dim][part]} if dim in own else {}
+            for own, part in zip(self.levels, places.parts, strict=True)
+        )
+        working = np.broadcast_to(self.working, ways).reshape(-1)
+        tables = [np.broadcast_to(own, (*ways, own.shape[-1])).reshape(-1, own.shape[-1]) for own in held]
+        return Layout(places, levels, working).pieces(size, dim, tables).reshape(*ways, size)
+
+
+@lru_cache(maxsize=4096)
+def grid_of(digits: tuple[tuple[int, str], ...], above: tuple[Share, ...]) -> Grid:
+    """Return the layout of a layer on an array.
+
+    Args:
+        digits: the ways of each digit of its levels, and what the layer divides there.
+        above: its shares at the uneven splits above.
+    """
+    levels: list[dict[str, Shares]] = [{} if dim is None else {dim: np.array([own])} for dim, own in above]
+    places = [1] * (len(above) + len(digits))
+    working = np.ones(places, bool)
+    for ways, label in digits:
+        shares, works = shares_of(choice_of(label, ways), ways)
+        if not works.all():
+            working = working & works.reshape([-1 if at == len(levels) else 1 for at in range(len(places))])
+        levels.append(shares)
+    return Grid(Places(()), tuple(levels), working, (*[1] * len(above), *(ways for ways, _ in digits)))
+
+
+def grids(choices: Sequence[Options], above: Sequence[tuple[Share, ...]], array: Sequence[int]) -> list[Grid]:
+    """Return the layouts of layers on an array, from their choices at each level and their shares at the uneven splits above."""
+    each = [
+        _digits(tuple(dict.fromkeys(own)), ways)
+        for own, ways in zip(zip(*choices, strict=True), array, strict=True)
+    ]
+    rows = (
+        tuple(chain.from_iterable(level[choice] for level, choice in zip(each, own, strict=True)))
+        for own in choices
+    )
+    # Layers without shares of their own, as those that nothing divides, have all below each split.
+    none = tuple((None, (0.0, 1.0)) for _ in above[0]) if above else ()
+    return [grid_of(row, own) for row, own in zip(rows, chain(map(tuple, above), repeat(none)), strict=False)]
+
+
+@lru_cache(maxsize=1024)
+def _digits(choices: Options, ways: int) -> dict[Choice, tuple[tuple[int, str], ...]]:
+    """Return what each of some choices divides at each digit of a level."""
+    digits = digits_of(choices, ways)
+    return {choice: tuple((own, labels[at]) for own, labels in digits) for at, choice in enumerate(choices)}
+
+
+@lru_cache(maxsize=1024)
+def places_of(array: tuple[int, ...]) -> Places:
+    """Return the devices of an array."""
+    return Places(tuple(own.reshape(-1) for own in np.indices(array)))
 
 
 Given = tuple[Choice, int | tuple[float, ...]]
@@ -227,7 +373,7 @@ def shares_of(choice: Choice, given: int | tuple[float, ...]) -> tuple[dict[str,
 
 @by_content
 def divide(size: int, layout: Layout, dim: str, held: Sequence[Members] = ()) -> Members:
-    """Return the indices of a dim that each device gets, ``[devices, size]``; nothing for an idle one.
+    """Return the indices of a dim that each device gets, ``[*devices, size]``; nothing for an idle one.
 
     Args:
         size: number of indices.
@@ -236,24 +382,7 @@ def divide(size: int, layout: Layout, dim: str, held: Sequence[Members] = ()) ->
         held: the indices of some tensors that each device has already; the pieces are then chosen among them where
             shares allow. Nothing for pieces of consecutive indices.
     """
-    # Devices whose pieces were alike so far have one number: pieces depend on the levels that divide the dim alone.
-    alike, pieces = np.where(layout.working, 0, -1), [np.arange(size)]
-    for level, shares in enumerate(layout.levels):
-        if dim in shares:
-            groups = [group[alike[group] >= 0] for group, _ in layout.places.inside[level]]
-            after, below = np.full(len(alike), -1), list[NDArray[np.intp]]()
-            for number, given in _sharing([group for group in groups if len(group)], alike, shares[dim]):
-                piece = _in_place(pieces[number], held, given) if held else pieces[number]
-                for devices, (start, end) in zip(
-                    given.values(), whole_ends(len(piece), [*given]), strict=True
-                ):
-                    after[devices] = len(below)
-                    below.append(np.sort(piece[start:end]))
-            alike, pieces = after, below
-    found = np.zeros((len(alike), size), bool)
-    for number, piece in enumerate(pieces):
-        found[np.ix_(np.flatnonzero(alike == number), piece)] = True
-    return found
+    return layout.pieces(size, dim, held)
 
 
 def _sharing(
@@ -269,28 +398,31 @@ def _sharing(
         yield number, {share: devices[(shares[devices] == share).all(axis=1)] for share in given}
 
 
-def _in_place(
+def _shared(
     piece: NDArray[np.intp], held: Sequence[Members], given: Mapping[tuple[float, float], Numbers]
-) -> NDArray[np.intp]:
-    """Return the indices of a piece in the order in which consecutive shares stay where they are.
+) -> tuple[NDArray[np.intp], list[tuple[int, int]]]:
+    """Return the indices of a piece in the order in which its shares stay where they are, with the ends of each share.
 
     Indices that the devices of the first share have of most tensors come first, those of the next one after them; where
     as many tensors speak for two shares, the first tensor decides. Indices that all have alike are mixed, so that each
     share has as many of every device's. Indices that none has fill up the shares that would else take those of others.
     """
-    shares = [*given.values()]
+    shares, ends = [*given.values()], whole_ends(len(piece), [*given])
+    if not held:
+        return piece, ends
     each = ([own[np.ix_(devices, piece)].any(axis=0) for devices in shares] for own in held)
     having = np.sum([(1 + 2.0**-number) * np.stack(own) for number, own in enumerate(each, start=1)], axis=0)
     first = np.where(having.any(axis=0), having.argmax(axis=0), len(shares))
-    sizes = [end - start for start, end in whole_ends(len(piece), [*given])]
+    sizes = [end - start for start, end in ends]
     lacking = np.maximum(sizes - np.bincount(first, minlength=len(shares) + 1)[: len(shares)], 0)
     free, filled = np.flatnonzero(first == len(shares)), np.repeat(np.arange(len(shares)), lacking)
     first[free[: len(filled)]] = filled[: len(free)]
     working = np.concatenate(shares)
     _, kind, counts = kinds_of(np.concatenate([own[np.ix_(working, piece)] for own in held]))
     if len(counts) <= 1:
-        return piece
+        return piece, ends
     order = np.argsort(kind, kind="stable")
     rank = np.empty(len(piece))
     rank[order] = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.asarray(piece[np.lexsort((kind, (rank + 0.5) / counts[kind], first))])
+    order = np.lexsort((kind, (rank + 0.5) / counts[kind], first))
+    return np.asarray(piece[order]), [*pairwise(accumulate(sizes, initial=0))]

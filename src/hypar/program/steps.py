@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Tie
     from hypar.ops.run import Piece
+    from hypar.program.fragments import Fragment
     from hypar.program.holding import Holding, Members
     from hypar.program.layout import Numbers, Places
 
@@ -148,11 +149,13 @@ class Program:
         graph: the network.
         places: the devices.
         steps: the steps in order.
+        fragments: the fragment of each layer, by name.
     """
 
     graph: LayerGraph
     places: Places
     steps: tuple[Step, ...]
+    fragments: Mapping[str, Fragment]
 
     @property
     def transfers(self) -> dict[int, Copy]:
@@ -217,10 +220,3 @@ def each_copy(copies: Numbers, dims: int) -> Iterator[tuple[Members, Members]]:
     for copy in range(int(copies.max()) + 1):
         own = copies == copy
         yield own, own | ((copies < 0) & (copy == 0))
-
-
-@by_content
-def overlapping(terms: Holding, copies: Numbers) -> bool:
-    """Return whether several devices have terms of an element, in one copy."""
-    (having,), weights = cells(terms)
-    return any(((having & own).sum(axis=0) > 1).any() for own, _ in each_copy(copies, weights.ndim))

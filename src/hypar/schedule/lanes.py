@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hypar.network.nodes import PlanGraph
 from hypar.ops.nest import PHASES
+from hypar.program.layout import Share
 from hypar.schedule.pieces import COMMUNICATION, PHASE, Piece, between, inside, placed, together
 from hypar.schedule.pipeline_orders import ALONE
 from hypar.sharding.amounts.above import outermost
@@ -58,9 +59,6 @@ class StagePlace(NamedTuple):
     parts: tuple[Lane, ...] = ()
     shared: tuple[tuple[int, Pieces], ...] = ()
 
-
-Share = tuple[str | None, tuple[float, float]]
-"""The dim that an uneven split divides, or None, with the ends of a share of it as fractions."""
 
 Ends = tuple[tuple[Share, ...], ...]
 """For each layer its share at each uneven split, in whole elements; nothing if there are none."""

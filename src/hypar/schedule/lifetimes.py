@@ -1,40 +1,36 @@
-"""The activations and errors on a device over a step: the liveness of the ops of its nodes, in the order in which they run.
+"""The activations and errors on devices over a step: the liveness of the arrays of its layers, in the order in which they run.
 
-Nodes run in their order, each with the ops behind it, then backward in reverse; every rule of memory stands in this walk. What
-devices have of each tensor, and whether it lies in what it was made of, is asked of ``Sizes``: closed forms of a plan's
-divisions, or what a run has written. Of a stage in parts a microbatch's work is in pieces, between which others wait.
+Layers run node by node, each node's own and those behind it, then backward in reverse; every rule of memory stands in this walk. The
+arrays and the transfers between them are those of the program's fragments; how large an array is on a device, its holding says, or a
+run that has written it. Of a stage in parts a microbatch's work is in pieces, between which others wait.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from dataclasses import replace
+import math
+from functools import lru_cache, reduce
 from operator import mul
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hypar.network.nodes import PlanGraph, kept_with_graph
+from hypar.program.fragments import held_by
+from hypar.program.holding import Holding, members
 from hypar.schedule.liveness import Ledger, Piece, held_at, larger, largest, on_device
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hypar.network.nodes import FusedOp, PlanNode, Tensor
+    from hypar.network.nodes import PlanNode
+    from hypar.ops.nest import Nest
+    from hypar.program.fragments import Fragment, Transfer
+    from hypar.program.holding import Members
     from hypar.schedule.liveness import Bytes
     from hypar.schedule.pipeline_orders import Moment
 
-
-class Span(NamedTuple):
-    """A part of a stage.
-
-    Attributes:
-        layer: the index of its first layer among those of the stage.
-        first: its index in the network.
-    """
-
-    layer: int
-    first: int
+Elements = NDArray[np.int64]
+"""Elements of an array on every device, ``[*devices]``."""
 
 
 class Course(NamedTuple):
@@ -42,7 +38,7 @@ class Course(NamedTuple):
 
     Attributes:
         pieces: the pieces of work of a microbatch: the forward phase of each part of a stage, then the backward phases in reverse.
-        most: for each layer the most bytes during its forward phase, that of the ops behind it included, and its backward phase.
+        most: for each node the most bytes during its forward phase, that of the layers behind it included, and its backward phase.
         entering: the bytes that come from other stages for the piece of work to which most come.
     """
 
@@ -82,344 +78,358 @@ class Course(NamedTuple):
         return waiting, held_at(self.pieces, moments)
 
 
-class Node(NamedTuple):
-    """A node with its tensors.
+class Sent(NamedTuple):
+    """A tensor that another stage reads: its node, its number there, the index in the network of the node that reads it."""
+
+    node: int
+    number: int
+    reader: int
+
+
+class StepOp(NamedTuple):
+    """A layer of a step.
 
     Attributes:
-        layer: its index.
-        node: the node.
-        reads: the tensors that it reads of other nodes.
-        sent: the tensors that other stages read, each with its number among those outside.
+        name: its name.
+        inputs: the names of the layers that it reads.
+        nest: its loops.
+        node: the index of its node.
+        part: the part of the stage that runs it.
+        sources: the layer that makes each input; -1 for one of another stage.
+        views: the layer whose output its own is; its own number for an output of its own.
+        ahead: whether it comes before all nodes, so that nothing trains it.
+        sent: for each reader in another stage the parts that have run when it reads the output, and its place among these.
     """
 
-    layer: int
-    node: PlanNode
-    reads: tuple[Tensor, ...]
-    sent: tuple[tuple[Tensor, int], ...]
+    name: str
+    inputs: tuple[str, ...]
+    nest: Nest
+    node: int
+    part: int
+    sources: tuple[int, ...]
+    views: int
+    ahead: bool
+    sent: tuple[tuple[int, int, int], ...]
 
 
-@kept_with_graph
-def nodes_of(graph: PlanGraph, outside: tuple[Tensor, ...] = ()) -> tuple[Node, ...]:
-    """Return the nodes of a graph, with the tensors that they share with other stages.
+@lru_cache(maxsize=256)
+def ops_of(
+    nodes: tuple[PlanNode, ...],
+    sent: tuple[Sent, ...] = (),
+    parts: tuple[tuple[int, int], ...] = ((0, 0),),
+    idle: frozenset[int] = frozenset(),
+) -> tuple[StepOp, ...]:
+    """Return the layers of nodes in the order in which they run.
 
     Args:
-        graph: the nodes.
-        outside: those tensors; the indices of other stages' nodes are not the graph's: negative of those that make one, and their
-            number in the network behind those of the graph.
+        nodes: the nodes of some devices.
+        sent: the tensors that other stages read.
+        parts: of each part of the stage the index of its first node, and that in the network.
+        idle: the nodes for which the devices do not work.
     """
-    reads: list[list[Tensor]] = [[] for _ in graph.layers]
-    sent: list[list[tuple[Tensor, int]]] = [[] for _ in graph.layers]
-    for number, tensor in enumerate((*graph.tensors, *outside)):
-        if tensor.producer < 0 or number < len(graph.tensors):
-            reads[tensor.consumer].append(tensor)
-        else:
-            sent[tensor.producer].append((tensor, number))
-    rows = zip(graph.layers, reads, sent, strict=True)
-    return tuple(Node(at, node, tuple(own), tuple(its)) for at, (node, own, its) in enumerate(rows))
+    found, numbers = list[StepOp](), dict[str, int]()
+    readers: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+    for number, own in enumerate(sent):
+        behind = sum(first < own.reader for _, first in parts[1:])
+        readers.setdefault((own.node, own.number), []).append((-own.reader, number, behind))
+    for at, node in enumerate(nodes):
+        before, part = len(node.ops) - _own(node), sum(first <= at for first, _ in parts[1:])
+        for place, (name, inputs, nest, number) in enumerate(node.ops):
+            if at not in idle and name not in numbers:
+                sources = tuple([numbers.get(each, -1) for each in inputs])
+                view = nest.view and place != before
+                views = found[sources[0]].views if view else len(found)
+                gone = () if view or place < before else tuple(readers.get((at, number), ()))
+                numbers[name] = len(found)
+                found.append(StepOp(name, inputs, nest, at, part, sources, views, place < before, gone))
+    return tuple(found)
 
 
-def of_stage(
-    layers: tuple[PlanNode, ...], own: Mapping[int, int], tensors: Iterable[Tensor]
-) -> tuple[PlanGraph, tuple[Tensor, ...]]:
-    """Return the nodes of a stage as a graph, and the tensors that they share with other stages, as ``nodes_of`` has them.
-
-    Args:
-        layers: the nodes.
-        own: the index of each among these, by that in the network.
-        tensors: the tensors of the network that they read or make.
-    """
-    inside: list[Tensor] = []
-    outside: list[Tensor] = []
-    for tensor in tensors:
-        maker = own.get(tensor.producer, -1 - tensor.producer)
-        reader = own.get(tensor.consumer, len(layers) + tensor.consumer)
-        alone = maker >= 0 and reader < len(layers)
-        (inside if alone else outside).append(replace(tensor, producer=maker, consumer=reader))
-    sent = frozenset(tensor.producer for tensor in outside if tensor.producer >= 0)
-    return PlanGraph(layers, tuple(inside), sent=sent), tuple(outside)
+def _own(node: PlanNode) -> int:
+    """Return the number of layers of a node that are not before it."""
+    names = [op.name for op in node.ops]
+    return len(names) - names.index(node.name)
 
 
-class Moved(NamedTuple):
-    """A tensor behind a transfer: its bytes, and whether it lies in the buffer of what was there before."""
-
-    size: Bytes
-    inside: bool
-
-
-class Reading(NamedTuple):
-    """A tensor as an op reads it.
+class Kinds:
+    """The devices of each kind, which have as much of everything.
 
     Attributes:
-        size: its bytes, as many as its error has.
-        inside: whether it lies in what was made; None where it is that.
-        returned: its error behind each transfer to those that have made it.
+        number: the kind of each device, ``[*devices]``.
+        first: the places of one device of each kind.
     """
 
-    size: Bytes
-    inside: bool | None
-    returned: Sequence[Moved] = ()
+    def __init__(self, every: Iterable[NDArray[Any]]) -> None:
+        """Tell devices apart that have unlike amounts."""
+        self.number = np.zeros(1, np.int64)
+        for own in {id(own): own for own in every if own.size > 1}.values():
+            values, which = np.unique(own, return_inverse=True)
+            both = self.number * len(values) + which.reshape(own.shape)
+            self.number = np.unique(both, return_inverse=True)[1].reshape(both.shape)
+        found = np.unique(self.number, return_index=True)[1]
+        self.first = np.unravel_index(found, self.number.shape)
+
+    def of(self, amount: NDArray[Any]) -> NDArray[Any]:
+        """Return an amount on the devices of each kind, ``[kinds]``."""
+        if amount.size == 1:
+            return np.repeat(amount.reshape(-1), len(self.first[0]))
+        places = [np.minimum(own, size - 1) for own, size in zip(self.first, amount.shape, strict=True)]
+        return np.asarray(amount[tuple(places)])
 
 
-class Made(NamedTuple):
-    """A tensor as an op makes it.
+class Arrays:
+    """The arrays of the layers of a step on some devices.
 
     Attributes:
-        size: its bytes: of a product those of its terms.
-        kept: the bytes that the op keeps besides its tensors; None if there are none.
-        summed: the sums of its terms; None where these are the sums.
-        gathered: the error of its terms; None where it is that of their sums.
-        reads: what the op reads, without the samples.
+        ops: the layers.
+        fragments: the fragment of each.
+        element_bytes: bytes of an element.
+        written: the elements of the arrays that a run has written, by name; None for those that devices are to have.
+        samples: what devices read of the samples, and of what layers before all nodes make of them.
+        kinds: the devices that have as much of every array.
     """
 
-    size: Bytes
-    kept: Bytes | None
-    summed: Moved | None
-    gathered: Moved | None
-    reads: Sequence[Reading]
+    def __init__(
+        self,
+        ops: Sequence[StepOp],
+        fragments: Mapping[str, Fragment],
+        element_bytes: int,
+        written: Mapping[str, Elements] | None = None,
+        more: Iterable[NDArray[Any]] = (),
+    ) -> None:
+        """Take the layers; more amounts of devices tell their kinds apart as well."""
+        self.ops, self.fragments = ops, [fragments[op.name] for op in ops]
+        self.element_bytes, self.written = float(element_bytes), written
+        self.samples = {at: _together(frozenset(own)) for at, own in self._sampled().items()}
+        self.flags = [own for fragment in self.fragments for own in fragment.flags]
+        amounts = [own for fragment in self.fragments for own in fragment.amounts]
+        self.kinds = Kinds([*more, *self.flags, *amounts, *self.samples.values(), *(written or {}).values()])
+
+    def courses(self, parts: int) -> Iterator[tuple[NDArray[np.intp], Course]]:
+        """Yield the kinds of devices whose arrays lie in the same buffers, with their activations and errors over a step."""
+        rows = np.reshape([self.kinds.of(own) for own in self.flags], (-1, len(self.kinds.first[0])))
+        for row in np.unique(rows, axis=1).T:
+            kinds = np.flatnonzero((rows == row[:, None]).all(axis=0))
+            yield kinds, _Walk(self, kinds, parts).course()
+
+    def elements(self, name: str, holding: Holding) -> Elements:
+        """Return the elements of an array; none of one that a run does not write, as it trains nothing before it."""
+        return holding.elements if self.written is None else self.written.get(name, _NONE)
+
+    def _sampled(self) -> dict[int, set[Holding]]:
+        found: dict[int, set[Holding]] = {at: set() for at, op in enumerate(self.ops) if op.ahead}
+        for at, (op, fragment) in reversed([*enumerate(zip(self.ops, self.fragments, strict=True))]):
+            pairs = [*zip(op.sources, fragment.shards, strict=True)]
+            if op.ahead and op.sources:
+                reads = found[at] if op.nest.view else {_read_for(op.nest, own) for own in found[at]}
+                pairs = [(op.sources[0], own) for own in reads]
+            for source, need in pairs:
+                if source in found:
+                    found[source].add(need)
+        return found
 
 
-Array = tuple[str, int, int]
-"""A tensor that may be kept: ``made`` or ``read`` by a node, read by an op ``behind``, or of the ``samples``; the node; its number."""
+_NONE = np.zeros(1, np.int64)
 
 
-class Sizes(Protocol):
-    """What devices have of the tensors of nodes."""
-
-    def made(self, node: Node, number: int, /) -> Made:
-        """Return the tensors of an op of a node, by its number there."""
-
-    def ahead(self, node: Node, op: FusedOp, /) -> tuple[Hashable, Bytes, Bytes | None]:
-        """Return a key of how a node reads the samples, the bytes of an op between these and it, and of what that op keeps."""
-
-    def arriving(self, node: Node, tensor: Tensor, /) -> Bytes:
-        """Return the bytes of the error that another stage sends of a node's tensor."""
-
-    def together(self, arrays: Sequence[Array], /) -> Bytes:
-        """Return the bytes that are kept of some arrays of one memory, each element once."""
+@lru_cache(maxsize=4096)
+def _together(holdings: frozenset[Holding]) -> Elements:
+    """Return the elements of what devices have in any of some holdings of a tensor; of views with other dims those of the largest."""
+    shapes: dict[tuple[int, ...], list[tuple[Members, ...]]] = {}
+    for own in holdings:
+        shapes.setdefault(own.shape, []).append(own.members)
+    each = [Holding(first, tuple(more)).elements for first, *more in shapes.values()]
+    return np.asarray(reduce(np.maximum, each, _NONE), np.int64)
 
 
-class _Ran(NamedTuple):
-    """A node that was run: its ops; the buffers that each has read, made, and keeps besides; and those of ops ahead."""
+def _read_for(nest: Nest, made: Holding) -> Holding:
+    """Return what a layer before all nodes reads to make what is read of it; of a view of that all of each sample."""
+    dims = dict(zip(nest.result.axes, made.members, strict=False))
+    if made.shape != nest.result.shape:
+        batch = dims["batch"]
+        dims = {
+            dim: batch if dim == "batch" else np.repeat(batch.any(axis=-1, keepdims=True), own.size, -1)
+            for dim, own in nest.result.axes.items()
+        }
+    return held_by(members(nest.inputs[0], dims))
 
-    ops: list[Made]
-    inputs: list[list[int]]
-    own: list[int]
-    kept: dict[int, int]
-    ahead: list[tuple[FusedOp, list[int], list[int]]]
 
+class _Walk:
+    """The ledger of a step under way, on devices of some kinds."""
 
-class _Step:
-    """The ledger of a step under way."""
-
-    def __init__(self, nodes: Sequence[Node], sizes: Sizes, parts: Sequence[Span]) -> None:
-        self.nodes, self.sizes, self.parts = nodes, sizes, parts
-        self.starts = [part.layer for part in parts[1:]]
+    def __init__(self, arrays: Arrays, kinds: NDArray[np.intp], parts: int) -> None:
+        self.arrays, self.kinds, self.parts = arrays, kinds, parts
+        self.ops, self.fragments = arrays.ops, arrays.fragments
         self.ledger = Ledger()
-        self.ran: dict[int, _Ran] = {}
-        self.samples: dict[tuple[int, Hashable], int] = {}
-        self.arrays: dict[int, Array] = {}
-        self.whole: dict[int, int] = {}
-        self.errors: dict[tuple[int, int], list[int]] = {}
-        self.waiting: list[list[tuple[tuple[int, int], Reading, int]]] = [
-            [] for _ in range(len(self.starts) + 1)
-        ]
-        self.entering: list[list[Bytes]] = [[0.0] * (len(self.starts) + 1) for _ in range(2)]
+        self.known: dict[int, Bytes] = {}
+        self.own, self.kept, self.whole = dict[int, int](), dict[int, int](), dict[int, int]()
+        self.inputs: dict[int, list[int]] = {}
+        self.saves: dict[int, set[Holding]] = {}
+        self.errors: dict[int, list[int]] = {}
+        self.waiting: list[list[tuple[int, int, int]]] = [[] for _ in range(parts)]
+        self.entering: list[Bytes] = [0.0] * (2 * parts)
 
-    def course(self, idle: frozenset[int]) -> Course:
-        """Write down both phases of all nodes for which devices work."""
-        ends: list[list[tuple[int, int]]] = [[(0, 0)] * len(self.nodes) for _ in range(2)]
-        parts: list[list[Node]] = [[] for _ in range(len(self.starts) + 1)]
-        for node in self.nodes:
-            if node.layer not in idle:
-                parts[self._part(node.layer)].append(node)
-        for part, nodes in enumerate(parts):
-            for node in nodes:
+    def course(self) -> Course:
+        """Write down both phases of all layers."""
+        nodes = 1 + max((op.node for op in self.ops), default=-1)
+        ends: list[dict[int, tuple[int, int]]] = [{}, {}]
+        each = [[at for at, op in enumerate(self.ops) if op.part == part] for part in range(self.parts)]
+        for part, own in enumerate(each):
+            for at in own:
                 start = self.ledger.op + 1
-                self._forward(node)
-                ends[0][node.layer] = start, self.ledger.op + 1
+                self._forward(at)
+                node = self.ops[at].node
+                ends[0][node] = ends[0].get(node, (start,))[0], self.ledger.op + 1
             self._leave(part)
-        for part, nodes in reversed([*enumerate(parts)]):
-            self._arrive(part, nodes)
-            for node in reversed(nodes):
+        for part, own in reversed([*enumerate(each)]):
+            self._arrive(part, own)
+            for at in reversed(own):
                 start = self.ledger.op + 1
-                self._backward(node)
-                ends[1][node.layer] = start, self.ledger.op + 1
+                self._backward(at)
+                node = self.ops[at].node
+                ends[1][node] = ends[1].get(node, (start,))[0], self.ledger.op + 1
             self.ledger.end()
-        during, behind = self.ledger.course(self._kept)
-        forward, backward = ([largest(during[start:end]) for start, end in own] for own in ends)
-        entering = float(np.max(largest([*self.entering[0], *self.entering[1]])))
+        during, behind = self.ledger.course(self._saved)
+        forward, backward = (
+            [largest(during[slice(*own.get(node, (0, 0)))]) for node in range(nodes)] for own in ends
+        )
         most = [*zip(forward, backward, strict=True)]
-        return Course(self.ledger.pieces(during, behind), most, entering)
+        return Course(self.ledger.pieces(during, behind), most, float(np.max(largest(self.entering))))
 
-    def _part(self, layer: int) -> int:
-        return bisect_right(self.starts, layer)
+    # Sizes
 
-    def _write(self, size: Bytes, array: Array, owner: int = -1) -> int:
-        buffer = self.ledger.write(size, owner)
-        self.arrays[buffer] = array
-        return buffer
+    def _bytes(self, elements: NDArray[Any]) -> Bytes:
+        """Return the bytes of elements on these devices; of those that all have alike as a number."""
+        if id(elements) not in self.known:
+            own = self.arrays.element_bytes * self.arrays.kinds.of(elements)[self.kinds]
+            self.known[id(elements)] = float(own[0]) if (own == own[0]).all() else own
+        return self.known[id(elements)]
 
-    def _kept(self, buffers: Sequence[int]) -> Bytes:
-        """Return the bytes of what is kept of a tensor, each element once; of several arrays no more than all of it."""
-        found = self.sizes.together([self.arrays[buffer] for buffer in buffers])
+    def _kept(self, own: Fragment) -> Bytes | None:
+        """Return the bytes that a layer keeps besides its tensors; None if there are none."""
+        saved, whole, found = own.nest.saved, math.prod(own.nest.result.shape) or 1, None
+        if own.trained and (saved.elements or saved.mask_bytes):
+            each = saved.elements + saved.mask_bytes / self.arrays.element_bytes
+            found = each * self._bytes(own.output.elements) / whole
+        if own.trained and saved.statistics:
+            found = (0.0 if found is None else found) + saved.statistics * self._bytes(own.channels)
+        return found
+
+    def _saved(self, buffers: Sequence[int]) -> Bytes:
+        """Return the bytes of what is saved of a tensor, each element once; of several arrays no more than all of it."""
+        found = self._bytes(_together(frozenset().union(*[self.saves[buffer] for buffer in buffers])))
         whole = self.ledger.sizes[self.ledger.owners[buffers[0]]]
         return -larger(-found, -whole) if len(buffers) > 1 else found
 
-    def _moved(self, before: int, moved: Moved | None, array: Array | None = None) -> int:
-        """Write a tensor behind a transfer; without one it is the tensor before."""
-        if moved is None:
+    def _write(self, name: str, holding: Holding, owner: int = -1) -> int:
+        return self.ledger.write(self._bytes(self.arrays.elements(name, holding)), owner)
+
+    def _moved(self, before: int, name: str, own: Transfer | None, held: Holding | None = None) -> int:
+        """Write an array behind a transfer, in the buffer before where devices have it; without one it is that before."""
+        if own is None or not own.moves:
             return before
         self.ledger.next(before)
-        found = self.ledger.write(moved.size, before if moved.inside else -1)
-        if array is not None:
-            self.arrays[found] = array
-        return found
+        inside = self.arrays.kinds.of(own.inside)[self.kinds[0]]
+        return self._write(name, held or own.need, before if inside else -1)
 
     # Forward
 
-    def _forward(self, node: Node) -> None:
-        """Write the forward phase of a node: what it receives, its own op, and those behind it."""
-        ops = [self.sizes.made(node, number) for number in range(len(node.node.trail))]
-        self.ran[node.layer] = run = _Ran(ops, [], [], {}, [])
-        sampled = [self._sampled(node, run)] if node.node.ahead else []
-        inputs = [*(self._received(node, at, read) for at, read in enumerate(ops[0].reads)), *sampled]
-        for number, (op, own) in enumerate(zip(node.node.trail, ops, strict=True)):
-            reads = inputs
-            if op.source is not None:
-                reads = [self._read(("behind", node.layer, number), own.reads[0], run.own[op.source])]
-            self.ledger.next(*reads, *[self.whole[read] for read in reads if read in self.whole])
-            array = "made", node.layer, number
+    def _forward(self, at: int) -> None:
+        """Write the forward phase of a layer: what it receives, and what it makes."""
+        op, own, ledger = self.ops[at], self.fragments[at], self.ledger
+        if op.views != at:
+            self.own[at] = self.own[op.views]
+            return
+        reads = [self._read(op, own, number) for number in range(len(op.sources))]
+        ledger.next(*reads, *[self.whole[read] for read in reads if read in self.whole])
+        if op.ahead:
+            made = ledger.write(self._bytes(self.arrays.samples[at]))
+        else:
             # A tensor at rest is what it reads.
-            made = self._write(own.size, array, reads[0] if node.node.rest and op.source is None else -1)
-            if own.kept is not None:
-                run.kept[number] = self.ledger.write(own.kept)
-            run.inputs.append(reads)
-            run.own.append(self._moved(made, own.summed, array))
+            array = f"terms {op.name}" if own.summed else f"F {op.name}"
+            made = self._write(array, own.output, reads[0] if own.rests else -1)
+        if (kept := self._kept(own)) is not None:
+            self.kept[at] = ledger.write(kept)
+        sums = f"sums {op.name}" if op.nest.multiplies else f"F {op.name}"
+        self.inputs[at], self.own[at] = reads, self._moved(made, sums, own.summed)
 
-    def _sampled(self, node: Node, run: _Ran) -> int:
-        """Write the ops between the network's input and a node that no node before has run alike, and return the last one's buffer."""
-        at = -1
-        for op in node.node.ahead:
-            key, size, more = self.sizes.ahead(node, op)
-            if (op.target, key) not in self.samples:
-                reads = [] if op.source is None else [self.samples[op.source, key]]
-                self.ledger.next(*reads)
-                writes = [self._write(size, ("samples", node.layer, op.target))]
-                writes += [] if more is None else [self.ledger.write(more)]
-                self.samples[op.target, key] = writes[0]
-                run.ahead.append((op, reads, writes))
-            at = self.samples[op.target, key]
-        return at
-
-    def _received(self, node: Node, at: int, read: Reading) -> int:
-        """Write a tensor of another node as this one reads it; that of another stage, or of a node that is idle, arrives."""
-        tensor, array = node.reads[at], ("read", node.layer, at)
-        if tensor.producer in self.ran:
-            return self._read(array, read, self.ran[tensor.producer].own[tensor.number])
-        self.ledger.next()
-        if tensor.producer < 0:
-            part = self._part(node.layer)
-            self.entering[0][part] = self.entering[0][part] + read.size
-        return self._write(read.size, array)
-
-    def _read(self, array: Array, read: Reading, made: int) -> int:
-        """Write a tensor as an op reads it: as it was made, a shard of what the device has, or a copy."""
-        if read.inside is None:
-            return made
-        found = self._moved(made, Moved(read.size, read.inside), array)
-        if read.inside:
-            self.whole[found] = made
+    def _read(self, op: StepOp, own: Fragment, number: int) -> int:
+        """Write a tensor as a layer reads it: as it was made, a shard of what the device has, or a copy; that of another stage arrives."""
+        name, held = f"in {op.name} {number}", own.shards[number]
+        if op.sources[number] < 0:
+            self.ledger.next()
+            found = self._write(name, held)
+            self.entering[op.part] = self.entering[op.part] + self.ledger.sizes[found]
+            return found
+        before = self.own[op.sources[number]]
+        found = self._moved(before, name, own.reads[number], held)
+        if found != before and self.ledger.owners[found] == self.ledger.owners[before]:
+            self.whole[found] = before
         return found
 
     def _leave(self, part: int) -> None:
         """End the forward phase of a part: what other stages read next leaves."""
-        going = [
-            self.ran[node.layer].own[tensor.number]
-            for node in self.nodes
-            for tensor, _ in node.sent
-            if node.layer in self.ran and self._behind(tensor) == part
-        ]
+        going = [self.own[at] for at, op in enumerate(self.ops) for *_, behind in op.sent if behind == part]
         self.ledger.next(*going)
         self.ledger.end()
 
-    def _behind(self, tensor: Tensor) -> int:
-        """Return the part that has run last when another stage reads a tensor."""
-        reader = tensor.consumer - len(self.nodes)
-        return sum(part.first < reader for part in self.parts[1:])
-
     # Backward
 
-    def _arrive(self, part: int, nodes: Sequence[Node]) -> None:
+    def _arrive(self, part: int, own: Sequence[int]) -> None:
         """Begin the backward phase of a part: later parts hand errors on, then other stages send theirs, the last reader first."""
         for waiting in self.waiting[part]:
             self._return(*waiting)
-        sent = [(tensor.consumer, -number, node, tensor) for node in nodes for tensor, number in node.sent]
-        for *_, node, tensor in sorted(sent, key=lambda own: own[:2], reverse=True):
-            size = self.sizes.arriving(node, tensor)
-            self.errors.setdefault((node.layer, tensor.number), []).append(self.ledger.receive(size))
-            self.entering[1][part] = self.entering[1][part] + size
+        for *_, at in sorted((reader, number, at) for at in own for reader, number, _ in self.ops[at].sent):
+            size = self.ledger.sizes[self.own[at]]
+            self.errors.setdefault(at, []).append(self.ledger.receive(size))
+            self.entering[self.parts + part] = self.entering[self.parts + part] + size
 
-    def _backward(self, node: Node) -> None:
-        """Write the backward phase of a node, from its last op to its own."""
-        run = self.ran[node.layer]
-        for number, op in reversed([*enumerate(node.node.trail)]):
-            sizes = run.ops[number]
-            own, arrived = run.own[number], self.errors.pop((node.layer, number), [])
-            if arrived:
-                error = self.ledger.add(arrived, self.ledger.sizes[own])
-            else:
-                # The network's outputs stay until their errors come back: the training loop has a name for them.
-                self.ledger.next(own)
-                error = self.ledger.write(self.ledger.sizes[own])
-            error = self._moved(error, sizes.gathered)
-            reads = [error, *([own] if op.saved.output or not arrived else [])]
-            saved = run.inputs[number] if op.saved.input else []
-            self.ledger.next(*reads, *([run.kept[number]] if number in run.kept else []), saved=saved)
-            self._send(node, op, error, sizes.reads)
-            if op.source is None and node.node.weighted:
-                # The gradient may be computed while the error of the input is sent, so its operands stay until then.
-                self.ledger.next(*reads, saved=saved)
-        for op, sources, (made, *more) in reversed(run.ahead):
-            kept = [*(sources if op.saved.input else []), *([made] if op.saved.output else [])]
-            if kept or more:
-                self.ledger.next(*more, saved=kept)
-
-    def _send(self, node: Node, op: FusedOp, error: int, reads: Sequence[Reading]) -> None:
-        """Send the errors of an op's inputs to those that have made them, of an earlier part when its work begins."""
-        if op.source is not None:
-            self._return((node.layer, op.source), reads[0], self._passed(op, error, reads[0]))
+    def _backward(self, at: int) -> None:
+        """Write the backward phase of a layer."""
+        op, fragment, ledger = self.ops[at], self.fragments[at], self.ledger
+        if op.views != at or op.ahead or not fragment.trained:
             return
-        found = [
-            ((tensor.producer, tensor.number), read, self._passed(op, error, read))
-            for tensor, read in zip(node.reads, reads, strict=True)
-            if tensor.producer < 0 or tensor.producer in self.ran
-        ]
-        for maker, read, own in found:
-            if maker[0] >= 0 and self._part(maker[0]) < self._part(node.layer):
-                self.waiting[self._part(maker[0])].append((maker, read, own))
-            elif maker[0] >= 0:
-                self._return(maker, read, own)
+        own, arrived, saved = self.own[at], self.errors.pop(at, []), fragment.nest.saved
+        if arrived:
+            error = ledger.add(arrived, ledger.sizes[own])
+        else:
+            # The network's outputs stay until their errors come back: the training loop has a name for them.
+            ledger.next(own)
+            error = ledger.write(ledger.sizes[own])
+        error = self._moved(error, f"E all {op.name}", fragment.gathered)
+        reads = [error, *([own] if saved.output or not arrived else [])]
+        inputs = self.inputs[at] if saved.input else []
+        for buffer, need in zip(inputs, fragment.shards, strict=False):
+            self.saves.setdefault(buffer, set()).add(need)
+        ledger.next(*reads, *([self.kept[at]] if at in self.kept else []), saved=inputs)
+        self._send(at, error)
+        if op.nest.weight:
+            # The gradient may be computed while the error of the input is sent, so its operands stay until then.
+            ledger.next(*reads, saved=inputs)
 
-    def _passed(self, op: FusedOp, error: int, read: Reading) -> int:
-        """Write the error of a tensor that an op has read, which may be that of its output or a slice of it, as large as the whole."""
-        return self.ledger.pass_on(error) if op.passes else self.ledger.write(read.size)
+    def _send(self, at: int, error: int) -> None:
+        """Send the errors of a layer's inputs to those that have made them, of an earlier part when its work begins.
 
-    def _return(self, maker: tuple[int, int], read: Reading, error: int) -> None:
-        """Bring the error of what an op has read to those that have made it."""
-        for moved in read.returned:
-            error = self._moved(error, moved)
-        self.errors.setdefault(maker, []).append(error)
+        An error may be that of the output or a slice of it, as large as the whole.
+        """
+        op, own, found = self.ops[at], self.fragments[at], []
+        for number, source in enumerate(op.sources):
+            if own.nest.passes and own.sources[number].trained:
+                found.append((source, number, self.ledger.pass_on(error)))
+            elif own.sources[number].trained:
+                array = self._write(f"E terms {op.name} {number}", own.shards[number])
+                found.append((source, number, array))
+        for source, number, array in found:
+            if source >= 0 and self.ops[source].part < op.part:
+                self.waiting[self.ops[source].part].append((at, number, array))
+            elif source >= 0:
+                self._return(at, number, array)
 
-
-def course_by(
-    nodes: Sequence[Node], sizes: Sizes, parts: Sequence[Span] = (), idle: frozenset[int] = frozenset()
-) -> Course:
-    """Return the activations and errors over a step.
-
-    Args:
-        nodes: the nodes of some devices in order.
-        sizes: what the devices have of their tensors.
-        parts: the parts of the stage in order; nothing if it has one.
-        idle: the nodes for which the devices do not work.
-    """
-    return _Step(nodes, sizes, parts).course(idle)
+    def _return(self, at: int, number: int, error: int) -> None:
+        """Bring the error of what a layer has read to those that have made it."""
+        op, fragment = self.ops[at], self.fragments[at]
+        *sums, last = fragment.returned[number]
+        for own in sums:
+            error = self._moved(error, f"E sums {op.name} {number}", own)
+        error = self._moved(error, f"E {op.name} {number}", last, fragment.sources[number].holding)
+        self.errors.setdefault(self.ops[op.sources[number]].views, []).append(error)

@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import lru_cache
-from itertools import accumulate, repeat
+from itertools import accumulate, repeat, starmap
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.machine.work import fullest_share
-from hypar.network.nodes import PlanGraph, kept_with_graph
+from hypar.network.nodes import kept_with_graph
 from hypar.network.training import OPTIMIZERS
-from hypar.schedule.divisions import Divided, placed
-from hypar.schedule.lifetimes import Span, course_by, of_stage
-from hypar.schedule.liveness import larger, largest, on_device
+from hypar.program.fragments import following, fragment_of, weight_of
+from hypar.program.holding import flat, kinds_of
+from hypar.program.layout import grids
+from hypar.schedule.lifetimes import Arrays, Sent, ops_of
+from hypar.schedule.liveness import larger
 from hypar.schedule.pieces import BETWEEN_STAGES, PHASE, excess
-from hypar.schedule.shards import missing
 from hypar.sharding.collectives import SUMMED
-from hypar.sharding.conventions import FUSED
-from hypar.sharding.placement import degrees
+from hypar.sharding.conventions import MOVED, PAPER
+from hypar.sharding.placement import WHOLE, degrees
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hypar.network.nodes import Tensor
+    from numpy.typing import NDArray
+
+    from hypar.network.nodes import PlanGraph, Tensor
     from hypar.ops.nest import Nest
-    from hypar.schedule.lanes import Ends, Lane, Share
+    from hypar.program.fragments import Fragment, Transfer
+    from hypar.program.holding import Holding, Members
+    from hypar.schedule.lanes import Ends, Lane
     from hypar.schedule.lifetimes import Course
     from hypar.schedule.pieces import Piece
-    from hypar.schedule.shards import Amount, Shards
     from hypar.schedule.step import Step
     from hypar.sharding.placement import Options
 
@@ -77,87 +81,122 @@ def _held(lane: Lane, brought: float) -> dict[str, float]:
 
 def _fullest(lane: Lane) -> tuple[Course, float]:
     """Return the activations and errors on the fullest device of a lane, and the elements of its weights."""
-    weights, course = _course(lane, _weights(lane.place.parts or (lane,)))
-    each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
-    device = int(np.argmax(each * weights + larger(*course.held(lane.place.moments))))
-    return course.on(device), on_device(weights, device)
+    parts, setting, found = lane.place.parts or (lane,), lane.setting, []
+    weights, courses = _courses(
+        parts[0].graph,
+        tuple([part.graph for part in parts[1:]]),
+        tuple([(part.place.first, part.place.outside) for part in parts]),
+        tuple([own for part in parts for own in part.choices]),
+        tuple([own for part in parts for own in part.ends]),
+        setting.array,
+        MOVED if setting.convention == PAPER else setting.convention,
+        setting.element_bytes,
+    )
+    each = setting.element_bytes * (2 + OPTIMIZERS[setting.optimizer])
+    for kinds, course in courses:
+        total = np.broadcast_to(each * weights[kinds] + larger(*course.held(lane.place.moments)), len(kinds))
+        device = int(total.argmax())
+        found.append((float(total[device]), course.on(device), float(weights[kinds[device]])))
+    _, course, elements = max(found, key=itemgetter(0))
+    return course, elements
 
 
-def _weights(parts: Sequence[Lane]) -> Amount:
-    """Return the elements of all weights of some lanes of the same devices."""
-    found: list[Amount] = []
-    for lane in (part.executed for part in parts):
-        ties = {} if lane.ends else {tie.consumer: tie.producer for tie in lane.graph.ties}
-        held: list[Shards] = []
-        for layer, chosen in zip(lane.graph.layers, lane.choices, strict=True):
-            shards, share = placed(layer.nest, chosen, (), lane.setting.array, "weight")
-            if len(held) in ties:
-                # Of a weight that several layers use a device has each element once, but below uneven splits.
-                share = missing(shards, held[ties[len(held)]])
-            held.append(shards)
-            if layer.timed and not layer.empty:
-                elements = layer.nest.elements("weight") * share
-                found.append(elements if isinstance(elements, float) else np.round(elements))
-    return sum(found, 0.0)
+@kept_with_graph
+def _courses(
+    graph: PlanGraph,
+    others: tuple[PlanGraph, ...],
+    places: tuple[tuple[int, tuple[Tensor, ...]], ...],
+    choices: tuple[Options, ...],
+    above: Ends,
+    array: tuple[int, ...],
+    convention: str,
+    element_bytes: int,
+) -> tuple[NDArray[np.float64], list[tuple[NDArray[np.intp], Course]]]:
+    """Return the elements of the weights on the devices of each kind, and their activations and errors.
+
+    Args:
+        graph: the nodes of the first part of a stage.
+        others: those of the further parts.
+        places: of each part the index of its first node in the network, and the tensors that it shares with other stages.
+        choices: of each node of all parts a choice at each level.
+        above: its shares at the uneven splits above; nothing if there are none.
+        array: the ways of each level.
+        convention: what becomes of partial sums.
+        element_bytes: bytes of an element.
+    """
+    graphs = (graph, *others)
+    nodes = tuple(node for own in graphs for node in own.layers)
+    firsts = [*accumulate((len(own.layers) for own in graphs), initial=0)]
+    within = {
+        first + at for own, (first, _) in zip(graphs, places, strict=True) for at in range(len(own.layers))
+    }
+    sent = tuple(
+        Sent(start + own.producer, own.number, first + own.consumer)
+        for start, (first, outside) in zip(firsts, places, strict=False)
+        for own in outside
+        if own.producer >= 0 and first + own.consumer not in within
+    )
+    none = [any(start == end for _, (start, end) in own) for own in above] or repeat(False)
+    idle = frozenset(
+        at for at, (node, left) in enumerate(zip(nodes, none, strict=False)) if node.empty or left
+    )
+    parts = tuple(zip(firsts, (first for first, _ in places), strict=False))
+    ops = ops_of(nodes, sent, parts, idle)
+    *layouts, whole = grids([*choices, (WHOLE,) * len(array)], above, array)
+    chosen = dict(zip([node.name for node in nodes], layouts, strict=True))
+    gone = [op.name for op in ops for _ in op.sent]
+    every = ops_of(nodes, sent, parts)
+    fragments = following(every, chosen, whole, convention, sent=gone, make=fragment_of)
+    weights = sum(
+        [own.elements for each in graphs for own in _weights(each, fragments)], np.zeros(1, np.int64)
+    )
+    arrays = Arrays(ops, fragments, element_bytes, more=[weights])
+    lacking = max(
+        [0.0, *(element_bytes * _lacking(own) for one in fragments.values() for own in one.transfers)]
+    )
+    courses = [
+        (kinds, course._replace(entering=max(course.entering, lacking)))
+        for kinds, course in arrays.courses(len(graphs))
+    ]
+    return arrays.kinds.of(weights).astype(float), courses
+
+
+def _weights(graph: PlanGraph, fragments: Mapping[str, Fragment]) -> Iterator[Holding]:
+    """Yield who holds what of each weight of some layers that have an element; of one that several use once."""
+    users: dict[int, list[int]] = {}
+    for tie in graph.ties:
+        users.setdefault(tie.producer, []).append(tie.consumer)
+    used = {at for own in users.values() for at in own}
+    for at, node in enumerate(graph.layers):
+        if at not in used and node.weighted:
+            names = [graph.layers[one].name for one in (at, *users.get(at, ()))]
+            yield weight_of(tuple([fragments[name] for name in names]))
+
+
+@lru_cache(maxsize=16384)
+def _lacking(own: Transfer) -> float:
+    """Return the elements of a copy that the fullest device lacks, where all of them come at once.
+
+    So they do at a single level, and where devices that have as much as others need as much: these lack what unequal sizes leave.
+    Of others all devices lack as much, and share what several of them lack.
+    """
+    if own.kind != "copy" or not own.moves or not own.have.meets(own.need):
+        return 0.0
+    pairs = [*zip(own.have.members, own.need.members, strict=True)]
+    single = pairs[0][0].ndim == 2
+    return float(own.missing.max()) if single or all(starmap(_alike, pairs)) else 0.0
+
+
+def _alike(one: Members, other: Members) -> bool:
+    """Return whether devices that have the same indices of one have the same of the other, and the other way round."""
+    first, second = (kinds_of(own.T)[1] for own in flat(one, other)[1])
+    pairs = len(np.unique(first * (second.max() + 1) + second))
+    return pairs == first.max() + 1 == second.max() + 1
 
 
 def course_on(lane: Lane) -> Course:
     """Return the activations and errors on the fullest device of a lane over a step, as a run holds them."""
     return _fullest(lane)[0]
-
-
-def _course(lane: Lane, weights: Amount) -> tuple[Amount, Course]:
-    """Return the weights on the devices of each kind of a lane, and their activations and errors."""
-    own = lane.executed
-    graph, outside, ends, setting = own.graph, own.place.outside, own.ends, own.setting
-    parts: tuple[Span, ...] = ()
-    if own.place.parts:
-        graph, outside, ends, parts = _in_parts([part.executed for part in own.place.parts])
-    idle = _idle(graph, ends)
-    fused, size = setting.convention == FUSED, setting.element_bytes
-    divided = Divided(graph, own.choices, size, outside, ends, setting.array, idle, fused=fused)
-    weights = divided.of_kinds(weights)
-    course = course_by(divided.nodes, divided, parts, idle)
-    lacking = float(np.max(largest(divided.lacking)))
-    return weights, course._replace(entering=max(course.entering, lacking))
-
-
-def _in_parts(
-    lanes: Sequence[Lane],
-) -> tuple[PlanGraph, tuple[Tensor, ...], tuple[tuple[Share, ...], ...], tuple[Span, ...]]:
-    """Return the layers of the parts of a stage as one graph, the tensors that it shares with other stages, the shares, and the parts.
-
-    A tensor between two parts is one of the graph, as the later part reads it.
-    """
-    graphs = [lane.graph for lane in lanes]
-    layers = tuple(layer for graph in graphs for layer in graph.layers)
-    firsts = accumulate((len(graph.layers) for graph in graphs), initial=0)
-    parts = tuple(Span(first, lane.place.first) for lane, first in zip(lanes, firsts, strict=False))
-    own = {
-        part.first + layer: part.layer + layer
-        for part, graph in zip(parts, graphs, strict=True)
-        for layer in range(len(graph.layers))
-    }
-    tensors = [
-        replace(tensor, producer=first + tensor.producer, consumer=first + tensor.consumer)
-        for lane, graph in zip(lanes, graphs, strict=True)
-        for first in [lane.place.first]
-        for tensor in (*graph.tensors, *lane.place.outside)
-        if not (tensor.consumer >= len(graph.layers) and first + tensor.consumer in own)
-    ]
-    shares = tuple(share for lane in lanes for share in lane.ends)
-    return *of_stage(layers, own, tensors), shares, parts
-
-
-@kept_with_graph
-def _idle(graph: PlanGraph, ends: Ends) -> frozenset[int]:
-    """Return the layers of which uneven splits have left no element."""
-    none = [any(start == end for _, (start, end) in own) for own in ends] or repeat(False)
-    return frozenset(
-        index
-        for index, (layer, left) in enumerate(zip(graph.layers, none, strict=False))
-        if layer.empty or left
-    )
 
 
 def _received(part: Lane) -> float:

@@ -1,0 +1,490 @@
+"""Fragments of a program: what devices compute, hold and send each other of one layer, whatever its name.
+
+A layer with choices (a weighted layer or a join; a pool where pools are planned) computes its own piece. Every other op
+runs where the tensor that it reads lies. A piece of height and width has consecutive indices; samples and channels
+are those that the device has already, as far as shares allow.
+
+The backward pass has the transfers of the forward pass transposed: what was summed and scattered is gathered, and what was
+read is summed. Devices that have read an element have a term of its error, and those that had the element get the sum; so it is
+for each read, also for one that copied nothing. Several copies of one error are no terms: each is summed by itself, and where
+none is a sum, who lacks the error takes the nearest copy.
+
+A fragment follows from the layer's nest and layout, from what it reads, and from who reads it next; equal layers of a network
+share theirs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import chain, starmap
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from hypar.ops.dims import KERNEL, atom_of
+from hypar.ops.nest import IN_GROUP, operand_name
+from hypar.program.holding import (
+    Holding,
+    by_content,
+    flat,
+    flattened,
+    in_place,
+    members,
+    one_each,
+    reached,
+)
+from hypar.program.layout import divide
+from hypar.sharding.conventions import FUSED, MOVED
+from hypar.sharding.placement import partial_results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from hypar.ops.nest import Nest
+    from hypar.program.holding import Members
+    from hypar.program.layout import Layout, Numbers
+
+SPATIAL = ("height", "width")
+
+Kind = Literal["copy", "add", "return"]
+"""What a transfer does: as ``Copy``, ``Add`` and ``Return`` of a program."""
+
+
+class Source(NamedTuple):
+    """A tensor as later layers find it: who has what of it, the layout after which they divide an image, and what makes it."""
+
+    holding: Holding
+    after: Layout
+    trained: bool = False
+    rests: bool = False
+
+
+class Reader(NamedTuple):
+    """The only planned layer that reads an output, and the operand that it is."""
+
+    nest: Nest
+    operand: str
+    layout: Layout
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """A transfer of a layer.
+
+    Attributes:
+        kind: what it does.
+        have: who has what of its source.
+        need: who gets what of its target.
+        copies: of terms the copy that each device has.
+        terms: whether several devices have terms of an element.
+    """
+
+    kind: Kind
+    have: Holding
+    need: Holding
+    copies: Numbers | None = None
+    terms: bool = False
+
+    @cached_property
+    def moves(self) -> bool:
+        """Whether it is needed: terms are to be summed, or devices lack something."""
+        have = self.have if self.copies is None else self.have.on(self.copies >= 0)
+        return self.terms or not self.need.within(have)
+
+    @cached_property
+    def inside(self) -> NDArray[np.bool_]:
+        """Whether each device has what it needs, ``[*devices]``; sums that take the place of terms are there."""
+        found = ~self.need.lacks(self.have) & (self.need.elements > 0)
+        return found if self.copies is None else found | (self.need.elements >= self.have.elements)
+
+    @cached_property
+    def missing(self) -> NDArray[np.int64]:
+        """The elements that each device needs and has not, ``[*devices]``."""
+        return self.need.elements - self.need.shared(self.have)
+
+
+@by_content
+def held_by(each: tuple[Members, ...]) -> Holding:
+    """Return one holding of equal members."""
+    return Holding(each)
+
+
+@by_content
+def _alike(layout: Layout) -> Layout:
+    """Return one layout for those of equal shares."""
+    return layout
+
+
+@dataclass(frozen=True, eq=False)
+class Fragment:
+    """A layer on some devices.
+
+    Attributes:
+        nest: its op.
+        layout: its layout; of a layer without choices that in which what it reads lies.
+        chosen: whether it has choices.
+        sources: what it reads.
+        reader: the only planned layer that reads its output, through ops without choices; None if there is none.
+        beside: who has what of what a join that reads its output reads besides.
+        convention: what becomes of partial sums.
+    """
+
+    nest: Nest
+    layout: Layout
+    chosen: bool
+    sources: tuple[Source, ...]
+    reader: Reader | None
+    beside: tuple[Holding, ...]
+    convention: str
+
+    @cached_property
+    def trained(self) -> bool:
+        """Whether its backward pass trains something."""
+        return bool(self.nest.trained) or any(source.trained for source in self.sources)
+
+    @property
+    def rests(self) -> bool:
+        """Whether it is a tensor at rest."""
+        return self.chosen and self.nest.view
+
+    @cached_property
+    def source(self) -> Source:
+        """Its output as later layers find it."""
+        return Source(self.left[0], _alike(self.left[1]), self.trained, self.rests)
+
+    # Forward
+
+    @cached_property
+    def dims(self) -> Mapping[str, Members]:
+        """For each dim of the op the indices that each device computes."""
+        return self._divided() if self.chosen else self._followed()
+
+    @cached_property
+    def partial(self) -> Mapping[str, Members]:
+        """The rows of its input of which each device adds up an average, where that needs those of several."""
+        nest, found = self.nest, dict[str, "Members"]()
+        if nest.reduce == "mean" and not self.chosen:
+            there, working = self.sources[0].holding.members, self.dims["batch"].any(axis=-1)
+            needs = zip(nest.inputs[0].axes, members(nest.inputs[0], self.dims), there, strict=True)
+            for axis, own, held in needs:
+                if axis in nest.reduced and (own & ~held & working[..., None]).any():
+                    found[axis] = own & held
+        return found
+
+    @cached_property
+    def needs(self) -> tuple[Holding, ...]:
+        """What each device reads of each input."""
+        if not self.sources:
+            return ()
+        if self.nest.view and not self.rests:
+            return (self.sources[0].holding,)
+        needs = [members(operand, self.dims) for operand in self.nest.inputs]
+        if self.partial:
+            axes = zip(self.nest.inputs[0].axes, needs[0], strict=True)
+            needs[0] = tuple(self.partial.get(axis, own) for axis, own in axes)
+        return tuple(map(held_by, needs))
+
+    @cached_property
+    def shards(self) -> tuple[Holding, ...]:
+        """What each device needs of each input as frameworks hold it: with what no window reads between what one reads, or at an end."""
+        each = zip(self.needs, _reads_of(self.nest), strict=False)
+        return tuple(
+            need if all(read.all() for read in reads) else held_by(tuple(map(_filled, need.members, reads)))
+            for need, reads in each
+        )
+
+    @cached_property
+    def output(self) -> Holding:
+        """What each device computes of the output."""
+        result = self.nest.result
+        if not self.sources:
+            places = self.layout.working.shape
+            return held_by(tuple(np.ones((*places, size), bool) for size in result.shape))
+        return held_by(members(result, self.dims))
+
+    @cached_property
+    def copies(self) -> Numbers:
+        """Which copy of its terms each device has, where the op leaves terms."""
+        layout = self.layout
+        if self.rests:
+            # Who has an element of a tensor at rest has a term of its error.
+            return np.where(layout.working, 0, -1)
+        left = {*layout.dims} - self.nest.reduced
+        terms = self.dims if self.chosen else layout.dims if self.partial else left
+        return layout.copies(tuple(sorted(terms)))
+
+    @cached_property
+    def left(self) -> tuple[Holding, Layout]:
+        """Who gets the sums of F_out, and the layout in which they lie: by ``fused`` as the only reader divides them."""
+        nest, layout, reader = self.nest, self.layout, self.reader if self.convention == FUSED else None
+        after = layout.of({dim: dim for dim in self._behind})
+        terms = {dim for dim in layout.dims if "output" in partial_results(nest, dim)}
+        if not nest.multiplies or reader is None or not terms:
+            return self.output, after
+        if not (layout.working & reader.layout.working).any():
+            return self.output, after
+        read_as = _ungrouped(reader.nest.names.get(reader.operand, {}))
+        read_as.pop("groups", None)
+        after = layout.scattered(reader.layout, _ungrouped(nest.names["output"]), read_as, terms)
+        left = [
+            divide(own.shape[-1], after, dim, () if dim in SPATIAL else (own,))
+            for dim, own in zip(nest.result.axes, self.output.members, strict=True)
+        ]
+        return held_by(tuple(left)), after
+
+    @property
+    def _behind(self) -> Iterable[str]:
+        """The dims that its layout divides behind it."""
+        return self.nest.result.dims if self.chosen else {*self.layout.dims} - self.nest.reduced
+
+    def _divided(self) -> dict[str, Members]:
+        """Return the indices of each loop dim that each device computes: of its inputs those that it has, if shares allow."""
+        nest, made = self.nest, [own.holding.members for own in self.sources]
+        held: dict[str, tuple[Members, ...]] = {}
+        for operand, own in zip(nest.inputs, made, strict=True):
+            for (axis, (_, dims, window, *_)), there in zip(operand.axes.items(), own, strict=True):
+                if len(dims) == 1 and (nest.multiplies or axis not in SPATIAL):
+                    held[dims[0]] = (*held.get(dims[0], ()), there)
+                elif window is not None and axis not in nest.windows:
+                    held[dims[0]] = (*held.get(dims[0], ()), reached(window, there, nest.sizes[dims[0]]))
+        # Where all devices have all samples, they take those that they have of what a join reads beside the output.
+        if nest.multiplies and self.beside and all(own.all() for own in held.get("batch", ())):
+            held["batch"] = tuple([own.members[0] for own in self.beside])
+        if nest.concatenates:
+            held.pop("channels", None)
+        sizes = {dim: size for dim, size in nest.sizes.items() if not dim.startswith(KERNEL)}
+        found = {dim: divide(size, self.layout, dim, held.get(dim, ())) for dim, size in sizes.items()}
+        if nest.concatenates:
+            parts = [divide(own[1].shape[-1], self.layout, "channels", own[1:2]) for own in made]
+            places, tables = flat(*[own.any(axis=-1, keepdims=True) for own in parts])
+            found["channels"] = np.concatenate(
+                [np.broadcast_to(own, (*places, own.shape[-1])) for own in parts], axis=-1
+            )
+        return found
+
+    def _followed(self) -> dict[str, Members]:
+        """Return the indices of each output dim that each device computes of an op without choices: those that it has."""
+        held, nest = self.sources[0].holding.members, self.nest
+        if nest.view:
+            return {"batch": held[0], "channels": flattened(held[1:])}
+        found, windows = {"batch": held[0]}, nest.inputs[0].windows
+        for (dim, own_axis), own in zip(list(nest.result.axes.items())[1:], held[1:], strict=False):
+            size = own_axis.size
+            if dim in nest.reduced:
+                found[dim] = np.repeat(self.layout.working[..., None], size, axis=-1)
+            elif dim in {*SPATIAL, "depth"} and dim in windows:
+                found[dim] = divide(size, self.layout, dim)
+            elif dim in windows and size != own.shape[-1]:
+                found[dim] = in_place(windows[dim], own, size)
+            else:
+                found[dim] = own
+        return found
+
+    # Transfers
+
+    @cached_property
+    def reads(self) -> tuple[Transfer, ...]:
+        """How each input comes to the devices that read it."""
+        pairs = zip(self.sources, self.needs, strict=True)
+        return tuple(Transfer("copy", own.holding, need) for own, need in pairs)
+
+    @cached_property
+    def summed(self) -> Transfer | None:
+        """How the terms of the output are added up; None where there are none."""
+        if not (self.nest.multiplies or self.partial):
+            return None
+        return self.adding(self.output, self.left[0])
+
+    @cached_property
+    def gathered(self) -> Transfer | None:
+        """How the error of the sums comes to those who have made terms; None where sums lie as they are made."""
+        if self.left[0].content == self.output.content:
+            return None
+        return Transfer("copy", self.left[0], self.output)
+
+    @cached_property
+    def returned(self) -> tuple[tuple[Transfer, ...], ...]:
+        """How the terms of each input's error come to those who have what is read of it.
+
+        By ``moved``, and where no device has both ends, the sums come to devices that have terms first, and are then copied.
+        """
+        return tuple(
+            starmap(self._returned, zip(self.sources, self.needs, _reads_of(self.nest), strict=False))
+        )
+
+    def _returned(self, source: Source, read: Holding, all_read: tuple[Members, ...]) -> tuple[Transfer, ...]:
+        have = source.holding
+        if not source.trained:
+            return ()
+        need = held_by(tuple(own & there for own, there in zip(have.members, all_read, strict=True)))
+        if source.rests:
+            return (replace(self.adding(read, need), kind="return"),)
+        if self.convention == MOVED or not have.meets(read):
+            sums = one_each(read, have)
+            return self.adding(read, sums), Transfer("copy", sums, need)
+        added = self.adding(read, need)
+        return (added if added.terms else Transfer("copy", read, need),)
+
+    @cached_property
+    def transfers(self) -> tuple[Transfer, ...]:
+        """All transfers of its activations and errors that move something."""
+        own = (self.summed, self.gathered) if self.sources else ()
+        every = (*self.reads, *own, *chain.from_iterable(self.returned))
+        return tuple(each for each in every if each is not None and each.moves)
+
+    @cached_property
+    def flags(self) -> tuple[NDArray[np.bool_], ...]:
+        """Whether devices have what they need of each transfer, where some have and others have not."""
+        return tuple(own.inside for own in self.transfers if own.inside.size > 1)
+
+    @cached_property
+    def amounts(self) -> tuple[NDArray[Any], ...]:
+        """What devices have of its tensors, where these have unlike amounts."""
+        holdings = (self.output, *self.shards, *(own.need for own in self.transfers))
+        every = (
+            *(own.elements for own in holdings),
+            *([self.channels] if self.nest.saved.statistics else []),
+        )
+        return tuple(own for own in every if own.size > 1)
+
+    @cached_property
+    def channels(self) -> NDArray[np.float64]:
+        """The fraction of its channels that each device has, ``[*devices]``."""
+        own = dict(zip(self.nest.result.axes, self.output.members, strict=True))["channels"]
+        return np.asarray(own.mean(axis=-1))
+
+    def adding(self, have: Holding, need: Holding, copies: Numbers | None = None) -> Transfer:
+        """Return how terms are added up, of which devices have the copies of its output's terms, or others."""
+        of = self.copies if copies is None else copies
+        return Transfer("add", have, need, of, _overlapping(have, of, self.layout.devices))
+
+
+fragment_of = lru_cache(maxsize=4096)(Fragment)
+"""Return one fragment for equal ones."""
+
+
+class Op(Protocol):
+    """A layer of a step."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the layers that it reads."""
+
+    @property
+    def nest(self) -> Nest:
+        """Its loops."""
+
+
+def following(
+    ops: Sequence[Op],
+    layouts: Mapping[str, Layout],
+    whole: Layout,
+    convention: str,
+    *,
+    sent: Collection[str] = (),
+    make: Callable[..., Fragment] = Fragment,
+) -> dict[str, Fragment]:
+    """Return the fragments of layers, by name.
+
+    Args:
+        ops: the layers in order; what other layers make comes from other devices.
+        layouts: the layout of each layer that has choices, by name.
+        whole: the layout of one that nothing divides.
+        convention: what becomes of partial sums.
+        sent: the layers whose output other layers read.
+        make: makes a fragment.
+    """
+    found, readers = dict[str, Fragment](), _next_choices(ops, layouts, sent)
+    joins = {
+        op.name: op.inputs for op in ops if not (op.nest.multiplies or op.nest.view) and op.name in layouts
+    }
+    for op in ops:
+        sources = tuple(
+            [
+                found[name].source if name in found else _elsewhere(operand.shape, whole)
+                for name, operand in zip(op.inputs, op.nest.inputs, strict=False)
+            ]
+        )
+        reader, chosen = readers.get(op.name), op.name in layouts
+        beside = joins.get(reader[0].name, ()) if reader else ()
+        others = tuple([found[name].source.holding for name in beside if name in found])
+        layout = layouts[op.name] if chosen else sources[0].after if sources else whole
+        by = Reader(reader[0].nest, reader[1], layouts[reader[0].name]) if reader else None
+        found[op.name] = make(op.nest, layout, chosen, sources, by, others, convention)
+    return found
+
+
+def _next_choices(
+    ops: Sequence[Op], layouts: Container[str], sent: Collection[str]
+) -> dict[str, tuple[Op, str]]:
+    """Return the only planned layer that reads an output, through ops without choices, and the operand that it is; by layer."""
+    readers = Counter([*(name for op in ops for name in op.inputs), *sent])
+    found: dict[str, tuple[Op, str]] = {}
+    for op in reversed(ops):
+        for number, name in enumerate(op.inputs):
+            if readers[name] == 1 and op.name in layouts:
+                found[name] = op, operand_name(number if op.nest.others else 0)
+            elif readers[name] == 1 and op.name in found:
+                found[name] = found[op.name]
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _elsewhere(shape: tuple[int, ...], whole: Layout) -> Source:
+    """Return a tensor of which no device has anything."""
+    places = [1] * whole.working.ndim
+    return Source(held_by(tuple(np.zeros((*places, size), bool) for size in shape)), whole, trained=True)
+
+
+@lru_cache(maxsize=4096)
+def _reads_of(nest: Nest) -> tuple[tuple[Members, ...], ...]:
+    """Return the indices of each axis of its inputs that an op reads at all."""
+    if nest.view:
+        return (tuple(np.ones(own.size, bool) for own in nest.inputs[0].axes.values()),)
+    dims = {dim: np.ones(size, bool) for dim, size in nest.sizes.items()}
+    return tuple(members(operand, dims) for operand in nest.inputs)
+
+
+def _overlapping(terms: Holding, copies: Numbers, devices: int) -> bool:
+    """Return whether several of some devices have terms of an element, in one copy.
+
+    If none have, those of a copy have as many elements as there are in all.
+    """
+    own = terms.on(copies >= 0)
+    each = np.broadcast_arrays(own.elements, copies)[0]
+    whole = math.prod(int(dim.reshape(-1, dim.shape[-1]).any(axis=0).sum()) for dim in own.members)
+    return int(each.sum()) * (devices // each.size) > (int(copies.max()) + 1) * whole
+
+
+def _filled(own: Members, read: Members) -> Members:
+    """Return the indices from the first to the last that each device reads; all where it reads all that is read at all."""
+    before, behind = (np.logical_or.accumulate(each, axis=-1) for each in (own, own[..., ::-1]))
+    return np.asarray((before & behind[..., ::-1]) | (own == read).all(axis=-1, keepdims=True))
+
+
+def _ungrouped(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the tensor's names for op dims, those of the channels of a group as channels."""
+    return {dim: "channels" if axis == IN_GROUP else axis for dim, axis in names.items()}
+
+
+@lru_cache(maxsize=4096)
+def weight_of(users: tuple[Fragment, ...]) -> Holding:
+    """Return who holds what of the weight of some layers, that of its owner first."""
+    found: list[tuple[Members, ...]] = []
+    order = [atom_of(dim) for dim in users[0].nest.weight]
+    for own in users:
+        operand, places = own.nest.trained["weight"], [1] * own.layout.working.ndim
+        whole = {dim: np.ones((*places, size), bool) for dim, size in own.nest.sizes.items()}
+        box, axes = members(operand, {**whole, **own.dims}), [atom_of(dim) for dim in own.nest.weight]
+        found.append(tuple([box[axes.index(axis)] for axis in order]) if found else box)
+    first, *more = found
+    return Holding(first, tuple(more))
