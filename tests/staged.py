@@ -76,7 +76,11 @@ class BruteForce:
         head = replace(layers[first], inputs=(layers[0].name,))
         return replace(
             self.graph,
-            layers=(replace(layers[0], op=Input(**shape), shape=shape), head, *layers[first + 1 : last]),
+            layers=(
+                replace(layers[0], op=Input.model_validate({**shape}), shape=shape),
+                head,
+                *layers[first + 1 : last],
+            ),
             batch=batch,
         )
 

@@ -49,7 +49,7 @@ def every(graph: LayerGraph) -> list[list[str]]:
 def bytes_by_program(plan: Plan, graph: LayerGraph, convention: str) -> int:
     lowered = lower(graph, *layouts_of(plan), convention)
     return graph.element_bytes * sum(
-        int(step.counted(lowered.places).sum()) for step in lowered.transfers.values()
+        int(step.transfer.counted(lowered.places).sum()) for step in lowered.transfers.values()
     )
 
 

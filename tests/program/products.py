@@ -47,7 +47,7 @@ def by_program(
     found: Counter[Key] = Counter()
     for step in program.transfers.values():
         if step.item.layer in cuts and step.item.tensor in ("input", "output", "weight"):
-            for level, elements in enumerate(step.counted(program.places).tolist()):
+            for level, elements in enumerate(step.transfer.counted(program.places).tolist()):
                 found[_ends(graph, step.item, cuts), step.item.phase, step.item.tensor, level] += elements
     return {key: float(elements) for key, elements in found.items() if elements}
 

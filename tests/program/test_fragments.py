@@ -62,7 +62,7 @@ def facts(own: Fragment, ways: tuple[int, ...]) -> list[object]:
 def test_a_grid_has_what_its_devices_have(case: tuple[LayerGraph, list[Grid], str]) -> None:
     graph, layouts, convention = case
     nodes = graph.contracted.layers
-    ways, ops, names = layouts[0].ways, ops_of(nodes), [node.name for node in nodes]
+    ways, ops, names = layouts[0].ways, [op.layer for op in ops_of(nodes)], [node.name for node in nodes]
     whole = grid_of(tuple((own, "copies") for own in ways), ())
     found = following(ops, dict(zip(names, layouts, strict=True)), whole, convention)
     each = dict(zip(names, map(one_by_one, layouts), strict=True))

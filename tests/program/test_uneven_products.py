@@ -98,7 +98,7 @@ def program(graph: LayerGraph, node: Node, convention: str) -> Counter[tuple[int
     found: Counter[tuple[int, str]] = Counter()
     for step in lowered.transfers.values():
         if step.item.layer in cuts and step.item.tensor in ("input", "output", "weight"):
-            for level, elements in enumerate(step.counted(places).tolist()):
+            for level, elements in enumerate(step.transfer.counted(places).tolist()):
                 found[level, step.item.phase] += elements
     return _rounded(found)
 

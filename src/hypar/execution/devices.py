@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.ops.tape import Array
     from hypar.program.layout import Numbers
-    from hypar.program.steps import Program
+    from hypar.program.lowering import Program
 
 Parameters = dict[str, dict[str, "Array"]]
 """Values of the trained tensors by their names in each layer, and those by the layer's name."""

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.program.holding import cells, outer
-from hypar.program.steps import Add, each_copy
+from hypar.program.steps import each_copy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.program.holding import Holding
     from hypar.program.layout import Numbers, Places
-    from hypar.program.steps import Copy
+    from hypar.program.steps import Move
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -117,7 +117,7 @@ def reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[A
     return np.where(owner, values, np.nan), moved
 
 
-def shares(places: Places, step: Copy, arrived: Numbers, stages: Sequence[int]) -> Array:
+def shares(places: Places, step: Move, arrived: Numbers, stages: Sequence[int]) -> Array:
     """Return what devices receive for a transfer where those of a part share what comes to it, ``[levels, devices]``.
 
     Of a copy, what several devices of a part lack comes to the part once, to each of them as much of it; the rest comes from the
@@ -132,13 +132,13 @@ def shares(places: Places, step: Copy, arrived: Numbers, stages: Sequence[int]) 
     """
     return (
         _of_sums(places, step, arrived, np.array(stages))
-        if isinstance(step, Add)
+        if step.transfer.kind != "copy"
         else _of_copies(places, step)
     )
 
 
-def _of_copies(places: Places, step: Copy) -> Array:
-    (held, needed), weights = cells(step.have, step.need)
+def _of_copies(places: Places, step: Move) -> Array:
+    (held, needed), weights = cells(step.transfer.have, step.transfer.need)
     each, before = needed & ~held, np.zeros(needed.shape)
     aside, found = tuple(range(1, needed.ndim)), np.zeros((len(places.parts), places.devices))
     for level in range(len(places.parts)):
@@ -151,7 +151,7 @@ def _of_copies(places: Places, step: Copy) -> Array:
     return found
 
 
-def _of_sums(places: Places, step: Add, arrived: Numbers, stages: Numbers) -> Array:
+def _of_sums(places: Places, step: Move, arrived: Numbers, stages: Numbers) -> Array:
     found = np.zeros(arrived.shape)
     for level, own in enumerate(arrived):
         for members, inside in places.inside[level]:
@@ -164,7 +164,7 @@ def _of_sums(places: Places, step: Add, arrived: Numbers, stages: Numbers) -> Ar
     return found
 
 
-def _size(step: Add, part: Numbers) -> Numbers:
+def _size(step: Move, part: Numbers) -> Numbers:
     """Return the elements of sums that each device of a part needs, or of its terms if it needs none."""
-    need = step.need.elements[part]
-    return need if need.any() else step.have.elements[part]
+    need = step.transfer.need.elements[part]
+    return need if need.any() else step.transfer.have.elements[part]

@@ -10,13 +10,14 @@ import numpy as np
 from hypar.execution.compute import compute
 from hypar.execution.devices import Devices
 from hypar.execution.exchange import add, copy, mask, reduced
-from hypar.program.steps import Add, Compute, Return, Update, exchanges_gradients
+from hypar.program.steps import Compute, Update, exchanges_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.execution.devices import Parameters, Start
-    from hypar.program.steps import Program, Step
+    from hypar.program.lowering import Program
+    from hypar.program.steps import Step
 
 
 def run(program: Program, starts: Sequence[Start], *, without: int | None = None) -> Devices:
@@ -78,7 +79,7 @@ def _sizes(program: Program) -> dict[str, int]:
             sizes = {role: math.prod(own.shape) for role, own in tensors.items()}
             found |= {name: sizes.get(role, 0) for role, name in step.writes.items()}
         elif not isinstance(step, Update):
-            found[step.target] = math.prod(step.need.shape)
+            found[step.target] = math.prod(step.transfer.need.shape)
     return found
 
 
@@ -117,17 +118,17 @@ def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:
     if isinstance(step, Compute):
         compute(devices, step)
     elif not isinstance(step, Update):
-        places, source, need = devices.program.places, devices.values[step.source], mask(step.need)
+        places, source, need = devices.program.places, devices.values[step.source], mask(step.transfer.need)
         if drop:
-            left = need & mask(step.have) if isinstance(step, Add) else False
+            left = need & mask(step.transfer.have) if step.transfer.kind != "copy" else False
             devices.values[step.target] = np.where(left, source, np.nan)
             return
-        if isinstance(step, Return):
-            found, arrived = reduced(places, source, mask(step.have), need)
-        elif isinstance(step, Add):
-            found, arrived = add(places, source, mask(step.have), need, step.copies)
+        if step.transfer.kind == "return":
+            found, arrived = reduced(places, source, mask(step.transfer.have), need)
+        elif step.transfer.kind != "copy":
+            found, arrived = add(places, source, mask(step.transfer.have), need, step.transfer.copies)
         else:
-            found, arrived = copy(places, source, mask(step.have), need)
+            found, arrived = copy(places, source, mask(step.transfer.have), need)
         devices.values[step.target] = found
         devices.arrived[number] = devices.arrived[number] + arrived
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.ops.tape import Array
     from hypar.program.layout import Numbers
-    from hypar.program.steps import Item, Program
+    from hypar.program.lowering import Program
+    from hypar.program.steps import Item
 
 LEARNING_RATE = 0.1
 """Rate of the stochastic gradient descent, without momentum, that updates parameters."""
@@ -143,7 +144,7 @@ def counted(program: Program, microbatches: int = 1) -> Iterator[tuple[Item, Num
     """Yield what each transfer is for, and the elements that each level moves in a mini-batch."""
     for step in program.transfers.values():
         times = 1 if exchanges_gradients(step) else microbatches
-        yield step.item, times * step.counted(program.places)
+        yield step.item, times * step.transfer.counted(program.places)
 
 
 def alone(graph: LayerGraph) -> Program:

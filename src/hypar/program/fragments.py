@@ -20,7 +20,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, starmap
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from hypar.ops.nest import IN_GROUP, operand_name
 from hypar.program.holding import (
     Holding,
     by_content,
-    flat,
     flattened,
     in_place,
     members,
@@ -37,6 +36,7 @@ from hypar.program.holding import (
     reached,
 )
 from hypar.program.layout import divide
+from hypar.program.steps import Transfer
 from hypar.sharding.conventions import FUSED, MOVED
 from hypar.sharding.placement import partial_results
 
@@ -45,14 +45,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hypar.network.nodes import LayerOp
     from hypar.ops.nest import Nest
     from hypar.program.holding import Members
     from hypar.program.layout import Layout, Numbers
 
 SPATIAL = ("height", "width")
-
-Kind = Literal["copy", "add", "return"]
-"""What a transfer does: as ``Copy``, ``Add`` and ``Return`` of a program."""
 
 
 class Source(NamedTuple):
@@ -70,42 +68,6 @@ class Reader(NamedTuple):
     nest: Nest
     operand: str
     layout: Layout
-
-
-@dataclass(frozen=True, eq=False)
-class Transfer:
-    """A transfer of a layer.
-
-    Attributes:
-        kind: what it does.
-        have: who has what of its source.
-        need: who gets what of its target.
-        copies: of terms the copy that each device has.
-        terms: whether several devices have terms of an element.
-    """
-
-    kind: Kind
-    have: Holding
-    need: Holding
-    copies: Numbers | None = None
-    terms: bool = False
-
-    @cached_property
-    def moves(self) -> bool:
-        """Whether it is needed: terms are to be summed, or devices lack something."""
-        have = self.have if self.copies is None else self.have.on(self.copies >= 0)
-        return self.terms or not self.need.within(have)
-
-    @cached_property
-    def inside(self) -> NDArray[np.bool_]:
-        """Whether each device has what it needs, ``[*devices]``; sums that take the place of terms are there."""
-        found = ~self.need.lacks(self.have) & (self.need.elements > 0)
-        return found if self.copies is None else found | (self.need.elements >= self.have.elements)
-
-    @cached_property
-    def missing(self) -> NDArray[np.int64]:
-        """The elements that each device needs and has not, ``[*devices]``."""
-        return self.need.elements - self.need.shared(self.have)
 
 
 @by_content
@@ -169,10 +131,11 @@ class Fragment:
         """The rows of its input of which each device adds up an average, where that needs those of several."""
         nest, found = self.nest, dict[str, "Members"]()
         if nest.reduce == "mean" and not self.chosen:
-            there, working = self.sources[0].holding.members, self.dims["batch"].any(axis=-1)
+            there = self.sources[0].holding.members
+            working = np.asarray(self.dims["batch"].any(axis=-1, keepdims=True))
             needs = zip(nest.inputs[0].axes, members(nest.inputs[0], self.dims), there, strict=True)
             for axis, own, held in needs:
-                if axis in nest.reduced and (own & ~held & working[..., None]).any():
+                if axis in nest.reduced and (own & ~held & working).any():
                     found[axis] = own & held
         return found
 
@@ -261,10 +224,9 @@ class Fragment:
         found = {dim: divide(size, self.layout, dim, held.get(dim, ())) for dim, size in sizes.items()}
         if nest.concatenates:
             parts = [divide(own[1].shape[-1], self.layout, "channels", own[1:2]) for own in made]
-            places, tables = flat(*[own.any(axis=-1, keepdims=True) for own in parts])
-            found["channels"] = np.concatenate(
-                [np.broadcast_to(own, (*places, own.shape[-1])) for own in parts], axis=-1
-            )
+            places = np.broadcast_shapes(*[own.shape[:-1] for own in parts])
+            each = [np.broadcast_to(own, (*places, own.shape[-1])) for own in parts]
+            found["channels"] = np.concatenate(each, axis=-1)
         return found
 
     def _followed(self) -> dict[str, Members]:
@@ -368,24 +330,8 @@ fragment_of = lru_cache(maxsize=4096)(Fragment)
 """Return one fragment for equal ones."""
 
 
-class Op(Protocol):
-    """A layer of a step."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The names of the layers that it reads."""
-
-    @property
-    def nest(self) -> Nest:
-        """Its loops."""
-
-
 def following(
-    ops: Sequence[Op],
+    ops: Sequence[LayerOp],
     layouts: Mapping[str, Layout],
     whole: Layout,
     convention: str,
@@ -424,11 +370,11 @@ def following(
 
 
 def _next_choices(
-    ops: Sequence[Op], layouts: Container[str], sent: Collection[str]
-) -> dict[str, tuple[Op, str]]:
+    ops: Sequence[LayerOp], layouts: Container[str], sent: Collection[str]
+) -> dict[str, tuple[LayerOp, str]]:
     """Return the only planned layer that reads an output, through ops without choices, and the operand that it is; by layer."""
     readers = Counter([*(name for op in ops for name in op.inputs), *sent])
-    found: dict[str, tuple[Op, str]] = {}
+    found: dict[str, tuple[LayerOp, str]] = {}
     for op in reversed(ops):
         for number, name in enumerate(op.inputs):
             if readers[name] == 1 and op.name in layouts:
@@ -461,7 +407,10 @@ def _overlapping(terms: Holding, copies: Numbers, devices: int) -> bool:
     """
     own = terms.on(copies >= 0)
     each = np.broadcast_arrays(own.elements, copies)[0]
-    whole = math.prod(int(dim.reshape(-1, dim.shape[-1]).any(axis=0).sum()) for dim in own.members)
+    flat_dims = (
+        [dim.reshape(-1, dim.shape[-1]).any(axis=0) for dim in dims] for dims in zip(*own.each, strict=True)
+    )
+    whole = math.prod(int(np.any(each, axis=0).sum()) for each in flat_dims)
     return int(each.sum()) * (devices // each.size) > (int(copies.max()) + 1) * whole
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, pairwise, repeat, zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,7 +132,7 @@ class Layout:
     def of(self, names: Mapping[str, str]) -> Layout:
         """Return the layout of a tensor that has the dims that are named, by these names; parts are copies where others differ."""
         levels = [{names[dim]: own for dim, own in shares.items() if dim in names} for shares in self.levels]
-        return Layout(self.places, tuple(levels), self.working)
+        return replace(self, levels=tuple(levels))
 
     def scattered(
         self, reader: Layout, made_as: Mapping[str, str], read_as: Mapping[str, str], terms: Collection[str]
@@ -194,33 +194,15 @@ class Grid(Layout):
 
     ways: tuple[int, ...]
 
-    @property
-    def devices(self) -> int:
-        return math.prod(self.ways)
-
-    @cached_property
-    def content(self) -> object:
-        return self.ways, key_of(tuple(tuple(own.items()) for own in self.levels)), key_of(self.working)
-
-    def of(self, names: Mapping[str, str]) -> Grid:
-        levels = [{names[dim]: own for dim, own in shares.items() if dim in names} for shares in self.levels]
-        return replace(self, levels=tuple(levels))
-
-    @by_content
     def copies(self, dims: tuple[str, ...]) -> Numbers:
-        number = np.zeros([1] * len(self.ways), np.int64)
-        for level, (shares, ways) in enumerate(zip(self.levels, self.ways, strict=True)):
-            own = np.reshape([shares[dim] for dim in sorted(shares) if dim in dims], (-1, ways, 2))
-            seen, ranks = Counter[bytes](), np.zeros(ways, np.int64)
-            for part in np.flatnonzero(self._at_work(level)):
-                ranks[part] = seen[shards := own[:, part].tobytes()]
-                seen[shards] += 1
-            if ranks.any():
-                number = number * (ranks.max() + 1) + self._along(level, ranks)
-        return np.where(self.working, number, -1)
-
-    def _along(self, level: int, each: NDArray[Any]) -> NDArray[Any]:
-        return each.reshape([-1 if at == level else 1 for at in range(len(self.ways))])
+        """Return the last copy for every device that works: all copies are whole, and as many."""
+        count = 1
+        for level, shares in enumerate(self.levels):
+            parts = np.flatnonzero(self._at_work(level))
+            count *= len(parts) // len(
+                {tuple(shares[dim][part][0] for dim in shares if dim in dims) for part in parts}
+            )
+        return np.where(self.working, count - 1, -1)
 
     def _at_work(self, level: int) -> NDArray[np.bool_]:
         others = tuple(at for at in range(len(self.ways)) if at != level)
@@ -262,7 +244,8 @@ def grid_of(digits: tuple[tuple[int, str], ...], above: tuple[Share, ...]) -> Gr
         if not works.all():
             working = working & works.reshape([-1 if at == len(levels) else 1 for at in range(len(places))])
         levels.append(shares)
-    return Grid(Places(()), tuple(levels), working, (*[1] * len(above), *(ways for ways, _ in digits)))
+    array = (*[1] * len(above), *(ways for ways, _ in digits))
+    return Grid(places_of(array), tuple(levels), working, array)
 
 
 def grids(choices: Sequence[Options], above: Sequence[tuple[Share, ...]], array: Sequence[int]) -> list[Grid]:

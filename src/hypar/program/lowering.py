@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,17 +14,44 @@ from hypar.ops.nest import operand_name
 from hypar.program.fragments import following
 from hypar.program.holding import Holding, members, pieces_of
 from hypar.program.layout import Layout
-from hypar.program.steps import Add, Compute, Copy, Item, Program, Return, Update
+from hypar.program.steps import Compute, Item, Move, Update
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer, Tie
-    from hypar.program.fragments import Fragment, Transfer
+    from hypar.program.fragments import Fragment
     from hypar.program.holding import Members
     from hypar.program.layout import Places
-    from hypar.program.steps import Step
+    from hypar.program.steps import Step, Transfer
 
 Arrays = Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Program:
+    """A training step on the devices of a plan.
+
+    Attributes:
+        graph: the network.
+        places: the devices.
+        steps: the steps in order.
+        fragments: the fragment of each layer, by name.
+    """
+
+    graph: LayerGraph
+    places: Places
+    steps: tuple[Step, ...]
+    fragments: Mapping[str, Fragment]
+
+    @property
+    def transfers(self) -> dict[int, Move]:
+        """The steps that may move elements, by their number among all steps."""
+        return {number: step for number, step in enumerate(self.steps) if isinstance(step, Move)}
+
+    @property
+    def updates(self) -> list[Update]:
+        """The updates of trained tensors."""
+        return [step for step in self.steps if isinstance(step, Update)]
 
 
 def lower(
@@ -65,9 +92,7 @@ class _Flow:
         """Add a transfer, and return the array that it writes; where it moves nothing, the one that it would read."""
         if not own.moves:
             return source
-        more = () if own.copies is None else (own.copies,)
-        kind = {"copy": Copy, "add": Add, "return": Return}[own.kind]
-        self.steps.append(kind(source, target, own.have, own.need, item, *more))
+        self.steps.append(Move(source, target, item, own))
         return target
 
 
@@ -88,7 +113,7 @@ class _Lowered:
         self.holding, self.output = fragment.left[0], fragment.output
         self.sources = [flow.made[name] for name in layer.inputs]
         self.errors: dict[str, tuple[str, Holding]] = {}
-        self.users: list[tuple[Tie, Add]] = []
+        self.users: list[tuple[Tie, str, Transfer]] = []
         self.array = f"F {self.name}"
         if layer.inputs:
             partial = {f"input_{axis}": own for axis, own in fragment.partial.items()}
@@ -196,42 +221,38 @@ class _Lowered:
         if summed is None:
             dims = tuple(dim for dim in self.dims if name == "weight" or not dim.startswith(READ))
             copies, item = self.fragment.layout.copies(dims), Item(self.name, None, "gradient", name)
-            own = Add(f"d terms {self.name} {name}", f"d {self.name} {name}", terms, need, item, copies)
+            source, added = f"d terms {self.name} {name}", self.fragment.adding(terms, need, copies)
             for tie in flow.graph.ties:
                 if (tie.user, "weight") == (self.name, name):
-                    flow.made[tie.owner].users.append((tie, own))
+                    flow.made[tie.owner].users.append((tie, source, added))
                     return
-            own = self._of_users(own) if users else own
-            summed, need = (
-                flow.move(
-                    self.fragment.adding(own.have, own.need, own.copies), own.source, own.target, own.item
-                ),
-                own.need,
-            )
-        flow.updates.append(Update(self.name, name, summed, need, tuple(tie for tie, _ in users)))
+            source, added = self._of_users(source, added) if users else (source, added)
+            summed, need = flow.move(added, source, f"d {self.name} {name}", item), added.need
+        flow.updates.append(Update(self.name, name, summed, need, tuple(tie for tie, *_ in users)))
 
-    def _of_users(self, own: Add) -> Add:
+    def _of_users(self, source: str, own: Transfer) -> tuple[str, Transfer]:
         """Return how the terms of all users of a weight are added up, after each device has added up those that it has."""
-        every = {"": (own.have, own)}
-        for tie, step in self.users:
-            every[tie.user] = Holding(tuple(step.have.members[axis] for axis in tie.axes)), step
-        copies = np.maximum.reduce([step.copies for _, step in every.values()])
+        every = {"": (source, own.have, own.copies)}
+        for tie, array, added in self.users:
+            have = Holding(tuple(added.have.members[axis] for axis in tie.axes))
+            every[tie.user] = array, have, added.copies
+        copies = np.maximum.reduce([each for *_, each in every.values()])
         whole = {str(axis): np.arange(size) for axis, size in enumerate(own.have.shape)}
         pieces = tuple(None if copy < 0 else whole for copy in copies)
-        reads = {role: step.source for role, (_, step) in every.items()}
+        reads = {role: array for role, (array, *_) in every.items()}
         target = f"d terms {self.name} of all"
         # Where several devices have the terms of one piece, those of the first count.
-        due = {role: have.on(step.copies == 0) for role, (have, step) in every.items()}
+        due = {role: have.on(each == 0) for role, (_, have, each) in every.items()}
         self.flow.steps.append(Compute("tied", self.name, pieces, reads, {"weight": target}, due))
-        first, *more = (have.members for have, _ in every.values())
+        first, *more = (have.members for _, have, _ in every.values())
         have = Holding(first, tuple(more))
-        return replace(own, source=target, have=have, need=have, copies=np.minimum(copies, 0))
+        return target, self.fragment.adding(have, have, np.minimum(copies, 0))
 
     def _held(self, name: str) -> tuple[Holding, Holding]:
         """Return who has terms of the gradient of a trained tensor, and who holds it: a bias also where sums lie."""
         own, devices = self.nest.trained[name], self.flow.places.devices
         whole = {dim: np.ones((devices, size), bool) for dim, size in self.nest.sizes.items()}
-        terms = members(own, whole | self.dims)
+        terms = members(own, {**whole, **self.dims})
         lie = zip(self.nest.result.axes, self.holding.members, strict=True)
         sums = dict(lie) if self.layer.weighted and name == "bias" else {}
         held = [each | sums.get(axis, each) for axis, each in zip(own.axes, terms, strict=True)]

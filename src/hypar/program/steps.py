@@ -12,7 +12,8 @@ its elements.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,10 +22,10 @@ from hypar.program.holding import by_content, cells
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence, Sized
 
-    from hypar.network.graph import LayerGraph
+    from numpy.typing import NDArray
+
     from hypar.network.layer import Tie
     from hypar.ops.run import Piece
-    from hypar.program.fragments import Fragment
     from hypar.program.holding import Holding, Members
     from hypar.program.layout import Numbers, Places
 
@@ -45,50 +46,67 @@ class Item(NamedTuple):
     tensor: str
 
 
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """What devices get of each other.
+
+    By ``copy`` every device gets the elements that it needs and does not have. By ``add`` the terms that devices have are summed at an
+    owner of each element, and sums are handed to those who need them. By ``return`` terms go the way back of what rests: to the nearest
+    device that needs them, where they are terms again.
+
+    Attributes:
+        kind: what it does.
+        have: who has what of its source.
+        need: who gets what of its target.
+        copies: which copy of its terms each device has; each copy is summed by itself. None of what is copied.
+        terms: whether several devices have terms of an element.
+    """
+
+    kind: Literal["copy", "add", "return"]
+    have: Holding
+    need: Holding
+    copies: Any = None
+    terms: bool = False
+
+    @cached_property
+    def moves(self) -> bool:
+        """Whether it is needed: terms are to be summed, or devices lack something."""
+        have = self.have if self.copies is None else self.have.on(self.copies >= 0)
+        return self.terms or not self.need.within(have)
+
+    @cached_property
+    def inside(self) -> NDArray[np.bool_]:
+        """Whether each device has what it needs, ``[*devices]``; sums that take the place of terms are there."""
+        found = ~self.need.lacks(self.have) & (self.need.elements > 0)
+        return found if self.copies is None else found | (self.need.elements >= self.have.elements)
+
+    @cached_property
+    def missing(self) -> NDArray[np.int64]:
+        """The elements that each device needs and has not, ``[*devices]``."""
+        return self.need.elements - self.need.shared(self.have)
+
+    def counted(self, places: Places) -> Numbers:
+        """Return the elements that each level moves; of a return as many as a copy the other way."""
+        if self.kind == "return":
+            return counted(places, self.need, self.have)
+        return counted(places, self.have, self.need, self.copies)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
-class Copy:
-    """Every device gets the elements that it needs and does not have.
+class Move:
+    """Devices get of each other what they need of an array.
 
     Attributes:
         source: the array that is read.
         target: the array that is written.
-        have: who has what of the source.
-        need: who gets what of the target.
         item: what it is for.
+        transfer: the transfer.
     """
 
     source: str
     target: str
-    have: Holding
-    need: Holding
     item: Item
-
-    def counted(self, places: Places) -> Numbers:
-        """Return the elements that each level moves."""
-        return counted(places, self.have, self.need)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Add(Copy):
-    """The terms that devices have are summed at an owner of each element, and sums are handed to those who need them.
-
-    Attributes:
-        copies: which copy of its terms each device has: each copy is summed by itself.
-    """
-
-    copies: Numbers
-
-    def counted(self, places: Places) -> Numbers:
-        """Return the elements that each level moves."""
-        return counted(places, self.have, self.need, self.copies)
-
-
-class Return(Add):
-    """The terms that devices have go the way back of what rests: to the nearest device that needs them, where they are terms again."""
-
-    def counted(self, places: Places) -> Numbers:
-        """Return the elements that each level moves: as many as a copy the other way."""
-        return counted(places, self.need, self.have)
+    transfer: Transfer
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -133,39 +151,12 @@ class Update:
     ties: tuple[Tie, ...] = ()
 
 
-Step = Copy | Compute | Update
+Step = Move | Compute | Update
 
 
 def exchanges_gradients(step: Step) -> bool:
     """Return whether a step runs once, behind all microbatches."""
-    return isinstance(step, Copy) and step.item.phase == "gradient"
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Program:
-    """A training step on the devices of a plan.
-
-    Attributes:
-        graph: the network.
-        places: the devices.
-        steps: the steps in order.
-        fragments: the fragment of each layer, by name.
-    """
-
-    graph: LayerGraph
-    places: Places
-    steps: tuple[Step, ...]
-    fragments: Mapping[str, Fragment]
-
-    @property
-    def transfers(self) -> dict[int, Copy]:
-        """The steps that may move elements, by their number among all steps."""
-        return {number: step for number, step in enumerate(self.steps) if isinstance(step, Copy)}
-
-    @property
-    def updates(self) -> list[Update]:
-        """The updates of trained tensors."""
-        return [step for step in self.steps if isinstance(step, Update)]
+    return isinstance(step, Move) and step.item.phase == "gradient"
 
 
 # Counts

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.steps import Add, Copy, Return, exchanges_gradients
+from hypar.program.steps import exchanges_gradients
 from hypar.schedule.lifetimes import Arrays, Sent, ops_of
 from hypar.schedule.liveness import held_at
 from hypar.schedule.pipeline_orders import ALONE
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import PlanGraph
     from hypar.program.layout import Numbers
-    from hypar.program.steps import Program
+    from hypar.program.lowering import Program
+    from hypar.program.steps import Move
     from hypar.schedule.pipeline_orders import Moment
 
 Bytes = NDArray[np.float64]
@@ -83,16 +84,14 @@ class Training:
     @cached_property
     def _weights(self) -> Bytes:
         """The bytes of weights on each device."""
-        weighted = {node.name for node in self.nodes.layers if node.weighted}
-        own = (
-            step
-            for step in self.program.updates
-            if step.layer in weighted and step.parameter not in UNCOUNTED
-        )
-        return sum(
-            (self.element_bytes * step.holding.elements for step in own),
+        weighted, found = (
+            {node.name for node in self.nodes.layers if node.weighted},
             np.zeros(self.program.places.devices),
         )
+        for step in self.program.updates:
+            if step.layer in weighted and step.parameter not in UNCOUNTED:
+                found += self.element_bytes * step.holding.elements
+        return found
 
     @cached_property
     def place_of(self) -> Mapping[str, Place]:
@@ -140,12 +139,12 @@ def _buffers(run: Training) -> Bytes:
     return np.asarray(np.max([np.zeros(devices), *together.values()], axis=0))
 
 
-def _to(step: Copy | Add) -> str:
+def _to(step: Move) -> str:
     """Return the layer to whose stage a transfer comes."""
     return step.item.maker if step.item.maker and step.item.phase == "backward" else step.item.layer
 
 
-def _crosses(step: Copy | Add) -> bool:
+def _crosses(step: Move) -> bool:
     """Return whether a transfer brings a tensor from one stage to another: no device has elements at both ends."""
-    sums = isinstance(step, Add) and not isinstance(step, Return)
-    return not (sums or step.have.meets(step.need))
+    sums = step.transfer.kind == "add"
+    return not (sums or step.transfer.have.meets(step.transfer.need))

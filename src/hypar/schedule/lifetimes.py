@@ -22,10 +22,11 @@ from hypar.schedule.liveness import Ledger, Piece, held_at, larger, largest, on_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hypar.network.nodes import PlanNode
+    from hypar.network.nodes import LayerOp, PlanNode
     from hypar.ops.nest import Nest
-    from hypar.program.fragments import Fragment, Transfer
+    from hypar.program.fragments import Fragment
     from hypar.program.holding import Members
+    from hypar.program.steps import Transfer
     from hypar.schedule.liveness import Bytes
     from hypar.schedule.pipeline_orders import Moment
 
@@ -90,20 +91,16 @@ class StepOp(NamedTuple):
     """A layer of a step.
 
     Attributes:
-        name: its name.
-        inputs: the names of the layers that it reads.
-        nest: its loops.
+        layer: the layer.
         node: the index of its node.
         part: the part of the stage that runs it.
         sources: the layer that makes each input; -1 for one of another stage.
         views: the layer whose output its own is; its own number for an output of its own.
-        ahead: whether it comes before all nodes, so that nothing trains it.
+        ahead: whether it comes before all nodes.
         sent: for each reader in another stage the parts that have run when it reads the output, and its place among these.
     """
 
-    name: str
-    inputs: tuple[str, ...]
-    nest: Nest
+    layer: LayerOp
     node: int
     part: int
     sources: tuple[int, ...]
@@ -129,19 +126,19 @@ def ops_of(
     """
     found, numbers = list[StepOp](), dict[str, int]()
     readers: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-    for number, own in enumerate(sent):
-        behind = sum(first < own.reader for _, first in parts[1:])
-        readers.setdefault((own.node, own.number), []).append((-own.reader, number, behind))
+    for number, (node_of, tensor, reader) in enumerate(sent):
+        behind = sum(first < reader for _, first in parts[1:])
+        readers.setdefault((node_of, tensor), []).append((-reader, number, behind))
     for at, node in enumerate(nodes):
         before, part = len(node.ops) - _own(node), sum(first <= at for first, _ in parts[1:])
-        for place, (name, inputs, nest, number) in enumerate(node.ops):
-            if at not in idle and name not in numbers:
-                sources = tuple([numbers.get(each, -1) for each in inputs])
-                view = nest.view and place != before
+        for place, own in enumerate(node.ops):
+            if at not in idle and own.name not in numbers:
+                sources = tuple([numbers.get(each, -1) for each in own.inputs])
+                view = own.nest.view and place != before
                 views = found[sources[0]].views if view else len(found)
-                gone = () if view or place < before else tuple(readers.get((at, number), ()))
-                numbers[name] = len(found)
-                found.append(StepOp(name, inputs, nest, at, part, sources, views, place < before, gone))
+                gone = () if view or place < before else tuple(readers.get((at, own.number), ()))
+                numbers[own.name] = len(found)
+                found.append(StepOp(own, at, part, sources, views, place < before, gone))
     return tuple(found)
 
 
@@ -198,7 +195,7 @@ class Arrays:
         more: Iterable[NDArray[Any]] = (),
     ) -> None:
         """Take the layers; more amounts of devices tell their kinds apart as well."""
-        self.ops, self.fragments = ops, [fragments[op.name] for op in ops]
+        self.ops, self.fragments = ops, [fragments[op.layer.name] for op in ops]
         self.element_bytes, self.written = float(element_bytes), written
         self.samples = {at: _together(frozenset(own)) for at, own in self._sampled().items()}
         self.flags = [own for fragment in self.fragments for own in fragment.flags]
@@ -217,11 +214,14 @@ class Arrays:
         return holding.elements if self.written is None else self.written.get(name, _NONE)
 
     def _sampled(self) -> dict[int, set[Holding]]:
-        found: dict[int, set[Holding]] = {at: set() for at, op in enumerate(self.ops) if op.ahead}
-        for at, (op, fragment) in reversed([*enumerate(zip(self.ops, self.fragments, strict=True))]):
+        each = [*enumerate(zip(self.ops, self.fragments, strict=True))]
+        found: dict[int, set[Holding]] = {at: set() for at, (op, own) in each if op.ahead and not own.trained}
+        for at, (op, fragment) in reversed(each):
             pairs = [*zip(op.sources, fragment.shards, strict=True)]
-            if op.ahead and op.sources:
-                reads = found[at] if op.nest.view else {_read_for(op.nest, own) for own in found[at]}
+            if at in found and op.sources:
+                reads = (
+                    found[at] if op.layer.nest.view else {_read_for(op.layer.nest, own) for own in found[at]}
+                )
                 pairs = [(op.sources[0], own) for own in reads]
             for source, need in pairs:
                 if source in found:
@@ -342,20 +342,20 @@ class _Walk:
             return
         reads = [self._read(op, own, number) for number in range(len(op.sources))]
         ledger.next(*reads, *[self.whole[read] for read in reads if read in self.whole])
-        if op.ahead:
+        if at in self.arrays.samples:
             made = ledger.write(self._bytes(self.arrays.samples[at]))
         else:
             # A tensor at rest is what it reads.
-            array = f"terms {op.name}" if own.summed else f"F {op.name}"
+            array = f"terms {op.layer.name}" if own.summed else f"F {op.layer.name}"
             made = self._write(array, own.output, reads[0] if own.rests else -1)
         if (kept := self._kept(own)) is not None:
             self.kept[at] = ledger.write(kept)
-        sums = f"sums {op.name}" if op.nest.multiplies else f"F {op.name}"
+        sums = f"sums {op.layer.name}" if op.layer.nest.multiplies else f"F {op.layer.name}"
         self.inputs[at], self.own[at] = reads, self._moved(made, sums, own.summed)
 
     def _read(self, op: StepOp, own: Fragment, number: int) -> int:
         """Write a tensor as a layer reads it: as it was made, a shard of what the device has, or a copy; that of another stage arrives."""
-        name, held = f"in {op.name} {number}", own.shards[number]
+        name, held = f"in {op.layer.name} {number}", own.shards[number]
         if op.sources[number] < 0:
             self.ledger.next()
             found = self._write(name, held)
@@ -379,7 +379,8 @@ class _Walk:
         """Begin the backward phase of a part: later parts hand errors on, then other stages send theirs, the last reader first."""
         for waiting in self.waiting[part]:
             self._return(*waiting)
-        for *_, at in sorted((reader, number, at) for at in own for reader, number, _ in self.ops[at].sent):
+        sent = [(reader, number, at) for at in own for reader, number, _ in self.ops[at].sent]
+        for *_, at in sorted(sent):
             size = self.ledger.sizes[self.own[at]]
             self.errors.setdefault(at, []).append(self.ledger.receive(size))
             self.entering[self.parts + part] = self.entering[self.parts + part] + size
@@ -387,7 +388,7 @@ class _Walk:
     def _backward(self, at: int) -> None:
         """Write the backward phase of a layer."""
         op, fragment, ledger = self.ops[at], self.fragments[at], self.ledger
-        if op.views != at or op.ahead or not fragment.trained:
+        if op.views != at or not fragment.trained:
             return
         own, arrived, saved = self.own[at], self.errors.pop(at, []), fragment.nest.saved
         if arrived:
@@ -396,14 +397,14 @@ class _Walk:
             # The network's outputs stay until their errors come back: the training loop has a name for them.
             ledger.next(own)
             error = ledger.write(ledger.sizes[own])
-        error = self._moved(error, f"E all {op.name}", fragment.gathered)
+        error = self._moved(error, f"E all {op.layer.name}", fragment.gathered)
         reads = [error, *([own] if saved.output or not arrived else [])]
         inputs = self.inputs[at] if saved.input else []
         for buffer, need in zip(inputs, fragment.shards, strict=False):
             self.saves.setdefault(buffer, set()).add(need)
         ledger.next(*reads, *([self.kept[at]] if at in self.kept else []), saved=inputs)
         self._send(at, error)
-        if op.nest.weight:
+        if op.layer.nest.weight:
             # The gradient may be computed while the error of the input is sent, so its operands stay until then.
             ledger.next(*reads, saved=inputs)
 
@@ -417,7 +418,7 @@ class _Walk:
             if own.nest.passes and own.sources[number].trained:
                 found.append((source, number, self.ledger.pass_on(error)))
             elif own.sources[number].trained:
-                array = self._write(f"E terms {op.name} {number}", own.shards[number])
+                array = self._write(f"E terms {op.layer.name} {number}", own.shards[number])
                 found.append((source, number, array))
         for source, number, array in found:
             if source >= 0 and self.ops[source].part < op.part:
@@ -430,6 +431,6 @@ class _Walk:
         op, fragment = self.ops[at], self.fragments[at]
         *sums, last = fragment.returned[number]
         for own in sums:
-            error = self._moved(error, f"E sums {op.name} {number}", own)
-        error = self._moved(error, f"E {op.name} {number}", last, fragment.sources[number].holding)
+            error = self._moved(error, f"E sums {op.layer.name} {number}", own)
+        error = self._moved(error, f"E {op.layer.name} {number}", last, fragment.sources[number].holding)
         self.errors.setdefault(self.ops[op.sources[number]].views, []).append(error)

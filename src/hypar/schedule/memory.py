@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.ops.nest import Nest
-    from hypar.program.fragments import Fragment, Transfer
+    from hypar.program.fragments import Fragment
     from hypar.program.holding import Holding, Members
+    from hypar.program.steps import Transfer
     from hypar.schedule.lanes import Ends, Lane
     from hypar.schedule.lifetimes import Course
     from hypar.schedule.pieces import Piece
@@ -144,8 +145,8 @@ def _courses(
     ops = ops_of(nodes, sent, parts, idle)
     *layouts, whole = grids([*choices, (WHOLE,) * len(array)], above, array)
     chosen = dict(zip([node.name for node in nodes], layouts, strict=True))
-    gone = [op.name for op in ops for _ in op.sent]
-    every = ops_of(nodes, sent, parts)
+    gone = [op.layer.name for op in ops for _ in op.sent]
+    every = [op.layer for op in ops_of(nodes, sent, parts)]
     fragments = following(every, chosen, whole, convention, sent=gone, make=fragment_of)
     weights = sum(
         [own.elements for each in graphs for own in _weights(each, fragments)], np.zeros(1, np.int64)
@@ -191,7 +192,7 @@ def _alike(one: Members, other: Members) -> bool:
     """Return whether devices that have the same indices of one have the same of the other, and the other way round."""
     first, second = (kinds_of(own.T)[1] for own in flat(one, other)[1])
     pairs = len(np.unique(first * (second.max() + 1) + second))
-    return pairs == first.max() + 1 == second.max() + 1
+    return bool(pairs == first.max() + 1 == second.max() + 1)
 
 
 def course_on(lane: Lane) -> Course:

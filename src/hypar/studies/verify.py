@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.program.layout import Numbers
-    from hypar.program.steps import Item, Program
+    from hypar.program.lowering import Program
+    from hypar.program.steps import Item
     from hypar.schedule.pieces import Piece
 
 MOST_ELEMENTS, MANY_ELEMENTS, ROUNDING = 2**28, 2**22, 1e-9
