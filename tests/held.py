@@ -8,12 +8,12 @@ from hypar.execution.devices import start
 from hypar.execution.simulator import run
 from hypar.planning.resolved import cost_convention
 from hypar.planning.sources import as_planned
-from hypar.studies import verify
+from hypar.studies import held, verify
 from hypar.studies.pieces import lowered
 
 if TYPE_CHECKING:
     from hypar import LayerGraph, Plan
-    from hypar.studies.verify import Held
+    from hypar.studies.held import Held
 
 
 def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
@@ -22,7 +22,7 @@ def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
     graph = as_planned(plan, graph)
     program = lowered(plan, graph, verify.runs_by(cost_convention(plan)))
     devices = run(program, [start(program.graph)])
-    return verify.held_by(plan, plan.score, program, devices.elements, devices.arrived)
+    return held.held_by(plan, plan.score, program, devices.elements, devices.arrived)
 
 
 def within(memory: Held) -> bool:

@@ -9,9 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from hypar.cli.main import main
+from hypar.studies.step import task_names
 
 if TYPE_CHECKING:
     from click.testing import Result
+
+    from hypar.planning.replay import ScoredStep
 
 FREE = (
     "arrays.*", "chunks", "chunks.asked", "convention", "cost.name", "cost.parameters.*", "files", "files.*", "graph", "limits",
@@ -64,3 +67,9 @@ def one_line(stderr: str) -> str:
     assert stderr.count("\n") == 1
     assert len(stderr) < 1000
     return stderr.removeprefix("error: ").rstrip("\n")
+
+
+def names_of(ran: ScoredStep) -> tuple[str, ...]:
+    """Return the name of each task of a step that was run."""
+    lanes = [lane.name for lane in ran.lanes]
+    return task_names(ran.step, lanes, ran.plan.layers, staged=ran.stages is not None)

@@ -69,11 +69,11 @@ INSIDE = {
     "sharding": "dims conventions placement space collectives direct levels amounts tree",
     "machine": "spatial step_times compute_models collectives schema traffic topologies links work machine setting load profiles",
     "plan": "records stages request plan diff",
-    "schedule": "timeline pieces record pipeline_orders lanes costed tasks step stages lifetimes memory scoring",
+    "schedule": "timeline pieces record pipeline_orders lanes tasks stages lifetimes memory scoring",
     "planning": "strategies buckets pins sources checked refusals resolved question searches flat records levels uneven climb stages planner replay choices",
-    "program": "holding layout steps lowering",
+    "program": "holding layout steps fragments lowering",
     "execution": "loss exchange devices compute simulator verify",
-    "studies": "step shrink pieces verify remarks grid alternatives",
+    "studies": "step shrink pieces held verify remarks grid alternatives",
     "reports": "words palette text charts plots exports terminal steps renderers trace of report",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""

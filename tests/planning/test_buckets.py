@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hypar import LayerGraph, Machine
     from hypar.planning.buckets import Sizes
-    from hypar.schedule.step import Step
+    from hypar.schedule.stages import Step
 
 WHOLE = st.integers(0, 6).map(float)
 """Few numbers, so that many groupings take as long."""

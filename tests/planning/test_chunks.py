@@ -17,6 +17,7 @@ from hypar.planning.replay import run_plan
 from hypar.planning.searches.greedy import Greedy
 from hypar.schedule.stages import StepWork
 from tests.effort import crossed, late
+from tests.kit import names_of
 from tests.planning.parts import scored, staged
 from tests.prose import unbroken
 from tests.schedule.test_chunked import graph_of, lane_of
@@ -63,7 +64,7 @@ def chunks_of(plan: Plan) -> list[list[str]]:
 
 def test_levels_are_summed_from_the_innermost_outward_chunk_by_chunk() -> None:
     plan = planned("lenet-c", "p100-4x4", strategy="dp", chunks="one")
-    names = run_plan(plan, hardware=machine_of("p100-4x4")).names
+    names = names_of(run_plan(plan, hardware=machine_of("p100-4x4")))
     assert [name for name in names if "all_reduce" in name] == [
         "fc2 to conv1 gradient all_reduce H2", "fc2 to conv1 gradient all_reduce H1",
     ]  # fmt: skip
@@ -74,7 +75,7 @@ def test_layers_that_exchange_nothing_are_in_no_chunk() -> None:
     plan = planned("alexnet", "hmc", pins=["fc*=mp", "conv*=dp"], chunks="one")
     assert chunks_of(plan) == [["conv5", "conv4", "conv3", "conv2", "conv1"]]
     ran = run_plan(plan, hardware=machine_of("hmc"))
-    step, names = ran.step, ran.names
+    step, names = ran.step, names_of(ran)
     update = step.timeline.tasks[names.index("fc1 update")]
     assert update.after == (names.index("fc1 gradient"),)
     nothing = planned("alexnet", "hmc", strategy="mp", chunks="best")
@@ -208,7 +209,7 @@ def test_different_groups_exchange_together_over_their_splits(uneven: dict[str |
     assert all(len(amounts) == 1 for amounts in sums["one"].values())
     totals = [{place: math.fsum(amounts) for place, amounts in found.items()} for found in sums.values()]
     assert totals[1] == pytest.approx(totals[0], rel=1e-12)
-    names = steps["one"].names
+    names = names_of(steps["one"])
     assert "tpu-v2: conv5_2 to conv1 gradient all_reduce H1" in names
     assert "tpu-v3: conv5_2 to conv1 gradient all_reduce H2" in names
     times = {chunks: scored(plan).time_s for chunks, plan in uneven.items()}
@@ -236,7 +237,7 @@ def written(plan: Plan, **changes: Any) -> Path:
 
 
 def test_a_score_on_another_machine_has_the_plan_s_chunks(stored: Plan) -> None:
-    names = run_plan(stored, hardware=load_machine("tpu-v2")).names
+    names = names_of(run_plan(stored, hardware=load_machine("tpu-v2")))
     assert "conv2 to conv1 gradient all_reduce H1" in names
     assert chunks_of(stored) == [["fc2"], ["fc1"], ["conv2", "conv1"]]
 

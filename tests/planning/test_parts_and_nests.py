@@ -16,6 +16,7 @@ from hypar.planning.stages.records import stored_stages
 from hypar.planning.stages.running import estimated_s
 from hypar.sharding.conventions import PAPER
 from tests.heterogeneous import group, groups_of, kind, write_machine
+from tests.kit import names_of
 from tests.planning.parts import scored, staged
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def test_a_join_gets_the_error_of_what_another_part_of_its_stage_reads() -> None
     """The second addition of layer3 reads the first one's output past the other stage; a run moves its error as well."""
     plan = plan_model("resnet18", stages=2, parts=4, levels=1, batch=8, **INTERLEAVED)
     found = run_plan(plan)
-    each = zip(found.names, found.step.pieces, strict=True)
+    each = zip(names_of(found), found.step.pieces, strict=True)
     planned = [piece.num_bytes for name, piece in each if "layer3.0.add backward all_to_all" in name]
     item = ("layer3.1.add", "layer3.0.relu2", "backward")
     moved = verify_plan(plan, count=True).transfers

@@ -14,6 +14,7 @@ from hypar.planning.resolved import Resolved
 from hypar.planning.stages.records import stored_stages
 from hypar.schedule.pieces import BETWEEN_STAGES
 from hypar.sharding.conventions import PAPER
+from tests.kit import names_of
 from tests.planning.parts import scored, staged
 from tests.transformers import gpt, linear
 
@@ -117,7 +118,7 @@ def test_both_stages_update_behind_the_exchange() -> None:
     ran = run_plan(plan, model=graph)
     line = dict(
         zip(
-            ran.names,
+            names_of(ran),
             zip(ran.timeline.starts, ran.timeline.ends, strict=True),
             strict=True,
         )

@@ -13,13 +13,14 @@ from hypar.planning.resolved import score_convention
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
+from hypar.studies.step import task_names
 from tests.network.test_gradients import network
 from tests.schedule.test_step import wired
 
 if TYPE_CHECKING:
     from hypar import LayerGraph, Machine, Plan
     from hypar.schedule.record import Buckets
-    from hypar.schedule.step import Step
+    from hypar.schedule.stages import Step
 
 graph_of = cache(load_model)
 
@@ -51,7 +52,7 @@ def lowered(chunks: Buckets | None, **changes: str) -> Step:
 
 def test_a_chunk_is_one_transfer_behind_its_last_gradient_and_updates_wait_for_it() -> None:
     step = lowered(((2, 1), (0,)), overlap="full")
-    names = [*step.names([""], "abc")]
+    names = [*task_names(step, [""], "abc")]
     assert names[3:] == [
         "c backward", "c gradient", "b backward", "b gradient", "c to b gradient all_reduce H1",
         "a backward", "a gradient", "a gradient all_reduce H1", "c update", "b update", "a update",

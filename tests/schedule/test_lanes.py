@@ -14,6 +14,7 @@ from hypar import LayerGraph, load_machine, plan_model
 from hypar.planning.replay import ScoredStep, run_plan
 from tests.effort import examples
 from tests.heterogeneous import group, groups_of, kind, machines, networks, write_machine, written
+from tests.kit import names_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +59,9 @@ def ran(folder: Path, network: LayerGraph, pins: list[str], overlap: str = "none
     scored = run_plan(plan, hardware=machine, model=network, convention="paper")
     assert scored.score == plan.score
     spans = {}
-    rows = zip(scored.names, scored.timeline.starts, scored.timeline.ends, scored.step.pieces, strict=True)
+    rows = zip(
+        names_of(scored), scored.timeline.starts, scored.timeline.ends, scored.step.pieces, strict=True
+    )
     for name, start, end, piece in rows:
         member = "ab"[piece.groups[0]]
         spans[f"{member} {name.removeprefix(f'{member}: ')}"] = (start, end)

@@ -13,7 +13,7 @@ from hypar.plan.stages import FLUSHES
 from hypar.planning.stages.running import in_phases
 from hypar.planning.stages.spans import Phases
 from hypar.schedule.pipeline_orders import Schedule, Work, in_flight, staleness
-from hypar.schedule.step import Step
+from hypar.schedule.stages import Step
 from hypar.schedule.tasks import Pipeline, TaskList
 
 if TYPE_CHECKING:

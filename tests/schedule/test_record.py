@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from hypar import load_model, plan_model
 from hypar.machine.setting import Setting
-from hypar.schedule.costed import Costed, StageWork
 from hypar.schedule.lanes import Lane
 from hypar.schedule.pieces import COMMUNICATION, Piece
 from hypar.schedule.record import (
@@ -29,7 +28,7 @@ from hypar.schedule.record import (
     issued,
     record_of,
 )
-from hypar.schedule.stages import StepWork, part_of
+from hypar.schedule.stages import Costed, StageWork, StepWork, part_of
 from hypar.schedule.tasks import TaskList
 from hypar.schedule.timeline import Timeline, run
 from tests.effort import examples

@@ -19,13 +19,14 @@ from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
 from hypar.sharding.space import parse_space
+from hypar.studies.step import task_names
 from tests.effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.nodes import PlanGraph, PlanNode
-    from hypar.schedule.step import Step
+    from hypar.schedule.stages import Step
     from hypar.sharding.placement import Options
 
 MODELS = ("sfc", "lenet-c", "alexnet", "resnet18", "alexnet-2012")
@@ -78,7 +79,7 @@ def test_overlap_is_never_slower_and_never_beats_a_resource(plan: Plan) -> None:
 def test_a_step_goes_forward_then_backward_and_updates_last() -> None:
     plan = plan_model("sfc", levels=1, strategy="dp", convention="paper")
     step = lowered(plan, overlap="full")
-    names = [*step.names([""], plan.layers)]
+    names = [*task_names(step, [""], plan.layers)]
     assert names[:5] == ["fc1 forward", "fc2 forward", "fc3 forward", "fc4 forward", "fc4 backward"]
     assert names[5:8] == ["fc4 gradient", "fc4 gradient all_reduce H1", "fc3 backward"]
     assert names[-4:] == ["fc4 update", "fc3 update", "fc2 update", "fc1 update"]

@@ -16,7 +16,7 @@ from hypar.planning.replay import run_plan
 from hypar.registry import data_names
 from hypar.studies.step import StepRows
 from tests.effort import crossed
-from tests.kit import run
+from tests.kit import names_of, run
 
 if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
@@ -86,7 +86,7 @@ def test_a_heterogeneous_machine_exchanges_chunks_across_its_groups() -> None:
     changed: Any = load_machine("tpu-v2-v3", {"overlap": "full", "collectives": ["ring"]})
     best, one = (ran("vgg11", hardware=changed, chunks=chunks) for chunks in ("best", "one"))
     assert best.timeline.makespan < one.timeline.makespan
-    names = one.names
+    names = names_of(one)
     assert "tpu-v2: conv5_2 to conv1 gradient all_reduce H1" not in names
     assert "tpu-v3: fc3 to conv1 gradient all_reduce H1" in names
     best.plan.write("plan.json")
@@ -226,7 +226,7 @@ def test_independent_exchanges_are_an_assumption_of_a_machine(chunks: str | int 
     ran = run_plan(plan, hardware=machine)
     sent = [piece for piece in ran.step.pieces if piece.collective]
     assert len({piece.resource for piece in sent}) == len(sent) == (5 if chunks == 2 else 8)
-    named = zip(ran.step.timeline.tasks, ran.names, strict=True)
+    named = zip(ran.step.timeline.tasks, names_of(ran), strict=True)
     stalls = [task for task, name in named if name.endswith("synchronisation")]
     assert len(stalls) == len(sent)
     assert {task.resource for task in stalls} == {"devices"}

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from hypar.planning.records import Decided
     from hypar.schedule.lanes import Lane
     from hypar.schedule.record import Buckets
-    from hypar.schedule.step import Step
+    from hypar.schedule.stages import Step
     from hypar.schedule.timeline import Timeline
     from hypar.sharding.placement import Options
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hypar.planning.records import Decided
     from hypar.planning.uneven.tree import Branching
     from hypar.schedule.lanes import Lane
-    from hypar.schedule.step import Step
+    from hypar.schedule.stages import Step
     from hypar.schedule.timeline import Timeline
     from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options
@@ -73,12 +73,6 @@ class ScoredStep:
     def timeline(self) -> Timeline:
         """When each task ran."""
         return self.step.timeline
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The name of each task."""
-        lanes = [lane.name for lane in self.lanes]
-        return self.step.names(lanes, self.plan.layers, staged=self.stages is not None)
 
     @cached_property
     def score(self) -> Score:

@@ -326,7 +326,7 @@ class Fragment:
         return Transfer("add", have, need, of, _overlapping(have, of, self.layout.devices))
 
 
-fragment_of = lru_cache(maxsize=4096)(Fragment)
+fragment_of = lru_cache(maxsize=1024)(Fragment)
 """Return one fragment for equal ones."""
 
 
@@ -425,7 +425,7 @@ def _ungrouped(names: Mapping[str, str]) -> dict[str, str]:
     return {dim: "channels" if axis == IN_GROUP else axis for dim, axis in names.items()}
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def weight_of(users: tuple[Fragment, ...]) -> Holding:
     """Return who holds what of the weight of some layers, that of its owner first."""
     found: list[tuple[Members, ...]] = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, reduce, wraps
+from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -29,8 +30,11 @@ Members = NDArray[np.bool_]
 The devices of a program are one axis; those of an array one for each of its levels, with one entry where a level changes nothing.
 """
 
-MOST_KEPT = 1024
+MOST_KEPT = 512
 """Results of a function that are kept at most."""
+
+LARGE = 256
+"""Bytes of an array of whose content a key has a digest."""
 
 
 def by_content(function: Callable[P, T]) -> Callable[P, T]:
@@ -52,7 +56,8 @@ def by_content(function: Callable[P, T]) -> Callable[P, T]:
 def key_of(value: object) -> object:
     """Return a key that arrays with equal entries share, and tuples and objects of these."""
     if isinstance(value, np.ndarray):
-        return value.shape, (np.packbits(value) if value.dtype == np.bool_ else value).tobytes()
+        own = (np.packbits(value) if value.dtype == np.bool_ else value).tobytes()
+        return value.shape, own if len(own) < LARGE else blake2b(own).digest()
     return tuple(map(key_of, value)) if isinstance(value, tuple) else getattr(value, "content", value)
 
 

@@ -232,7 +232,7 @@ class Arrays:
 _NONE = np.zeros(1, np.int64)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _together(holdings: frozenset[Holding]) -> Elements:
     """Return the elements of what devices have in any of some holdings of a tensor; of views with other dims those of the largest."""
     shapes: dict[tuple[int, ...], list[tuple[Members, ...]]] = {}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hypar.schedule.lanes import Ends, Lane
     from hypar.schedule.lifetimes import Course
     from hypar.schedule.pieces import Piece
-    from hypar.schedule.step import Step
+    from hypar.schedule.stages import Step
     from hypar.sharding.placement import Options
 
 
@@ -174,7 +174,7 @@ def _weights(graph: PlanGraph, fragments: Mapping[str, Fragment]) -> Iterator[Ho
             yield weight_of(tuple([fragments[name] for name in names]))
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def _lacking(own: Transfer) -> float:
     """Return the elements of a copy that the fullest device lacks, where all of them come at once.
 

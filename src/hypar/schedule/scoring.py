@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.schedule.lanes import Lane
     from hypar.schedule.pieces import Piece
-    from hypar.schedule.step import Step
+    from hypar.schedule.stages import Step
 
 ROUNDING = 1e-9
 """Fraction of a time below which a difference counts as none."""

@@ -21,10 +21,10 @@ from hypar.schedule.timeline import Task, run
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hypar.schedule.costed import Costed, Entering
     from hypar.schedule.pieces import Piece, Rounds
     from hypar.schedule.pipeline_orders import Schedule, Work
     from hypar.schedule.record import Record
+    from hypar.schedule.stages import Costed, Entering
     from hypar.schedule.timeline import Timeline
 
 After = tuple[int, ...]

@@ -9,22 +9,25 @@ from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hypar.machine.energy import phase_of
+from hypar.machine.machine import OUTWARD
 from hypar.network.graph import gradients_of
 from hypar.ops.nest import PHASES
 from hypar.planning.replay import run_plan
 from hypar.schedule.memory import course_on, memory_of
-from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE
+from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE, level_name
 from hypar.schedule.scoring import joules_of
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.replay import ScoredStep
+    from hypar.schedule.pieces import Piece
+    from hypar.schedule.stages import Step
 
 Rows = list[dict[str, Any]]
 
@@ -101,6 +104,32 @@ class DeviceMemory(NamedTuple):
         return math.fsum(own for item, own in self.held.items() if item not in {"activations", "errors"})
 
 
+def task_names(
+    step: Step, lanes: Sequence[str], layers: Sequence[str], *, staged: bool = False
+) -> tuple[str, ...]:
+    """Return the name of each task of a step in a trace, as ``conv1 gradient all_reduce H1``; with stages its microbatch, too.
+
+    ``lanes`` and ``layers`` are their names, that of an only lane empty.
+    """
+    found = []
+    for piece, place in zip(step.pieces, step.places, strict=True):
+        group = piece.resource.removesuffix(OUTWARD)
+        group = lanes[piece.groups[0]] if group == piece.resource else group
+        of = " to ".join(dict.fromkeys((layers[place.first], layers[place.layer])))
+        inside = not piece.collective or piece.level != BETWEEN_STAGES
+        words = (f"{group}:" * bool(group), of * inside, _what(piece), f"#{place.item + 1}" * staged)
+        found.append(" ".join(filter(None, words)))
+    return tuple(found)
+
+
+def _what(piece: Piece) -> str:
+    if not piece.collective:
+        return "synchronisation" if piece.kind == COMMUNICATION else piece.kind
+    if piece.level == BETWEEN_STAGES:
+        return f"{piece.phase} from other stages"
+    return f"{piece.phase} {piece.collective} {level_name(piece.level)}"
+
+
 class StepRows:
     """A step that was run, as rows."""
 
@@ -116,9 +145,11 @@ class StepRows:
     def tasks(self) -> tuple[StepTask, ...]:
         """The tasks in the order in which they are issued."""
         critical, step, starts = {*self.ran.timeline.critical_path}, self.ran.step, self.ran.timeline.starts
+        lanes = [lane.name for lane in self.ran.lanes]
+        names = task_names(step, lanes, self.ran.plan.layers, staged=self.ran.stages is not None)
         return tuple(
             StepTask(
-                name=self.ran.names[index],
+                name=names[index],
                 kind=piece.kind,
                 phase=piece.phase,
                 layer=self.ran.plan.layers[place.layer],

@@ -7,43 +7,35 @@ from dataclasses import dataclass, replace
 from itertools import product, repeat
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
-import numpy as np
-
 from hypar.activity import tell
 from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError
-from hypar.execution.exchange import shares
 from hypar.execution.simulator import most_elements
 from hypar.execution.verify import Verification, counted, verify_program
 from hypar.machine.links import Line
 from hypar.machine.setting import Setting
-from hypar.network.training import OPTIMIZERS
 from hypar.ops.nest import PHASES
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.records import Score, origin_of
-from hypar.plan.stages import FLUSHES, StagesRecord
+from hypar.plan.stages import FLUSHES
 from hypar.planning.replay import choices_of, run_step
 from hypar.planning.resolved import Resolved, cost_convention, score_convention
 from hypar.planning.sources import machine_of, times_of
-from hypar.planning.stages.running import fullest_moments
-from hypar.schedule.held import Training
 from hypar.schedule.lanes import Lane
 from hypar.schedule.pieces import BETWEEN_STAGES, level_name
-from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
-from hypar.sharding.tree import Device, Level, Node, Stages
 from hypar.studies.check import near, priced
+from hypar.studies.held import Held, held_by
 from hypar.studies.pieces import lowered, microbatches_of, opened
 from hypar.studies.shrink import changes_of, shrunk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.program.layout import Numbers
     from hypar.program.lowering import Program
     from hypar.program.steps import Item
     from hypar.schedule.pieces import Piece
@@ -81,19 +73,6 @@ class Received(NamedTuple):
     planned: float
     counted: int
     moved: int | None
-
-
-class Held(NamedTuple):
-    """The memory of the fullest device of a group, a stage or ``all``: the bytes that a score says, and those that it held."""
-
-    group: str
-    said: float
-    held: float
-
-    @property
-    def more(self) -> bool:
-        """Whether a device held more than the score says."""
-        return self.held > self.said * (1 + ROUNDING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -301,70 +280,6 @@ def _scored(plan: Plan, graph: LayerGraph, machine: Machine, run_by: str) -> Sco
     request = replace(Resolved.of(plan, machine), counted=own if alike else run_by)
     whole = plan if alike else plan.model_copy(update={"chunks": None})
     return run_step(whole, request, graph).score
-
-
-def held_by(
-    plan: Plan,
-    score: Score,
-    program: Program,
-    elements: Mapping[str, Numbers],
-    arrived: Mapping[int, Numbers],
-) -> list[Held]:
-    """Return what each group or stage of a score, of the network that was run, held in the run of a microbatch.
-
-    ``elements`` has those that each device had of every array, by the array's name; ``arrived`` those that it received for each
-    transfer, by its number, ``[levels, devices]``.
-    """
-    places, stages = _places(plan.root), plan.stages if plan.staged else None
-    of_stages, transfers = [stage for stage, _ in places], program.transfers
-    received = {
-        number: shares(program.places, transfers[number], own, of_stages) for number, own in arrived.items()
-    }
-    training = Training(
-        program=program,
-        nodes=program.graph.nodes(plan.graph),
-        elements=elements,
-        received=received,
-        element_bytes=score.element_bytes,
-        state=OPTIMIZERS[score.optimizer],
-        chunks=[frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else (),
-        places={} if stages is None else _layers(stages),
-        stages=of_stages,
-        moments=[ALONE] if stages is None else _moments(stages),
-    )
-    found = np.sum([*training.held().values()], axis=0)
-    if score.groups is None:
-        return [Held("all", score.memory_bytes, float(found.max()))]
-    groups = [group.group for group in score.groups]
-    names = groups if stages is not None else [group.name for group in plan.groups if not group.idle]
-    lanes = sorted({*places})
-    of = np.array([names[lanes.index(place)] for place in places])
-    pairs = [(group, found[of == group.group]) for group in score.groups]
-    return [Held(group.group, group.memory_bytes, float(own.max())) for group, own in pairs if len(own)]
-
-
-def _places(node: Node | None) -> list[tuple[int, tuple[int, ...]]]:
-    """Return the stage of each device, and the parts of uneven splits in which it lies."""
-    if node is None or isinstance(node, Device):
-        return [(0, ())]
-    if isinstance(node, Level) and node.split.sides is None:
-        return _places(node.below[0]) * node.split.ways
-    parts = [(part, own) for part, own in enumerate(node.below) if own is not None]
-    below = [(part, *place) for part, own in parts for place in _places(own)]
-    if isinstance(node, Stages):
-        return [(part, path) for part, _, path in below]
-    return [(stage, (part, *path)) for part, stage, path in below]
-
-
-def _layers(stages: StagesRecord) -> dict[str, tuple[int, int]]:
-    """Return the stage of each layer, and its part of it."""
-    spans = ((at, *own) for at, stage in enumerate(stages.stages) for own in enumerate(stage.spans))
-    return {layer: (number, part) for number, part, span in spans for layer in span}
-
-
-def _moments(stages: StagesRecord) -> tuple[tuple[Moment, ...], ...]:
-    """Return when each stage holds most over a mini-batch."""
-    return tuple(fullest_moments(stages, len(stages.stages)))
 
 
 def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:

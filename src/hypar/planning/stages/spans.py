@@ -25,10 +25,9 @@ from hypar.planning.stages.arriving import Outer, StageDevices, entering
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.uneven.planner import as_planner
 from hypar.planning.uneven.records import TreeReader
-from hypar.schedule.costed import StageWork
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
-from hypar.schedule.stages import part_of
+from hypar.schedule.stages import StageWork, part_of
 from hypar.schedule.tasks import TaskList
 from hypar.schedule.timeline import run
 from hypar.sharding.amounts.transfers import network_of, sends_back
@@ -42,9 +41,9 @@ if TYPE_CHECKING:
     from hypar.planning.pins import Pin
     from hypar.planning.question import Question
     from hypar.planning.uneven.tree import Branch
-    from hypar.schedule.costed import Entering, Link
     from hypar.schedule.lanes import Lane
     from hypar.schedule.pieces import Crossing
+    from hypar.schedule.stages import Entering, Link
     from hypar.schedule.tasks import PartTasks
     from hypar.sharding.amounts.transfers import Network
     from hypar.solve.edge import Costs

@@ -1,0 +1,184 @@
+"""The bytes that each device holds at its fullest moment over a step of a program, from what a run has written.
+
+The walk over a stage's layers is that of a score, with all rules of memory that training frameworks obey; the sizes of arrays are
+the elements that each device had of them in the run, which steps name as ``lowering`` does. What no run has is counted otherwise:
+a backward phase needs what its op keeps, as autograd saves it, though a kernel may compute the same from what the op has read, and
+what arrives, or is summed in place of terms, lies in one buffer until then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hypar.execution.exchange import shares
+from hypar.network.training import OPTIMIZERS
+from hypar.planning.stages.running import fullest_moments
+from hypar.program.steps import exchanges_gradients
+from hypar.schedule.lifetimes import Arrays, Sent, ops_of
+from hypar.schedule.liveness import held_at
+from hypar.schedule.pipeline_orders import ALONE
+from hypar.sharding.tree import Device, Level, Node, Stages
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hypar.network.nodes import PlanGraph
+    from hypar.plan.plan import Plan
+    from hypar.plan.records import Score
+    from hypar.plan.stages import StagesRecord
+    from hypar.program.layout import Numbers
+    from hypar.program.lowering import Program
+    from hypar.program.steps import Move
+    from hypar.schedule.pipeline_orders import Moment
+
+ROUNDING = 1e-9
+"""The fraction of a score's bytes that is rounding."""
+
+UNCOUNTED = frozenset({"bias", "statistics"})
+"""The tensors that have no memory of their own in a plan."""
+
+Bytes = NDArray[np.float64]
+"""Bytes, or elements, on each device, ``[devices]``."""
+
+Place = tuple[int, int]
+"""A stage, and one of its parts."""
+
+
+class Held(NamedTuple):
+    """The memory of the fullest device of a group, a stage or ``all``: the bytes that a score says, and those that it held."""
+
+    group: str
+    said: float
+    held: float
+
+    @property
+    def more(self) -> bool:
+        """Whether a device held more than the score says."""
+        return self.held > self.said * (1 + ROUNDING)
+
+
+def held_by(
+    plan: Plan,
+    score: Score,
+    program: Program,
+    elements: Mapping[str, Numbers],
+    arrived: Mapping[int, Numbers],
+) -> list[Held]:
+    """Return what each group or stage of a score, of the network that was run, held in the run of a microbatch.
+
+    ``elements`` has those that each device had of every array, by the array's name; ``arrived`` those that it received for each
+    transfer, by its number, ``[levels, devices]``.
+    """
+    places, stages = _places(plan.root), plan.stages if plan.staged else None
+    nodes, size = program.graph.nodes(plan.graph), score.element_bytes
+    parts = {} if stages is None else _parts(stages)
+    place_of = {op.name: parts.get(node.name, (0, 0)) for node in nodes.layers for op in node.ops}
+    of = np.array([stage for stage, _ in places])
+    chunks = [frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else []
+    buffers = _buffers(program, {at: (own, of) for at, own in arrived.items()}, chunks, place_of)
+    found = size * ((2 + OPTIMIZERS[score.optimizer]) * _weights(program, nodes) + buffers)
+    for stage, moments in enumerate(
+        [ALONE] if stages is None else fullest_moments(stages, len(stages.stages))
+    ):
+        found += (of == stage) * _peak(program, nodes, elements, (stage, place_of, moments), size)
+    if score.groups is None:
+        return [Held("all", score.memory_bytes, float(found.max()))]
+    groups = [group.group for group in score.groups]
+    names = groups if stages is not None else [group.name for group in plan.groups if not group.idle]
+    lanes = sorted({*places})
+    named = np.array([names[lanes.index(place)] for place in places])
+    pairs = [(group, found[named == group.group]) for group in score.groups]
+    return [Held(group.group, group.memory_bytes, float(own.max())) for group, own in pairs if len(own)]
+
+
+def _places(node: Node | None) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the stage of each device, and the parts of uneven splits in which it lies."""
+    if node is None or isinstance(node, Device):
+        return [(0, ())]
+    if isinstance(node, Level) and node.split.sides is None:
+        return _places(node.below[0]) * node.split.ways
+    parts = [(part, own) for part, own in enumerate(node.below) if own is not None]
+    below = [(part, *place) for part, own in parts for place in _places(own)]
+    if isinstance(node, Stages):
+        return [(part, path) for part, _, path in below]
+    return [(stage, (part, *path)) for part, stage, path in below]
+
+
+def _parts(stages: StagesRecord) -> dict[str, Place]:
+    """Return the stage of each layer, and its part of it."""
+    spans = ((at, *own) for at, stage in enumerate(stages.stages) for own in enumerate(stage.spans))
+    return {layer: (number, part) for number, part, span in spans for layer in span}
+
+
+def _weights(program: Program, nodes: PlanGraph) -> Bytes:
+    """Return the elements of weights on each device."""
+    weighted, found = {node.name for node in nodes.layers if node.weighted}, np.zeros(program.places.devices)
+    for step in program.updates:
+        if step.layer in weighted and step.parameter not in UNCOUNTED:
+            found += step.holding.elements
+    return found
+
+
+def _peak(
+    program: Program,
+    nodes: PlanGraph,
+    elements: Mapping[str, Numbers],
+    stage: tuple[int, Mapping[str, Place], Sequence[Moment]],
+    element_bytes: int,
+) -> Bytes:
+    """Return the most bytes of activations and errors at once on the devices, if they are those of a stage."""
+    number, place_of, moments = stage
+    of = [place_of[node.name] for node in nodes.layers]
+    own = {at: place for place, at in enumerate(at for at, (its, _) in enumerate(of) if its == number)}
+    firsts = {of[at][1]: (place, at) for at, place in reversed(own.items())}
+    sent = tuple(
+        Sent(own[tensor.producer], tensor.number, tensor.consumer)
+        for tensor in nodes.tensors
+        if tensor.producer in own and tensor.consumer not in own
+    )
+    parts = tuple(firsts[part] for part in sorted(firsts))
+    ops = ops_of(tuple(nodes.layers[at] for at in own), sent, parts)
+    arrays = Arrays(ops, program.fragments, element_bytes, elements)
+    each = np.zeros(len(arrays.kinds.first[0]))
+    for kinds, course in arrays.courses(len(parts)):
+        each[kinds] = held_at(course.pieces, moments)
+    return np.asarray(np.broadcast_to(each[arrays.kinds.number], program.places.devices))
+
+
+def _buffers(
+    program: Program,
+    arrived: Mapping[int, tuple[Numbers, Numbers]],
+    chunks: Sequence[frozenset[str]],
+    place_of: Mapping[str, Place],
+) -> Bytes:
+    """Return the room in elements of each device for the largest transfer.
+
+    A transfer is what arrives for one tensor or one chunk of gradients at a level, as a collective is called for one of these; of
+    what other stages have made everything that a phase needs, as its work begins when all of it is there.
+    """
+    together: dict[object, Bytes] = {}
+    for number, step in program.transfers.items():
+        if step.item.tensor in UNCOUNTED:
+            continue
+        own, of_stages = arrived[number]
+        key: object = number
+        if exchanges_gradients(step):
+            key = next((chunk for chunk in chunks if step.item.layer in chunk), number)
+        for level, received in enumerate(shares(program.places, step, own, of_stages.tolist())):
+            at = (step.item.phase, place_of[_to(step)]) if _crosses(step) else (level, key)
+            together[at] = together.get(at, 0) + received
+    return np.asarray(np.max([np.zeros(program.places.devices), *together.values()], axis=0))
+
+
+def _to(step: Move) -> str:
+    """Return the layer to whose stage a transfer comes."""
+    return step.item.maker if step.item.maker and step.item.phase == "backward" else step.item.layer
+
+
+def _crosses(step: Move) -> bool:
+    """Return whether a transfer brings a tensor from one stage to another: no device has elements at both ends."""
+    own = step.transfer
+    return own.kind != "add" and not own.have.meets(own.need)
