@@ -8,9 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.execution.exchange import add, copy, mask
+from hypar.execution.exchange import add, copy, counted, mask
 from hypar.program.holding import Holding
-from hypar.program.steps import counted
 from tests.effort import examples
 from tests.program.arrays import array_places
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hypar import load_machine, load_model, plan_model
+from hypar.execution.exchange import moved
 from hypar.program.layout import layouts_of
 from hypar.program.lowering import lower
 from hypar.studies.alternatives import explain_plan
@@ -49,7 +50,7 @@ def every(graph: LayerGraph) -> list[list[str]]:
 def bytes_by_program(plan: Plan, graph: LayerGraph, convention: str) -> int:
     lowered = lower(graph, *layouts_of(plan), convention)
     return graph.element_bytes * sum(
-        int(step.transfer.counted(lowered.places).sum()) for step in lowered.transfers.values()
+        int(moved(lowered.places, step.transfer).sum()) for step in lowered.transfers.values()
     )
 
 

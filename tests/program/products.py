@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from hypar.execution.exchange import moved
 from hypar.program.lowering import lower
 from hypar.sharding.placement import choice_of, digits_of
 from tests.amounts import amounts
@@ -47,7 +48,7 @@ def by_program(
     found: Counter[Key] = Counter()
     for step in program.transfers.values():
         if step.item.layer in cuts and step.item.tensor in ("input", "output", "weight"):
-            for level, elements in enumerate(step.transfer.counted(program.places).tolist()):
+            for level, elements in enumerate(moved(program.places, step.transfer).tolist()):
                 found[_ends(graph, step.item, cuts), step.item.phase, step.item.tensor, level] += elements
     return {key: float(elements) for key, elements in found.items() if elements}
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hypar.execution.exchange import counted
 from hypar.execution.verify import verify_program
 from hypar.program.holding import Holding
 from hypar.program.lowering import lower
-from hypar.program.steps import counted
 from hypar.sharding.placement import cut
 from tests.effort import examples
 from tests.program.arrays import array_places

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hypar.execution.exchange import moved
 from hypar.planning.uneven.tree import graph_of_group
 from hypar.program.layout import Layout, Places
 from hypar.program.lowering import lower
@@ -98,7 +99,7 @@ def program(graph: LayerGraph, node: Node, convention: str) -> Counter[tuple[int
     found: Counter[tuple[int, str]] = Counter()
     for step in lowered.transfers.values():
         if step.item.layer in cuts and step.item.tensor in ("input", "output", "weight"):
-            for level, elements in enumerate(step.transfer.counted(places).tolist()):
+            for level, elements in enumerate(moved(places, step.transfer).tolist()):
                 found[level, step.item.phase] += elements
     return _rounded(found)
 

@@ -28,8 +28,8 @@ from hypar.schedule.record import (
     issued,
     record_of,
 )
-from hypar.schedule.stages import Costed, StageWork, StepWork, part_of
-from hypar.schedule.tasks import TaskList
+from hypar.schedule.stages import StageWork, StepWork, part_of
+from hypar.schedule.tasks import Costed, TaskList
 from hypar.schedule.timeline import Timeline, run
 from tests.effort import examples
 from tests.schedule.test_step import wired

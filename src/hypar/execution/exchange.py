@@ -2,6 +2,11 @@
 
 Arrays are stacked over devices, ``[devices, *shape]``, with NaN where a device has nothing. Nothing is sent by an amount
 that was computed: a part asks for the elements that it needs and does not have, and each of them arrives once.
+
+What each level moves is counted without a run as well, from who has and who needs what. Every element enters a part of a level from
+outside at most once, and is handed on inside. The elements that are received at level h or further out are ``R(h)``, the sum over the
+parts of level h of what they need and do not have; what level h itself moves is ``R(h) - R(h - 1)``. A tensor is counted on a small
+grid of classes of indices, each weighted by its elements.
 """
 
 from __future__ import annotations
@@ -12,15 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.holding import cells, outer
-from hypar.program.steps import each_copy
+from hypar.program.holding import by_content, cells, outer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence, Sized
 
-    from hypar.program.holding import Holding
+    from hypar.program.holding import Holding, Members
     from hypar.program.layout import Numbers, Places
-    from hypar.program.steps import Move
+    from hypar.program.steps import Move, Transfer
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -168,3 +172,64 @@ def _size(step: Move, part: Numbers) -> Numbers:
     """Return the elements of sums that each device of a part needs, or of its terms if it needs none."""
     need = step.transfer.need.elements[part]
     return need if need.any() else step.transfer.have.elements[part]
+
+
+# Counts
+
+
+def moved(places: Places, own: Transfer) -> Numbers:
+    """Return the elements that each level moves by a transfer; of a return as many as of a copy the other way."""
+    if own.kind == "return":
+        return counted(places, own.need, own.have)
+    return counted(places, own.have, own.need, own.copies)
+
+
+@by_content
+def counted(places: Places, have: Holding, need: Holding, copies: Numbers | None = None) -> Numbers:
+    """Return the elements that each level moves so that every device gets what it needs, ``[levels]``.
+
+    Where devices have terms, these are summed at one owner of each element first: a device that needs it, as near as possible
+    to one that has a term of it. A part adds up its own terms before it sends one sum out.
+
+    Args:
+        places: the devices.
+        have: the elements that each device has, or has a term of.
+        need: the elements that each device needs, or whose sums it needs.
+        copies: of terms, the copy that each device has; each copy is summed by itself.
+    """
+    (having, needing), weights = cells(have, need)
+    if copies is None:
+        entering = [(needs & ~has).sum(axis=0) for has, needs in _by_part(places, having, needing)]
+        return np.diff([(own * weights).sum() for own in entering[::-1]], prepend=0)
+    total = np.zeros(len(places.parts), np.int64)
+    for mine, gets in each_copy(copies, weights.ndim):
+        wanted = needing & gets & (having & mine).any(axis=0)
+        # Terms leave all parts that have some and sums enter all that want them, but for that of the owner.
+        crossing = [
+            has.sum(axis=0) - (has & wants).any(axis=0) + wants.sum(axis=0) - wants.any(axis=0)
+            for has, wants in _by_part(places, having & mine & wanted.any(axis=0), wanted)
+        ]
+        total += np.diff([(own * weights).sum() for own in crossing[::-1]], prepend=0)
+    return total
+
+
+def _by_part(places: Places, *each: Members) -> Iterator[list[Members]]:
+    """Yield for each level, the innermost first, what each part has of some holdings, ``[parts, classes of each dim]``."""
+    of: Sequence[Sized] = places.members(len(places.parts) - 1)
+    found = [own[np.concatenate(places.members(len(places.parts) - 1))] for own in each]
+    for level in reversed(range(len(places.parts))):
+        starts = np.cumsum([0, *map(len, of[:-1])])
+        found = [np.logical_or.reduceat(own, starts, axis=0) for own in found]
+        yield found
+        of = [parts for _, parts in places.inside[level]]
+
+
+def each_copy(copies: Numbers, dims: int) -> Iterator[tuple[Members, Members]]:
+    """Yield for each copy of some terms who has it, and who gets its sums, ``[devices, *1 for each dim]``.
+
+    Those that have no copy get the sums of the first.
+    """
+    copies = copies.reshape(-1, *[1] * dims)
+    for copy in range(int(copies.max()) + 1):
+        own = copies == copy
+        yield own, own | ((copies < 0) & (copy == 0))

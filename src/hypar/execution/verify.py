@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.execution.devices import start
-from hypar.execution.exchange import mask
+from hypar.execution.exchange import mask, moved
 from hypar.execution.simulator import run
 from hypar.program.layout import Layout, Places
 from hypar.program.lowering import lower
@@ -144,7 +144,7 @@ def counted(program: Program, microbatches: int = 1) -> Iterator[tuple[Item, Num
     """Yield what each transfer is for, and the elements that each level moves in a mini-batch."""
     for step in program.transfers.values():
         times = 1 if exchanges_gradients(step) else microbatches
-        yield step.item, times * step.transfer.counted(program.places)
+        yield step.item, times * moved(program.places, step.transfer)
 
 
 def alone(graph: LayerGraph) -> Program:

@@ -1,12 +1,7 @@
-"""The steps of a program, and the elements that its transfers move at each level, counted from who holds and who needs them.
+"""The steps of a program: what every device computes, gets of others, and updates.
 
 Steps name the arrays that they read and write; an array is written once. Every array is as large as its tensor on
 every device, of which a device has the elements of its holding.
-
-Every element enters a part of a level from outside at most once, and is handed on inside. The elements that are
-received at level h or further out are ``R(h)``, the sum over the parts of level h of what they need and do not have;
-what level h itself moves is ``R(h) - R(h - 1)``. A tensor is counted on a small grid of classes of indices, each weighted by
-its elements.
 """
 
 from __future__ import annotations
@@ -15,19 +10,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import numpy as np
-
-from hypar.program.holding import by_content, cells
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence, Sized
+    from collections.abc import Mapping
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from hypar.network.layer import Tie
     from hypar.ops.run import Piece
-    from hypar.program.holding import Holding, Members
-    from hypar.program.layout import Numbers, Places
+    from hypar.program.holding import Holding
 
 
 class Item(NamedTuple):
@@ -84,12 +75,6 @@ class Transfer:
     def missing(self) -> NDArray[np.int64]:
         """The elements that each device needs and has not, ``[*devices]``."""
         return self.need.elements - self.need.shared(self.have)
-
-    def counted(self, places: Places) -> Numbers:
-        """Return the elements that each level moves; of a return as many as a copy the other way."""
-        if self.kind == "return":
-            return counted(places, self.need, self.have)
-        return counted(places, self.have, self.need, self.copies)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -157,57 +142,3 @@ Step = Move | Compute | Update
 def exchanges_gradients(step: Step) -> bool:
     """Return whether a step runs once, behind all microbatches."""
     return isinstance(step, Move) and step.item.phase == "gradient"
-
-
-# Counts
-
-
-@by_content
-def counted(places: Places, have: Holding, need: Holding, copies: Numbers | None = None) -> Numbers:
-    """Return the elements that each level moves so that every device gets what it needs, ``[levels]``.
-
-    Where devices have terms, these are summed at one owner of each element first: a device that needs it, as near as possible
-    to one that has a term of it. A part adds up its own terms before it sends one sum out.
-
-    Args:
-        places: the devices.
-        have: the elements that each device has, or has a term of.
-        need: the elements that each device needs, or whose sums it needs.
-        copies: of terms, the copy that each device has; each copy is summed by itself.
-    """
-    (having, needing), weights = cells(have, need)
-    if copies is None:
-        entering = [(needs & ~has).sum(axis=0) for has, needs in _by_part(places, having, needing)]
-        return np.diff([(own * weights).sum() for own in entering[::-1]], prepend=0)
-    total = np.zeros(len(places.parts), np.int64)
-    for mine, gets in each_copy(copies, weights.ndim):
-        wanted = needing & gets & (having & mine).any(axis=0)
-        # Terms leave all parts that have some and sums enter all that want them, but for that of the owner.
-        crossing = [
-            has.sum(axis=0) - (has & wants).any(axis=0) + wants.sum(axis=0) - wants.any(axis=0)
-            for has, wants in _by_part(places, having & mine & wanted.any(axis=0), wanted)
-        ]
-        total += np.diff([(own * weights).sum() for own in crossing[::-1]], prepend=0)
-    return total
-
-
-def _by_part(places: Places, *each: Members) -> Iterator[list[Members]]:
-    """Yield for each level, the innermost first, what each part has of some holdings, ``[parts, classes of each dim]``."""
-    of: Sequence[Sized] = places.members(len(places.parts) - 1)
-    found = [own[np.concatenate(places.members(len(places.parts) - 1))] for own in each]
-    for level in reversed(range(len(places.parts))):
-        starts = np.cumsum([0, *map(len, of[:-1])])
-        found = [np.logical_or.reduceat(own, starts, axis=0) for own in found]
-        yield found
-        of = [parts for _, parts in places.inside[level]]
-
-
-def each_copy(copies: Numbers, dims: int) -> Iterator[tuple[Members, Members]]:
-    """Yield for each copy of some terms who has it, and who gets its sums, ``[devices, *1 for each dim]``.
-
-    Those that have no copy get the sums of the first.
-    """
-    copies = copies.reshape(-1, *[1] * dims)
-    for copy in range(int(copies.max()) + 1):
-        own = copies == copy
-        yield own, own | ((copies < 0) & (copy == 0))

@@ -21,11 +21,13 @@ from hypar.schedule.timeline import Task, run
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hypar.schedule.pieces import Piece, Rounds
+    from hypar.schedule.pieces import Entering, Piece, Rounds
     from hypar.schedule.pipeline_orders import Schedule, Work
-    from hypar.schedule.record import Record
-    from hypar.schedule.stages import Costed, Entering
+    from hypar.schedule.record import Op, Record
     from hypar.schedule.timeline import Timeline
+
+Costed = tuple["Op", "Rounds"]
+"""An op with its pieces."""
 
 After = tuple[int, ...]
 """Indices of the tasks to wait for."""

@@ -18,11 +18,11 @@ from hypar.plan.stages import stage_name
 from hypar.planning.climb import Chunked, chunks_of, run_chunked
 from hypar.planning.stages.arriving import places_for
 from hypar.schedule.lanes import StagePlace
-from hypar.schedule.pieces import COMMUNICATION, Piece, priced
+from hypar.schedule.pieces import COMMUNICATION, Arrival, Entering, Piece, priced
 from hypar.schedule.pipeline_orders import Schedule, in_flight, moments, staleness
 from hypar.schedule.record import ERROR, INPUT, Op, Record
 from hypar.schedule.scoring import summarise
-from hypar.schedule.stages import Arrival, Entering, StageWork, StepWork
+from hypar.schedule.stages import StageWork, StepWork
 from hypar.schedule.tasks import PartTasks, Pipeline, TaskList
 from hypar.sharding.amounts.counted import SEAM, received_between
 from hypar.sharding.amounts.transfers import between_of, parts_of_weight
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from hypar.planning.stages.spans import CutSpan, Phases
     from hypar.schedule.pieces import Pieces
     from hypar.schedule.pipeline_orders import Moment, Work
-    from hypar.schedule.stages import Costed
-    from hypar.schedule.tasks import Tied
+    from hypar.schedule.tasks import Costed, Tied
     from hypar.sharding.amounts.counted import Received
 
 
