@@ -120,12 +120,7 @@ class Holding:
     @cached_property
     def elements(self) -> NDArray[np.int64]:
         """Number of elements of each device, ``[*devices]``."""
-        if not self.more:
-            return _size(self.members)
-        devices, tables = flat(*[own for box in self.each for own in box])
-        first, *more = zip(*[iter(tables)] * len(self.members), strict=True)
-        (own,), weights = cells(Holding(first, tuple(more)))
-        return np.asarray((own * weights).reshape(len(own), -1).sum(axis=1), np.int64).reshape(devices)
+        return _united(self.each)
 
     def on(self, devices: NDArray[np.bool_]) -> Holding:
         """Return what some of the devices have."""
@@ -152,6 +147,15 @@ class Holding:
     def within(self, other: Holding) -> bool:
         """Return whether every device has in the boxes of the other what it has in those of this."""
         return not self.lacks(other).any()
+
+
+def _united(boxes: Sequence[tuple[Members, ...]]) -> NDArray[np.int64]:
+    """Return the number of elements that each device has in any of some boxes."""
+    first, *others = boxes
+    if not others:
+        return _size(first)
+    shared = [tuple(own & theirs for own, theirs in zip(first, other, strict=True)) for other in others]
+    return _size(first) + _united(others) - _united(shared)
 
 
 def _size(members: Sequence[Members]) -> NDArray[np.int64]:

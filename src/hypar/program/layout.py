@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.holding import by_content, key_of, kinds_of
-from hypar.sharding.levels import whole_ends
+from hypar.program.holding import by_content, flat, key_of, kinds_of
+from hypar.sharding.levels import TINY, whole_ends
 from hypar.sharding.placement import ALONE, IDLE, WHOLE, Choice, choice_of, digits_of, shards_of
 from hypar.sharding.tree import Device, Stages, splits_of
 
@@ -214,10 +214,13 @@ class Grid(Layout):
         return np.array([[bool(divided) and divided <= {*terms} and works]])
 
     def pieces(self, size: int, dim: str, held: Sequence[Members]) -> Members:
-        """Return the pieces of the devices of the levels that matter alone."""
-        over = np.broadcast_shapes(self.working.shape, *[own.shape[:-1] for own in held])
-        varies = [dim in own or at > 1 for own, at in zip(self.levels, over, strict=True)]
-        ways = tuple(own if varied else 1 for own, varied in zip(self.ways, varies, strict=True))
+        """Return consecutive pieces, unless they are to be chosen among others: then those of the devices of the levels that matter."""
+        own = self._in_order(size, dim)
+        if all(each.all() or np.array_equal(*flat(own, each)[1]) for each in held):
+            return own
+        over = np.broadcast_shapes(self.working.shape, *[each.shape[:-1] for each in held])
+        varies = [dim in shares or at > 1 for shares, at in zip(self.levels, over, strict=True)]
+        ways = tuple(count if varied else 1 for count, varied in zip(self.ways, varies, strict=True))
         places = places_of(ways)
         levels = tuple(
             {dim: own[dim][part]} if dim in own else {}
@@ -226,6 +229,17 @@ class Grid(Layout):
         working = np.broadcast_to(self.working, ways).reshape(-1)
         tables = [np.broadcast_to(own, (*ways, own.shape[-1])).reshape(-1, own.shape[-1]) for own in held]
         return Layout(places, levels, working).pieces(size, dim, tables).reshape(*ways, size)
+
+    def _in_order(self, size: int, dim: str) -> Members:
+        """Return the consecutive pieces of a dim."""
+        start, end = np.zeros([1] * len(self.ways), np.int64), np.full([1] * len(self.ways), size)
+        for level, shares in enumerate(self.levels):
+            if dim in shares:
+                along = [-1 if at == level else 1 for at in range(len(self.ways))]
+                each = (np.floor((end - start) * share.reshape(along) + TINY) for share in shares[dim].T)
+                start, end = (start + part.astype(np.int64) for part in each)
+        at = np.arange(size)
+        return (start[..., None] <= at) & (at < end[..., None]) & self.working[..., None]
 
 
 @lru_cache(maxsize=4096)
