@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.holding import by_content, flat, key_of, kinds_of
+from hypar.program.holding import by_content, key_of, kinds_of
 from hypar.sharding.levels import TINY, whole_ends
 from hypar.sharding.placement import ALONE, IDLE, WHOLE, Choice, choice_of, digits_of, shards_of
 from hypar.sharding.tree import Device, Stages, splits_of
@@ -216,7 +216,7 @@ class Grid(Layout):
     def pieces(self, size: int, dim: str, held: Sequence[Members]) -> Members:
         """Return consecutive pieces, unless they are to be chosen among others: then those of the devices of the levels that matter."""
         own = self._in_order(size, dim)
-        if all(each.all() or np.array_equal(*flat(own, each)[1]) for each in held):
+        if all(each.all() or (own == each).all() for each in held):
             return own
         over = np.broadcast_shapes(self.working.shape, *[each.shape[:-1] for each in held])
         varies = [dim in shares or at > 1 for shares, at in zip(self.levels, over, strict=True)]
