@@ -21,9 +21,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import accumulate, groupby, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.activity import tell
+from hypar.activity import count, tell
 from hypar.errors import OptionError, PlanError, TableLimitError, shown
 from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.network.nodes import kept_with_graph
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from hypar.schedule.timeline import Timeline
     from hypar.sharding.placement import Options
 
-    Progress = Callable[[int, int], None]
     Entrants = Callable[[LevelPlanner, LayerGraph, Node], Iterator[tuple[str, Node]]]
 
 MOST_TRIES = 100
@@ -69,16 +68,13 @@ def faster(seconds: float, than: float) -> bool:
     return seconds < than * (1 - 1e-12)
 
 
-def timed(
-    request: Resolved, graph: LayerGraph, known: tuple[Question, Answer] | None, progress: Progress
-) -> Decided:
+def timed(request: Resolved, graph: LayerGraph, known: tuple[Question, Answer] | None) -> Decided:
     """Return the fastest of the search's plan and the baselines, refined if that is asked for, with its score.
 
     Args:
         request: the request, for a machine and without stages.
         graph: the network.
         known: for identical devices, the search problem and its answer; None on device groups, which are searched here.
-        progress: called with the numbers of layers done and of all layers in a round of refinement.
 
     Raises:
         InputError: the request does not suit the network or the machine.
@@ -98,7 +94,7 @@ def timed(
             return StepWork.of(*trials[taken].node.taking(iter(chosen)).lanes())
 
         slots = [*planner.slots(node)]
-        choices, refined = refine(slots, lambda chosen: working(chosen).run().timeline.makespan, progress)
+        choices, refined = refine(slots, lambda chosen: working(chosen).run().timeline.makespan)
         node, work = node.taking(iter(choices)), working(choices)
         ran = run_chunked(work, request.chunks)
     if refined or taken != SEARCHED:
@@ -230,7 +226,9 @@ class Refinement(NamedTuple):
 
 
 def refine(
-    slots: Sequence[Slot], seconds: Callable[[Sequence[Options]], float], progress: Progress = lambda *_: None
+    slots: Sequence[Slot],
+    seconds: Callable[[Sequence[Options]], float],
+    progress: Callable[[int, int], Any] = count,
 ) -> Refinement:
     """Exchange choices one by one as long as the engine's ``seconds`` of a step, with choices for each slot, decrease.
 

@@ -30,7 +30,7 @@ from hypar.solve.solvers.base import cheapest, load_solver
 from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, network_of, plan_and_score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hypar.machine.machine import Machine
@@ -199,7 +199,6 @@ def explore_model(
     hardware: Hardware,
     strategy: str = "hypar",
     convention: str | None = None,
-    progress: Callable[[int, int], None] = lambda *_: None,
     **asked: Any,
 ) -> Exploration:
     """Score every combination of the choices of some layers or levels.
@@ -213,7 +212,6 @@ def explore_model(
         hardware: the machine that scores the points.
         strategy: the strategy of the plan that gives all other choices.
         convention: how bytes and seconds of all points are counted: ``moved`` if it is not given, ``paper`` or ``fused``.
-        progress: a function that takes the number of scored points and the number of all.
         asked: further arguments of ``plan_model`` for that plan; the baseline keeps its own space and equal shares.
 
     Raises:
@@ -237,7 +235,7 @@ def explore_model(
         words = {place: choices[0] for place, choices in chosen.items()}
         return Run.of(words, point, machine, own=chosen == planned)
 
-    points = sorted(grid(axes, answer, progress=progress), key=lambda point: point.time_s)
+    points = sorted(grid(axes, answer), key=lambda point: point.time_s)
     dp = plan_and_score(graph, BASELINE, counted, machine, **of_baseline(asked))
     ways, baseline = (
         {place: own.ways for place, ((own, _), *_) in places.items()},
