@@ -14,8 +14,8 @@ import pytest
 
 from hypar import load_machine, load_model
 from hypar.planning.question import Question, load_search
+from hypar.planning.searches import joint
 from hypar.planning.searches.joint import Joint
-from hypar.planning.searches.jointly import tuples
 from tests.conventions import THREE_TYPES, cost_of, drawn, network, question_of
 from tests.effort import crossed
 
@@ -126,9 +126,9 @@ def test_leaving_tuples_out_changes_no_plan(
     model: str, space: str, convention: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     question = question_of(graph_of(model), (2, 2, 2), convention, space=space)
-    monkeypatch.setattr(tuples, "NARROWING_PAYS", math.inf)
+    monkeypatch.setattr(joint, "NARROWING_PAYS", math.inf)
     whole = Joint().run(question)
-    monkeypatch.setattr(tuples, "NARROWING_PAYS", 0)
+    monkeypatch.setattr(joint, "NARROWING_PAYS", 0)
     narrowed = Joint().run(question)
     assert narrowed.choices == whole.choices
     assert narrowed.costs == whole.costs

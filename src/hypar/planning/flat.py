@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import TableLimitError
 from hypar.planning.question import Answer, ask, costs_by_level, load_search
-from hypar.planning.searches.jointly.counts import COUNTS
+from hypar.planning.searches.joint import COUNTS
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import BATCH, SPATIAL
 from hypar.sharding.levels import levels_of

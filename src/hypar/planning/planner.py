@@ -252,7 +252,7 @@ def _checked_stages(asked: Asked) -> dict[str, Any]:
 
 def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]]:
     """Return the ways of each level inside each group of identical devices, or inside each stage on it."""
-    machine, levels, array = asked.machine, asked.levels, asked.array
+    machine, levels, array = asked.hardware, asked.levels, asked.array
     if machine is None or not machine.groups:
         return {WHOLE_ARRAY: checked_array(levels, array, stages=stages not in {None, BEST})}
     if stages in {None, BEST}:

@@ -127,15 +127,9 @@ class Asked(Request):
         return cls(**{**request.given(), **nodes, "cost": cost, "explain": explain})
 
     @property
-    def machine(self) -> Machine | None:
-        """Return the machine; None if none is named."""
-        found: Machine | None = self.hardware
-        return found
-
-    @property
     def groups(self) -> bool:
         """Return whether the machine has several groups of devices."""
-        return self.machine is not None and bool(self.machine.groups)
+        return self.hardware is not None and bool(self.hardware.groups)
 
     @property
     def ways(self) -> Sequence[int]:
@@ -158,7 +152,7 @@ class Asked(Request):
     def uneven(self) -> bool:
         """Return whether there are uneven splits."""
         staged = self.staged and not self.outside and self.stages != BEST
-        return self.machine is not None and self.groups and (not staged or self.machine.nested)
+        return self.groups and (not staged or self.hardware.nested)
 
     @property
     def counting(self) -> Cost:
@@ -189,9 +183,9 @@ def _words(asked: Asked) -> dict[str, str]:
         "cost": repr(asked.cost),
         "everywhere": f"{layer}{rest[rest.find('=') :]}" if at else "",
         "limit": "search-memory" if asked.time_limit is None else "time-limit",
-        "measured": str(asked.profile.ways if asked.profile else ""),
-        "profile": repr(asked.profile.name) if asked.profile else "",
-        "hardware": repr(asked.machine.name) if asked.machine is not None else "",
+        "measured": str(getattr(asked.profile, "ways", "")),
+        "profile": repr(getattr(asked.profile, "name", "")),
+        "hardware": repr(getattr(asked.hardware, "name", "")),
         "schedule": repr(asked.schedule or "1f1b"),
         "parameters": ", ".join(parameters_of(asked.counting)) or "none",
         "pin": f"{pin!r:.200}",
@@ -202,7 +196,7 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "levels": lambda asked: asked.levels is not None,
     "an array": lambda asked: asked.array is not None,
     "several levels": lambda asked: len(asked.ways) > 1,
-    "no machine": lambda asked: asked.machine is None,
+    "no machine": lambda asked: asked.hardware is None,
     "identical devices": lambda asked: not asked.groups,
     "a heterogeneous machine": lambda asked: asked.groups,
     "uneven splits": lambda asked: asked.uneven,
