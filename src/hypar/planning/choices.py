@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.planning.levels import Leaf
-from hypar.planning.question import ask
-from hypar.planning.replay import costed_tree
+from hypar.planning.replay import costed_node
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import require_groups
 from hypar.planning.stages.sites import spans_of
@@ -30,9 +29,11 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanNode
     from hypar.plan.plan import Plan
     from hypar.plan.stages import StagesRecord
+    from hypar.planning.levels import LevelPlanner, Node
     from hypar.planning.question import Question
     from hypar.planning.uneven.planner import Planner
-    from hypar.planning.uneven.tree import Branch, Branching
+    from hypar.planning.uneven.tree import Branching
+    from hypar.schedule.lanes import Lane
     from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Choice, Options
     from hypar.solve.edge import Costs
@@ -99,10 +100,8 @@ def choices_by_level(
     request = replace(Resolved.of(plan, machine, profile).as_planned(plan), pins=(), refine=False)
     if plan.stages is not None and plan.staged:
         yield from _in_stages(plan, plan.stages, request, graph)
-    elif request.heterogeneous is not None:
-        yield from _in_tree(plan, *costed_tree(request, plan, graph, request.heterogeneous))
     else:
-        yield from _in_question(plan, ask(request, graph))
+        yield from _in_tree(plan, *costed_node(request, plan, graph))
 
 
 def _in_stages(
@@ -111,35 +110,26 @@ def _in_stages(
     each = spans_of(request, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
     for spans, ends in zip(each, bounds, strict=True):
-        if spans.request.heterogeneous is None:
-            yield from _in_question(plan, spans.question(*ends), group=spans.group or "")
-            continue
-        planner, node = (
-            as_planner(spans.planner),
-            spans.of_batch(spans.stored(plan, *ends).cuts.node, *ends),
-        )
+        planner, node = spans.planner, spans.of_batch(spans.stored(plan, *ends).cuts.node, *ends)
         entered = planner.state_above(node.graph)
-        yield from _in_tree(plan, planner, as_branching(planner.costed(node, entered)), entered)
+        yield from _in_tree(plan, planner, planner.costed(node, entered), entered, spans.group or "")
 
 
-def _in_question(
-    plan: Plan, question: Question, choices: Sequence[Options] = (), depth: int = 0, group: str = ""
-) -> Iterator[LevelChoices]:
+def _in_leaf(plan: Plan, question: Question, lane: Lane, group: str) -> Iterator[LevelChoices]:
     """Yield the levels of identical devices."""
-    choices = choices or [plan.choices(layer.name) for layer in question.graph.layers]
     free, sizes = question.options, question.outermost()
-    options = tuple(tuple(map(_with, at_layer, own)) for at_layer, own in zip(free, choices, strict=True))
+    options = tuple(map(tuple, map(map, repeat(_with), free, lane.choices)))
     question = replace(question, options=options)
     for level in question.levels:
-        index, ways, chosen = level.index, level.ways, tuple([own[level.index] for own in choices])
+        index, ways, chosen = level.index, level.ways, tuple([own[level.index] for own in lane.choices])
         tables = question.tables(index, index + 1, sizes)
         yield LevelChoices(
             layers=question.graph.layers,
             free=[at_layer[index] for at_layer in free],
             chosen=chosen,
-            level=depth + index,
+            level=lane.depth + index,
             ways=ways,
-            group=group,
+            group=lane.name or group,
             jointly=plan.search == "joint" and not level.innermost,
             costed=tables.built,
             items=partial(_items, tables),
@@ -152,15 +142,16 @@ def _items(tables: Tables, node: int) -> dict[str, Costs]:
     return {name: costs[0] for name, costs in tables.items(0, [node]).items()}
 
 
-def _in_tree(plan: Plan, planner: Planner, branch: Branch, entered: State | None) -> Iterator[LevelChoices]:
-    """Yield the levels of a tree of device groups, an uneven split before what is below it."""
-    if isinstance(branch, Leaf):
-        lane = branch.lane
-        if branch.levels:
-            question = planner.question_in(branch, entered)
-            yield from _in_question(plan, question, lane.choices, lane.depth, lane.name)
+def _in_tree(
+    plan: Plan, planner: LevelPlanner, node: Node, entered: State | None, root: str = ""
+) -> Iterator[LevelChoices]:
+    """Yield the levels of a node, of a stage on the ``root`` of its groups, an uneven split before what is below it."""
+    if isinstance(node, Leaf):
+        if node.levels:
+            yield from _in_leaf(plan, planner.question_in(node, entered), node.lane, root)
         return
-    yield _uneven(planner, branch, entered)
+    branch = as_branching(node)
+    yield _uneven(as_planner(planner), branch, entered)
     states = () if entered is None else entered.crossing(branch.graph, branch.taken)[-1]
     found = dict(zip(branch.at_work, states, strict=False))
     for group in branch.at_work:

@@ -30,7 +30,6 @@ from hypar.network.nodes import kept_with_graph
 from hypar.plan.records import SEARCHED, BaselinesRecord, ChunksRecord, RefinementRecord
 from hypar.planning.buckets import EXCHANGES, best_sizes
 from hypar.planning.levels import Leaf, LevelPlanner
-from hypar.planning.pins import parse_pin
 from hypar.planning.question import load_search, question_of
 from hypar.planning.resolved import Resolved, of_strategy
 from hypar.schedule.memory import holds
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from hypar.planning.buckets import Sizes
     from hypar.planning.levels import Node, Slot
     from hypar.planning.pins import Pin
-    from hypar.planning.question import Answer, Question
     from hypar.planning.records import Decided
     from hypar.schedule.lanes import Lane
     from hypar.schedule.record import Buckets
@@ -57,7 +55,6 @@ if TYPE_CHECKING:
     from hypar.schedule.timeline import Timeline
     from hypar.sharding.placement import Options
 
-    Entrants = Callable[[LevelPlanner, LayerGraph, Node], Iterator[tuple[str, Node]]]
 
 MOST_TRIES = 100
 """Largest number of chunks tried after the candidates: half a second for 156 layers."""
@@ -68,21 +65,14 @@ def faster(seconds: float, than: float) -> bool:
     return seconds < than * (1 - 1e-12)
 
 
-def timed(request: Resolved, graph: LayerGraph, known: tuple[Question, Answer] | None) -> Decided:
-    """Return the fastest of the search's plan and the baselines, refined if that is asked for, with its score.
-
-    Args:
-        request: the request, for a machine and without stages.
-        graph: the network.
-        known: for identical devices, the search problem and its answer; None on device groups, which are searched here.
+def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Decided:
+    """Return the fastest of a planner's plan for a machine and the baselines, refined if that is asked for, with its score.
 
     Raises:
         InputError: the request does not suit the network or the machine.
         TableLimitError: the tables of an exact search would not fit.
     """
-    planner, found, entrants = _planned(request, graph, known)
-    free = known is None or not known[0].leaves_no_choice
-    others = entrants(planner, graph, found) if request.baselines and free else ()
+    request, others = planner.request, _entrants(planner, graph, found)
     trials = _trials(request, {SEARCHED: found, **dict(others)})
     taken = SEARCHED
     for name, trial in trials.items():
@@ -110,20 +100,14 @@ def timed(request: Resolved, graph: LayerGraph, known: tuple[Question, Answer] |
     return replace(plain, baselines=record, refined=refined, chunks=ran.chunks, score=score)
 
 
-def _planned(
-    request: Resolved, graph: LayerGraph, known: tuple[Question, Answer] | None
-) -> tuple[LevelPlanner, Node, Entrants]:
-    """Return the planner of a request, its plan, and the baselines that compete."""
-    if known is not None:
-        question, answer = known
-        alike = LevelPlanner(request, question.pins, graph.element_bytes, question)
-        return alike, alike.answered(request, "", question.graph, 0, answer, question), entrants_alike
-    from hypar.planning.uneven.planner import Planner, entrants_of_groups  # noqa: PLC0415 (only for device groups)
+def _entrants(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:
+    """Return the baselines that compete; none where there is no choice."""
+    if not isinstance(found, Leaf):
+        from hypar.planning.uneven.planner import entrants_of_groups  # noqa: PLC0415 (only for device groups)
 
-    nodes = graph.nodes(request.graph)
-    held = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
-    planner = Planner.of(request, nodes, held, graph.element_bytes)
-    return planner, planner.planned(nodes), entrants_of_groups
+        return entrants_of_groups(planner, graph, found)
+    fixed = found.question is not None and found.question.leaves_no_choice
+    return iter(()) if fixed else entrants_alike(planner, graph, found)
 
 
 class Trial(NamedTuple):

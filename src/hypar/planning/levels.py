@@ -68,13 +68,13 @@ class Leaf:
 
     Attributes:
         lane: its layers with the sizes that the splits above leave, their choices, and their setting.
-        levels: the levels inside the group.
-        answer: the result of the search over them.
+        answer: the result of the search over the levels inside the group.
+        question: the search problem; None without levels, or without costs.
     """
 
     lane: Lane
-    levels: tuple[Level, ...]
     answer: Answer
+    question: Question | None = None
 
     @property
     def name(self) -> str:
@@ -85,6 +85,11 @@ class Leaf:
     def graph(self) -> PlanGraph:
         """The layers."""
         return self.lane.graph
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels inside the group."""
+        return () if self.question is None else self.question.levels
 
     @property
     def cost(self) -> float:
@@ -127,15 +132,11 @@ class Leaf:
 
 
 class LevelPlanner:
-    """The planner of a machine of identical devices, and of a group of them below uneven splits."""
+    """The planner of identical devices, and of a group of them below uneven splits."""
 
-    def __init__(
-        self, request: Resolved, pins: Sequence[Pin], element_bytes: int, whole: Question | None = None
-    ) -> None:
-        """Store the arguments; ``whole`` is the search problem of a whole machine of identical devices, where it is known."""
-        self.request, self.pins, self.element_bytes, self.whole = request, pins, element_bytes, whole
-        cost = None if whole is None else whole.cost
-        self.cost = cost or load_cost(request.cost, request.parameters, context_of(request))
+    def __init__(self, request: Resolved, pins: Sequence[Pin], element_bytes: int) -> None:
+        self.request, self.pins, self.element_bytes = request, pins, element_bytes
+        self.cost = load_cost(request.cost, request.parameters, context_of(request))
 
     def planned(self, graph: PlanGraph) -> Node:
         """Plan all layers of a network, or of a stage."""
@@ -165,16 +166,17 @@ class LevelPlanner:
     ) -> Leaf:
         """Return a group with the answer of a search."""
         setting = setting_for(request, self.element_bytes, self.cost)
-        levels = () if question is None else question.levels
-        return Leaf(lane=Lane(graph, answer.choices, setting, name, depth), levels=levels, answer=answer)
+        lane = Lane(graph, answer.choices, setting, name, depth)
+        return Leaf(lane=lane, answer=answer, question=question)
 
     def _answer(self, question: Question) -> Answer:
         return load_search(self.request.search).run(question)
 
     def question_in(self, leaf: Leaf, entered: State | None) -> Question:
-        """Return the search problem of the levels of a group."""
-        if self.whole is not None:
-            return self.whole
+        """Return the search problem of the levels of a group: its own, unless splits above were exchanged."""
+        own = leaf.question
+        if own is not None and own.graph is leaf.graph and own.entered is entered:
+            return own
         setting = leaf.lane.setting
         request = replace(self.request, machine=setting.machine).over(setting.array)
         return self._question(request, leaf.graph, leaf.lane.depth, entered)
@@ -214,7 +216,7 @@ class LevelPlanner:
         kept = len(bounds) == 1 and question.allows(choices)
         costs = costs_by_level(question, choices)
         answer = replace(leaf.answer, choices=choices, costs=costs, bounds=bounds if kept else ())
-        return replace(leaf, levels=question.levels, answer=answer)
+        return replace(leaf, question=question, answer=answer)
 
     def within(self, node: Node) -> bool:
         """Return whether all choices of a node are among the options of the request, pins included."""

@@ -29,8 +29,10 @@ from hypar.planning.checked import (
     require_whole,
     space_text,
 )
+from hypar.planning.levels import LevelPlanner
+from hypar.planning.pins import parse_pin
 from hypar.planning.question import ask, load_search
-from hypar.planning.records import claim_of, decided, plan_of
+from hypar.planning.records import plan_of
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.resolved import BASELINES, USUAL, Resolved, asked_stages
 from hypar.planning.strategies.base import load_strategy
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
+    from hypar.planning.levels import Node
     from hypar.planning.question import Answer, Question
     from hypar.planning.records import Decided
 
@@ -139,12 +142,26 @@ def _decided(request: Resolved, graph: LayerGraph) -> Decided:
         with uncounted():
             whole = _decided(replace(request, stages=None), graph) if request.stages == BEST else None
         return decided_stages(request, graph, whole, count)
-    found = None if request.heterogeneous else _searched(request, graph)
-    if found is None or request.machine is not None:
-        from hypar.planning.climb import timed  # noqa: PLC0415 (only where a machine is named)
+    planner, node = _planned(request, graph)
+    if request.machine is None:
+        return planner.decided(node, planner.claim(node))
+    from hypar.planning.climb import timed  # noqa: PLC0415 (only where a machine is named)
 
-        return timed(request, graph, found)
-    return decided(request, *found, claim_of(request, *found))
+    return timed(planner, graph, node)
+
+
+def _planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
+    """Return the planner of a request without stages, and its plan."""
+    if request.heterogeneous is not None:
+        from hypar.planning.uneven.planner import Planner  # noqa: PLC0415 (only for device groups)
+
+        nodes = graph.nodes(request.graph)
+        pins = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
+        groups = Planner.of(request, nodes, pins, graph.element_bytes)
+        return groups, groups.planned(nodes)
+    question, answer = _searched(request, graph)
+    planner = LevelPlanner(request, question.pins, graph.element_bytes)
+    return planner, planner.answered(request, "", question.graph, 0, answer, question)
 
 
 def _searched(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer]:

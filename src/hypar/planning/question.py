@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import Tables, structure
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from hypar.costs.base import Cost
     from hypar.costs.graphs.counted import Counted
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
@@ -280,11 +281,14 @@ def convention_for(request: Resolved, cost: Cost) -> str:
     return DIRECT if cost.convention == DIRECT and request.counted == PAPER else request.counted
 
 
+NO_MACHINE = cast("Machine", None)
+"""The machine of a plan for which none is named: nothing runs on it."""
+
+
 def setting_for(request: Resolved, element_bytes: int, cost: Cost) -> Setting:
     """Return the setting in which a step of a plan of a cost runs on the identical devices of a request."""
-    assert request.identical is not None  # noqa: S101 (a step runs on a machine)
     return Setting(
-        machine=request.identical,
+        machine=request.identical or NO_MACHINE,
         array=request.array,
         element_bytes=element_bytes,
         optimizer=request.optimizer,

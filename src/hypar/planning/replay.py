@@ -14,12 +14,12 @@ from hypar.plan.plan import Plan, read_plan, rooted
 from hypar.plan.records import Origin, origin_of, remember
 from hypar.plan.request import checked
 from hypar.planning.climb import chunks_of
+from hypar.planning.levels import LevelPlanner
 from hypar.planning.question import Answer, ask, costs_by_level
-from hypar.planning.records import decided
 from hypar.planning.resolved import Resolved, score_convention
 from hypar.planning.sources import as_planned, machine_of, network_of, require_groups
 from hypar.planning.stages.records import stage_splits, stages_of, stored_stages
-from hypar.planning.uneven.planner import Planner, as_branching
+from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.records import branch_of
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanNode
     from hypar.plan.records import Score
     from hypar.plan.stages import StagesRecord
-    from hypar.planning.records import Decided
-    from hypar.planning.uneven.tree import Branching
+    from hypar.planning.levels import Node
     from hypar.schedule.lanes import Lane
     from hypar.schedule.step import Step
     from hypar.schedule.timeline import Timeline
@@ -172,32 +171,27 @@ def recosted(plan: Plan, graph: LayerGraph, request: Resolved) -> Plan:
         splits = [*stage_splits(staging)]
         cost = math.fsum(split.cost for split in splits)
     else:
-        found = _decided(plan, graph, request)
+        planner, node, _ = costed_node(request, plan, graph)
+        found = planner.decided(node, plan.claim)
         splits, cost, path = [*found.splits], found.cost, found.path
     value = plan.cost.model_copy(update={"value": exact_number(cost)})
     return plan.model_copy(update={"root": rooted(splits, plan.stages), "cost": value, "path": path})
 
 
-def _decided(plan: Plan, graph: LayerGraph, request: Resolved) -> Decided:
-    """Return the decisions of a stored plan without stages, with their costs."""
-    if request.heterogeneous is not None:
-        planner, branch, _ = costed_tree(request, plan, graph, request.heterogeneous)
-        return planner.decided(branch, plan.claim)
-    question = ask(request, graph)
-    choices = tuple(plan.choices(layer.name) for layer in question.graph.layers)
-    answer = Answer(choices=choices, costs=costs_by_level(question, choices), solver=plan.solver, exact=False)
-    return decided(request, question, answer, plan.claim)
-
-
-def costed_tree(
-    request: Resolved, plan: Plan, graph: LayerGraph, machine: Machine
-) -> tuple[Planner, Branching, State | None]:
-    """Return a plan's tree of device groups with its costs, and the state above it."""
+def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[LevelPlanner, Node, State | None]:
+    """Return the planner of a stored plan without stages, its node with its costs, and the state above it."""
+    if request.heterogeneous is None:
+        question = ask(request, graph)
+        choices = tuple(plan.choices(layer.name) for layer in question.graph.layers)
+        costs = costs_by_level(question, choices)
+        answer = Answer(choices=choices, costs=costs, solver=plan.solver, exact=False)
+        alike = LevelPlanner(request, (), graph.element_bytes)
+        return alike, alike.answered(request, "", question.graph, 0, answer, question), None
     nodes = graph.nodes(plan.graph)
     planner = Planner(request, (), graph.element_bytes)
     entered = planner.state_above(nodes)
-    stored = branch_of(plan, machine, nodes, graph.element_bytes, request.optimizer)
-    return planner, as_branching(planner.costed(stored, entered)), entered
+    stored = branch_of(plan, request.heterogeneous, nodes, graph.element_bytes, request.optimizer)
+    return planner, planner.costed(stored, entered), entered
 
 
 def _counted(plan: Plan, convention: str | None) -> str:

@@ -172,7 +172,7 @@ class TreeReader:
         choices = [tuple(split.choice(layer.name) for split in own) for layer in graph.layers]
         answer = Answer(choices=(*choices,), costs=(), solver="", exact=True)
         lane = Lane(graph, answer.choices, setting, "" if name == WHOLE_ARRAY else name, depth)
-        return Leaf(lane=lane, levels=(), answer=answer)
+        return Leaf(lane=lane, answer=answer)
 
     def split(self, name: str, machine: Machine, graph: PlanGraph, depth: int) -> Branching:
         """Return one uneven split."""
