@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hypar.costs.base import load_cost
 from hypar.planning.question import Answer, context_of, costs_by_level, load_search, question_of, setting_for
-from hypar.planning.records import claim_of, decided
+from hypar.planning.records import Decided, claim_of, limits_of
 from hypar.schedule.lanes import Lane
-from hypar.sharding.tree import WHOLE_ARRAY
+from hypar.sharding.tree import WHOLE_ARRAY, Split
+from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.planning.pins import Pin
     from hypar.planning.question import Question
-    from hypar.planning.records import Decided
     from hypar.planning.resolved import Resolved
     from hypar.schedule.lanes import Ends, Lanes
     from hypar.sharding.amounts.above import State
@@ -95,6 +95,24 @@ class Leaf:
     def cost(self) -> float:
         """The cost of all its levels."""
         return math.fsum(map(math.fsum, self.answer.costs))
+
+    def splits(self) -> Iterator[Split]:
+        """Yield the record of each level."""
+        names = [layer.name for layer in self.graph.layers]
+        for level, costs in zip(self.levels, self.answer.costs, strict=True):
+            chosen = {name: own[level.index] for name, own in zip(names, self.lane.choices, strict=True)}
+            orders = {name: choice.order for name, choice in chosen.items() if choice.order}
+            yield Split.model_construct(
+                level=self.lane.depth + level.index,
+                group=self.name,
+                ways=level.ways,
+                shares=[1 / level.ways] * level.ways,
+                choices={name: dict(choice.degrees) for name, choice in chosen.items()},
+                numbering={name: [dict([digit]) for digit in order] for name, order in orders.items()}
+                or None,
+                costs=dict(zip(names, map(exact_number, costs), strict=True)),
+                cost=exact_number(math.fsum(costs)),
+            )
 
     def leaves(self) -> Iterator[Leaf]:
         """Yield the group itself."""
@@ -238,8 +256,17 @@ class LevelPlanner:
 
     def decided(self, node: Node, claim: str) -> Decided:
         """Return the decisions of a node, without a score."""
-        leaf = _leaf(node)
-        return decided(self.request, self.question_in(leaf, None), leaf.answer, claim)
+        answer, splits = _leaf(node).answer, [*_leaf(node).splits()]
+        return Decided(
+            claim=claim,
+            solver=answer.solver,
+            pins=self.pins,
+            splits=splits,
+            cost=math.fsum(split.cost for split in splits),
+            array=self.request.array,
+            bounds=answer.bounds,
+            limits=limits_of(answer),
+        )
 
 
 def _leaf(node: Node) -> Leaf:

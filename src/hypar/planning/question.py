@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import Tables, structure
@@ -13,11 +13,12 @@ from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.levels import levels_of
+from hypar.sharding.placement import Choice
 from hypar.sharding.space import Space, parse_space
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hypar.costs.base import Cost
     from hypar.costs.graphs.counted import Counted
@@ -28,10 +29,9 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.sharding.amounts.above import State
     from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import CostGraph, Structure
-    from hypar.solve.edge import Indices
-    from hypar.solve.limits import Budget, Cut, Limits
+    from hypar.solve.limits import Cut, Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +89,6 @@ class Question:
     def cost_graph(self, first: int, last: int, above: State) -> CostGraph:
         """Return the cost graph of the same levels, given the state above them."""
         return self.tables(first, last, above).built()
-
-    def narrowed(self, known: float, budget: Budget) -> tuple[CostGraph, list[Indices]]:
-        """Return the cost graph of all levels of the tuples that a plan of a known cost, or a cheaper one, may have."""
-        return self.tables(0, len(self.levels), self.outermost()).narrowed(known, budget)
 
     def counted(self) -> Counted | None:
         """Return the problem of counts of all levels; None if costs may depend on the order of the levels."""
@@ -183,35 +179,25 @@ def load_search(name: str) -> Search:
     return search
 
 
-class Reached(NamedTuple):
-    """The outer levels of plans that begin alike: costs by layer at the innermost one, the state below it, and what comes next."""
+def level_by_level(
+    question: Question, assign: Callable[[CostGraph], Sequence[int]]
+) -> tuple[tuple[Options, ...], tuple[tuple[float, ...], ...]]:
+    """Assign an option to every layer at one level after another, outermost first; return its choices, and its cost at each."""
+    above, chosen, costs = question.outermost(), list[list[Choice]](), list[tuple[float, ...]]()
+    for index, level in enumerate(question.levels):
+        problem = question.cost_graph(index, index + 1, above)
+        assignment = assign(problem)
+        costs.append(problem.costs_by_node(assignment))
+        chosen.append([own[index][pick] for own, pick in zip(question.options, assignment, strict=True)])
+        if index + 1 < len(question.levels):
+            above = question.below(above, chosen[-1], level.ways)
+    return tuple(zip(*chosen, strict=True)), tuple(costs)
 
-    costs: tuple[float, ...]
-    above: State | None
-    below: dict[Options, Reached]
 
-
-def costs_by_level(
-    question: Question, choices: tuple[Options, ...], known: dict[Options, Reached] | None = None
-) -> tuple[tuple[float, ...], ...]:
-    """Return the cost of every layer at each level, given its choice at each.
-
-    ``known`` has plans of the same problem whose costs were asked for, to which this one is added.
-    """
-    made = replace(question, options=tuple(tuple((choice,) for choice in at_layer) for at_layer in choices))
-    above: State | None = None
-    costs = []
-    known = {} if known is None else known
-    for index, column in enumerate(zip(*choices, strict=True)):
-        if column not in known:
-            above = made.outermost() if above is None else above
-            problem = made.cost_graph(index, index + 1, above)
-            last = index + 1 == len(question.levels)
-            left = None if last else question.below(above, column, question.levels[index].ways)
-            known[column] = Reached(problem.costs_by_node([0] * len(choices)), left, {})
-        at_level, above, known = known[column]
-        costs.append(at_level)
-    return tuple(costs)
+def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tuple[float, ...], ...]:
+    """Return the cost of every layer at each level, given its choice at each."""
+    made = replace(question, options=tuple(tuple((choice,) for choice in own) for own in choices))
+    return level_by_level(made, lambda _: [0] * len(choices))[1]
 
 
 def ask(request: Resolved, graph: LayerGraph) -> Question:

@@ -12,7 +12,6 @@ from hypar.plan.plan import SCHEMA, Plan, rooted
 from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord
 from hypar.planning.question import context_of, load_search
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.units import exact_number, format_bytes
 
 if TYPE_CHECKING:
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from hypar.planning.pins import Pin
     from hypar.planning.question import Answer, Question
     from hypar.planning.resolved import Resolved
-    from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Choice
+    from hypar.sharding.tree import Split
 
 
 AS_ASKED = ("graph", "strategy", "space", "search", "convention")
@@ -91,56 +89,13 @@ def _profile_of(request: Resolved) -> ProfileRecord | None:
     return ProfileRecord(name=times.source, digest=f"sha256:{times.digest}") if times else None
 
 
-def decided(request: Resolved, question: Question, answer: Answer, claim: str) -> Decided:
-    """Return the decisions of a search for identical devices, without a score."""
-    names = [layer.name for layer in question.graph.layers]
-    columns = zip(question.levels, zip(*answer.choices, strict=True), answer.costs, strict=True)
-    splits = [even_split(level, names, own, costs, group=WHOLE_ARRAY) for level, own, costs in columns]
-    return Decided(
-        claim=claim,
-        solver=answer.solver,
-        pins=question.pins,
-        splits=splits,
-        cost=math.fsum(split.cost for split in splits),
-        array=request.array,
-        bounds=answer.bounds,
-        limits=_limits_of(answer),
-    )
-
-
-def _limits_of(answer: Answer) -> LimitsRecord | None:
+def limits_of(answer: Answer) -> LimitsRecord | None:
     """Return the record of the limits that kept a search from a proof."""
     if answer.limits is None:
         return None
     cut: dict[str, Any] = {} if answer.cut is None else {"cut": answer.cut.by, "answers": answer.cut.answers}
     seconds, size = map(exact_number, (answer.limits.seconds, answer.limits.bytes))
     return LimitsRecord(seconds=seconds, bytes=size, **cut)
-
-
-def even_split(
-    level: Level,
-    names: Sequence[str],
-    choices: Sequence[Choice],
-    costs: Sequence[float],
-    *,
-    group: str,
-    depth: int = 0,
-) -> Split:
-    """Return the record of one level of identical devices."""
-    chosen = dict(zip(names, choices, strict=True))
-    numbering = {
-        name: [dict([digit]) for digit in choice.order] for name, choice in chosen.items() if choice.order
-    }
-    return Split.model_construct(
-        level=depth + level.index,
-        group=group,
-        ways=level.ways,
-        shares=[1 / level.ways] * level.ways,
-        choices={name: dict(choice.degrees) for name, choice in chosen.items()},
-        numbering=numbering or None,
-        costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
-        cost=exact_number(math.fsum(costs)),
-    )
 
 
 def claim_of(request: Resolved, question: Question, answer: Answer) -> str:

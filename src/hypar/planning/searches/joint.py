@@ -106,7 +106,7 @@ class Joint:
             if not INTERRUPTIBLE.get():
                 raise
             cut = Cut("interrupt", number)
-        answer = (best or level_by_level(question)).answer(question)
+        answer = (best or relaxed(question)).answer(question)
         struck = not answer.exact and (budget.struck or cut is not None)
         return replace(answer, limits=limits, cut=cut) if struck else answer
 
@@ -143,7 +143,7 @@ def greedy(question: Question, bound: float | None = None, solver: str = FALLBAC
     return Standing(total(found.costs), bound, False, solver, lambda: found.choices)
 
 
-def level_by_level(question: Question) -> Standing:
+def relaxed(question: Question) -> Standing:
     """Return the greedy plan, with the sum of the lower bounds of the single levels."""
     solver, bounds, left = load_solver(FALLBACK), [], question.outermost()
     for index in range(len(question.levels)):
@@ -186,8 +186,7 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
 
 def _by_seconds(question: Question, problem: Counted, improving: Iterator[Found]) -> Iterator[Standing]:
     """Yield the plans of a search of which counts do not say all costs."""
-    costs = partial(costs_by_level, question, known={})
-    price = lru_cache(maxsize=None)(lambda choices: total(costs(choices)))
+    price = lru_cache(maxsize=None)(lambda choices: total(costs_by_level(question, choices)))
     every: list[Found] = []
     for found in improving:
         if not every or found.bound > every[-1].bound:
@@ -213,14 +212,14 @@ def _by_bytes(question: Question, problem: Counted, improving: Iterator[Found]) 
         return
     if not last.bound:
         # Counts that leave all tensors out bound nothing.
-        yield better_of(last, level_by_level(question))
+        yield better_of(last, relaxed(question))
     elif question.graph.ties:
         yield better_of(last, greedy(question, last.bound, COUNTS))
 
 
 def _of_group(question: Question, choices: tuple[Options, ...]) -> Standing:
     """Return a plan of a group below uneven splits, or the greedy one if it is cheaper: counts know no state above them."""
-    plain = level_by_level(question)._replace(solver=COUNTS)
+    plain = relaxed(question)._replace(solver=COUNTS)
     own = plain._replace(cost=total(costs_by_level(question, choices)), choices=lambda: choices)
     return min(own, plain, key=itemgetter(0))
 
@@ -277,7 +276,7 @@ def by_tuples(question: Question, structure: Structure, budget: Budget) -> Itera
     except TableLimitError:
         if question.solver is not None:
             raise
-        yield level_by_level(question)
+        yield relaxed(question)
         return
     structure = structure if left is None else left[0].structure
     name, solver = question.pick_solver(structure)
@@ -286,7 +285,7 @@ def by_tuples(question: Question, structure: Structure, budget: Budget) -> Itera
         name, solver = FALLBACK, load_solver(FALLBACK)
         tables = solver.tables(structure)
     if name == FALLBACK and tables is not None and not tables.within(budget):
-        yield level_by_level(question)
+        yield relaxed(question)
         return
     if tables is not None:
         require_tables(name, tables, budget.limits.bytes)
@@ -306,7 +305,8 @@ def _narrowed(question: Question, structure: Structure, budget: Budget) -> Left 
     large = structure.entries > NARROWING_PAYS and sum(structure.sizes) <= MOST_TUPLES
     if not (question.by_products and exact and large):
         return None
-    return question.narrowed(greedy(question).cost, budget)
+    tables = question.tables(0, len(question.levels), question.outermost())
+    return tables.narrowed(greedy(question).cost, budget)
 
 
 def _chosen(

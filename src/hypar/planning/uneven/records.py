@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from hypar.machine.setting import Setting
 from hypar.planning.levels import Leaf
 from hypar.planning.question import Answer
-from hypar.planning.records import even_split
 from hypar.planning.uneven.shares import Offer
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.lanes import Lane
@@ -29,11 +28,7 @@ if TYPE_CHECKING:
 def splits_of(branch: Branch) -> Iterator[Split]:
     """Yield the splits of a group, then the splits of the device groups inside it."""
     if isinstance(branch, Leaf):
-        lane = branch.lane
-        names = [layer.name for layer in lane.graph.layers]
-        for level, costs in zip(branch.levels, branch.answer.costs, strict=True):
-            chosen = [options[level.index] for options in lane.choices]
-            yield even_split(level, names, chosen, costs, group=branch.name, depth=lane.depth)
+        yield from branch.splits()
         return
     yield _uneven_split(branch)
     for below in branch.below:
