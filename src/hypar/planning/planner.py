@@ -188,19 +188,19 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     machine, asked = request.hardware, Asked.whose(request)
     own = named.heterogeneous_cost if asked.uneven and named.heterogeneous_cost else named.cost
     cost = own if request.cost is None else request.cost
-    require_together(replace(asked, cost=cost))
+    asked = replace(asked, cost=cost)
+    require_together(asked)
     shares = named.shares if asked.uneven and load_cost(cost, {}).slowest else "equal"
     # Without a strategy, a cost that is asked for is no paper's.
     usual = named.convention if request.strategy is not None or cost == own else MOVED
     counted = (request.convention or usual, request.convention or of_score(usual))
     convention, of_step = counted if follows(cost) else (PAPER, PAPER)
-    given = {"inter_weight": request.inter_weight, "mode": request.mode}
     stages = _checked_stages(asked)
     return Resolved(
         strategy=strategy,
         space=named.space if request.space is None else space_text(request.space),
         cost=cost,
-        parameters={name: value for name, value in given.items() if value is not None},
+        parameters=asked.parameters,
         search=named.search if request.search is None else request.search,
         graph="operators" if (request.graph or named.graph) == "operators" else None,
         solver=request.solver,

@@ -155,12 +155,18 @@ class Asked(Request):
         return self.groups and (not staged or self.hardware.nested)
 
     @property
+    def parameters(self) -> dict[str, float | str]:
+        """Return the parameters of the cost that are given."""
+        given = {"inter_weight": self.inter_weight, "mode": self.mode}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
     def counting(self) -> Cost:
         """Return the cost with those of the given parameters that it has, whose values it checks."""
-        own = parameters_of(load_cost(str(self.cost), {}))
-        given = {"inter_weight": self.inter_weight, "mode": self.mode}
-        known = {name: value for name, value in given.items() if value is not None and name in own}
-        return load_cost(str(self.cost), known)
+        known = parameters_of(load_cost(str(self.cost), {}))
+        return load_cost(
+            str(self.cost), {name: own for name, own in self.parameters.items() if name in known}
+        )
 
     @property
     def takes(self) -> set[str]:
