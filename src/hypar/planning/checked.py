@@ -107,8 +107,7 @@ class Nodes(NamedTuple):
 def checked_nodes(array: Sequence[int | str] | None, stages: int | str | None) -> Nodes:
     """Return the levels and the stages of an array, one of whose entries may be a number of stages, as ``s4``.
 
-    Raises:
-        OptionError: it has several numbers of stages, or one beside ``stages``, which are outside all levels.
+    Raises ``OptionError`` if it has several numbers of stages, or one beside ``stages``, which are outside all levels.
     """
     places = [place for place, ways in enumerate(array or ()) if isinstance(ways, str)]
     if array is None or not places:
@@ -176,8 +175,7 @@ def space_text(text: str) -> str:
 def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:
     """Check the requested chunks, by name or by size, possibly as text from the command line; None stands for no request.
 
-    Raises:
-        OptionError: the value is not allowed for the network.
+    Raises ``OptionError`` if the value is not allowed for the network.
     """
     if chunks is None or chunks in CHUNKS:
         return cast("Manner | None", chunks)
@@ -192,8 +190,7 @@ def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:
 def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: int, layers: int = 1) -> int:
     """Return the number of microbatches; by default the largest divisor of the mini-batch up to the number of stages.
 
-    Raises:
-        OptionError: the number does not divide the mini-batch, or is too large, or not allowed by the schedule.
+    Raises ``OptionError`` if the number does not divide the mini-batch, or is too large, or not allowed by the schedule.
     """
     found, allowed, turns = f"found {shown(asked)}", f"a divisor of the batch {batch:,}", 1
     if not FLUSHES[schedule]:

@@ -92,8 +92,7 @@ def choices_by_level(
 ) -> Iterator[LevelChoices]:
     """Yield the choices of a plan for a network of its batch, stage by stage, each group's outer levels first.
 
-    Raises:
-        PlanError: the machine of its score has other device groups.
+    Raises ``PlanError`` if the machine of its score has other device groups.
     """
     if machine is not None:
         require_groups(plan, machine)

@@ -265,8 +265,7 @@ class Chunked(NamedTuple):
 def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
     """Lower the work of devices to a step and run it, with gradients in the requested chunks; None for none on record.
 
-    Raises:
-        HardwareError: an array does not fit its machine.
+    Raises ``HardwareError`` if an array does not fit its machine.
     """
     plain = work.run()
     if asked is None:
@@ -331,8 +330,7 @@ def _computing_s(step: Step) -> float:
 def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Buckets | None:
     """Return the chunks that a plan records at a place, by the indices of their layers; None if it records no chunks.
 
-    Raises:
-        PlanError: a layer exchanges gradients and is in no chunk, or is in a chunk and exchanges none.
+    Raises ``PlanError`` if a layer exchanges gradients and is in no chunk, or is in a chunk and exchanges none.
     """
     if record is None:
         return None

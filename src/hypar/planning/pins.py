@@ -48,9 +48,7 @@ def parse_pin(text: str, graph: PlanGraph, num_levels: int) -> Pin:
 
     ``targets_of`` describes layers and levels. A choice is a dim or a paper's word for it, or several dims with their
     degrees, as ``n4 h2 w2``.
-
-    Raises:
-        OptionError: the layer, level or choice does not exist.
+    Raises ``OptionError`` if the layer, level or choice does not exist.
     """
     place = f"pin {text!r:.200}"
     target, equals, word = text.rpartition("=")
@@ -67,8 +65,7 @@ def apply_pins(
 ) -> tuple[tuple[Options, ...], ...]:
     """Restrict pinned layers to the pinned choice; of two pins on one layer and level the later wins.
 
-    Raises:
-        OptionError: a layer has no such dim.
+    Raises ``OptionError`` if a layer has no such dim.
     """
     found = []
     for layer, own, at_layer in zip(graph.layers, pins_of_each(pins, graph), options, strict=True):
@@ -130,9 +127,7 @@ def targets_of(text: str, layers: Sequence[str], num_levels: int, place: str) ->
     """Return the layers and the level that ``LAYER`` or ``LAYER@LEVEL`` names, a pattern as ``conv*`` several; None for all levels.
 
     A level is ``H1``, as in tables, or a number from 0, as in plan files; the outermost is the first.
-
-    Raises:
-        OptionError: the layer or the level does not exist.
+    Raises ``OptionError`` if the layer or the level does not exist.
     """
     pattern, at, level = text.partition("@")
     names = _matching(pattern, layers)

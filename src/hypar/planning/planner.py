@@ -177,11 +177,7 @@ def _searched(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer]:
 
 
 def resolve(request: Request, network: LayerGraph) -> Resolved:
-    """Return a request with nothing left open.
-
-    Raises:
-        InputError: it is not possible.
-    """
+    """Return a request with nothing left open; raises ``InputError`` if it is not possible."""
     strategy = USUAL if request.strategy is None else request.strategy
     named = load_strategy(strategy)
     request = _read(request, network)

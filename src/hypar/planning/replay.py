@@ -214,8 +214,7 @@ def _counted(plan: Plan, convention: str | None) -> str:
 def choices_of(plan: Plan, graph: LayerGraph) -> list[Options]:
     """Return the choices of each layer at all splits of a plan, and check that the network's layers allow them.
 
-    Raises:
-        PlanError: the network has other layers, or a layer has no such dim.
+    Raises ``PlanError`` if the network has other layers, or a layer has no such dim.
     """
     layers, file = graph.nodes(plan.graph).layers, origin_of(plan).file
     rests = {layer.name for layer in graph.at_rest.layers if layer.op_name == "rest"}

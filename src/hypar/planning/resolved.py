@@ -143,8 +143,7 @@ class Resolved:
     def of(cls, plan: Plan, machine: Machine | None = None, profile: Profile | None = None) -> Resolved:
         """Rebuild the request of a stored plan, on the machine of its score, with the measured times of its cost.
 
-        Raises:
-            InputError: its rule for shares is unknown.
+        Raises ``InputError`` if its rule for shares is unknown.
         """
         return cls(
             strategy=plan.strategy,

@@ -35,10 +35,6 @@ class Strategy(NamedTuple):
 
 
 def load_strategy(name: str) -> Strategy:
-    """Load the strategy of a name.
-
-    Raises:
-        UnknownNameError: there is no such strategy.
-    """
+    """Load the strategy of a name; raises ``UnknownNameError`` if there is no such strategy."""
     strategy: Strategy = load_plugin("strategies", name)
     return strategy
