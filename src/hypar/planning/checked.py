@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, shown
-from hypar.plan.records import CHUNKS
+from hypar.plan.records import CHUNKS, Asked, Manner
 from hypar.plan.stages import FLUSHES, INTERLEAVED
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.plan.records import Asked, Manner
 
 MOST_LEVELS = MOST_DEVICES.bit_length() - 1
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.planning.levels import Leaf
+from hypar.planning.levels import Leaf, LevelPlanner, Node
 from hypar.planning.replay import costed_node
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import require_groups
 from hypar.planning.stages.sites import spans_of
-from hypar.planning.uneven.planner import as_branching, as_planner
+from hypar.planning.uneven.planner import Planner, as_branching, as_planner
 from hypar.sharding.amounts.factors import Offered
 from hypar.solve.cost_graph import CostGraph
-from hypar.solve.edge import Edge
+from hypar.solve.edge import Costs, Edge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,14 +29,11 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanNode
     from hypar.plan.plan import Plan
     from hypar.plan.stages import StagesRecord
-    from hypar.planning.levels import LevelPlanner, Node
     from hypar.planning.question import Question
-    from hypar.planning.uneven.planner import Planner
     from hypar.planning.uneven.tree import Branching
     from hypar.schedule.lanes import Lane
     from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Choice, Options
-    from hypar.solve.edge import Costs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -26,34 +26,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hypar.activity import count, tell
 from hypar.errors import OptionError, PlanError, TableLimitError, shown
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.network.nodes import kept_with_graph
-from hypar.plan.records import SEARCHED, BaselinesRecord, ChunksRecord, RefinementRecord
-from hypar.planning.buckets import EXCHANGES, best_sizes
-from hypar.planning.levels import Leaf, LevelPlanner
+from hypar.network.nodes import PlanGraph, kept_with_graph
+from hypar.plan.records import SEARCHED, Asked, BaselinesRecord, ChunksRecord, RefinementRecord
+from hypar.planning.buckets import EXCHANGES, Sizes, best_sizes
+from hypar.planning.levels import Leaf, LevelPlanner, Node, Slot
 from hypar.planning.question import load_search, question_of
 from hypar.planning.resolved import Resolved, of_strategy
 from hypar.schedule.memory import holds
 from hypar.schedule.pieces import COMMUNICATION, PHASE
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
-from hypar.sharding.placement import WHOLE, cut, dim_of
+from hypar.sharding.placement import WHOLE, Options, cut, dim_of
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph
-    from hypar.plan.records import Asked
-    from hypar.planning.buckets import Sizes
-    from hypar.planning.levels import Node, Slot
     from hypar.planning.pins import Pin
     from hypar.planning.records import Decided
     from hypar.schedule.lanes import Lane
     from hypar.schedule.record import Buckets
     from hypar.schedule.step import Step
     from hypar.schedule.timeline import Timeline
-    from hypar.sharding.placement import Options
 
 
 MOST_TRIES = 100

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from hypar.costs.base import load_cost
 from hypar.planning.question import Answer, context_of, costs_by_level, load_search, question_of, setting_for
 from hypar.planning.records import Decided, claim_of, limits_of
-from hypar.schedule.lanes import Lane
+from hypar.schedule.lanes import Ends, Lane, Lanes
 from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.units import exact_number
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from hypar.planning.pins import Pin
     from hypar.planning.question import Question
     from hypar.planning.resolved import Resolved
-    from hypar.schedule.lanes import Ends, Lanes
     from hypar.sharding.amounts.above import State
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options

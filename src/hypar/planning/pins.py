@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, suggestion
 from hypar.sharding.dims import grid_of
-from hypar.sharding.placement import WHOLE, grid
+from hypar.sharding.placement import WHOLE, Choice, Options, grid
 from hypar.sharding.space import dims_named
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from hypar.network.nodes import PlanGraph, PlanNode
-    from hypar.sharding.placement import Choice, Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

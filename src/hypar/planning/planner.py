@@ -29,10 +29,10 @@ from hypar.planning.checked import (
     require_whole,
     space_text,
 )
-from hypar.planning.levels import LevelPlanner
+from hypar.planning.levels import LevelPlanner, Node
 from hypar.planning.pins import parse_pin
-from hypar.planning.question import ask, load_search
-from hypar.planning.records import plan_of
+from hypar.planning.question import Answer, Question, ask, load_search
+from hypar.planning.records import Decided, plan_of
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.resolved import BASELINES, USUAL, Resolved, asked_stages
 from hypar.planning.strategies.base import load_strategy
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
-    from hypar.planning.levels import Node
-    from hypar.planning.question import Answer, Question
-    from hypar.planning.records import Decided
 
 RECORDED = ("strategy", "space", "cost", "convention", "search", "pins", "optimizer", "refine", "chunks")
 """Options that a stored plan says as planning takes them."""

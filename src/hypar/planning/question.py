@@ -5,31 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from hypar.costs.base import load_cost
+from hypar.costs.base import Cost, load_cost
 from hypar.costs.graphs.tables import Tables, structure
 from hypar.machine.setting import Setting
 from hypar.planning.pins import Pin, apply_pins, parse_pin
 from hypar.registry import load_plugin
-from hypar.sharding.amounts.above import outermost
+from hypar.sharding.amounts.above import State, outermost
 from hypar.sharding.conventions import DIRECT, PAPER
-from hypar.sharding.levels import levels_of
-from hypar.sharding.placement import Choice
+from hypar.sharding.levels import Level, levels_of
+from hypar.sharding.placement import Choice, Options
 from hypar.sharding.space import Space, parse_space
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.costs.base import Cost
     from hypar.costs.graphs.counted import Counted
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.planning.resolved import Resolved
-    from hypar.sharding.amounts.above import State
-    from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import CostGraph, Structure
     from hypar.solve.limits import Cut, Limits
 

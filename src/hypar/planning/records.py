@@ -10,7 +10,7 @@ from hypar.costs.base import load_cost, parameters_of
 from hypar.ops.dims import in_order
 from hypar.plan.plan import SCHEMA, Plan, rooted
 from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord
-from hypar.planning.question import context_of, load_search
+from hypar.planning.question import Answer, Question, context_of, load_search
 from hypar.sharding.conventions import PAPER
 from hypar.units import exact_number, format_bytes
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from hypar.plan.records import BaselinesRecord, ChunksRecord, RefinementRecord, Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.pins import Pin
-    from hypar.planning.question import Answer, Question
     from hypar.planning.resolved import Resolved
     from hypar.sharding.tree import Split
 

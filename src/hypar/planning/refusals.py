@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.costs.base import load_cost, parameters_of
+from hypar.costs.base import Cost, load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.plan.request import BEST, Request
 from hypar.plan.stages import INTERLEAVED
@@ -19,7 +19,6 @@ from hypar.sharding.conventions import PAPER
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hypar.costs.base import Cost
     from hypar.machine.machine import Machine
 
 

@@ -11,10 +11,10 @@ from hypar.activity import tell
 from hypar.errors import InputError, OptionError, PlanError
 from hypar.machine.load import load_machine
 from hypar.plan.plan import Plan, read_plan, rooted
-from hypar.plan.records import Origin, origin_of, remember
+from hypar.plan.records import Origin, Score, origin_of, remember
 from hypar.plan.request import checked
 from hypar.planning.climb import chunks_of
-from hypar.planning.levels import LevelPlanner
+from hypar.planning.levels import LevelPlanner, Node
 from hypar.planning.question import Answer, ask, costs_by_level
 from hypar.planning.resolved import Resolved, score_convention
 from hypar.planning.sources import as_planned, machine_of, network_of, require_groups
@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanNode
-    from hypar.plan.records import Score
     from hypar.plan.stages import StagesRecord
-    from hypar.planning.levels import Node
     from hypar.schedule.lanes import Lane
     from hypar.schedule.step import Step
     from hypar.schedule.timeline import Timeline

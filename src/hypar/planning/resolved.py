@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
-from hypar.plan.records import of_score
+from hypar.plan.records import Asked, Operators, Score, of_score
 from hypar.plan.request import BEST, checked
 from hypar.planning.checked import fields_of
 from hypar.planning.strategies.base import load_strategy
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.records import Asked, Operators, Score
     from hypar.plan.stages import StagesRecord
 
 

@@ -28,7 +28,7 @@ from hypar.planning.sources import machine_of, times_of
 from hypar.planning.stages.running import fullest_moments
 from hypar.schedule.held import Training
 from hypar.schedule.lanes import Lane
-from hypar.schedule.pieces import BETWEEN_STAGES, level_name
+from hypar.schedule.pieces import BETWEEN_STAGES, Piece, level_name
 from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.tree import Device, Level, Node, Stages
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.program.layout import Numbers
     from hypar.program.steps import Item, Program
-    from hypar.schedule.pieces import Piece
 
 MOST_ELEMENTS, MANY_ELEMENTS, ROUNDING = 2**28, 2**22, 1e-9
 """Elements that all devices hold at once at most, 2 GiB; those from which a run takes so long that a smaller network is

@@ -22,8 +22,8 @@ import numpy as np
 
 from hypar.activity import INTERRUPTIBLE, tell
 from hypar.errors import TableLimitError
-from hypar.planning.question import Answer, costs_by_level, load_search
-from hypar.solve.cost_graph import CostGraph
+from hypar.planning.question import Answer, Question, Search, costs_by_level, load_search
+from hypar.solve.cost_graph import CostGraph, Solution, Structure
 from hypar.solve.limits import Budget, Cut, Limits, OutOfTime, timed
 from hypar.solve.solvers.base import FALLBACK, Improving, load_solver, require_tables
 from hypar.units import format_bytes
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hypar.costs.graphs.counted import Counted
-    from hypar.planning.question import Question, Search
     from hypar.sharding.placement import Options
-    from hypar.solve.cost_graph import Solution, Structure
     from hypar.solve.counts.solution import Found
     from hypar.solve.edge import Indices
 
