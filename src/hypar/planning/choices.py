@@ -40,17 +40,11 @@ if TYPE_CHECKING:
 class LevelChoices:
     """The choices at one level of one group of devices, given the plan's choices above it.
 
-    Attributes:
-        layers: the layers.
-        free: the options of each in the space.
-        chosen: the choice of each, which may be none of the space, as by a pin.
-        level: the level, 0 for the outermost.
-        ways: its ways, or the number of device groups.
-        group: on a heterogeneous machine the group that is divided; empty otherwise.
-        jointly: whether the plan weighs the levels below too.
-        costed: makes the costs of all ``options``.
-        items: the own costs of a layer, item by item.
-        adds_up: whether the level's cost is a sum; otherwise the slowest group counts, which may be another one anew.
+    ``free`` are the options of each layer in the space; the one ``chosen`` may be none of them, as by a pin. ``level`` is 0
+    for the outermost, ``ways`` the number of its groups, and ``group`` the one that is divided on a heterogeneous machine,
+    else empty. Planned ``jointly``, the plan weighs the levels below too. ``costed`` makes the costs of all ``options``,
+    ``items`` returns a layer's own, item by item. Unless the level's cost ``adds_up``, the slowest group counts, which may
+    be another one anew.
     """
 
     layers: Sequence[PlanNode]

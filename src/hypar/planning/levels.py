@@ -65,10 +65,9 @@ class Node(Protocol):
 class Leaf:
     """A group of identical devices; its methods are those of ``Node``.
 
-    Attributes:
-        lane: its layers with the sizes that the splits above leave, their choices, and their setting.
-        answer: the result of the search over the levels inside the group.
-        question: the search problem; None without levels, or without costs.
+    Its ``lane`` has the layers with the sizes that the splits above leave, their choices, and their setting; ``answer`` is
+    the result of the search over the levels inside it, and ``question`` the search problem, None without levels, or without
+    costs.
     """
 
     lane: Lane

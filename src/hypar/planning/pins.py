@@ -20,14 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """A choice held fixed for a layer.
+    """A choice held fixed for a ``layer``, by its name or a pattern as ``conv*``, at a level; None for all.
 
-    Attributes:
-        layer: a layer's name, or a pattern as ``conv*``.
-        level: the level; None for all.
-        degrees: the dims to cut with their degrees, 0 for all ways of the level; empty for a join that
-            every device computes whole.
-        place: the pin as given, to name in an error.
+    ``degrees`` are the dims to cut with their degrees, 0 for all ways of the level; empty for a join that every device
+    computes whole. ``place`` is the pin as given, to name in an error.
     """
 
     layer: str

@@ -32,18 +32,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A search problem.
+    """A search problem: ``options`` of each layer of a graph at each of the levels, outermost first, and the cost that is minimised.
 
-    Attributes:
-        graph: the layers that are cut.
-        cost: the cost that is minimised.
-        levels: the levels, outermost first.
-        options: for each layer, the options at each level.
-        solver: name of the solver; None for the cheapest exact one.
-        pins: the choices that are held.
-        entered: the state below uneven splits, by ``moved`` and ``fused``; None if there are none.
-        limits: the limits of a joint search; None for those of work and memory by default, whatever the clock says.
-        numbered: whether each layer numbers the devices of a flat level in an order of its own.
+    ``pins`` are the choices that are held. ``solver`` is None for the cheapest exact one. ``entered`` is the state below
+    uneven splits, by ``moved`` and ``fused``; None if there are none. ``limits`` are those of a joint search; None for
+    those of work and memory by default, whatever the clock says. Each layer of a ``numbered`` flat level numbers the
+    devices in an order of its own.
     """
 
     graph: PlanGraph
@@ -133,16 +127,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The result of a search.
+    """The result of a search: the choices of each layer at each level, and its costs by level, with the tensors that it reads.
 
-    Attributes:
-        choices: for each layer a choice at each level.
-        solver: name of the solver that was used.
-        exact: whether every cost graph was solved to a proven optimum.
-        bounds: the lower bound of each cost graph's optimum; empty if the solver states none.
-        costs: for each level the cost of every layer, with the tensors that it reads.
-        limits: the limits that kept the search from a proof; None if none did.
-        cut: how it was cut short; None if it was not.
+    It is ``exact`` if the ``solver`` found a proven optimum of every cost graph; ``bounds`` are lower bounds of these
+    optima, empty if the solver states none; ``limits`` kept the search from a proof, and ``cut`` says how it was cut short,
+    if it was.
     """
 
     choices: tuple[Options, ...]

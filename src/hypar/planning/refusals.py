@@ -23,15 +23,10 @@ if TYPE_CHECKING:
 
 
 class Refusal(NamedTuple):
-    """Two features that exclude each other.
+    """Two of ``FEATURES`` that exclude each other: the message is about the ``first``, and the ``reason`` for the documentation.
 
-    Attributes:
-        first: the feature that the message is about, one of ``FEATURES``.
-        second: the feature that excludes it.
-        where: the option in the message; ``{}`` fields are filled in from the request.
-        found: what the message says was found.
-        allowed: what it says is allowed.
-        reason: why no plan can have both, for the documentation.
+    It says ``where``, an option, what was ``found``, and what is ``allowed``; their ``{}`` fields are filled in from the
+    request.
     """
 
     first: str
@@ -105,14 +100,9 @@ REFUSALS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Request):
-    """A request in the form in which its features are looked for.
+    """A request in the form in which its features are looked for: with levels alone in its array, ``outside`` of them outside the stages.
 
-    Its cost is named, its machine and measured times are read, and its array has levels alone.
-
-    Attributes:
-        array: the ways of each level, the stages left out.
-        outside: number of levels and uneven splits outside the stages.
-        explain: whether the plan is to be explained.
+    Its cost is named, its machine and measured times are read; ``explain`` says whether the plan is to be explained.
     """
 
     array: Sequence[int] | None = None

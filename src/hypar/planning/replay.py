@@ -43,15 +43,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredStep:
-    """A training step that was run.
+    """A training step that was run: the plan whose choices it follows, its network, the machine, and the tasks, with when each ran.
 
-    Attributes:
-        plan: the plan whose choices it follows.
-        graph: its network.
-        machine: the machine that ran it.
-        step: its tasks, and when each ran.
-        work: the groups of identical devices that run it with their work; with stages, for a microbatch.
-        stages: the plan's stages, as run on this machine.
+    ``work`` has the groups of identical devices with their work, of stages for a microbatch; ``stages`` are the plan's, as
+    run here.
     """
 
     plan: Plan

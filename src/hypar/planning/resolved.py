@@ -36,23 +36,14 @@ BASELINES = (*FIXED, "hypar", "accpar")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """All inputs of a plan except the network; a plan records them.
+    """All inputs of a plan except the network; a plan records them. An attribute without a word here is the option of ``Request``.
 
-    An attribute that is not described here is the option of ``Request`` of the same name.
-
-    Attributes:
-        space: the allowed choices, as text.
-        parameters: parameters of the cost to set; others keep their defaults.
-        graph: ``operators`` to plan pools too; None for weighted layers and joins only.
-        arrays: ways of each level, outermost first, inside each group of identical devices by its name: ``all`` where
-            there is one group.
-        machine: the machine, a tree of device groups or a group of identical devices; None if no hardware is named.
-        outside: number of levels and uneven splits outside the stages.
-        baselines: strategies that the engine times beside the search's plan; the fastest is taken.
-        beyond_space: whether they may have choices outside the space, as no space was requested.
-        convention: the convention by which the cost counts bytes.
-        counted: the convention by which the engine and the score count them.
-        limits: the limits of a joint search.
+    ``parameters`` of the cost are those to set. ``graph`` is None for weighted layers and joins only. ``arrays`` have the
+    ways of each level, outermost first, inside each group of identical devices by its name: ``all`` where there is one
+    group. ``machine`` is None if no hardware is named; so many levels and uneven splits are ``outside`` the stages.
+    ``baselines`` are strategies that the engine times beside the search's plan, of which the fastest is taken; they may
+    have choices ``beyond_space`` if none was requested. The cost counts bytes by ``convention``, engine and score as
+    ``counted`` says; ``limits`` are those of a joint search.
     """
 
     strategy: str

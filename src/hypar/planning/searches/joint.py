@@ -54,14 +54,9 @@ ROUNDING = 1e-11
 
 
 class Standing(NamedTuple):
-    """How far a search has come.
+    """How far a search has come: the cost of its best plan, a lower bound of every plan's, if there is one, and the solver's name.
 
-    Attributes:
-        cost: the cost of its best plan.
-        bound: a lower bound of every plan's cost; None if there is none yet.
-        exact: whether the plan is proven optimal.
-        solver: name of the solver.
-        choices: returns for each layer a choice at each level.
+    ``exact`` says that the plan is proven optimal; ``choices`` returns for each layer a choice at each level.
     """
 
     cost: float
