@@ -19,7 +19,8 @@ fits the devices' memory, chunks that do not fit are rejected.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +28,7 @@ from hypar.activity import count, tell
 from hypar.errors import OptionError, PlanError, TableLimitError, shown
 from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.network.nodes import PlanGraph, kept_with_graph
-from hypar.plan.records import SEARCHED, Asked, BaselinesRecord, ChunksRecord, RefinementRecord
+from hypar.plan.records import SEARCHED, Asked, BaselinesRecord, ChunksRecord, RefinementRecord, Score
 from hypar.planning.buckets import EXCHANGES, Sizes, best_sizes
 from hypar.planning.levels import Leaf, LevelPlanner, Node, Slot
 from hypar.planning.question import load_search, question_of
@@ -42,13 +43,13 @@ from hypar.sharding.tree import WHOLE_ARRAY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.planning.pins import Pin
     from hypar.planning.records import Decided
     from hypar.schedule.lanes import Lane
     from hypar.schedule.record import Buckets
     from hypar.schedule.step import Step
-    from hypar.schedule.timeline import Timeline
 
 
 MOST_TRIES = 100
@@ -67,31 +68,25 @@ def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Decided:
         InputError: the request does not suit the network or the machine.
         TableLimitError: the tables of an exact search would not fit.
     """
-    request, others = planner.request, _entrants(planner, graph, found)
-    trials = _trials(request, {SEARCHED: found, **dict(others)})
-    taken = SEARCHED
-    for name, trial in trials.items():
-        taken = name if trial.beats(trials[taken]) else taken
-    (node, work, ran, _), refined = trials[taken], None
+    request, nodes = planner.request, {SEARCHED: found, **dict(_entrants(planner, graph, found))}
+    trials, taken, refined = _trials(request, nodes), SEARCHED, None
+    for name in [*nodes][1:]:
+        taken = name if trials[name].beats(trials[taken]) else taken
+    node, ran = nodes[taken], trials[taken]
     if request.refine:
-
-        def working(chosen: Sequence[Options]) -> StepWork:
-            return StepWork.of(*trials[taken].node.taking(iter(chosen)).lanes())
-
-        slots = [*planner.slots(node)]
-        choices, refined = refine(slots, lambda chosen: working(chosen).run().timeline.makespan)
-        node, work = node.taking(iter(choices)), working(choices)
-        ran = run_chunked(work, request.chunks)
+        start, slots = node, [*planner.slots(node)]
+        choices, refined = refine(slots, lambda chosen: run_node(start.taking(iter(chosen))).seconds)
+        node = start.taking(iter(choices))
+        ran = run_node(node, request.chunks)
     if refined or taken != SEARCHED:
         node = planner.costed(node, planner.state_above(graph.nodes(request.graph)))
     claim, record = planner.claim(node if taken == SEARCHED else found), None
-    if len(trials) > 1:
+    if len(nodes) > 1:
         claim = _claim(claim, trials, taken)
         record = BaselinesRecord(taken=taken, step_s={name: own.seconds for name, own in trials.items()})
     claim += f"{'; ' if record else ', '}then refined" * bool(refined)
     assert request.machine is not None  # noqa: S101 (the request is for a machine)
-    score = summarise(work.lanes, ran.step, request.machine)
-    plain = planner.decided(node, claim)
+    plain, score = planner.decided(node, claim), ran.score(request.machine)
     return replace(plain, baselines=record, refined=refined, chunks=ran.chunks, score=score)
 
 
@@ -105,39 +100,19 @@ def _entrants(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator
     return iter(()) if fixed else entrants_alike(planner, graph, found)
 
 
-class Trial(NamedTuple):
-    """A planned node with its step, and whether it fits the memory."""
-
-    node: Node
-    work: StepWork
-    ran: Chunked
-    fits: bool
-
-    @property
-    def seconds(self) -> float:
-        """The engine's time for a step."""
-        return self.ran.timeline.makespan
-
-    def beats(self, other: Trial) -> bool:
-        """Return whether only this one fits the memory or, if both or neither fit, whether it is faster."""
-        return faster(self.seconds, other.seconds) if self.fits == other.fits else self.fits
-
-
-def _trials(request: Resolved, nodes: Mapping[str, Node]) -> dict[str, Trial]:
+def _trials(request: Resolved, nodes: Mapping[str, Node]) -> dict[str, Ran]:
     """Run the step of every node, equal choices once; without chunks before a refinement, which has none."""
-    known: dict[object, Trial] = {}
+    known: dict[object, Ran] = {}
     found = {}
     for name, node in nodes.items():
         key = node.lane.choices if isinstance(node, Leaf) else node
         if key not in known:
-            work = StepWork.of(*node.lanes())
-            ran = run_chunked(work, None if request.refine else request.chunks)
-            known[key] = Trial(node, work, ran, len(nodes) == 1 or holds(work.lanes, ran.step))
-        found[name] = known[key]._replace(node=node)
+            known[key] = run_node(node, None if request.refine else request.chunks)
+        found[name] = known[key]
     return found
 
 
-def _claim(claim: str, trials: Mapping[str, Trial], taken: str) -> str:
+def _claim(claim: str, trials: Mapping[str, Ran], taken: str) -> str:
     """Return the claim of the plan that was taken, given the claim of the search's plan."""
     fitting = ", of those that fit" * any(
         faster(own.seconds, trials[taken].seconds) for own in trials.values()
@@ -245,26 +220,46 @@ def _exchanges(held: Options, options: Sequence[Options]) -> list[Options]:
     ]
 
 
-class Chunked(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Ran:
     """A step that was run, with the record of its chunks; None if none were requested."""
 
+    work: StepWork
     step: Step
     chunks: ChunksRecord | None = None
 
     @property
-    def timeline(self) -> Timeline:
-        """When each task ran."""
-        return self.step.timeline
+    def seconds(self) -> float:
+        """The engine's time for the step."""
+        return self.step.timeline.makespan
+
+    @cached_property
+    def fits(self) -> bool:
+        """Whether it fits the devices' memory."""
+        return holds(self.work.lanes, self.step)
+
+    def beats(self, other: Ran) -> bool:
+        """Return whether only this one fits the memory or, if both or neither fit, whether it is faster."""
+        return faster(self.seconds, other.seconds) if self.fits == other.fits else self.fits
+
+    def score(self, machine: Machine) -> Score:
+        """Return the score of the step."""
+        return summarise(self.work.lanes, self.step, machine)
 
 
-def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
+def run_node(node: Node, asked: Asked | None = None) -> Ran:
+    """Run the step of a planned node; chunks and errors as of ``run_chunked``."""
+    return run_chunked(StepWork.of(*node.lanes()), asked)
+
+
+def run_chunked(work: StepWork, asked: Asked | None = None) -> Ran:
     """Lower the work of devices to a step and run it, with gradients in the requested chunks; None for none on record.
 
     Raises ``HardwareError`` if an array does not fit its machine.
     """
     plain = work.run()
     if asked is None:
-        return Chunked(plain)
+        return Ran(work, plain)
     layers = plain.exchanging
     count, sizes = len(layers), (1,) * len(layers)
     best = work.run(_split(work, layers, sizes))
@@ -276,7 +271,7 @@ def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
         best = work.run(_split(work, layers, sizes))
     names = [layer.name for layer in work.layers]
     chunks = [[names[layer] for layer in chunk] for chunk in _split(work, layers, sizes)]
-    return Chunked(best, ChunksRecord(asked=asked, layers=chunks, alone_s=alone_s))
+    return Ran(work, best, ChunksRecord(asked=asked, layers=chunks, alone_s=alone_s))
 
 
 def _split(work: StepWork, layers: Sequence[int], sizes: Sizes) -> Buckets:

@@ -21,7 +21,6 @@ from hypar.planning.refusals import refusal
 from hypar.planning.replay import run_step
 from hypar.planning.resolved import BASELINE, Resolved, of_baseline, score_convention
 from hypar.planning.sources import times_of
-from hypar.schedule.scoring import summarise
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
@@ -301,4 +300,4 @@ def _scored(point: Plan, request: Resolved, graph: LayerGraph) -> Score:
     ran = run_step(point, request, graph)
     if request.chunks is None or point.staged:
         return ran.score
-    return summarise(ran.lanes, run_chunked(ran.work, request.chunks).step, ran.machine)
+    return run_chunked(ran.work, request.chunks).score(ran.machine)

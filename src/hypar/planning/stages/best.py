@@ -102,8 +102,8 @@ def _fastest(ran: Iterable[Staging], limit: float = math.inf) -> Staging | None:
     """Return the stages whose step is the fastest by the engine; None if none is below a limit."""
     best = None
     for staging in ran:
-        if staging.ran.timeline.makespan < limit:
-            best, limit = staging, staging.ran.timeline.makespan
+        if staging.ran.seconds < limit:
+            best, limit = staging, staging.ran.seconds
     return best
 
 

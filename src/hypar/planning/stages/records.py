@@ -108,7 +108,7 @@ def _refined(staging: Staging, progress: Callable[[int, int], None]) -> tuple[St
         return run_stages(request, joined([own.spans.having(*own.ends, node) for own, node in each]))
 
     def seconds(choices: Sequence[Options]) -> float:
-        return ran(replace(staging.request, chunks=None), taking(choices)).ran.timeline.makespan
+        return ran(replace(staging.request, chunks=None), taking(choices)).ran.seconds
 
     slots = [
         slot
