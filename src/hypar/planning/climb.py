@@ -91,13 +91,26 @@ def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Decided:
 
 
 def _entrants(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:
-    """Return the baselines that compete; none where there is no choice."""
-    if not isinstance(found, Leaf):
-        from hypar.planning.uneven.planner import entrants_of_groups  # noqa: PLC0415 (only for device groups)
+    """Yield the competing baselines: those within the space, or all if no space was requested; none where there is no choice."""
+    if isinstance(found, Leaf) and found.question is not None and found.question.leaves_no_choice:
+        return
+    for name in planner.request.baselines:
+        node = _baseline(planner, graph, found, name)
+        if node is not None and (planner.request.beyond_space or planner.within(node)):
+            yield name, node
 
-        return entrants_of_groups(planner, graph, found)
-    fixed = found.question is not None and found.question.leaves_no_choice
-    return iter(()) if fixed else entrants_alike(planner, graph, found)
+
+def _baseline(planner: LevelPlanner, graph: LayerGraph, found: Node, name: str) -> Node | None:
+    """Return the plan of a strategy; None if it cannot be planned."""
+    request = planner.request
+    nodes = graph.nodes(request.graph)
+    if not isinstance(found, Leaf):
+        from hypar.planning.uneven.planner import baseline_of_groups  # noqa: PLC0415 (only for device groups)
+
+        return baseline_of_groups(planner, nodes, name)
+    plain = graph.without_rests.nodes(request.graph)
+    choices = _strategy(plain, name, request.array, tuple(planner.pins), planner.element_bytes)
+    return None if choices is None else found.taking(iter(_as_made(nodes, choices, request.array)))
 
 
 def _trials(request: Resolved, nodes: Mapping[str, Node]) -> dict[str, Ran]:
@@ -128,18 +141,6 @@ def _claim(claim: str, trials: Mapping[str, Ran], taken: str) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-def entrants_alike(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:
-    """Yield the competing baselines of identical devices: those within the space, or all if no space was requested."""
-    request, pins = planner.request, tuple(planner.pins)
-    nodes, plain = (own.nodes(request.graph) for own in (graph, graph.without_rests))
-    for name in request.baselines:
-        choices = _strategy(plain, name, request.array, pins, planner.element_bytes)
-        if choices is not None:
-            node = found.taking(iter(_as_made(nodes, choices, request.array)))
-            if request.beyond_space or planner.within(node):
-                yield name, node
 
 
 @kept_with_graph

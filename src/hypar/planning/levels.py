@@ -236,8 +236,8 @@ class LevelPlanner:
 
     def within(self, node: Node) -> bool:
         """Return whether all choices of a node are among the options of the request, pins included."""
-        leaf = _leaf(node)
-        return not leaf.levels or self.question_in(leaf, None).allows(leaf.lane.choices)
+        each = (zip(slot.chosen, slot.options, strict=True) for slot in self.slots(node))
+        return all(choice in options for own in each for choice, options in own)
 
     def slots(self, node: Node) -> Iterator[Slot]:
         """Yield every layer at every node with its options, outer nodes first."""

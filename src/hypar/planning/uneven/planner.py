@@ -6,6 +6,7 @@ leave, identical devices by the requested search.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Self, cast
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import DeviceGroup, Machine
-    from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.planning.levels import Node
     from hypar.planning.pins import Pin
@@ -158,15 +158,6 @@ class Planner(LevelPlanner):
     def options_of(self, branch: Branching) -> tuple[Options, ...]:
         """Return the options of each layer at the split of a decision."""
         return self._options(branch.machine, branch.graph, branch.depth)
-
-    def within(self, node: Node) -> bool:
-        """Return whether all choices of a tree are among the options of the request, pins included."""
-        if isinstance(node, Leaf):
-            return super().within(node)
-        branch = as_branching(node)
-        options = self.options_of(branch)
-        own = all(offer.choice in offered for offer, offered in zip(branch.offers, options, strict=True))
-        return own and all(self.within(below) for below in branch.below if below is not None)
 
     def slots(self, node: Node) -> Iterator[Slot]:
         """Yield every layer at every split and every group of a tree with its options, outer nodes first."""
@@ -305,18 +296,12 @@ def solver_for(request: Resolved, graph: PlanGraph) -> str:
     )
 
 
-def entrants_of_groups(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:  # noqa: ARG001 (shares are found anew)
-    """Yield the baselines that can be planned: those within the space, or all if no space was requested."""
-    request, nodes = planner.request, graph.nodes(planner.request.graph)
-    for name in request.baselines:
-        named = load_strategy(name)
-        own = baseline_request(request, name)
-        cost = named.heterogeneous_cost or named.cost
-        shares = named.shares if load_cost(cost, {}).slowest else "equal"
-        own = replace(own, cost=cost, shares=shares, solver=None)
-        try:
-            node = Planner.of(own, nodes, planner.pins, planner.element_bytes).planned(nodes)
-        except (MemoryLimitError, OptionError, TableLimitError):
-            continue
-        if request.beyond_space or planner.within(node):
-            yield name, node
+def baseline_of_groups(planner: LevelPlanner, graph: PlanGraph, name: str) -> Branching | None:
+    """Plan by a strategy, with shares of its own; None if it cannot be planned."""
+    named, own = load_strategy(name), baseline_request(planner.request, name)
+    cost = named.heterogeneous_cost or named.cost
+    shares = named.shares if load_cost(cost, {}).slowest else "equal"
+    own = replace(own, cost=cost, shares=shares, solver=None)
+    with suppress(MemoryLimitError, OptionError, TableLimitError):
+        return Planner.of(own, graph, planner.pins, planner.element_bytes).planned(graph)
+    return None
