@@ -12,12 +12,7 @@ if TYPE_CHECKING:
 LISTENER: ContextVar[Callable[[str], Any]] = ContextVar("listener", default=len)
 """Who is told what begins."""
 
-
-def _ignore(_done: int, _of: int) -> None:
-    """Listen to no count."""
-
-
-COUNTER: ContextVar[Callable[[int, int], Any]] = ContextVar("counter", default=_ignore)
+COUNTER: ContextVar[Callable[[int, int], Any]] = ContextVar("counter", default=max)
 """Who is told how many steps are done, and of how many."""
 
 INTERRUPTIBLE: ContextVar[bool] = ContextVar("interruptible", default=False)
@@ -36,7 +31,7 @@ def count(done: int, of: int) -> None:
 
 def uncounted() -> AbstractContextManager[None]:
     """Count no steps inside, where something that counts them is a step itself."""
-    return holding(COUNTER, _ignore)
+    return holding(COUNTER, max)
 
 
 @contextmanager

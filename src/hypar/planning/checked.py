@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -108,18 +109,16 @@ def checked_nodes(array: Sequence[int | str] | None, stages: int | str | None) -
 
     Raises ``OptionError`` if it has several numbers of stages, or one beside ``stages``, which are outside all levels.
     """
-    places = [place for place, ways in enumerate(array or ()) if isinstance(ways, str)]
-    if array is None or not places:
+    words = [ways for ways in array or () if isinstance(ways, str)]
+    if array is None or not words:
         return Nodes(array, stages, 0)  # type: ignore[arg-type]
-    (first, *others), words = places, [str(array[place]) for place in places]
-    count = words[0].removeprefix("s")
-    if others or count == words[0] or not count.isdecimal():
+    if len(words) > 1 or not re.fullmatch(r"s\d+", words[0]):
         allowed = "ways of levels, and one number of stages among them, as 2, s4, 2"
         raise OptionError("array", f"found {shown(', '.join(words))}", allowed)
     if stages is not None:
         raise OptionError("stages", f"found {shown(stages)} and an array with {words[0]}", "one of the two")
-    levels = [ways for place, ways in enumerate(array) if place != first]
-    return Nodes(levels, int(count), first)  # type: ignore[arg-type]
+    levels = [ways for ways in array if not isinstance(ways, str)]
+    return Nodes(levels, int(words[0][1:]), [*array].index(words[0]))
 
 
 def named_starts(starts: str | Sequence[str]) -> tuple[str, ...]:

@@ -165,24 +165,16 @@ class LevelPlanner:
         The layers have the sizes that ``depth`` uneven splits above leave; below these is the state ``entered``, None by ``paper``.
         """
         request = self.request.on(machine, name or WHOLE_ARRAY)
-        if not request.array:
-            answer = Answer(choices=((),) * len(graph.layers), costs=(), solver="", exact=True)
-            return self.answered(request, name, graph, depth, answer)
-        question = self._question(request, graph, depth, entered)
-        return self.answered(request, name, graph, depth, self._answer(question), question)
-
-    def answered(
-        self,
-        request: Resolved,
-        name: str,
-        graph: PlanGraph,
-        depth: int,
-        answer: Answer,
-        question: Question | None = None,
-    ) -> Leaf:
-        """Return a group with the answer of a search."""
+        question = self._question(request, graph, depth, entered) if request.array else None
+        empty = Answer(choices=((),) * len(graph.layers), costs=(), solver="", exact=True)
+        answer = empty if question is None else self._answer(question)
         setting = setting_for(request, self.element_bytes, self.cost)
         lane = Lane(graph, answer.choices, setting, name, depth)
+        return Leaf(lane=lane, answer=answer, question=question)
+
+    def answered(self, graph: PlanGraph, answer: Answer, question: Question | None = None) -> Leaf:
+        """Return all devices of the request with the answer of a search."""
+        lane = Lane(graph, answer.choices, setting_for(self.request, self.element_bytes, self.cost))
         return Leaf(lane=lane, answer=answer, question=question)
 
     def _answer(self, question: Question) -> Answer:

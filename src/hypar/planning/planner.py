@@ -158,7 +158,7 @@ def _planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
         return groups, groups.planned(nodes)
     question, answer = _searched(request, graph)
     planner = LevelPlanner(request, question.pins, graph.element_bytes)
-    return planner, planner.answered(request, "", question.graph, 0, answer, question)
+    return planner, planner.answered(question.graph, answer, question)
 
 
 def _searched(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer]:

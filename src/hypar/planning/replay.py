@@ -179,7 +179,7 @@ def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[Level
         costs = costs_by_level(question, choices)
         answer = Answer(choices=choices, costs=costs, solver=plan.solver, exact=False)
         alike = LevelPlanner(request, (), graph.element_bytes)
-        return alike, alike.answered(request, "", question.graph, 0, answer, question), None
+        return alike, alike.answered(question.graph, answer, question), None
     nodes = graph.nodes(plan.graph)
     planner = Planner(request, (), graph.element_bytes)
     entered = planner.state_above(nodes)
@@ -215,14 +215,12 @@ def choices_of(plan: Plan, graph: LayerGraph) -> list[Options]:
     if names != [name for name in plan.layers if name in names or name not in rests]:
         place = f"{file}: {'splits' if plan.splits else 'stages'}"
         raise PlanError(place, f"the layers are not those of {graph.name!r}", "a plan of this model")
-    found, allowed = [], set[object]()
-    for layer in layers:
-        found.append(
-            tuple([split.choice(layer.name) for split in plan.splits if layer.name in split.choices])
-        )
-        if (layer.nest, found[-1]) not in allowed:
-            allowed.add((layer.nest, found[-1]))
-            _require_allowed(layer, found[-1], f"{file}: splits")
+    own = ([split for split in plan.splits if name in split.choices] for name in names)
+    found = [tuple([one.choice(name) for one in each]) for name, each in zip(names, own, strict=True)]
+    for layer, choices in {
+        (layer.nest, own): (layer, own) for layer, own in zip(layers, found, strict=True)
+    }.values():
+        _require_allowed(layer, choices, f"{file}: splits")
     return found
 
 

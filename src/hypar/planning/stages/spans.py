@@ -311,7 +311,7 @@ class CutSpans(StageDevices):
                 tuple(own.choice(name) for own in plan.splits if name in own.choices) for name in names
             )
             answer = Answer(choices=choices, costs=(), solver="", exact=False)
-            node = self.planner.answered(request, "", graph, 0, answer)
+            node = self.planner.answered(graph, answer)
         return self.having(start, end, self.costed(node, start, end) if costed else node)
 
     def between(
