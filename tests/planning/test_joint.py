@@ -14,7 +14,7 @@ from hypar.errors import TableLimitError
 from hypar.planning.question import Question, ask, load_search
 from hypar.planning.resolved import Resolved
 from hypar.planning.searches import joint
-from hypar.planning.searches.joint import Joint, Standing, total
+from hypar.planning.searches.joint import Standing, total
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.cost_graph import CostGraph, Solution, Structure
 from hypar.solve.solvers.base import Tables
@@ -56,7 +56,7 @@ def test_a_plan_without_proof_is_never_dearer_than_the_greedy_one(monkeypatch: p
     monkeypatch.setattr(
         joint, "greedy", lambda _: Standing(cost, None, False, "bounded", lambda: greedy.choices)
     )
-    assert Joint().run(replace(asked, solver="bounded")).choices == greedy.choices
+    assert joint.run(replace(asked, solver="bounded")).choices == greedy.choices
 
 
 def test_where_too_many_pairs_are_left_the_levels_are_planned_one_by_one(

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from hypar.costs.base import load_cost
-from hypar.planning.question import Answer, context_of, costs_by_level, load_search, question_of, setting_for
+from hypar.planning.question import Answer, cost_of, costs_by_level, load_search, question_of, setting_for
 from hypar.planning.records import Decided, claim_of, limits_of
 from hypar.schedule.lanes import Ends, Lane, Lanes
 from hypar.sharding.tree import WHOLE_ARRAY, Split
@@ -152,7 +151,7 @@ class LevelPlanner:
 
     def __init__(self, request: Resolved, pins: Sequence[Pin], element_bytes: int) -> None:
         self.request, self.pins, self.element_bytes = request, pins, element_bytes
-        self.cost = load_cost(request.cost, request.parameters, context_of(request))
+        self.cost = cost_of(request)
 
     def planned(self, graph: PlanGraph) -> Node:
         """Plan all layers of a network, or of a stage."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hypar.costs.base import Cost, load_cost
 from hypar.costs.graphs.tables import Tables, structure
@@ -143,19 +143,17 @@ class Answer:
     cut: Cut | None = None
 
 
-class Search(Protocol):
-    """A search over the levels."""
+class Search(NamedTuple):
+    """A search over the levels.
 
-    @property
-    def claim(self) -> str:
-        """The claim of a result whose cost graphs are all solved exactly; goes before ``over <space>``."""
+    ``run`` chooses an option for every layer at every level; it raises ``TableLimitError`` if the solver's tables would not fit.
+    ``claim`` says of a result whose cost graphs are all solved exactly what goes before ``over <space>``. A search of all levels
+    ``at_once`` is joint, so that devices may be left idle at any of them.
+    """
 
-    @property
-    def at_once(self) -> bool:
-        """Whether it searches all levels jointly, so that devices may be left idle at any of them."""
-
-    def run(self, question: Question) -> Answer:
-        """Choose an option for every layer at every level; raises ``TableLimitError`` if the solver's tables would not fit."""
+    claim: str
+    at_once: bool
+    run: Callable[[Question], Answer]
 
 
 def load_search(name: str) -> Search:
@@ -198,7 +196,7 @@ def question_of(request: Resolved, graph: PlanGraph, pins: Sequence[Pin], elemen
     """Build the search problem of a request for identical devices and given layers, with choices to hold."""
     space = space_of(request, graph)
     levels = levels_of(request.array, element_bytes)
-    cost = load_cost(request.cost, request.parameters, context_of(request))
+    cost = cost_of(request)
     # Only grids may leave devices idle, at the innermost level: further out computation is not weighed.
     idle = [space.grids and cost.counts_work and level.innermost for level in levels]
     kinds = [(level.ways, own) for level, own in zip(levels, idle, strict=True)]
@@ -229,14 +227,11 @@ def _choices(space: Space, graph: PlanGraph, ways: int, idle: bool) -> list[Opti
     return [known[layer.nest, layer.op_name] for layer in graph.layers]
 
 
-def context_of(request: Resolved) -> dict[str, Any]:
-    """Return the values of the fields of a cost that are no parameters."""
-    return {
-        "machine": request.identical,
-        "optimizer": request.optimizer,
-        "profile": request.profile,
-        "convention": request.convention,
-    }
+def cost_of(request: Resolved) -> Cost:
+    """Return the cost of a request, on the machine of identical devices if there is one."""
+    names = ("optimizer", "profile", "convention")
+    given = {name: getattr(request, name) for name in names} | {"machine": request.identical}
+    return load_cost(request.cost, request.parameters, given)
 
 
 def space_of(request: Resolved, graph: PlanGraph) -> Space:

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hypar.costs.base import load_cost, parameters_of
+from hypar.costs.base import parameters_of
 from hypar.ops.dims import in_order
 from hypar.plan.plan import SCHEMA, Plan, rooted
 from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord
-from hypar.planning.question import Answer, Question, context_of, load_search
+from hypar.planning.question import Answer, Question, cost_of, load_search
 from hypar.sharding.conventions import PAPER
 from hypar.units import exact_number, format_bytes
 
@@ -56,7 +56,7 @@ def plan_of(request: Resolved, graph: LayerGraph, found: Decided) -> Plan:
 
     Its entries have their types as they are, so pydantic need not judge them, for which it would first build validators.
     """
-    cost = load_cost(request.cost, request.parameters, context_of(request))
+    cost = cost_of(request)
     dims = in_order(graph.nodes(request.graph).named_dims) or None
     same: dict[str, Any] = {name: getattr(request, name) for name in AS_ASKED}
     same |= {name: getattr(found, name) for name in AS_FOUND}

@@ -14,25 +14,19 @@ if TYPE_CHECKING:
     from hypar.solve.cost_graph import CostGraph, Solution
 
 
-class Greedy:
-    """HyPar's hierarchical search."""
+def run(question: Question) -> Answer:
+    """Solve one cost graph for each level."""
+    name, solver = question.pick_solver(*question.level_structures())
+    solutions: list[Solution] = []
 
-    claim = "greedy: each level is optimal given the levels above it,"
-    at_once = False
+    def assign(problem: CostGraph) -> tuple[int, ...]:
+        solutions.append(solver.solve(problem))
+        return solutions[-1].assignment
 
-    def run(self, question: Question) -> Answer:
-        """Solve one cost graph for each level."""
-        name, solver = question.pick_solver(*question.level_structures())
-        solutions: list[Solution] = []
-
-        def assign(problem: CostGraph) -> tuple[int, ...]:
-            solutions.append(solver.solve(problem))
-            return solutions[-1].assignment
-
-        choices, costs = level_by_level(question, assign)
-        exact = all(solver.exact or one.bound == one.cost for one in solutions)
-        bounds = tuple(one.bound for one in solutions if one.bound is not None)
-        return Answer(choices=choices, costs=costs, solver=name, exact=exact, bounds=bounds)
+    choices, costs = level_by_level(question, assign)
+    exact = all(solver.exact or one.bound == one.cost for one in solutions)
+    bounds = tuple(one.bound for one in solutions if one.bound is not None)
+    return Answer(choices=choices, costs=costs, solver=name, exact=exact, bounds=bounds)
 
 
-plugin: Search = Greedy()
+plugin = Search("greedy: each level is optimal given the levels above it,", at_once=False, run=run)

@@ -76,32 +76,26 @@ class Standing(NamedTuple):
         return Answer(choices=choices, costs=costs, solver=self.solver, exact=self.exact, bounds=bounds)
 
 
-class Joint:
-    """The joint search over all levels."""
-
-    claim = "optimal, all levels jointly,"
-    at_once = True
-
-    def run(self, question: Question) -> Answer:
-        """Search one cost graph for all levels, as far as the limits allow."""
-        limits = question.limits or Limits()
-        budget, number = Budget(limits), 0
-        best: Standing | None = None
-        cut: Cut | None = None
-        try:
-            with timed(math.inf if question.limits is None else limits.seconds):
-                for best in _standings(question, budget):
-                    number += 1
-                    _tell(question, best)
-        except OutOfTime:
-            cut = Cut("time", number)
-        except KeyboardInterrupt:
-            if not INTERRUPTIBLE.get():
-                raise
-            cut = Cut("interrupt", number)
-        answer = (best or relaxed(question)).answer(question)
-        struck = not answer.exact and (budget.struck or cut is not None)
-        return replace(answer, limits=limits, cut=cut) if struck else answer
+def run(question: Question) -> Answer:
+    """Search one cost graph for all levels, as far as the limits allow."""
+    limits = question.limits or Limits()
+    budget, number = Budget(limits), 0
+    best: Standing | None = None
+    cut: Cut | None = None
+    try:
+        with timed(math.inf if question.limits is None else limits.seconds):
+            for best in _standings(question, budget):
+                number += 1
+                _tell(question, best)
+    except OutOfTime:
+        cut = Cut("time", number)
+    except KeyboardInterrupt:
+        if not INTERRUPTIBLE.get():
+            raise
+        cut = Cut("interrupt", number)
+    answer = (best or relaxed(question)).answer(question)
+    struck = not answer.exact and (budget.struck or cut is not None)
+    return replace(answer, limits=limits, cut=cut) if struck else answer
 
 
 def _standings(question: Question, budget: Budget) -> Iterator[Standing]:
@@ -322,4 +316,4 @@ def _decoded(options: tuple[Options, ...], chosen: int) -> Options:
     return tuple(at_level[int(index)] for at_level, index in zip(options, indices, strict=True))
 
 
-plugin: Search = Joint()
+plugin = Search("optimal, all levels jointly,", at_once=True, run=run)
