@@ -14,12 +14,12 @@ from hypar.document import Result
 from hypar.errors import ModelError, OptionError, UnknownNameError
 from hypar.files.text import read_text
 from hypar.files.validation import Faults, together, validated
-from hypar.files.yaml_file import parse_yaml, plain_document
+from hypar.files.yaml_file import Document, parse_yaml, plain_document
 from hypar.network.expand import expanded, one_op
-from hypar.network.layer import ties_of, with_rests
+from hypar.network.layer import Layer, Tie, ties_of, with_rests
 from hypar.network.modelfile import read_model
 from hypar.network.nodes import PlanGraph, contract
-from hypar.ops.base import IMAGE, LARGEST_SIZE
+from hypar.ops.base import IMAGE, LARGEST_SIZE, Op, Shape
 from hypar.ops.windows import ShapeError, describe
 from hypar.registry import data_file, load_plugin
 from hypar.units import DTYPE_BYTES, format_count
@@ -27,9 +27,6 @@ from hypar.units import DTYPE_BYTES, format_count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.files.yaml_file import Document
-    from hypar.network.layer import Layer, Tie
-    from hypar.ops.base import Op, Shape
 
 FOREIGN = (".onnx",)
 """Endings of files of other formats, each with a reader."""
