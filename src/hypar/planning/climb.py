@@ -19,7 +19,7 @@ fits the devices' memory, chunks that do not fit are rejected.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
+    from hypar.plan.plan import Plan
     from hypar.planning.pins import Pin
-    from hypar.planning.records import Decided
     from hypar.schedule.lanes import Lane
     from hypar.schedule.record import Buckets
     from hypar.schedule.step import Step
@@ -61,7 +61,7 @@ def faster(seconds: float, than: float) -> bool:
     return seconds < than * (1 - 1e-12)
 
 
-def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Decided:
+def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Plan:
     """Return the fastest of a planner's plan for a machine and the baselines, refined if that is asked for, with its score.
 
     Raises:
@@ -86,8 +86,8 @@ def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Decided:
         record = BaselinesRecord(taken=taken, step_s={name: own.seconds for name, own in trials.items()})
     claim += f"{'; ' if record else ', '}then refined" * bool(refined)
     assert request.machine is not None  # noqa: S101 (the request is for a machine)
-    plain, score = planner.decided(node, claim), ran.score(request.machine)
-    return replace(plain, baselines=record, refined=refined, chunks=ran.chunks, score=score)
+    own = {"baselines": record, "refined": refined, "chunks": ran.chunks, "score": ran.score(request.machine)}
+    return planner.decided(graph, node, claim).model_copy(update=own)
 
 
 def _entrants(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:

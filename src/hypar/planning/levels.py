@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hypar.planning.question import Answer, cost_of, costs_by_level, load_search, question_of, setting_for
-from hypar.planning.records import Decided, claim_of, limits_of
+from hypar.planning.records import claim_of, limits_of, plan_of
 from hypar.schedule.lanes import Ends, Lane, Lanes
 from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.units import exact_number
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
+    from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.plan.plan import Plan
     from hypar.planning.pins import Pin
     from hypar.planning.question import Question
     from hypar.planning.resolved import Resolved
@@ -243,19 +245,16 @@ class LevelPlanner:
         leaf = _leaf(node)
         return claim_of(self.request, self.question_in(leaf, None), leaf.answer)
 
-    def decided(self, node: Node, claim: str) -> Decided:
-        """Return the decisions of a node, without a score."""
+    def decided(self, graph: LayerGraph, node: Node, claim: str) -> Plan:
+        """Return the plan of a node of a network, without a score."""
         answer, splits = _leaf(node).answer, [*_leaf(node).splits()]
-        return Decided(
-            claim=claim,
-            solver=answer.solver,
-            pins=self.pins,
-            splits=splits,
-            cost=math.fsum(split.cost for split in splits),
-            array=self.request.array,
-            bounds=answer.bounds,
-            limits=limits_of(answer),
-        )
+        cost, array = math.fsum(split.cost for split in splits), self.request.array
+        found: dict[str, Any] = {
+            "solver": answer.solver,
+            "limits": limits_of(answer),
+            "bounds": answer.bounds,
+        }
+        return plan_of(self.request, graph, splits, cost, pins=self.pins, array=array, claim=claim, **found)
 
 
 def _leaf(node: Node) -> Leaf:

@@ -32,7 +32,6 @@ from hypar.planning.checked import (
 from hypar.planning.levels import LevelPlanner, Node
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import Answer, Question, ask, load_search
-from hypar.planning.records import Decided, plan_of
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.resolved import BASELINES, USUAL, Resolved, asked_stages
 from hypar.planning.strategies.base import load_strategy
@@ -125,14 +124,15 @@ def follow(request: Resolved, graph: LayerGraph) -> Plan:
     limited = request.search == "joint" and request.limits != UNLIMITED
     most = f", at most {request.limits.seconds:g} s a search" if limited else ""
     tell(f"planning {graph.name} by {request.strategy}{most}")
-    plan = plan_of(request, graph, _decided(request, graph))
+    plan = _decided(request, graph)
+    plan.require_whole()
     origin = Origin(plan=plan, network=graph, machine=request.machine, profile=request.profile)
     for made in filter(None, (plan, plan.score)):
         remember(made, origin)
     return plan
 
 
-def _decided(request: Resolved, graph: LayerGraph) -> Decided:
+def _decided(request: Resolved, graph: LayerGraph) -> Plan:
     if request.stages is not None:
         from hypar.planning.stages.records import decided_stages  # noqa: PLC0415 (only where they are asked for)
 
@@ -141,7 +141,7 @@ def _decided(request: Resolved, graph: LayerGraph) -> Decided:
         return decided_stages(request, graph, whole, count)
     planner, node = _planned(request, graph)
     if request.machine is None:
-        return planner.decided(node, planner.claim(node))
+        return planner.decided(graph, node, planner.claim(node))
     from hypar.planning.climb import timed  # noqa: PLC0415 (only where a machine is named)
 
     return timed(planner, graph, node)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import parameters_of
@@ -18,66 +17,50 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.plan.records import BaselinesRecord, ChunksRecord, RefinementRecord, Score
-    from hypar.plan.stages import StagesRecord
     from hypar.planning.pins import Pin
     from hypar.planning.resolved import Resolved
     from hypar.sharding.tree import Split
 
 
 AS_ASKED = ("graph", "strategy", "space", "search", "convention")
-AS_FOUND = ("claim", "solver", "path", "limits", "stages", "baselines", "refined", "chunks", "score")
-"""What a plan records as it was asked for, or decided."""
+"""What a plan records as it was asked for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
-    """The decisions of a request: the entries of a ``Plan`` that a search finds; ``arrays`` is None for the requested ones."""
-
-    claim: str
-    solver: str
-    pins: Sequence[Pin]
-    splits: Sequence[Split]
-    cost: float
-    array: Sequence[int] = ()
-    arrays: Mapping[str, Sequence[int]] | None = None
-    path: list[str] | None = None
-    bounds: Sequence[float] = ()
-    limits: LimitsRecord | None = None
-    stages: StagesRecord | None = None
-    baselines: BaselinesRecord | None = None
-    refined: RefinementRecord | None = None
-    chunks: ChunksRecord | None = None
-    score: Score | None = None
-
-
-def plan_of(request: Resolved, graph: LayerGraph, found: Decided) -> Plan:
-    """Record the decisions of a request for a network as a plan.
+def plan_of(
+    request: Resolved,
+    graph: LayerGraph,
+    splits: Sequence[Split],
+    cost: float,
+    *,
+    pins: Sequence[Pin],
+    array: Sequence[int] = (),
+    arrays: Mapping[str, Sequence[int]] | None = None,
+    bounds: Sequence[float] = (),
+    **found: Any,
+) -> Plan:
+    """Record what was decided for a network as a plan; ``arrays`` are by default those of the request, ``found`` further entries.
 
     Its entries have their types as they are, so pydantic need not judge them, for which it would first build validators.
     """
-    cost = cost_of(request)
+    own = cost_of(request)
     dims = in_order(graph.nodes(request.graph).named_dims) or None
-    same: dict[str, Any] = {name: getattr(request, name) for name in AS_ASKED}
-    same |= {name: getattr(found, name) for name in AS_FOUND}
-    arrays = request.arrays if found.arrays is None else found.arrays
-    plan = Plan.model_construct(
-        **same,
+    ways = (request.arrays if arrays is None else arrays).items()
+    return Plan.model_construct(
+        **{name: getattr(request, name) for name in AS_ASKED},
+        **found,
         schema_=SCHEMA,
         model=ModelRecord.model_construct(name=graph.name, digest=graph.digest, batch=graph.batch, dims=dims),
-        array=list(found.array),
-        arrays={name: list(array) for name, array in arrays.items()} if request.heterogeneous else None,
+        array=list(array),
+        arrays={name: list(each) for name, each in ways} if request.heterogeneous else None,
         shares=request.shares if request.uneven else None,
-        pins=[str(pin) for pin in found.pins],
+        pins=[str(pin) for pin in pins],
         profile=_profile_of(request),
-        bounds=[exact_number(max(0.0, bound)) for bound in found.bounds] or None,
+        bounds=[exact_number(max(0.0, bound)) for bound in bounds] or None,
         cost=CostRecord.model_construct(
-            name=request.cost, value=exact_number(found.cost), unit=cost.unit, parameters=parameters_of(cost)
+            name=request.cost, value=exact_number(cost), unit=own.unit, parameters=parameters_of(own)
         ),
-        root=rooted(found.splits, found.stages),
+        root=rooted(splits, found.get("stages")),
     )
-    plan.require_whole()
-    return plan
 
 
 def _profile_of(request: Resolved) -> ProfileRecord | None:

@@ -160,15 +160,14 @@ def recosted(plan: Plan, graph: LayerGraph, request: Resolved) -> Plan:
     """Return a stored plan with the costs of its choices, counted as its own request or one of another convention says."""
     request, path, graph = replace(request, pins=()), plan.path, request.network(graph)
     if plan.stages is not None and plan.staged:
-        staging = stored_stages(plan, plan.stages, graph, request, costed=True)
-        splits = [*stage_splits(staging)]
-        cost = math.fsum(split.cost for split in splits)
+        splits = [*stage_splits(stored_stages(plan, plan.stages, graph, request, costed=True))]
+        root, cost = rooted(splits, plan.stages), exact_number(math.fsum(split.cost for split in splits))
     else:
         planner, node, _ = costed_node(request, plan, graph)
-        found = planner.decided(node, plan.claim)
-        splits, cost, path = [*found.splits], found.cost, found.path
-    value = plan.cost.model_copy(update={"value": exact_number(cost)})
-    return plan.model_copy(update={"root": rooted(splits, plan.stages), "cost": value, "path": path})
+        found = planner.decided(graph, node, plan.claim)
+        root, cost, path = found.root, found.cost.value, found.path
+    value = plan.cost.model_copy(update={"value": cost})
+    return plan.model_copy(update={"root": root, "cost": value, "path": path})
 
 
 def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[LevelPlanner, Node, State | None]:

@@ -12,7 +12,7 @@ from hypar.plan.stages import StageRecord, StagesRecord
 from hypar.planning.climb import refine
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import load_search
-from hypar.planning.records import Decided, objective
+from hypar.planning.records import objective, plan_of
 from hypar.planning.stages.best import plan_stages
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.running import run_stages
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 
 def decided_stages(
-    request: Resolved, graph: LayerGraph, whole: Decided | None, progress: Callable[[int, int], None]
-) -> Decided:
+    request: Resolved, graph: LayerGraph, whole: Plan | None, progress: Callable[[int, int], None]
+) -> Plan:
     """Decide a network in the requested stages.
 
-    Of the best number, ``whole`` has the decisions without stages, which are returned if no stages are faster. ``progress`` is
+    Of the best number, ``whole`` is the plan without stages, which is returned if no stages are faster. ``progress`` is
     called with the number of tries done, and their total.
 
     Raises:
@@ -64,17 +64,19 @@ def decided_stages(
     if staging is None:
         assert whole is not None  # noqa: S101 (a given number of stages has an answer)
         claim = f"{whole.claim}; no stages that were tried are faster"
-        return replace(whole, stages=_no_stages(request, whole), claim=claim)
+        return whole.model_copy(update={"stages": _no_stages(request, whole), "claim": claim})
     refined = None
     if request.refine:
         staging, refined = _refined(staging, progress)
     splits = list(stage_splits(staging))
-    return Decided(
+    return plan_of(
+        request,
+        graph,
+        splits,
+        math.fsum(split.cost for split in splits),
         claim=_claim(request, staging) + (", then refined" if refined else ""),
         solver=", ".join(dict.fromkeys(span.cuts.solver for span in staging.stages if _cut(span))),
         pins=pins,
-        splits=splits,
-        cost=math.fsum(split.cost for split in splits),
         array=staging.request.array,
         arrays=staging.request.arrays,
         stages=stages_of(staging, request),
@@ -182,7 +184,7 @@ def _asked(request: Resolved) -> dict[str, Any]:
     return found | {"arrays": {name: list(array) for name, array in request.arrays.items()}}
 
 
-def _no_stages(request: Resolved, whole: Decided) -> StagesRecord:
+def _no_stages(request: Resolved, whole: Plan) -> StagesRecord:
     """Return the record for a plan that is faster without stages: all layers form one stage."""
     time_s = 0.0 if whole.score is None else whole.score.time_s
     return StagesRecord(

@@ -17,7 +17,7 @@ from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.planning.levels import Leaf, LevelPlanner, Slot
 from hypar.planning.pins import apply_pins
 from hypar.planning.question import convention_for, load_search, space_of
-from hypar.planning.records import Decided
+from hypar.planning.records import plan_of
 from hypar.planning.resolved import baseline_request
 from hypar.planning.strategies.base import load_strategy
 from hypar.planning.uneven.memory import fits
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import DeviceGroup, Machine
+    from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
+    from hypar.plan.plan import Plan
     from hypar.planning.levels import Node
     from hypar.planning.pins import Pin
     from hypar.planning.question import Answer, Question
@@ -180,16 +182,13 @@ class Planner(LevelPlanner):
         """Return the claim of a tree: the plans that it is optimal among."""
         return claim_of(self.request, as_branching(node))
 
-    def decided(self, node: Node, claim: str) -> Decided:
-        """Return the decisions of a tree, without a score."""
-        branch = as_branching(node)
-        return Decided(
-            claim=claim,
-            solver=self.solver(branch),
-            pins=self.pins,
-            splits=list(splits_of(branch)),
-            cost=branch.cost,
-            path=branch.path if branch.slowest else None,
+    def decided(self, graph: LayerGraph, node: Node, claim: str) -> Plan:
+        """Return the plan of a tree for a network, without a score."""
+        branch, request = as_branching(node), self.request
+        path, splits = branch.path if branch.slowest else None, [*splits_of(branch)]
+        solver = self.solver(branch)
+        return plan_of(
+            request, graph, splits, branch.cost, pins=self.pins, claim=claim, solver=solver, path=path
         )
 
     def split(
