@@ -106,7 +106,6 @@ def _in_stages(
 
 
 def _in_leaf(plan: Plan, question: Question, lane: Lane, group: str) -> Iterator[LevelChoices]:
-    """Yield the levels of identical devices."""
     free, sizes = question.options, question.outermost()
     options = tuple(map(tuple, map(map, repeat(_with), free, lane.choices)))
     question = replace(question, options=options)

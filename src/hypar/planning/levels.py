@@ -191,7 +191,6 @@ class LevelPlanner:
         return self._question(request, leaf.graph, leaf.lane.depth, entered)
 
     def _question(self, request: Resolved, graph: PlanGraph, depth: int, entered: State | None) -> Question:
-        """Return the search problem of a request for a group."""
         last = depth + len(request.array)
         pins = [
             replace(pin, level=None if pin.level is None else pin.level - depth)

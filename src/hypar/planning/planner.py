@@ -62,8 +62,6 @@ P = ParamSpec("P")
 
 
 class _Planning(Protocol[P]):
-    """A function that plans a model, with the options of a request as its arguments."""
-
     def __call__(self, model: Model, *args: P.args, **options: P.kwargs) -> Plan: ...
 
 
@@ -148,7 +146,6 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
 
 
 def _planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
-    """Return the planner of a request without stages, and its plan."""
     if request.heterogeneous is not None:
         from hypar.planning.uneven.planner import Planner  # noqa: PLC0415 (only for device groups)
 
@@ -162,7 +159,6 @@ def _planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
 
 
 def _searched(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer]:
-    """Return the search problem of a request for identical devices, and its answer."""
     if len(request.array) == 1:
         from hypar.planning.flat import by_digits  # noqa: PLC0415 (only for a single level, whose devices may be numbered)
 

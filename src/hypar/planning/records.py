@@ -64,7 +64,6 @@ def plan_of(
 
 
 def _profile_of(request: Resolved) -> ProfileRecord | None:
-    """Record the measured times of the cost, or of the step."""
     if request.profile is not None:
         return ProfileRecord(name=request.profile.name, digest=request.profile.digest)
     times = None if request.machine is None else request.machine.measured
@@ -140,7 +139,6 @@ def _limited(answer: Answer) -> str:
 
 
 def _kind_of(question: Question) -> str:
-    """Return the kind of choices in a search problem."""
     if question.numbered:
         return "grids of dims, numbered freely"
     ways = [level.ways for level in question.levels]

@@ -169,7 +169,6 @@ def _pinned_at(asked: Asked) -> str:
 
 
 def _words(asked: Asked) -> dict[str, str]:
-    """Return the words of a message about a request."""
     pin = _pinned_at(asked)
     layer, at, rest = pin.partition("@")
     return {

@@ -135,7 +135,6 @@ def require_groups(plan: Plan, machine: Machine) -> None:
 
 
 def _groups(machine: Machine, name: str) -> dict[str, list[str]]:
-    """Return the groups of each node of a machine that has several."""
     found = {name: [group.name for group in machine.groups]}
     for group in machine.groups:
         found |= _groups(group.machine, group.name) if group.machine.groups else {}

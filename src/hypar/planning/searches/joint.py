@@ -116,7 +116,6 @@ def _standings(question: Question, budget: Budget) -> Iterator[Standing]:
 
 
 def _tell(question: Question, found: Standing) -> None:
-    """Tell how far plan and bound are apart."""
     if found.exact or not found.bound:
         return
     both = (found.cost, found.bound)
@@ -311,7 +310,6 @@ def _chosen(
 
 
 def _decoded(options: tuple[Options, ...], chosen: int) -> Options:
-    """Return the tuple of options at an index into the product of the levels' options."""
     indices = np.unravel_index(chosen, [len(at_level) for at_level in options])
     return tuple(at_level[int(index)] for at_level, index in zip(options, indices, strict=True))
 
