@@ -10,6 +10,7 @@ from hypar.ops.dims import in_order
 from hypar.plan.plan import SCHEMA, Plan, rooted
 from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord
 from hypar.planning.question import Answer, Question, cost_of, load_search
+from hypar.planning.resolved import AS_ASKED, Resolved
 from hypar.sharding.conventions import PAPER
 from hypar.units import exact_number, format_bytes
 
@@ -18,12 +19,7 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.planning.pins import Pin
-    from hypar.planning.resolved import Resolved
     from hypar.sharding.tree import Split
-
-
-AS_ASKED = ("graph", "strategy", "space", "search", "convention")
-"""What a plan records as it was asked for."""
 
 
 def plan_of(

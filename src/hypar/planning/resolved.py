@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 USUAL, BASELINE = "hypar", "dp"
 """The strategy where none is named, and the one that others are compared with."""
 
+AS_ASKED = ("graph", "strategy", "space", "search", "convention")
+"""What a plan records as it was asked for."""
+
 FIXED = ("dp", "owt")
 """Strategies that decide without a search: what practitioners do by default."""
 
@@ -107,9 +110,7 @@ class Resolved:
 
     def as_planned(self, plan: Plan) -> Resolved:
         """Return the request with the levels that a plan has, inside its stages if it has any."""
-        if plan.arrays is None:
-            return self.over(plan.array)
-        return replace(self, arrays={name: tuple(array) for name, array in plan.arrays.items()})
+        return replace(self, arrays=_ways(plan.arrays, plan.array))
 
     def on(self, machine: Machine, name: str = WHOLE_ARRAY) -> Resolved:
         """Return the request for the devices of a node of the machine alone, of a group of some name."""
@@ -135,16 +136,16 @@ class Resolved:
 
         Raises ``InputError`` if its rule for shares is unknown.
         """
+        stages, arrays, array = plan.stages, plan.arrays, plan.array
+        if stages is not None:
+            arrays, array = stages.arrays or arrays, stages.array or array
         return cls(
-            strategy=plan.strategy,
-            space=plan.space,
+            **{name: getattr(plan, name) for name in AS_ASKED},
             cost=plan.cost.name,
             parameters=plan.cost.parameters,
-            search=plan.search,
-            solver=plan.solver if plan.stages is None else plan.stages.solver,
-            arrays=_arrays_of(plan),
+            solver=plan.solver if stages is None else stages.solver,
+            arrays=_ways(arrays, array),
             pins=tuple(plan.pins),
-            graph=plan.graph,
             machine=machine,
             shares="equal" if plan.shares is None else checked("shares", plan.shares),
             profile=profile,
@@ -154,11 +155,10 @@ class Resolved:
             # The recorded baselines are the ones that competed.
             baselines=() if plan.baselines is None else plan.baselines.names,
             beyond_space=plan.baselines is not None,
-            convention=plan.convention,
             counted=plan.convention if plan.score is None else plan.score.convention,
             # A search that no limit kept from anything takes the same way without one.
             limits=UNLIMITED if plan.limits is None else Limits(plan.limits.seconds, plan.limits.bytes),
-            **({} if plan.stages is None else asked_stages(plan.stages)),
+            **({} if stages is None else asked_stages(stages)),
         )
 
 
@@ -175,11 +175,7 @@ def asked_stages(stages: StagesRecord) -> dict[str, Any]:
     }
 
 
-def _arrays_of(plan: Plan) -> dict[str, tuple[int, ...]]:
-    """Return the requested ways of each level inside each group of identical devices of a stored plan."""
-    arrays, array = plan.arrays, plan.array
-    if plan.stages is not None:
-        arrays, array = plan.stages.arrays or arrays, plan.stages.array or array
+def _ways(arrays: Mapping[str, Sequence[int]] | None, array: Sequence[int]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(own) for name, own in (arrays or {WHOLE_ARRAY: array}).items()}
 
 
