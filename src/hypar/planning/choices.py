@@ -101,8 +101,7 @@ def _in_stages(
     bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
     for spans, ends in zip(each, bounds, strict=True):
         planner, node = spans.planner, spans.of_batch(spans.stored(plan, *ends).cuts.node, *ends)
-        entered = planner.state_above(node.graph)
-        yield from _in_tree(plan, planner, planner.costed(node, entered), entered, spans.group or "")
+        yield from _in_tree(plan, planner, planner.costed(node), root=spans.group or "")
 
 
 def _in_leaf(plan: Plan, question: Question, lane: Lane, group: str) -> Iterator[LevelChoices]:
@@ -132,15 +131,16 @@ def _items(tables: Tables, node: int) -> dict[str, Costs]:
 
 
 def _in_tree(
-    plan: Plan, planner: LevelPlanner, node: Node, entered: State | None, root: str = ""
+    plan: Plan, planner: LevelPlanner, node: Node, entered: State | None = None, root: str = ""
 ) -> Iterator[LevelChoices]:
     """Yield the levels of a node, of a stage on the ``root`` of its groups, an uneven split before what is below it."""
     if isinstance(node, Leaf):
         if node.levels:
             yield from _in_leaf(plan, planner.question_in(node, entered), node.lane, root)
         return
-    branch = as_branching(node)
-    yield _uneven(as_planner(planner), branch, entered)
+    branch, groups = as_branching(node), as_planner(planner)
+    entered = groups.state_above(branch.graph) if entered is None else entered
+    yield _uneven(groups, branch, entered)
     states = () if entered is None else entered.crossing(branch.graph, branch.taken)[-1]
     found = dict(zip(branch.at_work, states, strict=False))
     for group in branch.at_work:

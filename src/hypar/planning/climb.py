@@ -79,7 +79,7 @@ def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Plan:
         node = start.taking(iter(choices))
         ran = run_node(node, request.chunks)
     if refined or taken != SEARCHED:
-        node = planner.costed(node, planner.state_above(graph.nodes(request.graph)))
+        node = planner.costed(node)
     claim, record = planner.claim(node if taken == SEARCHED else found), None
     if len(nodes) > 1:
         claim = _claim(claim, trials, taken)

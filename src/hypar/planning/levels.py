@@ -208,12 +208,8 @@ class LevelPlanner:
         """Return the name of the solver of a node."""
         return _leaf(node).answer.solver
 
-    def state_above(self, graph: PlanGraph) -> State | None:  # noqa: ARG002 (uneven splits have one)
-        """Return the state above all splits by which the cost counts; None on identical devices."""
-        return None
-
-    def costed(self, node: Node, entered: State | None) -> Node:
-        """Return a node with the costs that this planner counts for its choices and shares.
+    def costed(self, node: Node, entered: State | None = None) -> Node:
+        """Return a node with the costs that this planner counts for its choices and shares, in the state that splits above leave.
 
         A bound over all levels holds for every plan of the space, a level's bound only below the search's own choices.
         """

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from hypar.schedule.lanes import Lane
     from hypar.schedule.step import Step
     from hypar.schedule.timeline import Timeline
-    from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options
 
 
@@ -163,27 +162,25 @@ def recosted(plan: Plan, graph: LayerGraph, request: Resolved) -> Plan:
         splits = [*stage_splits(stored_stages(plan, plan.stages, graph, request, costed=True))]
         root, cost = rooted(splits, plan.stages), exact_number(math.fsum(split.cost for split in splits))
     else:
-        planner, node, _ = costed_node(request, plan, graph)
+        planner, node = costed_node(request, plan, graph)
         found = planner.decided(graph, node, plan.claim)
         root, cost, path = found.root, found.cost.value, found.path
     value = plan.cost.model_copy(update={"value": cost})
     return plan.model_copy(update={"root": root, "cost": value, "path": path})
 
 
-def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[LevelPlanner, Node, State | None]:
-    """Return the planner of a stored plan without stages, its node with its costs, and the state above it."""
+def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
+    """Return the planner of a stored plan without stages, and its node with its costs."""
     if request.heterogeneous is None:
         question = ask(request, graph)
         choices = tuple(plan.choices(layer.name) for layer in question.graph.layers)
         costs = costs_by_level(question, choices)
         answer = Answer(choices=choices, costs=costs, solver=plan.solver, exact=False)
         alike = LevelPlanner(request, (), graph.element_bytes)
-        return alike, alike.answered(question.graph, answer, question), None
-    nodes = graph.nodes(plan.graph)
-    planner = Planner(request, (), graph.element_bytes)
-    entered = planner.state_above(nodes)
+        return alike, alike.answered(question.graph, answer, question)
+    planner, nodes = Planner(request, (), graph.element_bytes), graph.nodes(plan.graph)
     stored = branch_of(plan, request.heterogeneous, nodes, graph.element_bytes, request.optimizer)
-    return planner, planner.costed(stored, entered), entered
+    return planner, planner.costed(stored)
 
 
 def _counted(plan: Plan, convention: str | None) -> str:

@@ -128,11 +128,12 @@ class Planner(LevelPlanner):
     def _answer(self, question: Question) -> Answer:
         return _answer(self.request.search, question)
 
-    def costed(self, node: Node, entered: State | None) -> Node:
-        """Return a node with the costs that this planner counts for its choices and shares."""
+    def costed(self, node: Node, entered: State | None = None) -> Node:
+        """Return a node with the costs that this planner counts for its choices and shares, in the state that splits above leave."""
         if isinstance(node, Leaf):
             return super().costed(node, entered)
         branch = as_branching(node)
+        entered = self.state_above(branch.graph) if entered is None else entered
         offers = [Offer(0, choice, shares) for choice, shares in branch.taken]
         received, computed = rows_of(
             self.split_of(branch, entered), offers, branch.at_work, len(branch.below)
