@@ -15,7 +15,6 @@ from hypar.plan.records import Origin, Score, origin_of, remember
 from hypar.plan.request import checked
 from hypar.planning.climb import chunks_of
 from hypar.planning.levels import LevelPlanner, Node
-from hypar.planning.question import Answer, ask, costs_by_level
 from hypar.planning.resolved import Resolved, score_convention
 from hypar.planning.sources import as_planned, machine_of, network_of, require_groups
 from hypar.planning.stages.records import stage_splits, stages_of, stored_stages
@@ -171,15 +170,12 @@ def recosted(plan: Plan, graph: LayerGraph, request: Resolved) -> Plan:
 
 def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
     """Return the planner of a stored plan without stages, and its node with its costs."""
-    if request.heterogeneous is None:
-        question = ask(request, graph)
-        choices = tuple(plan.choices(layer.name) for layer in question.graph.layers)
-        costs = costs_by_level(question, choices)
-        answer = Answer(choices=choices, costs=costs, solver=plan.solver, exact=False)
-        alike = LevelPlanner(request, (), graph.element_bytes)
-        return alike, alike.answered(question.graph, answer, question)
-    planner, nodes = Planner(request, (), graph.element_bytes), graph.nodes(plan.graph)
-    stored = branch_of(plan, request.heterogeneous, nodes, graph.element_bytes, request.optimizer)
+    if request.profile is not None:
+        request.profile.require(graph.name, graph.digest, graph.batch, request.array)
+    nodes = graph.nodes(plan.graph)
+    stored = branch_of(plan, request.machine, nodes, graph.element_bytes, request.optimizer)
+    of = LevelPlanner if request.heterogeneous is None else Planner
+    planner = of(request, (), graph.element_bytes)
     return planner, planner.costed(stored)
 
 

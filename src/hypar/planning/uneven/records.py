@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.machine.setting import Setting
 from hypar.planning.levels import Leaf
-from hypar.planning.question import Answer
+from hypar.planning.question import NO_MACHINE, Answer
 from hypar.planning.uneven.shares import Offer
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.lanes import Lane
@@ -123,7 +123,7 @@ def claim_of(request: Resolved, branch: Branching) -> str:
 
 def branch_of(
     plan: Plan,
-    machine: Machine,
+    machine: Machine | None,
     graph: PlanGraph,
     element_bytes: int,
     optimizer: str,
@@ -133,7 +133,7 @@ def branch_of(
 
     Args:
         plan: a plan for this machine, or for its device groups.
-        machine: the machine.
+        machine: the machine; None if no hardware is named.
         graph: the layers that the plan cuts.
         element_bytes: bytes of an element.
         optimizer: the optimizer whose updates are counted.
@@ -142,7 +142,7 @@ def branch_of(
     Raises:
         HardwareError: a group's array does not fit its machine.
     """
-    used = machine.using(plan.arrays or {})
+    used = NO_MACHINE if machine is None else machine.using(plan.arrays or {})
     return TreeReader(plan, element_bytes, optimizer, counted).branch(WHOLE_ARRAY, used, graph, 0)
 
 
@@ -154,7 +154,7 @@ class TreeReader:
 
     def branch(self, name: str, machine: Machine, graph: PlanGraph, depth: int) -> Branch:
         """Return one device group."""
-        if machine.groups:
+        if machine is not NO_MACHINE and machine.groups:
             return self.split(name, machine, graph, depth)
         own = [split for split in self.plan.splits if split.group == name]
         setting = Setting(
