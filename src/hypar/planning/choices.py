@@ -100,8 +100,8 @@ def _in_stages(
     each = spans_of(request, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
     for spans, ends in zip(each, bounds, strict=True):
-        planner, node = spans.planner, spans.of_batch(spans.stored(plan, *ends).cuts.node, *ends)
-        yield from _in_tree(plan, planner, planner.costed(node), root=spans.group or "")
+        node = spans.costed(spans.stored(plan, *ends).cuts.node, *ends)
+        yield from _in_tree(plan, spans.planner, node, root=spans.group or "")
 
 
 def _in_leaf(plan: Plan, question: Question, lane: Lane, group: str) -> Iterator[LevelChoices]:
@@ -135,8 +135,8 @@ def _in_tree(
 ) -> Iterator[LevelChoices]:
     """Yield the levels of a node, of a stage on the ``root`` of its groups, an uneven split before what is below it."""
     if isinstance(node, Leaf):
-        if node.levels:
-            yield from _in_leaf(plan, planner.question_in(node, entered), node.lane, root)
+        if node.question is not None:
+            yield from _in_leaf(plan, node.question, node.lane, root)
         return
     branch, groups = as_branching(node), as_planner(planner)
     entered = groups.state_above(branch.graph) if entered is None else entered
