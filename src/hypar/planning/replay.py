@@ -147,9 +147,7 @@ def run_step(plan: Plan, request: Resolved, graph: LayerGraph) -> ScoredStep:
         staging = stored_stages(plan, plan.stages, graph, replace(request, counted=by))
         work, step, stages = staging.work, staging.ran.step, stages_of(staging, request)
     else:
-        counts = graph.element_bytes, request.optimizer, request.counted
-        node = branch_of(plan, machine, graph.nodes(plan.graph), *counts)
-        work = StepWork.of(*node.lanes())
+        work = StepWork.of(*branch_of(plan, request, graph).lanes())
         step = work.run(chunks_of(plan.chunks, work, f"{origin_of(plan).file}: chunks.layers"))
     return ScoredStep(plan=plan, graph=graph, machine=machine, step=step, work=work, stages=stages)
 
@@ -172,11 +170,9 @@ def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[Level
     """Return the planner of a stored plan without stages, and its node with its costs."""
     if request.profile is not None:
         request.profile.require(graph.name, graph.digest, graph.batch, request.array)
-    nodes = graph.nodes(plan.graph)
-    stored = branch_of(plan, request.machine, nodes, graph.element_bytes, request.optimizer)
     of = LevelPlanner if request.heterogeneous is None else Planner
     planner = of(request, (), graph.element_bytes)
-    return planner, planner.costed(stored)
+    return planner, planner.costed(branch_of(plan, request, graph))
 
 
 def _counted(plan: Plan, convention: str | None) -> str:
@@ -209,9 +205,8 @@ def choices_of(plan: Plan, graph: LayerGraph) -> list[Options]:
         raise PlanError(place, f"the layers are not those of {graph.name!r}", "a plan of this model")
     own = ([split for split in plan.splits if name in split.choices] for name in names)
     found = [tuple([one.choice(name) for one in each]) for name, each in zip(names, own, strict=True)]
-    for layer, choices in {
-        (layer.nest, own): (layer, own) for layer, own in zip(layers, found, strict=True)
-    }.values():
+    different = {(layer.nest, choices): layer for layer, choices in zip(layers, found, strict=True)}
+    for (_, choices), layer in different.items():
         _require_allowed(layer, choices, f"{file}: splits")
     return found
 

@@ -11,7 +11,6 @@ from hypar.planning.question import NO_MACHINE, Answer
 from hypar.planning.uneven.shares import Offer
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.lanes import Lane
-from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import WHOLE_ARRAY, GroupRecord, Split
 from hypar.units import exact_number
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import Machine
+    from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
     from hypar.planning.resolved import Resolved
@@ -121,29 +121,11 @@ def claim_of(request: Resolved, branch: Branching) -> str:
     return f"{kinds[request.shares]}, not proven optimal, then {inner}, {over}"
 
 
-def branch_of(
-    plan: Plan,
-    machine: Machine | None,
-    graph: PlanGraph,
-    element_bytes: int,
-    optimizer: str,
-    counted: str = PAPER,
-) -> Branch:
-    """Return the node of a plan's whole machine, without costs.
-
-    Args:
-        plan: a plan for this machine, or for its device groups.
-        machine: the machine; None if no hardware is named.
-        graph: the layers that the plan cuts.
-        element_bytes: bytes of an element.
-        optimizer: the optimizer whose updates are counted.
-        counted: the convention by which transfers are counted.
-
-    Raises:
-        HardwareError: a group's array does not fit its machine.
-    """
-    used = NO_MACHINE if machine is None else machine.using(plan.arrays or {})
-    return TreeReader(plan, element_bytes, optimizer, counted).branch(WHOLE_ARRAY, used, graph, 0)
+def branch_of(plan: Plan, request: Resolved, graph: LayerGraph) -> Branch:
+    """Return the node of a plan without stages on the machine of a request, if any, without costs; raises ``HardwareError``."""
+    used = NO_MACHINE if request.machine is None else request.machine.using(plan.arrays or {})
+    reader = TreeReader(plan, graph.element_bytes, request.optimizer, request.counted)
+    return reader.branch(WHOLE_ARRAY, used, graph.nodes(plan.graph), 0)
 
 
 class TreeReader:
