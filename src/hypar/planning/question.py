@@ -247,8 +247,25 @@ def convention_for(request: Resolved, cost: Cost) -> str:
     return DIRECT if cost.convention == DIRECT and request.counted == PAPER else request.counted
 
 
-NO_MACHINE = cast("Machine", None)
-"""The machine of a plan for which none is named: nothing runs on it."""
+class _Free:
+    """Devices whose links take no time: amounts do not depend on it."""
+
+    groups, measured, resource = (), None, ""
+
+    def using(self, _: object) -> _Free:
+        return self
+
+    def links(self, array: Sequence[int]) -> list[_Free]:
+        return [self] * len(array)
+
+    def line(self, *_: object) -> object:
+        from hypar.machine.links import Line  # noqa: PLC0415 (only where bytes are counted)
+
+        return Line(0.0, 0.0, "")
+
+
+NO_MACHINE = cast("Machine", _Free())
+"""What stands for the machine of a plan for which none is named."""
 
 
 def setting_for(request: Resolved, element_bytes: int, cost: Cost) -> Setting:

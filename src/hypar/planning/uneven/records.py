@@ -123,7 +123,7 @@ def claim_of(request: Resolved, branch: Branching) -> str:
 
 def branch_of(plan: Plan, request: Resolved, graph: LayerGraph) -> Branch:
     """Return the node of a plan without stages on the machine of a request, if any, without costs; raises ``HardwareError``."""
-    used = NO_MACHINE if request.machine is None else request.machine.using(plan.arrays or {})
+    used = (request.machine or NO_MACHINE).using(plan.arrays or {})
     reader = TreeReader(plan, graph.element_bytes, request.optimizer, request.counted)
     return reader.branch(WHOLE_ARRAY, used, graph.nodes(plan.graph), 0)
 
@@ -136,7 +136,7 @@ class TreeReader:
 
     def branch(self, name: str, machine: Machine, graph: PlanGraph, depth: int) -> Branch:
         """Return one device group."""
-        if machine is not NO_MACHINE and machine.groups:
+        if machine.groups:
             return self.split(name, machine, graph, depth)
         own = [split for split in self.plan.splits if split.group == name]
         setting = Setting(
