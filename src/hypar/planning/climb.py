@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.activity import count, tell
 from hypar.errors import OptionError, PlanError, TableLimitError, shown
@@ -180,15 +180,8 @@ class Refinement(NamedTuple):
     record: RefinementRecord
 
 
-def refine(
-    slots: Sequence[Slot],
-    seconds: Callable[[Sequence[Options]], float],
-    progress: Callable[[int, int], Any] = count,
-) -> Refinement:
-    """Exchange choices one by one as long as the engine's ``seconds`` of a step, with choices for each slot, decrease.
-
-    ``progress`` is called with the number of slots done in a round, and their total.
-    """
+def refine(slots: Sequence[Slot], seconds: Callable[[Sequence[Options]], float]) -> Refinement:
+    """Exchange choices one by one as long as the engine's ``seconds`` of a step, with choices for each slot, decrease."""
     chosen = [slot.chosen for slot in slots]
     before = best = seconds(chosen)
     unchanged = 0
@@ -203,7 +196,7 @@ def refine(
                     best, found = own, changed
             chosen[at] = held if found is None else found
             unchanged = unchanged + 1 if found is None else 0
-            progress(at + 1, len(chosen))
+            count(at + 1, len(chosen))
             if unchanged >= len(chosen):
                 break
     pairs = zip(slots, chosen, strict=True)

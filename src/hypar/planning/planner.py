@@ -10,7 +10,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
-from hypar.activity import count, tell, uncounted
+from hypar.activity import tell, uncounted
 from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, shown
 from hypar.machine.step_times import is_step_table
@@ -136,7 +136,7 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
 
         with uncounted():
             whole = _decided(replace(request, stages=None), graph) if request.stages == BEST else None
-        return decided_stages(request, graph, whole, count)
+        return decided_stages(request, graph, whole)
     planner, node = _planned(request, graph)
     if request.machine is None:
         return planner.decided(graph, node, planner.claim(node))
