@@ -217,7 +217,7 @@ class LevelPlanner:
         if not leaf.lane.setting.array:
             return leaf
         question, choices, bounds = self.question_in(leaf, entered), (*leaf.lane.choices,), leaf.answer.bounds
-        kept = len(bounds) == 1 and question.allows(choices)
+        kept = len(bounds) == 1 and self.within(leaf)
         costs = costs_by_level(question, choices)
         answer = replace(leaf.answer, choices=choices, costs=costs, bounds=bounds if kept else ())
         return replace(leaf, question=question, answer=answer)

@@ -104,11 +104,6 @@ class Question:
         """Return the state below a level; equal sizes share one object."""
         return above.below(self.graph, [(choice,) for choice in choices], ways)
 
-    def below_all(self, index: int, above: State) -> State:
-        """Return the state below a level for all options and tuples above it, with the distinct sizes of each layer."""
-        options = [at_layer[index] for at_layer in self.options]
-        return above.below(self.graph, options, self.levels[index].ways, least=True)
-
     def level_structures(self) -> list[Structure]:
         """Return the structure of each level's own cost graph; levels with equal options appear once."""
         distinct = {column: index for index, column in enumerate(zip(*self.options, strict=True))}
@@ -118,11 +113,6 @@ class Question:
         """Return the requested solver, or the cheapest exact one that takes all given graphs, or a bounded one."""
         name = cheapest(structures) if self.solver is None else self.solver
         return name, load_solver(name)
-
-    def allows(self, choices: Sequence[Options]) -> bool:
-        """Return whether all choices, a layer's at each level, are among the options."""
-        pairs = zip(self.options, choices, strict=True)
-        return all(own in each for at, chosen in pairs for each, own in zip(at, chosen, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,7 +135,8 @@ def relaxed(question: Question) -> Standing:
     for index in range(len(question.levels)):
         solution = solver.solve(question.cost_graph(index, index + 1, left))
         bounds.append(solution.cost if solution.bound is None else solution.bound)
-        left = question.below_all(index, left)
+        options = [at_layer[index] for at_layer in question.options]
+        left = left.below(question.graph, options, question.levels[index].ways, least=True)
     return greedy(question, math.fsum(bounds))
 
 
