@@ -198,12 +198,13 @@ class LayerGraph(Result):
 
 
 def load_model(
-    model: str | Path | Mapping[str, Any], *, batch: int | None = None, name: str | None = None
+    model: LayerGraph | str | Path | Mapping[str, Any], *, batch: int | None = None, name: str | None = None
 ) -> LayerGraph:
     """Read a model and infer its shapes.
 
     Args:
-        model: a path, also of an ONNX file, the bare name of a file in ``models/``, or a mapping of what such a file says.
+        model: a path, also of an ONNX file, the bare name of a file in ``models/``, a mapping of what such a file says, or a
+            network itself.
         batch: samples in a mini-batch, if not the file's own number.
         name: the name of a mapping's network; ``model`` if not given.
 
@@ -217,6 +218,8 @@ def load_model(
     elif name is not None:
         found = f"given together with the file {str(model)!r}"
         raise OptionError("name", found, "a name for a mapping alone")
+    elif isinstance(model, LayerGraph):
+        graph = model
     elif (file := data_file("models", str(model))).suffix in FOREIGN:
         graph = load_plugin("readers", file.suffix[1:]).read(file)
     else:

@@ -111,9 +111,8 @@ def plan_model(model: Model, request: Request) -> Plan:
         >>> plan.dims("fc1"), plan.cost.value
         (('in_channels', 'batch'), 6227680)
     """
-    network = model if isinstance(model, LayerGraph) else load_model(model)
-    resolved = resolve(request, network)
-    return follow(resolved, network if request.batch is None else network.with_batch(request.batch))
+    network = load_model(model)
+    return follow(resolve(request, network), load_model(network, batch=request.batch))
 
 
 def follow(request: Resolved, graph: LayerGraph) -> Plan:

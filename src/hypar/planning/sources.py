@@ -43,12 +43,10 @@ def network_of(result: Plan | Score, model: LayerGraph | str | Path | None = Non
     Raises ``InputError`` if there is none, or it cannot be read.
     """
     plan, known = _plan(result), origin_of(result).network
-    if isinstance(model, LayerGraph):
-        return model
     if model is None:
         return known or load_model(_found(plan, "model", plan.model.name))
     graph = load_model(model)
-    if graph.name != plan.model.name:
+    if graph is not model and graph.name != plan.model.name:
         place, found = f"{origin_of(plan).file}: model.name", f"found {shown(plan.model.name)}"
         raise PlanError(place, found, f"{graph.name!r}, as --model says")
     return graph

@@ -12,6 +12,7 @@ import numpy as np
 from hypar.document import Result
 from hypar.errors import OptionError
 from hypar.machine.load import load_machine
+from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.plan import Plan, rooted
 from hypar.plan.request import Request, checked
 from hypar.planning.choices import LevelChoices, choices_by_level
@@ -26,7 +27,7 @@ from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.minsum import min_marginals
 from hypar.solve.solvers.base import cheapest, load_solver
-from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, network_of, plan_and_score
+from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, plan_and_score
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
-    from hypar.network.graph import LayerGraph
     from hypar.plan.records import Score
     from hypar.sharding.placement import Choice
     from hypar.solve.edge import Costs
@@ -217,7 +217,7 @@ def explore_model(
         InputError: the request cannot be met; nothing varies, or more than 10,000 points.
     """
     Request.of("explore_model", asked)
-    graph, machine = network_of(model), load_machine(hardware)
+    graph, machine = load_model(model), load_machine(hardware)
     counted = checked("convention", convention or MOVED)
     plan = plan_and_score(graph, strategy, counted, machine, **asked)
     graph, direct = graph.with_batch(plan.model.batch), (score_convention(plan), counted) == (DIRECT, PAPER)

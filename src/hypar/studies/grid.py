@@ -197,11 +197,6 @@ def costs_of(plan: Plan, graph: LayerGraph, convention: str, machine: Machine | 
     return tuple(split.cost for split in recosted(plan, graph, request).splits)
 
 
-def network_of(model: LayerGraph | str | Path) -> LayerGraph:
-    """Return a network itself, or that of a file."""
-    return model if isinstance(model, LayerGraph) else load_model(model)
-
-
 class Comparison(Runs):
     """The runs of a comparison, one for each strategy, the baseline first."""
 
@@ -245,7 +240,7 @@ def compare_strategies(
         TableLimitError: no strategy's search would fit.
     """
     Request.of("compare_strategies", asked)
-    graph, counted = network_of(model), checked("convention", convention or MOVED)
+    graph, counted = load_model(model), checked("convention", convention or MOVED)
     machine = None if hardware is None else load_machine(hardware)
     named = (strategies,) if isinstance(strategies, str) else strategies
     cost = load_strategy(BASELINE).cost
@@ -335,7 +330,7 @@ def sweep_model(
         InputError: the request cannot be met by any combination.
     """
     given = Request.of("sweep_model", asked).given()
-    graph, counted = network_of(model), checked("convention", convention or MOVED)
+    graph, counted = load_model(model), checked("convention", convention or MOVED)
     axes = {
         "hardware": _values(hardware),
         **{name: _values(values) for name, values in (changes or {}).items()},

@@ -23,20 +23,19 @@ import numpy as np
 from hypar.activity import count, tell
 from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
+from hypar.network.graph import LayerGraph, load_model
 from hypar.planning.checked import space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
 from hypar.sharding.placement import WHOLE, Choice
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import MOST_DEVICES
-from hypar.studies.grid import network_of
 from hypar.units import DTYPE_BYTES, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
     from hypar.ops.nest import Nest
     from hypar.ops.windows import Window
@@ -115,8 +114,7 @@ def profile_model(
     Raises:
         InputError: the request cannot be met: PyTorch is missing, or a shard does not fit.
     """
-    network = network_of(model)
-    network = network if batch is None else network.with_batch(batch)
+    network = load_model(model, batch=batch)
     for name, number, least, most in (("ways", ways, 2, MOST_DEVICES), ("repeats", repeats, 1, MOST_REPEATS)):
         if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
             raise OptionError(name, f"found {number!r}", f"a whole number from {least} to {most:,}")
