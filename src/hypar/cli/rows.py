@@ -40,10 +40,8 @@ class Option(click.Option):
 
     def __init__(self, row: Parameter) -> None:
         """Take its row."""
-        self.row, self.heading = row, row.heading
-        plain = not row.listed and (
-            row.read in {str, int, float, bool} or isinstance(row.read, click.ParamType)
-        )
+        self.row, self.heading, read = row, row.heading, row.read
+        plain = not row.listed and (read in {str, int, float, bool} or isinstance(read, click.ParamType))
         file = click.Path(dir_okay=False, allow_dash=True) if row.metavar == "FILE" else None
         how: dict[str, Any] = {"type": row.read if plain else file, "multiple": row.several}
         if row.read is bool:
@@ -311,11 +309,9 @@ def study(
         files = {write: given.pop(name, None) for name, write in (("plot", "plot"), ("output", "write"))}
         if loads:
             given["hardware"] = machine_of(given["hardware"], given.pop("changes"), needed="vary" in given)
-        with doing(meanwhile) as progress:
+        with doing(meanwhile):
             if "inputs" in given:
                 subject = network_of(subject, given.pop("inputs"), given.pop("sequence"))
-            if argument is MODEL:
-                given["progress"] = progress
             found = use(call)(subject, **given)
         for write, file in files.items():
             if file is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.execution.compute import compute
-from hypar.execution.devices import Devices
+from hypar.execution.devices import Devices, Parameters, Start
 from hypar.execution.exchange import add, copy, mask, reduced
 from hypar.program.steps import Compute, Update, exchanges_gradients
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, shown
-from hypar.plan.records import CHUNKS
+from hypar.plan.records import CHUNKS, Asked, Manner
 from hypar.plan.stages import FLUSHES, INTERLEAVED
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.plan.records import Asked, Manner
+
+    Ways = tuple[int, ...]
 
 MOST_LEVELS = MOST_DEVICES.bit_length() - 1
 
@@ -39,9 +41,7 @@ def require_whole(name: str, found: Any, least: int, most: int, more: str = "") 
         raise OptionError(name, f"found {shown(found)}", f"a whole number from {least} to {most:,}{more}")
 
 
-def checked_array(
-    levels: int | None, array: Sequence[int] | None, *, stages: bool = False
-) -> tuple[int, ...]:
+def checked_array(levels: int | None, array: Sequence[int] | None, *, stages: bool = False) -> Ways:
     """Return the ways of each level; with stages there may be no levels inside."""
     if stages and (levels == 0 if array is None else not array):
         return ()
@@ -56,9 +56,7 @@ def checked_array(
     return tuple(array)
 
 
-def checked_arrays(
-    heterogeneous: Machine, levels: int | None, array: Sequence[int] | None
-) -> dict[str, tuple[int, ...]]:
+def checked_arrays(machine: Machine, levels: int | None, array: Sequence[int] | None) -> dict[str, Ways]:
     """Return the ways of each level inside each group of identical devices of a heterogeneous machine.
 
     Uneven splits and the levels below are given by their number or their ways; neither stands for all devices of every group.
@@ -69,23 +67,23 @@ def checked_arrays(
     """
     given = (levels, array) != (None, None)
     whole, found = checked_array(levels, array) if given else (), {}
-    for name, machine, depth in heterogeneous.leaves():
-        found[name] = whole[depth:] if given else tuple(primes(machine.num_devices))
-        if given and (len(whole) < depth or math.prod(found[name]) > machine.num_devices):
+    for name, own, depth in machine.leaves():
+        found[name] = whole[depth:] if given else tuple(primes(own.num_devices))
+        if given and (len(whole) < depth or math.prod(found[name]) > own.num_devices):
             raise HardwareError(
                 "levels" if array is None else "array",
                 f"found {len(whole)} levels, {depth} of them uneven splits above {name!r}",
-                f"at least {depth}, and at most its {machine.num_devices} devices below them",
+                f"at least {depth}, and at most its {own.num_devices} devices below them",
             )
     if array is not None:
-        require_ways(heterogeneous, whole)
-    for name, machine, _ in heterogeneous.leaves():
+        require_ways(machine, whole)
+    for name, own, _ in machine.leaves():
         if found[name]:
-            machine.links(found[name])
+            own.links(found[name])
     return found
 
 
-def require_ways(heterogeneous: Machine, array: tuple[int, ...]) -> None:
+def require_ways(heterogeneous: Machine, array: Ways) -> None:
     """Check that the ways of each uneven split are the number of its device groups."""
     groups = len(heterogeneous.groups)
     if array[0] != groups:
@@ -107,21 +105,18 @@ class Nodes(NamedTuple):
 def checked_nodes(array: Sequence[int | str] | None, stages: int | str | None) -> Nodes:
     """Return the levels and the stages of an array, one of whose entries may be a number of stages, as ``s4``.
 
-    Raises:
-        OptionError: it has several numbers of stages, or one beside ``stages``, which are outside all levels.
+    Raises ``OptionError`` if it has several numbers of stages, or one beside ``stages``, which are outside all levels.
     """
-    places = [place for place, ways in enumerate(array or ()) if isinstance(ways, str)]
-    if array is None or not places:
+    words = [ways for ways in array or () if isinstance(ways, str)]
+    if array is None or not words:
         return Nodes(array, stages, 0)  # type: ignore[arg-type]
-    (first, *others), words = places, [str(array[place]) for place in places]
-    count = words[0].removeprefix("s")
-    if others or count == words[0] or not count.isdecimal():
+    if len(words) > 1 or not re.fullmatch(r"s\d+", words[0]):
         allowed = "ways of levels, and one number of stages among them, as 2, s4, 2"
         raise OptionError("array", f"found {shown(', '.join(words))}", allowed)
     if stages is not None:
         raise OptionError("stages", f"found {shown(stages)} and an array with {words[0]}", "one of the two")
-    levels = [ways for place, ways in enumerate(array) if place != first]
-    return Nodes(levels, int(count), first)  # type: ignore[arg-type]
+    levels = [ways for ways in array if not isinstance(ways, str)]
+    return Nodes(levels, int(words[0][1:]), [*array].index(words[0]))
 
 
 def named_starts(starts: str | Sequence[str]) -> tuple[str, ...]:
@@ -176,8 +171,7 @@ def space_text(text: str) -> str:
 def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:
     """Check the requested chunks, by name or by size, possibly as text from the command line; None stands for no request.
 
-    Raises:
-        OptionError: the value is not allowed for the network.
+    Raises ``OptionError`` if the value is not allowed for the network.
     """
     if chunks is None or chunks in CHUNKS:
         return cast("Manner | None", chunks)
@@ -192,8 +186,7 @@ def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:
 def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: int, layers: int = 1) -> int:
     """Return the number of microbatches; by default the largest divisor of the mini-batch up to the number of stages.
 
-    Raises:
-        OptionError: the number does not divide the mini-batch, or is too large, or not allowed by the schedule.
+    Raises ``OptionError`` if the number does not divide the mini-batch, or is too large, or not allowed by the schedule.
     """
     found, allowed, turns = f"found {shown(asked)}", f"a divisor of the batch {batch:,}", 1
     if not FLUSHES[schedule]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
 
+    File = str | Path | None
+
 YAML = (".yaml", ".yml")
 
 KINDS = {
@@ -40,16 +42,13 @@ LONGEST_NAME = 200
 def network_of(result: Plan | Score, model: LayerGraph | str | Path | None = None) -> LayerGraph:
     """Return the network that a plan or a score was made from, or the one that is given, also by its file.
 
-    Raises:
-        InputError: there is none, or it cannot be read.
+    Raises ``InputError`` if there is none, or it cannot be read.
     """
     plan, known = _plan(result), origin_of(result).network
-    if isinstance(model, LayerGraph):
-        return model
     if model is None:
         return known or load_model(_found(plan, "model", plan.model.name))
     graph = load_model(model)
-    if graph.name != plan.model.name:
+    if graph is not model and graph.name != plan.model.name:
         place, found = f"{origin_of(plan).file}: model.name", f"found {shown(plan.model.name)}"
         raise PlanError(place, found, f"{graph.name!r}, as --model says")
     return graph
@@ -68,16 +67,14 @@ def as_planned(plan: Plan, graph: LayerGraph) -> LayerGraph:
 
 def machine_of(
     result: Plan | Score,
-    hardware: str | Path | None = None,
+    hardware: File = None,
     changes: Mapping[str, Any] | None = None,
-    profile: str | Path | None = None,
+    profile: File = None,
 ) -> Machine | None:
     """Return the machine of a plan's score, with the measured times of its step; None for a plan without a score.
 
     The files may be given, as may changes besides those of the score; then it is loaded anew.
-
-    Raises:
-        InputError: there is none, or it cannot be read.
+    Raises ``InputError`` if there is none, or it cannot be read.
     """
     plan, record, given = _plan(result), result.score if isinstance(result, Plan) else result, changes or {}
     known = origin_of(record).machine
@@ -90,9 +87,7 @@ def machine_of(
     try:
         machine: Machine = load_machine(_found(plan, "hardware", name, hardware), every)
     except (HardwareError, OptionError) as error:
-        recorded = [
-            own for own, value in record.hardware_changes.items() if error.where == f"change {own}={value}"
-        ]
+        recorded = [own for own, to in record.hardware_changes.items() if error.where == f"change {own}={to}"]
         if not {*recorded} - {*given}:
             raise
         place = f"{origin_of(plan).file}: score.hardware_changes.{recorded[0]}"
@@ -101,9 +96,7 @@ def machine_of(
     return machine
 
 
-def _measured(
-    plan: Plan, name: str, times: Path, changes: Mapping[str, Any], hardware: str | Path | None
-) -> Machine:
+def _measured(plan: Plan, name: str, times: Path, changes: Mapping[str, Any], hardware: File) -> Machine:
     """Load the machine of a name whose step has measured times."""
     assert plan.profile is not None  # noqa: S101 (a plan with these times)
     network = network_of(plan)
@@ -138,7 +131,6 @@ def require_groups(plan: Plan, machine: Machine) -> None:
 
 
 def _groups(machine: Machine, name: str) -> dict[str, list[str]]:
-    """Return the groups of each node of a machine that has several."""
     found = {name: [group.name for group in machine.groups]}
     for group in machine.groups:
         found |= _groups(group.machine, group.name) if group.machine.groups else {}
@@ -148,8 +140,7 @@ def _groups(machine: Machine, name: str) -> dict[str, list[str]]:
 def times_of(plan: Plan, profile: str | Path | None = None) -> Profile | None:
     """Return the measured times that a plan's cost counted, of a given file or one that is found; None for a plan without them.
 
-    Raises:
-        InputError: there is no such file, it cannot be read, or its digest differs.
+    Raises ``InputError`` if there is no such file, it cannot be read, or its digest differs.
     """
     known = origin_of(plan).profile
     if plan.profile is None or (known is not None and profile is None):
@@ -216,9 +207,7 @@ def recorded(plan: Plan, file: str | Path, **used: str | Path | None) -> Plan:
     """
     folder = Path(file).absolute().parent
     own = {name for kind in DATA for name in data_names(kind)}
-    places = {
-        kind: _way_to(Path(named), folder) for kind, named in used.items() if named and str(named) not in own
-    }
+    places = {kind: _way_to(Path(at), folder) for kind, at in used.items() if at and str(at) not in own}
     given = {kind: place for kind, place in places.items() if place is not None}
     return plan.model_copy(update={"files": FilesRecord(**given)}) if given else plan
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Document, Note, Section
 from hypar.errors import InputError, TableLimitError
-from hypar.machine.machine import machine_numbers
+from hypar.machine.machine import Machine, machine_numbers
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import Score, of_score
 from hypar.planning.planner import plan_command, uneven_array
@@ -27,14 +27,11 @@ from hypar.studies.step import StepRows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
 
-OPEN, OF_STEP = (
-    ("open in ", "not given", "assumed"),
-    {"time", "critical", "bytes", "energy", "memory", "numbers"},
-)
+OPEN = ("open in ", "not given", "assumed")
+OF_STEP = {"time", "critical", "bytes", "energy", "memory", "numbers"}
 """How a source begins that leaves a number open; and the labels of the notes on a step."""
 
 NOT_RUN = Note("", "Time, energy and memory are not known: no machine is named; --hardware names one.")

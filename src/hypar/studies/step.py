@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hypar.machine.energy import phase_of
 from hypar.machine.machine import OUTWARD
-from hypar.network.graph import gradients_of
+from hypar.network.graph import LayerGraph, gradients_of
 from hypar.ops.nest import PHASES
-from hypar.planning.replay import run_plan
+from hypar.planning.replay import ScoredStep, run_plan
 from hypar.schedule.memory import course_on, memory_of
 from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE, level_name
 from hypar.schedule.scoring import joules_of
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.machine.machine import Machine
-    from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.replay import ScoredStep
     from hypar.schedule.pieces import Piece

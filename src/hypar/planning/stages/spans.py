@@ -309,7 +309,7 @@ class CutSpans(StageDevices):
                 tuple(own.choice(name) for own in plan.splits if name in own.choices) for name in names
             )
             answer = Answer(choices=choices, costs=(), solver="", exact=False)
-            node = self.planner.answered(request, "", graph, 0, answer)
+            node = self.planner.answered(graph, answer)
         return self.having(start, end, self.costed(node, start, end) if costed else node)
 
     def between(
@@ -351,8 +351,7 @@ class CutSpans(StageDevices):
 
     def costed(self, node: Node, start: int, end: int) -> Node:
         """Return the cuts of a span with the layers of a mini-batch, and with their costs."""
-        whole = self.of_batch(node, start, end)
-        return self.planner.costed(whole, self.planner.state_above(whole.graph))
+        return self.planner.costed(self.of_batch(node, start, end))
 
     def question(self, start: int, end: int) -> Question:
         """Return the search problem of the cuts of a span on identical devices."""

@@ -6,6 +6,7 @@ leave, identical devices by the requested search.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Self, cast
@@ -16,7 +17,7 @@ from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.planning.levels import Leaf, LevelPlanner, Slot
 from hypar.planning.pins import apply_pins
 from hypar.planning.question import convention_for, load_search, space_of
-from hypar.planning.records import Decided
+from hypar.planning.records import plan_of
 from hypar.planning.resolved import baseline_request
 from hypar.planning.strategies.base import load_strategy
 from hypar.planning.uneven.memory import fits
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
+    from hypar.plan.plan import Plan
     from hypar.planning.levels import Node
     from hypar.planning.pins import Pin
     from hypar.planning.question import Answer, Question
@@ -126,11 +128,12 @@ class Planner(LevelPlanner):
     def _answer(self, question: Question) -> Answer:
         return _answer(self.request.search, question)
 
-    def costed(self, node: Node, entered: State | None) -> Node:
-        """Return a node with the costs that this planner counts for its choices and shares."""
+    def costed(self, node: Node, entered: State | None = None) -> Node:
+        """Return a node with the costs that this planner counts for its choices and shares, in the state that splits above leave."""
         if isinstance(node, Leaf):
             return super().costed(node, entered)
         branch = as_branching(node)
+        entered = self.state_above(branch.graph) if entered is None else entered
         offers = [Offer(0, choice, shares) for choice, shares in branch.taken]
         received, computed = rows_of(
             self.split_of(branch, entered), offers, branch.at_work, len(branch.below)
@@ -159,15 +162,6 @@ class Planner(LevelPlanner):
         """Return the options of each layer at the split of a decision."""
         return self._options(branch.machine, branch.graph, branch.depth)
 
-    def within(self, node: Node) -> bool:
-        """Return whether all choices of a tree are among the options of the request, pins included."""
-        if isinstance(node, Leaf):
-            return super().within(node)
-        branch = as_branching(node)
-        options = self.options_of(branch)
-        own = all(offer.choice in offered for offer, offered in zip(branch.offers, options, strict=True))
-        return own and all(self.within(below) for below in branch.below if below is not None)
-
     def slots(self, node: Node) -> Iterator[Slot]:
         """Yield every layer at every split and every group of a tree with its options, outer nodes first."""
         if isinstance(node, Leaf):
@@ -189,16 +183,13 @@ class Planner(LevelPlanner):
         """Return the claim of a tree: the plans that it is optimal among."""
         return claim_of(self.request, as_branching(node))
 
-    def decided(self, node: Node, claim: str) -> Decided:
-        """Return the decisions of a tree, without a score."""
-        branch = as_branching(node)
-        return Decided(
-            claim=claim,
-            solver=self.solver(branch),
-            pins=self.pins,
-            splits=list(splits_of(branch)),
-            cost=branch.cost,
-            path=branch.path if branch.slowest else None,
+    def decided(self, graph: LayerGraph, node: Node, claim: str) -> Plan:
+        """Return the plan of a tree for a network, without a score."""
+        branch, request = as_branching(node), self.request
+        path, splits = branch.path if branch.slowest else None, [*splits_of(branch)]
+        solver = self.solver(branch)
+        return plan_of(
+            request, graph, splits, branch.cost, pins=self.pins, claim=claim, solver=solver, path=path
         )
 
     def split(
@@ -305,18 +296,12 @@ def solver_for(request: Resolved, graph: PlanGraph) -> str:
     )
 
 
-def entrants_of_groups(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:  # noqa: ARG001 (shares are found anew)
-    """Yield the baselines that can be planned: those within the space, or all if no space was requested."""
-    request, nodes = planner.request, graph.nodes(planner.request.graph)
-    for name in request.baselines:
-        named = load_strategy(name)
-        own = baseline_request(request, name)
-        cost = named.heterogeneous_cost or named.cost
-        shares = named.shares if load_cost(cost, {}).slowest else "equal"
-        own = replace(own, cost=cost, shares=shares, solver=None)
-        try:
-            node = Planner.of(own, nodes, planner.pins, planner.element_bytes).planned(nodes)
-        except (MemoryLimitError, OptionError, TableLimitError):
-            continue
-        if request.beyond_space or planner.within(node):
-            yield name, node
+def baseline_of_groups(planner: LevelPlanner, graph: PlanGraph, name: str) -> Branching | None:
+    """Plan by a strategy, with shares of its own; None if it cannot be planned."""
+    named, own = load_strategy(name), baseline_request(planner.request, name)
+    cost = named.heterogeneous_cost or named.cost
+    shares = named.shares if load_cost(cost, {}).slowest else "equal"
+    own = replace(own, cost=cost, shares=shares, solver=None)
+    with suppress(MemoryLimitError, OptionError, TableLimitError):
+        return Planner.of(own, graph, planner.pins, planner.element_bytes).planned(graph)
+    return None

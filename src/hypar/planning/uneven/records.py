@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from hypar.machine.setting import Setting
 from hypar.planning.levels import Leaf
-from hypar.planning.question import Answer
-from hypar.planning.records import even_split
+from hypar.planning.question import NO_MACHINE, Answer
 from hypar.planning.uneven.shares import Offer
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.lanes import Lane
-from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import WHOLE_ARRAY, GroupRecord, Split
 from hypar.units import exact_number
 
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import Machine
+    from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
     from hypar.planning.resolved import Resolved
@@ -29,11 +28,7 @@ if TYPE_CHECKING:
 def splits_of(branch: Branch) -> Iterator[Split]:
     """Yield the splits of a group, then the splits of the device groups inside it."""
     if isinstance(branch, Leaf):
-        lane = branch.lane
-        names = [layer.name for layer in lane.graph.layers]
-        for level, costs in zip(branch.levels, branch.answer.costs, strict=True):
-            chosen = [options[level.index] for options in lane.choices]
-            yield even_split(level, names, chosen, costs, group=branch.name, depth=lane.depth)
+        yield from branch.splits()
         return
     yield _uneven_split(branch)
     for below in branch.below:
@@ -126,29 +121,11 @@ def claim_of(request: Resolved, branch: Branching) -> str:
     return f"{kinds[request.shares]}, not proven optimal, then {inner}, {over}"
 
 
-def branch_of(
-    plan: Plan,
-    machine: Machine,
-    graph: PlanGraph,
-    element_bytes: int,
-    optimizer: str,
-    counted: str = PAPER,
-) -> Branch:
-    """Return the node of a plan's whole machine, without costs.
-
-    Args:
-        plan: a plan for this machine, or for its device groups.
-        machine: the machine.
-        graph: the layers that the plan cuts.
-        element_bytes: bytes of an element.
-        optimizer: the optimizer whose updates are counted.
-        counted: the convention by which transfers are counted.
-
-    Raises:
-        HardwareError: a group's array does not fit its machine.
-    """
-    used = machine.using(plan.arrays or {})
-    return TreeReader(plan, element_bytes, optimizer, counted).branch(WHOLE_ARRAY, used, graph, 0)
+def branch_of(plan: Plan, request: Resolved, graph: LayerGraph) -> Branch:
+    """Return the node of a plan without stages on the machine of a request, if any, without costs; raises ``HardwareError``."""
+    used = (request.machine or NO_MACHINE).using(plan.arrays or {})
+    reader = TreeReader(plan, graph.element_bytes, request.optimizer, request.counted)
+    return reader.branch(WHOLE_ARRAY, used, graph.nodes(plan.graph), 0)
 
 
 class TreeReader:
@@ -172,7 +149,7 @@ class TreeReader:
         choices = [tuple(split.choice(layer.name) for split in own) for layer in graph.layers]
         answer = Answer(choices=(*choices,), costs=(), solver="", exact=True)
         lane = Lane(graph, answer.choices, setting, "" if name == WHOLE_ARRAY else name, depth)
-        return Leaf(lane=lane, levels=(), answer=answer)
+        return Leaf(lane=lane, answer=answer)
 
     def split(self, name: str, machine: Machine, graph: PlanGraph, depth: int) -> Branching:
         """Return one uneven split."""
