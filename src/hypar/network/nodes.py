@@ -44,13 +44,9 @@ class FusedOp(NamedTuple):
 
 
 class LayerOp(NamedTuple):
-    """A layer of a plan node as a step runs it.
+    """A layer of a plan node as a step runs it: its name, the names of the layers that it reads, its loops for the mini-batch.
 
-    Attributes:
-        name: its name.
-        inputs: the names of the layers that it reads.
-        nest: its loops, for the mini-batch.
-        number: the number of the tensor that it writes, or views, in the node's trail.
+    ``number`` is that of the tensor in the node's trail that it writes, or views.
     """
 
     name: str
