@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.holding import by_content, cells, outer
+from hypar.program.holding import Holding, Members, by_content, cells, outer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence, Sized
 
-    from hypar.program.holding import Holding, Members
     from hypar.program.layout import Numbers, Places
     from hypar.program.steps import Move, Transfer
 

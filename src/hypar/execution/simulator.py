@@ -10,14 +10,12 @@ import numpy as np
 from hypar.execution.compute import compute
 from hypar.execution.devices import Devices, Parameters, Start
 from hypar.execution.exchange import add, copy, mask, reduced
-from hypar.program.steps import Compute, Update, exchanges_gradients
+from hypar.program.steps import Compute, Step, Update, exchanges_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.execution.devices import Parameters, Start
     from hypar.program.lowering import Program
-    from hypar.program.steps import Step
 
 
 def run(program: Program, starts: Sequence[Start], *, without: int | None = None) -> Devices:

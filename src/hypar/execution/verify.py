@@ -11,7 +11,7 @@ from hypar.execution.devices import Devices, Parameters, start
 from hypar.execution.exchange import mask, moved
 from hypar.execution.simulator import run
 from hypar.program.layout import Layout, Numbers, Places
-from hypar.program.lowering import lower
+from hypar.program.lowering import Program, lower
 from hypar.program.steps import Item, exchanges_gradients
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.ops.tape import Array
-    from hypar.program.layout import Numbers
-    from hypar.program.lowering import Program
-    from hypar.program.steps import Item
 
 LEARNING_RATE = 0.1
 """Rate of the stochastic gradient descent, without momentum, that updates parameters."""

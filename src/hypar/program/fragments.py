@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.ops.dims import KERNEL, atom_of
-from hypar.ops.nest import IN_GROUP, operand_name
+from hypar.ops.nest import IN_GROUP, Nest, operand_name
 from hypar.program.holding import (
     Holding,
+    Members,
     by_content,
     flattened,
     in_place,
@@ -35,7 +36,7 @@ from hypar.program.holding import (
     one_each,
     reached,
 )
-from hypar.program.layout import divide
+from hypar.program.layout import Layout, Numbers, divide
 from hypar.program.steps import Transfer
 from hypar.sharding.conventions import FUSED, MOVED
 from hypar.sharding.placement import partial_results
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.nodes import LayerOp
-    from hypar.ops.nest import Nest
-    from hypar.program.holding import Members
-    from hypar.program.layout import Layout, Numbers
 
 SPATIAL = ("height", "width")
 

@@ -16,18 +16,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.holding import by_content, key_of, kinds_of
+from hypar.program.holding import Members, by_content, key_of, kinds_of
 from hypar.sharding.levels import TINY, whole_ends
-from hypar.sharding.placement import ALONE, IDLE, WHOLE, Choice, choice_of, digits_of, shards_of
-from hypar.sharding.tree import Device, Stages, splits_of
+from hypar.sharding.placement import ALONE, IDLE, WHOLE, Choice, Options, choice_of, digits_of, shards_of
+from hypar.sharding.tree import Device, Node, Split, Stages, splits_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from hypar.plan.plan import Plan
-    from hypar.program.holding import Members
-    from hypar.sharding.placement import Options
-    from hypar.sharding.tree import Node, Split
 
 Numbers = NDArray[np.int64]
 

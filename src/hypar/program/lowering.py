@@ -11,18 +11,14 @@ import numpy as np
 from hypar.network.nodes import LayerOp
 from hypar.ops.dims import READ
 from hypar.ops.nest import operand_name
-from hypar.program.fragments import following
-from hypar.program.holding import Holding, members, pieces_of
-from hypar.program.layout import Layout
-from hypar.program.steps import Compute, Item, Move, Update
+from hypar.program.fragments import Fragment, following
+from hypar.program.holding import Holding, Members, members, pieces_of
+from hypar.program.layout import Layout, Places
+from hypar.program.steps import Compute, Item, Move, Step, Transfer, Update
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer, Tie
-    from hypar.program.fragments import Fragment
-    from hypar.program.holding import Members
-    from hypar.program.layout import Places
-    from hypar.program.steps import Step, Transfer
 
 Arrays = Mapping[str, str]
 

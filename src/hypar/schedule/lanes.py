@@ -8,27 +8,32 @@ from functools import cache, cached_property, lru_cache
 from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from hypar.network.nodes import PlanGraph
-from hypar.ops.nest import PHASES
+from hypar.network.nodes import PlanGraph, Tensor
+from hypar.ops.nest import PHASES, Nest
 from hypar.program.layout import Share
-from hypar.schedule.pieces import COMMUNICATION, PHASE, Piece, between, inside, placed, together
-from hypar.schedule.pipeline_orders import ALONE
-from hypar.sharding.amounts.above import outermost
+from hypar.schedule.pieces import (
+    COMMUNICATION,
+    PHASE,
+    Crossing,
+    Piece,
+    Pieces,
+    Rounds,
+    between,
+    inside,
+    placed,
+    together,
+)
+from hypar.schedule.pipeline_orders import ALONE, Moment
+from hypar.sharding.amounts.above import State, outermost
 from hypar.sharding.conventions import MOVED, PAPER
-from hypar.sharding.placement import degrees, working
+from hypar.sharding.placement import Options, degrees, working
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hypar.machine.setting import Setting
     from hypar.machine.work import LayerTime
-    from hypar.network.nodes import Tensor
-    from hypar.ops.nest import Nest
-    from hypar.schedule.pieces import Crossing, Pieces, Rounds
-    from hypar.schedule.pipeline_orders import Moment
     from hypar.schedule.record import Op
-    from hypar.sharding.amounts.above import State
-    from hypar.sharding.placement import Options
 
 T = TypeVar("T")
 

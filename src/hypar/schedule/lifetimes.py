@@ -15,19 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.fragments import held_by
-from hypar.program.holding import Holding, members
-from hypar.schedule.liveness import Ledger, Piece, held_at, larger, largest, on_device
+from hypar.program.fragments import Fragment, held_by
+from hypar.program.holding import Holding, Members, members
+from hypar.schedule.liveness import Bytes, Ledger, Piece, held_at, larger, largest, on_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hypar.network.nodes import LayerOp, PlanNode
     from hypar.ops.nest import Nest
-    from hypar.program.fragments import Fragment
-    from hypar.program.holding import Members
     from hypar.program.steps import Transfer
-    from hypar.schedule.liveness import Bytes
     from hypar.schedule.pipeline_orders import Moment
 
 Elements = NDArray[np.int64]

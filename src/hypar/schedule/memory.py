@@ -11,33 +11,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.machine.work import fullest_share
-from hypar.network.nodes import kept_with_graph
+from hypar.network.nodes import PlanGraph, Tensor, kept_with_graph
 from hypar.network.training import OPTIMIZERS
-from hypar.program.fragments import following, fragment_of, weight_of
-from hypar.program.holding import flat, kinds_of
+from hypar.program.fragments import Fragment, following, fragment_of, weight_of
+from hypar.program.holding import Holding, Members, flat, kinds_of
 from hypar.program.layout import grids
-from hypar.schedule.lifetimes import Arrays, Sent, ops_of
+from hypar.schedule.lifetimes import Arrays, Course, Sent, ops_of
 from hypar.schedule.liveness import larger
-from hypar.schedule.pieces import BETWEEN_STAGES, PHASE, excess
+from hypar.schedule.pieces import BETWEEN_STAGES, PHASE, Piece, excess
 from hypar.sharding.collectives import SUMMED
 from hypar.sharding.conventions import MOVED, PAPER
-from hypar.sharding.placement import WHOLE, degrees
+from hypar.sharding.placement import WHOLE, Options, degrees
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from hypar.network.nodes import PlanGraph, Tensor
     from hypar.ops.nest import Nest
-    from hypar.program.fragments import Fragment
-    from hypar.program.holding import Holding, Members
     from hypar.program.steps import Transfer
     from hypar.schedule.lanes import Ends, Lane
-    from hypar.schedule.lifetimes import Course
-    from hypar.schedule.pieces import Piece
     from hypar.schedule.stages import Step
-    from hypar.sharding.placement import Options
 
 
 def memory_of(lane: Lane, pieces: Iterable[Piece], number: int) -> dict[str, float]:

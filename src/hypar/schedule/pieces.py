@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from hypar.machine.machine import DeviceGroup
-from hypar.sharding.amounts.counted import SEAM, received_between, received_inside
+from hypar.sharding.amounts.counted import SEAM, Received, received_between, received_inside
 from hypar.sharding.collectives import SUMMED
-from hypar.sharding.placement import degrees
+from hypar.sharding.placement import Options, degrees
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import Amount
-    from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.factors import Above
     from hypar.sharding.amounts.transfers import Between, Part, Sums
-    from hypar.sharding.placement import Options
 
 PHASE = "gradient"
 """The phase whose results are exchanged in chunks."""

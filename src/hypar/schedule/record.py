@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.network.nodes import kept_with_graph
+from hypar.network.nodes import PlanGraph, kept_with_graph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.network.nodes import PlanGraph
 
 Buckets = tuple[tuple[int, ...], ...]
 """The indices of the nodes of each bucket of gradients, in the order of the backward phase."""

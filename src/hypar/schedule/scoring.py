@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from hypar.machine.energy import access_energies, byte_energies, power_at_rest
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
-from hypar.schedule.lanes import COMPUTE
+from hypar.schedule.lanes import COMPUTE, Lane
 from hypar.schedule.memory import memory_of
-from hypar.schedule.pieces import COMMUNICATION
+from hypar.schedule.pieces import COMMUNICATION, Piece
 from hypar.sharding.collectives import SUMMED
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.units import exact_number
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import Machine
-    from hypar.schedule.lanes import Lane
-    from hypar.schedule.pieces import Piece
     from hypar.schedule.stages import Step
 
 ROUNDING = 1e-9

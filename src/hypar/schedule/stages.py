@@ -12,31 +12,29 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from hypar.schedule.lanes import whole_lane
+from hypar.schedule.lanes import Lane, whole_lane
 from hypar.schedule.pieces import (
     BETWEEN_STAGES,
     COMMUNICATION,
     PHASE,
+    Crossing,
     Entering,
     Piece,
+    Pieces,
+    Rounds,
     level_name,
     placed,
     together,
 )
-from hypar.schedule.record import backward_of, bucketed, issued, record_of
-from hypar.schedule.tasks import PartTasks, Pipeline, TaskList
-from hypar.schedule.timeline import run
+from hypar.schedule.record import Buckets, Op, backward_of, bucketed, issued, record_of
+from hypar.schedule.tasks import Costed, PartTasks, Pipeline, Place, TaskList, Tied
+from hypar.schedule.timeline import Timeline, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hypar.network.nodes import PlanNode
-    from hypar.schedule.lanes import Lane
-    from hypar.schedule.pieces import Crossing, Pieces, Rounds
     from hypar.schedule.pipeline_orders import Schedule
-    from hypar.schedule.record import Buckets, Op
-    from hypar.schedule.tasks import Costed, Place, Tied
-    from hypar.schedule.timeline import Timeline
 
 
 class StageWork(NamedTuple):

@@ -15,16 +15,14 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.schedule.record import ERROR, INPUT
-from hypar.schedule.timeline import Task, run
+from hypar.schedule.record import ERROR, INPUT, Op, Record
+from hypar.schedule.timeline import Task, Timeline, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hypar.schedule.pieces import Entering, Piece, Rounds
     from hypar.schedule.pipeline_orders import Schedule, Work
-    from hypar.schedule.record import Op, Record
-    from hypar.schedule.timeline import Timeline
 
 Costed = tuple["Op", "Rounds"]
 """An op with its pieces."""

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from hypar.execution.exchange import shares
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.stages.running import fullest_moments
-from hypar.program.steps import exchanges_gradients
+from hypar.program.steps import Move, exchanges_gradients
 from hypar.schedule.lifetimes import Arrays, Sent, ops_of
 from hypar.schedule.liveness import held_at
-from hypar.schedule.pipeline_orders import ALONE
+from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.tree import Device, Level, Node, Stages
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from hypar.plan.stages import StagesRecord
     from hypar.program.layout import Numbers
     from hypar.program.lowering import Program
-    from hypar.program.steps import Move
-    from hypar.schedule.pipeline_orders import Moment
 
 ROUNDING = 1e-9
 """The fraction of a score's bytes that is rounding."""

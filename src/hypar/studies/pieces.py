@@ -16,7 +16,7 @@ from hypar.plan.records import origin_of
 from hypar.planning.replay import choices_of
 from hypar.planning.sources import as_planned, network_of
 from hypar.program.layout import layouts_of
-from hypar.program.lowering import lower
+from hypar.program.lowering import Program, lower
 from hypar.program.steps import Compute
 from hypar.sharding.conventions import MOVED
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
     from hypar.ops.run import Piece
-    from hypar.program.lowering import Program
 
 MOST_ENTRIES = 2**30
 """Entries at most of the tables that say which device holds what."""

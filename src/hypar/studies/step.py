@@ -9,12 +9,12 @@ from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hypar.machine.energy import phase_of
-from hypar.machine.machine import OUTWARD
+from hypar.machine.machine import OUTWARD, Machine
 from hypar.network.graph import LayerGraph, gradients_of
 from hypar.ops.nest import PHASES
 from hypar.planning.replay import ScoredStep, run_plan
 from hypar.schedule.memory import course_on, memory_of
-from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE, level_name
+from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE, Piece, level_name
 from hypar.schedule.scoring import joules_of
 from hypar.sharding.tree import WHOLE_ARRAY
 
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
-    from hypar.planning.replay import ScoredStep
-    from hypar.schedule.pieces import Piece
     from hypar.schedule.stages import Step
 
 Rows = list[dict[str, Any]]

@@ -20,7 +20,7 @@ from hypar.planning.replay import run_step
 from hypar.planning.resolved import Resolved, cost_convention, score_convention
 from hypar.planning.sources import machine_of, times_of
 from hypar.planning.uneven.records import branch_of
-from hypar.schedule.pieces import BETWEEN_STAGES, level_name
+from hypar.schedule.pieces import BETWEEN_STAGES, Piece, level_name
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.studies.check import near, priced
 from hypar.studies.held import Held, held_by
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.program.lowering import Program
     from hypar.program.steps import Item
-    from hypar.schedule.pieces import Piece
 
 MOST_ELEMENTS, MANY_ELEMENTS, ROUNDING = 2**28, 2**22, 1e-9
 """Elements that all devices hold at once at most, 2 GiB; those from which a run takes so long that a smaller network is
