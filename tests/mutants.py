@@ -129,7 +129,7 @@ MUTANTS = [
     Mutant("errors are held beside activations", "schedule/memory.py", '"errors": max(0.0, most - waiting)', '"errors": 0.0'),
     Mutant("a buffer holds the largest transfer", "schedule/memory.py", '"buffers": max(brought, course.entering)', '"buffers": min(brought, course.entering)'),
     Mutant("memory is that of the fullest device", "schedule/memory.py", "device = int(total.argmax())", "device = int(total.argmin())"),
-    Mutant("a stage sends a tensor once to each replica", "schedule/pieces.py", "own.num_bytes / own.replicas", "own.num_bytes"),
+    Mutant("a stage sends a tensor once to each replica", "schedule/tasks.py", "own.num_bytes / own.replicas", "own.num_bytes"),
     Mutant("a stage counts what its readers need", "planning/stages/arriving.py", 'copies(tree, layer - span[0], name) if span[0] <= layer < span[1] else 1.0', "1.0"),
     Mutant("time with nothing to do is idle", "schedule/scoring.py", "total.append(max(0.0, end - max(start, until)))", "total.append(max(0.0, end - start))"),
     Mutant("the score counts an energy of every lane", "schedule/scoring.py", "if costs is None:\n            return None", "if costs is None:\n            continue"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hypar.program.fragments import following
 from hypar.program.layout import Layout, grid_of, grids, places_of
-from hypar.schedule.lifetimes import Kinds, ops_of
+from hypar.schedule.lifetimes import Kinds
 from tests.effort import examples
 from tests.program.machines import ARRAYS, choices
 from tests.program.networks import networks
@@ -62,7 +62,11 @@ def facts(own: Fragment, ways: tuple[int, ...]) -> list[object]:
 def test_a_grid_has_what_its_devices_have(case: tuple[LayerGraph, list[Grid], str]) -> None:
     graph, layouts, convention = case
     nodes = graph.contracted.layers
-    ways, ops, names = layouts[0].ways, [op.layer for op in ops_of(nodes)], [node.name for node in nodes]
+    ways, ops, names = (
+        layouts[0].ways,
+        [*{op.name: op for node in nodes for op in node.ops}.values()],
+        [node.name for node in nodes],
+    )
     whole = grid_of(tuple((own, "copies") for own in ways), ())
     found = following(ops, dict(zip(names, layouts, strict=True)), whole, convention)
     each = dict(zip(names, map(one_by_one, layouts), strict=True))

@@ -214,7 +214,8 @@ def score(
     if trace is not None:
         use("files.text:write")(Path(trace), use("reports.steps:step_trace")(ran))
     if plot is not None and plot.endswith(".csv"):
-        use("files.text:write")(Path(plot), use("reports.renderers:timeline_csv")(ran.timeline, ran.names))
+        names = [task.name for task in use("studies.step:StepRows")(ran).tasks]
+        use("files.text:write")(Path(plot), use("reports.renderers:timeline_csv")(ran.timeline, names))
     elif plot is not None:
         use("reports.plots:plot")(document(), plot)
     wrote(*files)

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.fragments import Fragment, held_by
-from hypar.program.holding import Holding, Members, members
+from hypar.program.holding import Holding, Members
 from hypar.schedule.liveness import Bytes, Ledger, Piece, held_at, larger, largest, on_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hypar.network.nodes import LayerOp, PlanNode
-    from hypar.ops.nest import Nest
+    from hypar.program.fragments import Fragment
     from hypar.program.steps import Transfer
     from hypar.schedule.pipeline_orders import Moment
 
@@ -84,6 +83,10 @@ class Sent(NamedTuple):
     reader: int
 
 
+ELSEWHERE, SAMPLES = -1, -2
+"""In place of the number of a layer: one of another stage, or one before all nodes that nothing trains."""
+
+
 class StepOp(NamedTuple):
     """A layer of a step.
 
@@ -91,9 +94,8 @@ class StepOp(NamedTuple):
         layer: the layer.
         node: the index of its node.
         part: the part of the stage that runs it.
-        sources: the layer that makes each input; -1 for one of another stage.
+        sources: the layer that makes each input; ``ELSEWHERE`` for another stage's, ``SAMPLES`` for what nothing before it trains.
         views: the layer whose output its own is; its own number for an output of its own.
-        ahead: whether it comes before all nodes.
         sent: for each reader in another stage the parts that have run when it reads the output, and its place among these.
     """
 
@@ -102,7 +104,6 @@ class StepOp(NamedTuple):
     part: int
     sources: tuple[int, ...]
     views: int
-    ahead: bool
     sent: tuple[tuple[int, int, int], ...]
 
 
@@ -129,13 +130,17 @@ def ops_of(
     for at, node in enumerate(nodes):
         before, part = len(node.ops) - _own(node), sum(first <= at for first, _ in parts[1:])
         for place, own in enumerate(node.ops):
-            if at not in idle and own.name not in numbers:
-                sources = tuple([numbers.get(each, -1) for each in own.inputs])
-                view = own.nest.view and place != before
-                views = found[sources[0]].views if view else len(found)
-                gone = () if view or place < before else tuple(readers.get((at, own.number), ()))
-                numbers[own.name] = len(found)
-                found.append(StepOp(own, at, part, sources, views, place < before, gone))
+            if at in idle or own.name in numbers:
+                continue
+            sources = tuple([numbers.get(each, ELSEWHERE) for each in own.inputs])
+            if place < before and not own.nest.trained and max(sources, default=SAMPLES) < 0:
+                numbers[own.name] = SAMPLES
+                continue
+            view = own.nest.view and place != before
+            views = found[sources[0]].views if view else len(found)
+            gone = () if view else tuple(readers.get((at, own.number), ()))
+            numbers[own.name] = len(found)
+            found.append(StepOp(own, at, part, sources, views, gone))
     return tuple(found)
 
 
@@ -179,7 +184,6 @@ class Arrays:
         fragments: the fragment of each.
         element_bytes: bytes of an element.
         written: the elements of the arrays that a run has written, by name; None for those that devices are to have.
-        samples: what devices read of the samples, and of what layers before all nodes make of them.
         kinds: the devices that have as much of every array.
     """
 
@@ -194,10 +198,9 @@ class Arrays:
         """Take the layers; more amounts of devices tell their kinds apart as well."""
         self.ops, self.fragments = ops, [fragments[op.layer.name] for op in ops]
         self.element_bytes, self.written = float(element_bytes), written
-        self.samples = {at: _together(frozenset(own)) for at, own in self._sampled().items()}
         self.flags = [own for fragment in self.fragments for own in fragment.flags]
         amounts = [own for fragment in self.fragments for own in fragment.amounts]
-        self.kinds = Kinds([*more, *self.flags, *amounts, *self.samples.values(), *(written or {}).values()])
+        self.kinds = Kinds([*more, *self.flags, *amounts, *(written or {}).values()])
 
     def courses(self, parts: int) -> Iterator[tuple[NDArray[np.intp], Course]]:
         """Yield the kinds of devices whose arrays lie in the same buffers, with their activations and errors over a step."""
@@ -209,21 +212,6 @@ class Arrays:
     def elements(self, name: str, holding: Holding) -> Elements:
         """Return the elements of an array; none of one that a run does not write, as it trains nothing before it."""
         return holding.elements if self.written is None else self.written.get(name, _NONE)
-
-    def _sampled(self) -> dict[int, set[Holding]]:
-        each = [*enumerate(zip(self.ops, self.fragments, strict=True))]
-        found: dict[int, set[Holding]] = {at: set() for at, (op, own) in each if op.ahead and not own.trained}
-        for at, (op, fragment) in reversed(each):
-            pairs = [*zip(op.sources, fragment.shards, strict=True)]
-            if at in found and op.sources:
-                reads = (
-                    found[at] if op.layer.nest.view else {_read_for(op.layer.nest, own) for own in found[at]}
-                )
-                pairs = [(op.sources[0], own) for own in reads]
-            for source, need in pairs:
-                if source in found:
-                    found[source].add(need)
-        return found
 
 
 _NONE = np.zeros(1, np.int64)
@@ -239,18 +227,6 @@ def _together(holdings: frozenset[Holding]) -> Elements:
     return np.asarray(reduce(np.maximum, each, _NONE), np.int64)
 
 
-def _read_for(nest: Nest, made: Holding) -> Holding:
-    """Return what a layer before all nodes reads to make what is read of it; of a view of that all of each sample."""
-    dims = dict(zip(nest.result.axes, made.members, strict=False))
-    if made.shape != nest.result.shape:
-        batch = dims["batch"]
-        dims = {
-            dim: batch if dim == "batch" else np.repeat(batch.any(axis=-1, keepdims=True), own.size, -1)
-            for dim, own in nest.result.axes.items()
-        }
-    return held_by(members(nest.inputs[0], dims))
-
-
 class _Walk:
     """The ledger of a step under way, on devices of some kinds."""
 
@@ -261,6 +237,7 @@ class _Walk:
         self.known: dict[int, Bytes] = {}
         self.own, self.kept, self.whole = dict[int, int](), dict[int, int](), dict[int, int]()
         self.inputs: dict[int, list[int]] = {}
+        self.samples: dict[tuple[str, Holding], int] = {}
         self.saves: dict[int, set[Holding]] = {}
         self.errors: dict[int, list[int]] = {}
         self.waiting: list[list[tuple[int, int, int]]] = [[] for _ in range(parts)]
@@ -339,21 +316,27 @@ class _Walk:
             return
         reads = [self._read(op, own, number) for number in range(len(op.sources))]
         ledger.next(*reads, *[self.whole[read] for read in reads if read in self.whole])
-        if at in self.arrays.samples:
-            made = ledger.write(self._bytes(self.arrays.samples[at]))
-        else:
-            # A tensor at rest is what it reads.
-            array = f"terms {op.layer.name}" if own.summed else f"F {op.layer.name}"
-            made = self._write(array, own.output, reads[0] if own.rests else -1)
+        # A tensor at rest is what it reads.
+        array = f"terms {op.layer.name}" if own.summed else f"F {op.layer.name}"
+        made = self._write(array, own.output, reads[0] if own.rests else -1)
         if (kept := self._kept(own)) is not None:
             self.kept[at] = ledger.write(kept)
         sums = f"sums {op.layer.name}" if op.layer.nest.multiplies else f"F {op.layer.name}"
         self.inputs[at], self.own[at] = reads, self._moved(made, sums, own.summed)
 
     def _read(self, op: StepOp, own: Fragment, number: int) -> int:
-        """Write a tensor as a layer reads it: as it was made, a shard of what the device has, or a copy; that of another stage arrives."""
+        """Write a tensor as a layer reads it: as it was made, a shard of what the device has, or a copy; that of another stage arrives.
+
+        Layers that read alike of the samples, or of what is made of these before all nodes, read one.
+        """
         name, held = f"in {op.layer.name} {number}", own.shards[number]
-        if op.sources[number] < 0:
+        if op.sources[number] == SAMPLES:
+            key = op.layer.inputs[number], held
+            if key not in self.samples:
+                self.ledger.next()
+                self.samples[key] = self.ledger.write(self._bytes(held.elements))
+            return self.samples[key]
+        if op.sources[number] == ELSEWHERE:
             self.ledger.next()
             found = self._write(name, held)
             self.entering[op.part] = self.entering[op.part] + self.ledger.sizes[found]

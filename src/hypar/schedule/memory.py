@@ -140,8 +140,8 @@ def _courses(
     *layouts, whole = grids([*choices, (WHOLE,) * len(array)], above, array)
     chosen = dict(zip([node.name for node in nodes], layouts, strict=True))
     gone = [op.layer.name for op in ops for _ in op.sent]
-    every = [op.layer for op in ops_of(nodes, sent, parts)]
-    fragments = following(every, chosen, whole, convention, sent=gone, make=fragment_of)
+    every = {op.name: op for node in nodes for op in node.ops}.values()
+    fragments = following([*every], chosen, whole, convention, sent=gone, make=fragment_of)
     weights = sum(
         [own.elements for each in graphs for own in _weights(each, fragments)], np.zeros(1, np.int64)
     )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.machine.machine import DeviceGroup
 from hypar.sharding.amounts.counted import SEAM, Received, received_between, received_inside
 from hypar.sharding.collectives import SUMMED
 from hypar.sharding.placement import Options, degrees
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from hypar.machine.links import LevelLink
+    from hypar.machine.machine import DeviceGroup
     from hypar.machine.setting import Setting
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import Amount
@@ -210,65 +210,3 @@ def crossing(
             own = (lanes, waits, link.resource, seconds, COMMUNICATION, amount.phase, amount.collective)
             found.append(Piece(*own, level, num_bytes, num_bytes, held, link, link.latency_s))
     return tuple(found)
-
-
-class Link(Protocol):
-    """What brings tensors to a stage."""
-
-    def seconds(self, collective: str, num_bytes: Any, /) -> Any:
-        """Return the time until bytes have been received by a collective."""
-
-
-class Arrival(NamedTuple):
-    """A tensor that a stage receives from another one.
-
-    Attributes:
-        layer: the index in the stage of the layer that reads or makes it; by ``paper``, which joins the tensors of an output,
-            that of its producer, which may be none of the stage.
-        tensor: its index in the network; None by ``paper``.
-        num_bytes: the bytes that come from the other stage.
-        replicas: the number of parts outside the stages that receive an equal share of the bytes, all at the same time.
-        rounds: the transfers that hand it on inside, of lanes numbered in the stage.
-    """
-
-    layer: int
-    tensor: int | None
-    num_bytes: float = 0.0
-    replicas: int = 1
-    rounds: Rounds = ()
-
-
-class Entering(NamedTuple):
-    """Everything that a stage receives from other stages in one phase of a microbatch.
-
-    Attributes:
-        link_s: seconds until it has arrived from the other stages.
-        arrivals: the tensors.
-        outward: the device group that receives it, if it comes from another one.
-    """
-
-    link_s: float = 0.0
-    arrivals: tuple[Arrival, ...] = ()
-    outward: DeviceGroup | None = None
-
-    @classmethod
-    def over(cls, link: Link | None, arrivals: Iterable[Arrival]) -> Self:
-        """Return what arrives over a link, all tensors together; what no link brings takes no time there."""
-        arrivals = tuple(arrivals)
-        num_bytes = math.fsum(own.num_bytes / own.replicas for own in arrivals)
-        link_s = float(link.seconds("neighbours", num_bytes)) if link is not None and num_bytes else 0.0
-        return cls(link_s, arrivals, link if isinstance(link, DeviceGroup) else None)
-
-    @property
-    def seconds(self) -> float:
-        """The seconds until it has arrived at the devices that need it, besides what groups of the stage send each other."""
-        spent: dict[tuple[int, ...], list[float]] = {(): [0.0]}
-        for piece in (piece for own in self.arrivals for pieces in own.rounds for piece in pieces):
-            if piece.groups == piece.waits:
-                spent.setdefault(piece.groups, []).append(piece.seconds)
-        return self.link_s + max(map(math.fsum, spent.values()))
-
-    @property
-    def from_stages(self) -> float:
-        """The bytes that come from other stages."""
-        return math.fsum(arrival.num_bytes for arrival in self.arrivals)

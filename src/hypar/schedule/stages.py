@@ -18,7 +18,6 @@ from hypar.schedule.pieces import (
     COMMUNICATION,
     PHASE,
     Crossing,
-    Entering,
     Piece,
     Pieces,
     Rounds,
@@ -27,7 +26,7 @@ from hypar.schedule.pieces import (
     together,
 )
 from hypar.schedule.record import Buckets, Op, backward_of, bucketed, issued, record_of
-from hypar.schedule.tasks import Costed, PartTasks, Pipeline, Place, TaskList, Tied
+from hypar.schedule.tasks import Costed, Entering, PartTasks, Pipeline, Place, TaskList, Tied
 from hypar.schedule.timeline import Timeline, run
 
 if TYPE_CHECKING:

@@ -11,17 +11,19 @@ receiving does so just before it needs the result, or at the end of the step.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
+from hypar.machine.machine import DeviceGroup
 from hypar.schedule.record import ERROR, INPUT, Op, Record
 from hypar.schedule.timeline import Task, Timeline, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hypar.schedule.pieces import Entering, Piece, Rounds
+    from hypar.schedule.pieces import Piece, Rounds
     from hypar.schedule.pipeline_orders import Schedule, Work
 
 Costed = tuple["Op", "Rounds"]
@@ -49,6 +51,68 @@ class Place(NamedTuple):
     layer: int
     first: int
     item: int
+
+
+class Link(Protocol):
+    """What brings tensors to a stage."""
+
+    def seconds(self, collective: str, num_bytes: Any, /) -> Any:
+        """Return the time until bytes have been received by a collective."""
+
+
+class Arrival(NamedTuple):
+    """A tensor that a stage receives from another one.
+
+    Attributes:
+        layer: the index in the stage of the layer that reads or makes it; by ``paper``, which joins the tensors of an output,
+            that of its producer, which may be none of the stage.
+        tensor: its index in the network; None by ``paper``.
+        num_bytes: the bytes that come from the other stage.
+        replicas: the number of parts outside the stages that receive an equal share of the bytes, all at the same time.
+        rounds: the transfers that hand it on inside, of lanes numbered in the stage.
+    """
+
+    layer: int
+    tensor: int | None
+    num_bytes: float = 0.0
+    replicas: int = 1
+    rounds: Rounds = ()
+
+
+class Entering(NamedTuple):
+    """Everything that a stage receives from other stages in one phase of a microbatch.
+
+    Attributes:
+        link_s: seconds until it has arrived from the other stages.
+        arrivals: the tensors.
+        outward: the device group that receives it, if it comes from another one.
+    """
+
+    link_s: float = 0.0
+    arrivals: tuple[Arrival, ...] = ()
+    outward: DeviceGroup | None = None
+
+    @classmethod
+    def over(cls, link: Link | None, arrivals: Iterable[Arrival]) -> Self:
+        """Return what arrives over a link, all tensors together; what no link brings takes no time there."""
+        arrivals = tuple(arrivals)
+        num_bytes = math.fsum(own.num_bytes / own.replicas for own in arrivals)
+        link_s = float(link.seconds("neighbours", num_bytes)) if link is not None and num_bytes else 0.0
+        return cls(link_s, arrivals, link if isinstance(link, DeviceGroup) else None)
+
+    @property
+    def seconds(self) -> float:
+        """The seconds until it has arrived at the devices that need it, besides what groups of the stage send each other."""
+        spent: dict[tuple[int, ...], list[float]] = {(): [0.0]}
+        for piece in (piece for own in self.arrivals for pieces in own.rounds for piece in pieces):
+            if piece.groups == piece.waits:
+                spent.setdefault(piece.groups, []).append(piece.seconds)
+        return self.link_s + max(map(math.fsum, spent.values()))
+
+    @property
+    def from_stages(self) -> float:
+        """The bytes that come from other stages."""
+        return math.fsum(arrival.num_bytes for arrival in self.arrivals)
 
 
 class TaskList:

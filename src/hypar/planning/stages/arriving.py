@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.planning.levels import Leaf
-from hypar.schedule.pieces import Arrival, Entering, crossing, placed, priced
+from hypar.schedule.pieces import crossing, placed, priced
+from hypar.schedule.tasks import Arrival, Entering
 from hypar.sharding.amounts.above import crossed
 from hypar.sharding.amounts.counted import SEAM, STAGE, received_between
 from hypar.sharding.amounts.factors import Above
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.tree import Branch
-    from hypar.schedule.pieces import Link
+    from hypar.schedule.tasks import Link
     from hypar.sharding.amounts.transfers import Between, Network, Part
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.planning.stages.spans import CutSpans
-    from hypar.schedule.pieces import Link
+    from hypar.schedule.tasks import Link
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 

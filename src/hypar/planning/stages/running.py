@@ -18,11 +18,11 @@ from hypar.plan.stages import stage_name
 from hypar.planning.climb import Ran, chunks_of, run_chunked
 from hypar.planning.stages.arriving import places_for
 from hypar.schedule.lanes import StagePlace
-from hypar.schedule.pieces import COMMUNICATION, Arrival, Entering, Piece, priced
+from hypar.schedule.pieces import COMMUNICATION, Piece, priced
 from hypar.schedule.pipeline_orders import Schedule, in_flight, moments, staleness
 from hypar.schedule.record import ERROR, INPUT, Op, Record
 from hypar.schedule.stages import StageWork, StepWork
-from hypar.schedule.tasks import PartTasks, Pipeline, TaskList
+from hypar.schedule.tasks import Arrival, Entering, PartTasks, Pipeline, TaskList
 from hypar.sharding.amounts.counted import SEAM, received_between
 from hypar.sharding.amounts.transfers import between_of, parts_of_weight
 

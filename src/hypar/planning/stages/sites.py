@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.planning.levels import Node
     from hypar.planning.resolved import Resolved
-    from hypar.schedule.pieces import Link
+    from hypar.schedule.tasks import Link
 
 
 def stage_arrays(

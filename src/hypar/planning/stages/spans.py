@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from hypar.planning.question import Question
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.lanes import Lane
-    from hypar.schedule.pieces import Crossing, Entering, Link
-    from hypar.schedule.tasks import PartTasks
+    from hypar.schedule.pieces import Crossing
+    from hypar.schedule.tasks import Entering, Link, PartTasks
     from hypar.sharding.amounts.transfers import Network
     from hypar.solve.edge import Costs
 
