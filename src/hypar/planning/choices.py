@@ -161,20 +161,17 @@ def _in_tree(plan: Plan, planner: Planner, branch: Branch, entered: State | None
             yield from _in_question(plan, question, lane.choices, lane.depth, lane.name)
         return
     yield _uneven(planner, branch, entered)
-    states = () if entered is None else entered.crossing(branch.graph, branch.taken)[-1]
-    found = dict(zip(branch.at_work, states, strict=False))
-    for group in branch.at_work:
-        below = branch.below[group]
-        if below is not None:
-            yield from _in_tree(plan, planner, below, found.get(group))
+    found = branch.states(entered)
+    for group, below in zip(branch.at_work, branch.working, strict=True):
+        yield from _in_tree(plan, planner, below, found.get(group))
 
 
 def _uneven(planner: Planner, branch: Branching, entered: State | None) -> LevelChoices:
     """Return the choices of an uneven split at a plan's shares: the costs of its late group, or of all if they add up."""
     split = planner.split_of(branch, entered)
-    weights = np.ones(len(split.groups))
+    weights = np.ones(len(split.rates))
     if branch.slowest:
-        weights = np.eye(len(split.groups))[branch.at_work.index(branch.late)]
+        weights = np.eye(len(split.rates))[branch.at_work.index(branch.late)]
     free, chosen = planner.options_of(branch), tuple([choice for choice, _ in branch.taken])
     offers = [
         Offered.of([(choice, shares) for choice in _with(options, own)])

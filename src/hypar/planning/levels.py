@@ -52,8 +52,10 @@ class Node(Protocol):
     def in_whole_elements(self) -> Node:
         """Return the same choices with shares of whole elements, as devices hold them, with the costs unchanged."""
 
-    def reading(self, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
-        """Yield the tensors that each group of identical devices shares with other stages, as far as it reads them."""
+    def reached(
+        self, above: Ends = (), tensors: tuple[Tensor, ...] = ()
+    ) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:
+        """Yield the lanes of the groups that work, with their shares at all uneven splits, and what each reads of some tensors."""
 
     def of(self, graph: PlanGraph) -> Node:
         """Return the same choices for layers of other sizes, with the costs unchanged."""
@@ -95,10 +97,6 @@ class Leaf:
         """Yield the group itself."""
         yield self
 
-    def sharing(self, above: Ends = ()) -> Iterator[Lane]:
-        """Yield its own lane, with its shares at the uneven splits above."""
-        yield self.lane._replace(ends=above)
-
     def lanes(self, above: Ends = ()) -> Lanes:
         """Return the group alone, with its shares at the splits above; nothing comes to it from others."""
         return [self.lane._replace(ends=above) if above else self.lane], []
@@ -107,9 +105,11 @@ class Leaf:
         """Return the group itself: what the splits above leave it is as it is."""
         return self
 
-    def reading(self, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
-        """Yield the tensors themselves."""
-        yield tensors
+    def reached(
+        self, above: Ends = (), tensors: tuple[Tensor, ...] = ()
+    ) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:
+        """Yield its own lane, with its shares at the uneven splits above, and the tensors."""
+        yield self.lane._replace(ends=above), tensors
 
     def of(self, graph: PlanGraph) -> Leaf:
         """Return the same choices for other layers."""
@@ -218,8 +218,8 @@ class LevelPlanner:
 
     def within(self, node: Node) -> bool:
         """Return whether all choices of a node are among the options of the request, pins included."""
-        leaf = _leaf(node)
-        return not leaf.levels or self.question_in(leaf, None).allows(leaf.lane.choices)
+        every = (zip(slot.chosen, slot.options, strict=True) for slot in self.slots(node))
+        return all(own in options for pairs in every for own, options in pairs)
 
     def slots(self, node: Node) -> Iterator[Slot]:
         """Yield every layer at every node with its options, outer nodes first."""

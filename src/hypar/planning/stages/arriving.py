@@ -188,11 +188,11 @@ def copies(branch: Branch, layer: int, tensor: str) -> float:
             choice.devices(ways) / math.prod(degree for dim, degree in choice.degrees if dim in carried)
             for choice, ways in pairs
         )
-    offer = branch.offers[layer]
-    cut = dim_of(offer.choice) in carried
+    choice, shares = branch.offers[layer]
+    cut = dim_of(choice) in carried
     return math.fsum(
         (share if cut else 1.0) * copies(below, layer, tensor)
-        for share, below in zip(offer.shares, branch.below, strict=True)
+        for share, below in zip(shares, branch.below, strict=True)
         if below is not None
     )
 
@@ -245,15 +245,15 @@ class _Way(NamedTuple):
         if isinstance(own, Leaf):
             yield own, self._in_leaf(own, other if isinstance(other, Leaf) else None, above, first)
             return
-        inside, mine = own.depth >= self.outside, own.offers[self.layer][1:3]
+        inside, mine = own.depth >= self.outside, own.offers[self.layer]
         beyond = None if inside or isinstance(other, Leaf) else other
         if own.depth == self.outside:
-            num_bytes = own.element_bytes * received(self.part, above.products, STAGE)
+            num_bytes = own.setting.element_bytes * received(self.part, above.products, STAGE)
             yield own, Arrival(self.layer, self.tensor, num_bytes)
             above = above._replace(products=mapped(mul, above.products, STAGE))
         theirs = (WHOLE if inside else grid({"batch": len(own.below)}), own.shares)
         if beyond is not None:
-            theirs = beyond.offers[self.other][1:3]
+            theirs = beyond.offers[self.other]
         ends = (theirs, mine) if self.part.forward else (mine, theirs)
         (amount,), each = crossed(self.between, (self.part,), above, *ends)
         elements, receivers = tuple(amount.elements[group] for group in own.at_work), own.receivers(first)
@@ -261,7 +261,7 @@ class _Way(NamedTuple):
             kind = "all_gather" if inside and self.part.manner != "sums" else amount.collective
             amount = amount._replace(elements=elements, collective=kind)
             fuller = [(1.0,) * len(lanes) for _, lanes, _ in receivers]
-            handed = crossing(amount, receivers, own.depth, own.element_bytes, fuller)
+            handed = crossing(amount, receivers, own.depth, own.setting.element_bytes, fuller)
             yield own, Arrival(self.layer, self.tensor, rounds=(handed,))
         for group, (_, lanes, _) in zip(own.at_work, receivers, strict=True):
             node, there = own.below[group], None if beyond is None else beyond.below[group]

@@ -303,8 +303,7 @@ class CutSpans(StageDevices):
         node: Node
         if request.heterogeneous is not None:
             own = as_planner(self.planner)
-            reader = TreeReader(plan, self.setting.element_bytes, self.setting.optimizer, own.counted)
-            node = reader.split(own.root, own.machine, graph, 0)
+            node = TreeReader(plan, self.setting).branch(own.root, own.machine, graph, 0)
         else:
             names = (layer.name for layer in graph.layers)
             choices = tuple(
@@ -343,8 +342,8 @@ class CutSpans(StageDevices):
         node = node.at(self.setting) if isinstance(node, Leaf) else node
         lanes, crossings = node.lanes()
         outside = _shared_with_others(self.microbatch, start, end)
-        each = zip(lanes, node.in_whole_elements().reading(outside), strict=True)
-        placed = tuple(lane.having(place=StagePlace(outside=own)) for lane, own in each)
+        each = zip(lanes, node.in_whole_elements().reached(tensors=outside), strict=True)
+        placed = tuple(lane.having(place=StagePlace(outside=own)) for lane, (_, own) in each)
         return Cuts(node, self.planner.solver(planned), placed, tuple(crossings))
 
     def of_batch(self, node: Node, start: int, end: int) -> Node:

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Self, cast
 from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
-from hypar.planning.levels import Leaf, LevelPlanner, Slot
+from hypar.planning.levels import LevelPlanner, Slot
 from hypar.planning.pins import apply_pins
-from hypar.planning.question import convention_for, load_search, space_of
-from hypar.planning.records import Decided
+from hypar.planning.question import load_search, space_of
+from hypar.planning.records import Decided, pins_text
 from hypar.planning.resolved import baseline_request
 from hypar.planning.strategies.base import load_strategy
-from hypar.planning.uneven.memory import fits
-from hypar.planning.uneven.records import claim_of, splits_of
-from hypar.planning.uneven.search import Place, SplitSearch
-from hypar.planning.uneven.shares import Offer, rows_of
+from hypar.planning.uneven.records import splits_of
+from hypar.planning.uneven.search import SplitSearch, fits
+from hypar.planning.uneven.shares import rows_of
 from hypar.planning.uneven.split import UnevenSplit
 from hypar.planning.uneven.tree import Branching, state_above
 from hypar.sharding.amounts.above import outermost
@@ -44,6 +43,14 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options
+
+RULES = {
+    "equal": "equal shares, types by weights of the groups",
+    "linear": "shares by AccPar's rule, found with the types in turn",
+    "exact": "exact shares, found with the types in turn",
+    "layers": "exact shares, then shares of each layer",
+}
+"""The claims of the rules for shares."""
 
 
 class Planner(LevelPlanner):
@@ -73,7 +80,6 @@ class Planner(LevelPlanner):
         assert request.heterogeneous is not None  # noqa: S101 (a planner of uneven splits)
         self.machine = request.heterogeneous.using(request.arrays)
         self.adapts = request.shares != "equal" and self.cost.slowest
-        self.counted = convention_for(request, self.cost)
 
     @classmethod
     def of(
@@ -102,7 +108,7 @@ class Planner(LevelPlanner):
             TableLimitError: the tables of an exact search would not fit.
         """
         machine = self.machine
-        found = self.split(self.root, machine, graph, 0, self.state_above(graph))
+        found = self._split(self.root, machine, graph, 0, self.state_above(graph))
         if self.in_stage:
             return found.summed()
         if self.adapts and not fits(found):
@@ -119,67 +125,65 @@ class Planner(LevelPlanner):
 
     def branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: State | None) -> Branch:
         """Plan one device group of an uneven split."""
-        if group.machine.groups:
-            return self.split(group.name, group.machine, graph, depth, entered)
-        return self.leaf(group.name, group.machine, graph, depth, entered)
+        plan = self._split if group.machine.groups else self.leaf
+        return plan(group.name, group.machine, graph, depth, entered)
+
+    def _split(
+        self, name: str, machine: Machine, graph: PlanGraph, depth: int, entered: State | None
+    ) -> Branching:
+        """Plan an uneven split over all its device groups, then without the groups that only add cost.
+
+        If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
+        """
+        slowest = self.cost.slowest
+        place = Branching(name=name, depth=depth, graph=graph, machine=machine, slowest=slowest)
+        return SplitSearch(self, place, self.options_of(place), entered).best()
 
     def _answer(self, question: Question) -> Answer:
         return _answer(self.request.search, question)
 
+    def priced(self, branch: Branching, entered: State | None) -> Branching:
+        """Return a split with the costs that this planner counts for its choices and shares, below a state."""
+        received, computed = rows_of(self.split_of(branch, entered), branch)
+        return replace(branch, received=received, computed=computed)
+
     def costed(self, node: Node, entered: State | None) -> Node:
         """Return a node with the costs that this planner counts for its choices and shares."""
-        if isinstance(node, Leaf):
+        if not isinstance(node, Branching):
             return super().costed(node, entered)
-        branch = as_branching(node)
-        offers = [Offer(0, choice, shares) for choice, shares in branch.taken]
-        received, computed = rows_of(
-            self.split_of(branch, entered), offers, branch.at_work, len(branch.below)
-        )
-        states = () if entered is None else entered.crossing(branch.graph, branch.taken)[-1]
-        found = dict(zip(branch.at_work, states, strict=False))
-        below = tuple(
-            None if one is None else cast("Branch", self.costed(one, found.get(group)))
-            for group, one in enumerate(branch.below)
-        )
-        made = replace(
-            branch,
-            received=received,
-            computed=computed,
-            slowest=self.cost.slowest and not self.in_stage,
-        )
-        return made.with_below(below)
-
-    def split_of(self, branch: Branching, entered: State | None) -> UnevenSplit:
-        """Return the uneven split of a decision, with its choices as the only options."""
-        options = tuple((offer.choice,) for offer in branch.offers)
-        place = Place(branch.name, branch.machine, branch.graph, branch.depth, entered, options)
-        return self.split_at(place, branch.at_work)
+        slowest, states = self.cost.slowest and not self.in_stage, node.states(entered)
+        made = replace(self.priced(node, entered), slowest=slowest)
+        below = [own and self.costed(own, states.get(group)) for group, own in enumerate(node.below)]
+        return replace(made, below=cast("tuple[Branch | None, ...]", tuple(below)))
 
     def options_of(self, branch: Branching) -> tuple[Options, ...]:
-        """Return the options of each layer at the split of a decision."""
-        return self._options(branch.machine, branch.graph, branch.depth)
+        """Return each layer's options at an uneven split: one dim divided over all groups, or a join left whole.
 
-    def within(self, node: Node) -> bool:
-        """Return whether all choices of a tree are among the options of the request, pins included."""
-        if isinstance(node, Leaf):
-            return super().within(node)
-        branch = as_branching(node)
-        options = self.options_of(branch)
-        own = all(offer.choice in offered for offer, offered in zip(branch.offers, options, strict=True))
-        return own and all(self.within(below) for below in branch.below if below is not None)
+        Raises:
+            OptionError: a layer has none.
+        """
+        graph, ways = branch.graph, len(branch.machine.groups)
+        space = space_of(self.request, graph)
+        free = [(space.choices(layer, ways),) for layer in graph.layers]
+        pins = [replace(pin, level=None) for pin in self.pins if pin.level in {None, branch.depth}]
+        held = apply_pins(pins, graph, free, (ways,))
+        found = [tuple(choice for choice in options if simple(choice, ways)) for (options,) in held]
+        for layer, options in zip(graph.layers, found, strict=True):
+            if not options:
+                what = f"{layer.name!r} cannot be divided in one dim over {ways} device groups"
+                raise OptionError(f"space {self.request.space!r}", what, "one dim over all device groups")
+        return tuple(found)
 
     def slots(self, node: Node) -> Iterator[Slot]:
         """Yield every layer at every split and every group of a tree with its options, outer nodes first."""
-        if isinstance(node, Leaf):
+        if not isinstance(node, Branching):
             yield from super().slots(node)
             return
-        branch = as_branching(node)
-        rows = zip(branch.graph.layers, branch.offers, self.options_of(branch), strict=True)
-        for layer, offer, options in rows:
-            yield Slot(layer.name, (offer.choice,), (options,))
-        for below in branch.below:
-            if below is not None:
-                yield from self.slots(below)
+        rows = zip(node.graph.layers, node.offers, self.options_of(node), strict=True)
+        for layer, (choice, _), options in rows:
+            yield Slot(layer.name, (choice,), (options,))
+        for below in node.working:
+            yield from self.slots(below)
 
     def solver(self, node: Node) -> str:  # noqa: ARG002 (all splits have one)
         """Return the name of the solver of all splits."""
@@ -187,7 +191,15 @@ class Planner(LevelPlanner):
 
     def claim(self, node: Node) -> str:
         """Return the claim of a tree: the plans that it is optimal among."""
-        return claim_of(self.request, as_branching(node))
+        request, branch = self.request, as_branching(node)
+        over = f"over ({request.space}){pins_text(request)}, one dim a split, for least {request.cost}"
+        inner = f"{request.search} search in each group"
+        inexact = [leaf.answer.solver for leaf in branch.leaves() if not leaf.answer.exact]
+        if inexact:
+            return f"not optimal: solver {inexact[0]!r} is not exact; {inner} {over}"
+        if request.shares == "equal" and not branch.slowest:
+            return f"each uneven split is optimal at equal shares given those above it, then {inner}, {over}"
+        return f"{RULES[request.shares]}, not proven optimal, then {inner}, {over}"
 
     def decided(self, node: Node, claim: str) -> Decided:
         """Return the decisions of a tree, without a score."""
@@ -201,68 +213,27 @@ class Planner(LevelPlanner):
             path=branch.path if branch.slowest else None,
         )
 
-    def split(
+    def split_of(self, branch: Branching, entered: State | None) -> UnevenSplit:
+        """Return the uneven split of a decision, with its choices as the only options."""
+        return self.split_at(branch, [(choice,) for choice, _ in branch.offers], entered, branch.at_work)
+
+    def split_at(
         self,
-        name: str,
-        machine: Machine,
-        graph: PlanGraph,
-        depth: int,
+        place: Branching,
+        options: Sequence[Options],
         entered: State | None,
-    ) -> Branching:
-        """Plan an uneven split over all its device groups, then without the groups that only add cost.
-
-        If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
-        """
-        place = Place(name, machine, graph, depth, entered, self._options(machine, graph, depth))
-        return SplitSearch(self, place).best()
-
-    def fits(self, one: Branching) -> bool:
-        """Return whether shares that adapt fit the memory; all others are as they are."""
-        return not self.adapts or self.in_stage or fits(one)
-
-    def _options(self, machine: Machine, graph: PlanGraph, depth: int) -> tuple[Options, ...]:
-        """Return each layer's options at an uneven split."""
-        ways = len(machine.groups)
-        own = [replace(pin, level=None) for pin in self.pins if pin.level in {None, depth}]
-        return split_options(self.request, graph, ways, own)
-
-    def split_at(self, place: Place, at_work: tuple[int, ...]) -> UnevenSplit:
-        """Return the uneven split over the working groups."""
+        at_work: tuple[int, ...],
+    ) -> UnevenSplit:
+        """Return the uneven split at a place of the tree over the groups that work, below a state."""
         groups = tuple(place.machine.groups[group] for group in at_work)
         return UnevenSplit(
             graph=place.graph,
-            options=place.options,
-            groups=groups,
+            options=tuple(options),
             rates=tuple(self.cost.group_rates(group, self.element_bytes) for group in groups),
             slowest=self.cost.slowest,
             solver=load_solver(solver_for(self.request, place.graph)),
-            entered=place.entered or outermost(place.graph, PAPER, tied=False),
+            entered=entered or outermost(place.graph, PAPER, tied=False),
         )
-
-
-def split_options(
-    request: Resolved, graph: PlanGraph, ways: int, pins: Sequence[Pin] = ()
-) -> tuple[Options, ...]:
-    """Return each layer's options at an uneven split: one dim divided over all groups, or a join left whole.
-
-    Args:
-        request: the request, for its space.
-        graph: the layers.
-        ways: the number of device groups.
-        pins: choices to hold at this split.
-
-    Raises:
-        OptionError: a layer has none.
-    """
-    space = space_of(request, graph)
-    free = [(space.choices(layer, ways),) for layer in graph.layers]
-    held = apply_pins(pins, graph, free, (ways,))
-    found = [tuple(choice for choice in options if simple(choice, ways)) for (options,) in held]
-    for layer, options in zip(graph.layers, found, strict=True):
-        if not options:
-            what = f"{layer.name!r} cannot be divided in one dim over {ways} device groups"
-            raise OptionError(f"space {request.space!r}", what, "one dim over all device groups")
-    return tuple(found)
 
 
 def as_planner(planner: LevelPlanner) -> Planner:

@@ -8,23 +8,28 @@ not offered.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+import math
+from dataclasses import replace
+from functools import lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.planning.uneven.memory import fits, limits
-from hypar.planning.uneven.shares import best, by_layer, rows_of, search, settled
+from hypar.planning.uneven.shares import best, by_layer, search, settled
 from hypar.planning.uneven.split import quadratics_of
-from hypar.planning.uneven.tree import Branching
+from hypar.schedule.memory import held_with, holds
+from hypar.schedule.stages import StepWork
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.nodes import PlanGraph
-    from hypar.planning.resolved import Resolved
-    from hypar.planning.uneven.shares import Decision, Offer
-    from hypar.planning.uneven.split import Assignment, Line, Quadratics, UnevenSplit
-    from hypar.planning.uneven.tree import Branch
+    from hypar.planning.uneven.planner import Planner
+    from hypar.planning.uneven.shares import Decision
+    from hypar.planning.uneven.split import Assignment, Line, Quadratics
+    from hypar.planning.uneven.tree import Branch, Branching
+    from hypar.schedule.lanes import Ends
     from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.placement import Options
 
 LEAST_GAIN = 1e-12
@@ -36,72 +41,42 @@ MOST_TURNS = 5
 MOST_TRIES = 8
 """Largest number of times that shares are found anew within the memory limits."""
 
-
 LEAST_STEP = 0.01
 """Least fraction by which a limit of a share is lowered where the same choices do not fit again: elements are whole."""
 
+BROUGHT = 4
+"""The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
 
-class Place(NamedTuple):
-    """The uneven split to be decided, with its options and the state above it; None by ``paper``."""
-
-    name: str
-    machine: Machine
-    graph: PlanGraph
-    depth: int
-    entered: State | None
-    options: tuple[Options, ...]
+HALVINGS = 16
+"""Number of halvings of the interval of shares that may fit."""
 
 
-class Below(Protocol):
-    """What plans the whole tree, as the search of one split sees it.
+class SplitSearch(NamedTuple):
+    """The search of the decision of one uneven split.
 
     Attributes:
-        request: the request.
-        element_bytes: bytes of an element.
-        adapts: whether shares may differ.
-        in_stage: whether the layers are those of a stage, for which all groups work.
-        counted: the convention by which a score counts.
+        planner: the planner of the whole tree, which plans the device groups.
+        place: the split, with nothing decided.
+        options: the options of each layer.
+        entered: the state above it; None by ``paper``.
     """
 
-    request: Resolved
-    element_bytes: int
-    adapts: bool
-    in_stage: bool
-    counted: str
-
-    def split_at(self, place: Place, at_work: tuple[int, ...]) -> UnevenSplit:
-        """Return the uneven split over the working groups."""
-
-    def branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: State | None) -> Branch:
-        """Plan one device group of an uneven split."""
-
-    def fits(self, one: Branching) -> bool:
-        """Return whether shares that adapt fit the memory; all others are as they are."""
-
-
-class SplitSearch:
-    """The search of the decision of one uneven split."""
-
-    def __init__(self, planner: Below, place: Place) -> None:
-        """Store the arguments.
-
-        Args:
-            planner: the planner of the whole tree, which plans the device groups.
-            place: the split.
-        """
-        self.planner, self.place = planner, place
+    planner: Planner
+    place: Branching
+    options: tuple[Options, ...]
+    entered: State | None
 
     def best(self) -> Branching:
         """Return the cheapest decision found for an uneven split; equal shares if no shares fit the memory."""
-        machine = self.place.machine
-        at_work = tuple(range(len(machine.groups)))
+        groups = self.place.machine.groups
+        at_work = tuple(range(len(groups)))
         found = self._cheapest(self._tried(at_work, None))
         while self.planner.adapts and not self.planner.in_stage and len(at_work) > 1:
             fewer = [tuple(group for group in at_work if group != out) for out in at_work]
             tried = {one: groups for groups in fewer for one in self._tried(groups, found)}
             without = self._cheapest(iter(tried), found)
             if without is None:
-                least = min(at_work, key=lambda group: machine.groups[group].memory_bytes)
+                least = min(at_work, key=lambda group: groups[group].memory_bytes)
                 at_work = tuple(group for group in at_work if group != least)
             elif without is found:
                 break
@@ -118,20 +93,22 @@ class SplitSearch:
 
     def _tried(self, at_work: tuple[int, ...], found: Branching | None) -> Iterator[Branching]:
         """Yield the candidate decisions for the working groups, equal shares first, if these beat what is found."""
-        every = quadratics_of(self.planner.split_at(self.place, at_work))
+        every = self._quadratics(at_work)
         yield from self._within_memory(at_work, every, "equal", found=found)
         if self.planner.adapts and len(at_work) > 1:
             yield from self._within_memory(at_work, every, "linear")
             if self.planner.request.shares != "linear":
                 yield from self._exactly(at_work, every)
 
+    def _quadratics(self, at_work: tuple[int, ...]) -> Quadratics:
+        return quadratics_of(self.planner.split_at(self.place, self.options, self.entered, at_work))
+
     def _equally(self) -> Branching:
         """Return the decision with equal shares, whether they fit the memory or not."""
         at_work = tuple(range(len(self.place.machine.groups)))
-        every = quadratics_of(self.planner.split_at(self.place, at_work))
+        every = self._quadratics(at_work)
         decision = best(search(every, "equal"))
-        offers = settled(every.split, decision.assignment, decision.shares)
-        return self._branching(at_work, every.split, offers, decision)
+        return self._branching(at_work, settled(every.split, decision), decision)
 
     def _exactly(self, at_work: tuple[int, ...], every: Quadratics) -> Iterator[Branching]:
         """Yield the decisions with exact shares, found again with the communication below."""
@@ -142,7 +119,7 @@ class SplitSearch:
             yield from found
             if not found or (before is not None and found[0].shares == before.shares):
                 return
-            below = found[0].lines_below(at_work, before)
+            below = _lines_below(found[0], at_work, before)
             before = found[0]
 
     def _within_memory(
@@ -166,13 +143,13 @@ class SplitSearch:
             if not decisions:
                 return
             decision = best(decisions)
-            if before is not None and _same(decision, before, at_work):
+            offers = settled(every.split, decision)
+            if before is not None and _same(offers, decision.shares, before, at_work):
                 return
-            offers = settled(every.split, decision.assignment, decision.shares)
-            made = self._branching(at_work, every.split, offers, decision)
+            made = self._branching(at_work, offers, decision)
             if rule == "equal" and not cheaper(made, found):
                 return
-            if self.planner.fits(made):
+            if self._fits(made):
                 yield made
                 yield from self._by_layer(at_work, every, decision, rule)
                 return
@@ -183,6 +160,10 @@ class SplitSearch:
             again = most is not None and decision.assignment == chosen
             most, chosen = _tightened(most, own) if most is not None and again else own, decision.assignment
 
+    def _fits(self, one: Branching) -> bool:
+        """Return whether shares that adapt fit the memory; all others are as they are."""
+        return not self.planner.adapts or self.planner.in_stage or fits(one)
+
     def _by_layer(
         self, at_work: tuple[int, ...], every: Quadratics, decision: Decision, rule: str
     ) -> Iterator[Branching]:
@@ -191,58 +172,50 @@ class SplitSearch:
             return
         offers = by_layer(every, decision)
         # A group without any layer is idle, which is tried separately.
-        if all(any(shares) for shares in zip(*(offer.shares for offer in offers), strict=True)):
-            made = self._branching(at_work, every.split, offers, decision)
-            if self.planner.in_stage or fits(made):
+        if all(any(shares) for shares in zip(*(shares for _, shares in offers), strict=True)):
+            made = self._branching(at_work, offers, decision)
+            if self._fits(made):
                 yield made
 
-    def _branching(
-        self,
-        at_work: tuple[int, ...],
-        split: UnevenSplit,
-        offers: Sequence[Offer],
-        decision: Decision,
-    ) -> Branching:
+    def _branching(self, at_work: tuple[int, ...], offers: Sequence[Taken], decision: Decision) -> Branching:
         """Build the subtree of a decision."""
-        place = self.place
-        count = len(place.machine.groups)
+        place, planner = self.place, self.planner
+        every = range(len(place.machine.groups))
 
         def spread(shares: Sequence[float]) -> tuple[float, ...]:
             """Return the shares of all groups, 0 for idle ones."""
             given = dict(zip(at_work, shares, strict=True))
-            return tuple(given.get(group, 0.0) for group in range(count))
+            return tuple(given.get(group, 0.0) for group in every)
 
-        received, computed = rows_of(split, offers, at_work, count)
-        made = Branching(
-            name=place.name,
-            depth=place.depth,
-            graph=place.graph,
-            machine=place.machine,
-            offers=tuple(offer._replace(shares=spread(offer.shares)) for offer in offers),
-            shares=spread(decision.shares),
-            received=received,
-            computed=computed,
-            below=(None,) * count,
-            slowest=split.slowest,
-            element_bytes=self.planner.element_bytes,
-            counted=self.planner.counted,
-        )
-        busy = [any(offer.shares[number] for offer in made.offers) for number in range(count)]
-        taken = [(offer.choice, offer.shares) for offer in offers]
-        entered = () if place.entered is None else place.entered.crossing(place.graph, taken)[-1]
-        states = dict(zip(at_work, entered, strict=False))
-        below = [
-            self.planner.branch(group, made.graph_of(number), place.depth + 1, states.get(number))
-            if busy[number]
-            else None
-            for number, group in enumerate(place.machine.groups)
-        ]
-        return made.with_below(tuple(below))
+        taken = tuple((choice, spread(shares)) for choice, shares in offers)
+        made = planner.priced(replace(place, offers=taken, shares=spread(decision.shares)), self.entered)
+        states, groups, depth = made.states(self.entered), place.machine.groups, place.depth + 1
+        return made.grown(lambda at, graph: planner.branch(groups[at], graph, depth, states.get(at)))
 
 
 def cheaper(one: Branching, found: Branching | None) -> bool:
     """Return whether a decision has a cheaper subtree than what is found, if anything is."""
     return found is None or one.cost < found.cost * (1 - LEAST_GAIN)
+
+
+def _lines_below(one: Branching, groups: Sequence[int], other: Branching | None) -> tuple[Line, ...]:
+    """Return the cost below each group as a line over its share, through one decision and another.
+
+    With the same choices a group with a larger share does not move less: if it does, its choices changed between
+    the two decisions, and the line is constant.
+    """
+    found = []
+    for group in groups:
+        share, moved, slope = one.shares[group], _moved_below(one, group), 0.0
+        if other is not None and other.shares[group] != share:
+            slope = max(0.0, (_moved_below(other, group) - moved) / (other.shares[group] - share))
+        found.append((moved - slope * share, slope))
+    return tuple(found)
+
+
+def _moved_below(one: Branching, group: int) -> float:
+    """Return the cost of a group's subtree without its computation."""
+    return one.ends[group] - math.fsum(one.received[group]) - math.fsum(one.computed[group])
 
 
 def _tightened(most: Sequence[float], room: Sequence[float]) -> tuple[float, ...]:
@@ -251,10 +224,64 @@ def _tightened(most: Sequence[float], room: Sequence[float]) -> tuple[float, ...
     return tuple(before if own >= 1 else min(own, before * (1 - LEAST_STEP)) for before, own in pairs)
 
 
-def _same(decision: Decision, made: Branching, at_work: Sequence[int]) -> bool:
-    """Return whether a decision has the choices of another and, but for rounding, its shares."""
-    picks = tuple(offer.pick for offer in made.offers)
-    shares = [made.shares[group] for group in at_work]
-    return decision.assignment == picks and all(
-        abs(own - other) <= LEAST_GAIN for own, other in zip(decision.shares, shares, strict=True)
+def _same(offers: Sequence[Taken], shares: Sequence[float], made: Branching, at_work: Sequence[int]) -> bool:
+    """Return whether offers at common shares have the choices of a decision and, but for rounding, its shares."""
+    alike = [choice for choice, _ in offers] == [choice for choice, _ in made.offers]
+    return alike and all(
+        abs(own - made.shares[group]) <= LEAST_GAIN for own, group in zip(shares, at_work, strict=True)
     )
+
+
+@lru_cache(maxsize=4)
+def fits(branch: Branch) -> bool:
+    """Return whether the shards of every device below fit its memory."""
+    return _fits(branch, ())
+
+
+def _fits(branch: Branch, above: Ends) -> bool:
+    """Return whether devices with their shares at the splits above fit; bounds that tell save the count of transfers."""
+    largest, most_fit = largest_of(branch.graph), True
+    for lane, _ in branch.in_whole_elements().reached(above):
+        machine, least = lane.setting.machine, held_with(lane)
+        if not machine.fits(least):
+            return False
+        most_fit = most_fit and machine.fits(least + BROUGHT * largest * lane.setting.element_bytes)
+    if most_fit:
+        return True
+    lanes, crossings = branch.lanes(above)
+    return holds(lanes, StepWork.of(lanes, crossings).run())
+
+
+def largest_of(moved: PlanGraph) -> float:
+    """Return the elements of the largest tensor that is moved between the layers of a graph, or inside one."""
+    sizes = (layer.elements(tensor) for layer in moved.layers for tensor in ("input", "weight", "output"))
+    made = (layer.nest.elements("output") for layer in moved.layers)
+    return max(chain(sizes, made, (tensor.elements for tensor in moved.tensors)), default=0)
+
+
+def limits(made: Branching) -> tuple[float, ...]:
+    """Return the largest share of each group that fits its devices' memory, given the choices made so far.
+
+    Buffers for the transfers of splits above are left out: the caller checks the whole tree again.
+    """
+    every = range(len(made.shares))
+    return tuple(
+        0.0 if group not in made.at_work else 1.0 if _share_fits(made, group) else _limit(made, group)
+        for group in every
+    )
+
+
+def _share_fits(made: Branching, group: int) -> bool:
+    """Return whether the share of one group fits, in whole elements as its devices hold them."""
+    whole = made.in_whole_elements()
+    below, every = whole.below[group], dict(zip(whole.at_work, whole.left(()), strict=True))
+    return below is None or _fits(below, every[group])
+
+
+def _limit(made: Branching, group: int) -> float:
+    """Return the largest share of one group that fits, by bisection; 0 if none fits."""
+    low, high = 0.0, made.shares[group]
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _share_fits(made.with_share(group, middle), group) else (low, middle)
+    return low

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hypar.machine.machine import Machine
+    from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.planning.uneven.shares import Offer
-    from hypar.planning.uneven.split import Line
     from hypar.schedule.lanes import Ends, Lane, Lanes
     from hypar.schedule.pieces import Crossing, Receiver, Rounds
     from hypar.sharding.amounts.above import Amount, State
@@ -37,7 +36,7 @@ INSIDE = {"forward": "output", "backward": "input", PHASE: "weight"}
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Branching:
-    """An uneven split with its subtree.
+    """An uneven split with its subtree; before it is decided only the first four attributes are known.
 
     Attributes:
         name: the name of the group that it divides.
@@ -50,8 +49,6 @@ class Branching:
         computed: the cost for each group to compute each layer, ``[groups][layers]``.
         below: the subtree of each group; None for an idle one.
         slowest: whether the cost is that of the slowest group; otherwise the sum over all groups.
-        element_bytes: bytes of an element.
-        counted: the convention by which a score counts its transfers.
         whole: whether the shares are of whole elements, as a run has them.
     """
 
@@ -59,14 +56,12 @@ class Branching:
     depth: int
     graph: PlanGraph
     machine: Machine
-    offers: tuple[Offer, ...]
-    shares: tuple[float, ...]
-    received: tuple[tuple[float, ...], ...]
-    computed: tuple[tuple[float, ...], ...]
-    below: tuple[Branch | None, ...]
-    slowest: bool
-    element_bytes: int
-    counted: str = PAPER
+    offers: tuple[Taken, ...] = ()
+    shares: tuple[float, ...] = ()
+    received: tuple[tuple[float, ...], ...] = ()
+    computed: tuple[tuple[float, ...], ...] = ()
+    below: tuple[Branch | None, ...] = ()
+    slowest: bool = True
     whole: bool = False
 
     @property
@@ -79,24 +74,6 @@ class Branching:
             found.append(
                 math.fsum(received) + (math.fsum(computed) if alone or below is None else below.cost)
             )
-        return tuple(found)
-
-    def moved_below(self, group: int) -> float:
-        """Return the cost of a group's subtree without its computation."""
-        return self.ends[group] - math.fsum(self.received[group]) - math.fsum(self.computed[group])
-
-    def lines_below(self, groups: Sequence[int], other: Branching | None) -> tuple[Line, ...]:
-        """Return the cost below each group as a line over its share, through this decision and another.
-
-        With the same choices a group with a larger share does not move less: if it does, its choices changed between
-        the two decisions, and the line is constant.
-        """
-        found = []
-        for group in groups:
-            share, moved, slope = self.shares[group], self.moved_below(group), 0.0
-            if other is not None and other.shares[group] != share:
-                slope = max(0.0, (other.moved_below(group) - moved) / (other.shares[group] - share))
-            found.append((moved - slope * share, slope))
         return tuple(found)
 
     @property
@@ -116,29 +93,37 @@ class Branching:
         rest = below.path if isinstance(below, Branching) else [below.name] if below is not None else []
         return [self.name, *rest]
 
-    @property
+    @cached_property
     def at_work(self) -> tuple[int, ...]:
-        """The indices of the groups that work."""
-        return tuple(group for group, below in enumerate(self.below) if below is not None)
+        """The indices of the groups that work: those with a share of a layer."""
+        every = {shares for _, shares in self.offers}
+        return tuple(group for group in range(len(self.shares)) if any(own[group] for own in every))
+
+    @property
+    def working(self) -> Iterator[Branch]:
+        """The subtrees of the groups that work."""
+        return (below for below in self.below if below is not None)
 
     @cached_property
     def taken(self) -> list[Taken]:
         """The choice of each layer, with the shares of the groups that work; equal shares are one object."""
         kept: dict[Shares, Shares] = {}
         found = []
-        for offer in self.offers:
-            shares = tuple(offer.shares[group] for group in self.at_work)
-            found.append((offer.choice, kept.setdefault(shares, shares)))
+        for choice, every in self.offers:
+            shares = tuple(every[group] for group in self.at_work)
+            found.append((choice, kept.setdefault(shares, shares)))
         return found
+
+    def states(self, entered: State | None) -> dict[int, State]:
+        """Return the state below the split of each group that works, below a state; none by ``paper``."""
+        below = () if entered is None else entered.crossing(self.graph, self.taken)[-1]
+        return dict(zip(self.at_work, below, strict=False))
 
     def graph_of(self, group: int, tensors: tuple[Tensor, ...] | None = None) -> PlanGraph:
         """Return the layers with the sizes that a group's shares leave, and their tensors, or others that they read."""
-        return graph_of_group(
-            self.graph if tensors is None else self.graph._replace(tensors=tensors),
-            [offer.choice for offer in self.offers],
-            [offer.shares[group] for offer in self.offers],
-            integral=self.whole,
-        )
+        graph = self.graph if tensors is None else self.graph._replace(tensors=tensors)
+        choices, shares = zip(*self.offers, strict=True)
+        return graph_of_group(graph, choices, [own[group] for own in shares], integral=self.whole)
 
     def left(self, above: Ends) -> Iterator[Ends]:
         """Yield for each group that works its shares at the splits above and at this one."""
@@ -151,30 +136,32 @@ class Branching:
 
     def leaves(self) -> Iterator[Leaf]:
         """Yield the groups of identical devices that work."""
-        for below in self.below:
-            if below is not None:
-                yield from below.leaves()
+        for below in self.working:
+            yield from below.leaves()
+
+    @property
+    def setting(self) -> Setting:
+        """The setting of the first group of identical devices, whose convention and element size are those of all."""
+        return next(self.leaves()).lane.setting
 
     def receivers(self, first: int) -> list[Receiver]:
         """Return the groups that work as they receive from each other, with their lanes numbered from the first one on."""
         found: list[Receiver] = []
-        for number in self.at_work:
-            below = self.below[number]
-            arrays = [] if below is None else [leaf.lane.setting.array for leaf in below.leaves()]
+        for number, below in zip(self.at_work, self.working, strict=True):
+            arrays = [leaf.lane.setting.array for leaf in below.leaves()]
             lanes = tuple(range(first, first := first + len(arrays)))
             found.append((self.machine.groups[number], lanes, sum(map(math.prod, arrays))))
         return found
 
     def lanes(self, above: Ends = ()) -> Lanes:
         """Return the groups that work, and the transfers between them, outer splits first; below shares at the splits above."""
-        lanes, crossings = self._counted(self.counted, above)
-        own = [lane._replace(entered=None) if lane.setting.convention == PAPER else lane for lane in lanes]
+        counted = self.setting.convention
+        own, crossings = self._counted(counted, above)
         if not self.integral:
             return own, crossings
         # A run adds up activations at once where ``paper`` counts them.
-        ran = cache(self.in_whole_elements()._counted)
-        counted = partial(ran, MOVED if self.counted == PAPER else self.counted, above)
-        return [lane._replace(ran=(number, counted)) for number, lane in enumerate(own)], crossings
+        ran = cache(partial(self.in_whole_elements()._counted, MOVED if counted == PAPER else counted, above))
+        return [lane._replace(ran=(number, ran)) for number, lane in enumerate(own)], crossings
 
     def _counted(self, convention: str, above: Ends) -> Lanes:
         """Return the groups that work, and the transfers between them, counted by a convention."""
@@ -182,19 +169,12 @@ class Branching:
         crossings = list(_crossings(self, lanes, state_above(self.graph, convention), above))
         return lanes, crossings
 
-    def sharing(self, above: Ends = ()) -> Iterator[Lane]:
-        """Yield the lanes of the groups that work, with their shares of each layer at all uneven splits."""
-        for group, ends in zip(self.at_work, self.left(above), strict=True):
-            below = self.below[group]
-            if below is not None:
-                yield from below.sharing(ends)
-
-    def reading(self, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
-        """Yield the tensors that each group of identical devices shares with other stages, as far as it reads them."""
-        for group in self.at_work:
-            below = self.below[group]
-            if below is not None:
-                yield from below.reading(self.graph_of(group, tensors).tensors)
+    def reached(
+        self, above: Ends = (), tensors: tuple[Tensor, ...] = ()
+    ) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:
+        """Yield the lanes of the groups that work, with their shares at all uneven splits, and what each reads of some tensors."""
+        for group, below, ends in zip(self.at_work, self.working, self.left(above), strict=True):
+            yield from below.reached(ends, self.graph_of(group, tensors).tensors if tensors else ())
 
     def summed(self) -> Branching:
         """Return the tree with the costs of all groups summed."""
@@ -208,11 +188,13 @@ class Branching:
     def _with(self, change: Callable[[Branch], Branch], **fields: Any) -> Branching:
         """Return the split with other fields, and with a change of the groups below, of the sizes that these leave."""
         other = replace(self, **fields)
-        return other.with_below(
-            tuple(
-                None if below is None else change(below.of(other.graph_of(group)))
-                for group, below in enumerate(self.below)
-            )
+        return other.grown(lambda at, graph: change(below.of(graph)) if (below := self.below[at]) else None)
+
+    def grown(self, below: Callable[[int, PlanGraph], Branch | None]) -> Branching:
+        """Return the split with the subtree of each group that works, by its index and its layers."""
+        every = range(len(self.shares))
+        return replace(
+            self, below=tuple(below(at, self.graph_of(at)) if at in self.at_work else None for at in every)
         )
 
     @property
@@ -225,37 +207,27 @@ class Branching:
         if not self.integral:
             return self
         offers = []
-        for layer, offer in zip(self.graph.layers, self.offers, strict=True):
-            left = [end - start for start, end in _whole_ends(layer, offer.choice, offer.shares)]
+        for layer, (choice, shares) in zip(self.graph.layers, self.offers, strict=True):
+            left = [end - start for start, end in _whole_ends(layer, choice, shares)]
             # A group without an element still has terms, which are zero.
-            own = tuple(
-                [max(one, TINY) if share else 0.0 for one, share in zip(left, offer.shares, strict=True)]
-            )
+            own = tuple([max(one, TINY) if share else 0.0 for one, share in zip(left, shares, strict=True)])
             # All of an empty layer are whole shares, which sum to more than one.
-            divided = dim_of(offer.choice) is not None and math.fsum(left) < 1 + TINY
-            offers.append(offer._replace(shares=own) if divided else offer)
-        return self._with(
-            lambda below: below.in_whole_elements() if isinstance(below, Branching) else below,
-            offers=tuple(offers),
-            whole=True,
-        )
+            divided = dim_of(choice) is not None and math.fsum(left) < 1 + TINY
+            offers.append((choice, own if divided else shares))
+        return self._with(lambda below: below.in_whole_elements(), offers=tuple(offers), whole=True)
 
     def with_share(self, group: int, share: float) -> Branching:
         """Return the same choices where a group has a share of every layer and the others divide the rest as before."""
         rest = math.fsum(own for other, own in enumerate(self.shares) if other != group)
         scale = (1 - share) / rest if rest else 0.0
         shares = tuple(share if other == group else scale * own for other, own in enumerate(self.shares))
-        offers = tuple(offer._replace(shares=shares) for offer in self.offers)
+        offers = tuple((choice, shares) for choice, _ in self.offers)
         return self._with(lambda below: below, shares=shares, offers=offers)
 
     def taking(self, chosen: Iterator[Options]) -> Branching:
         """Return the split with other choices at the same shares, then those of the groups below, with the costs unchanged."""
-        offers = tuple(offer._replace(choice=next(chosen)[0]) for offer in self.offers)
+        offers = tuple((next(chosen)[0], shares) for _, shares in self.offers)
         return self._with(lambda below: below.taking(chosen), offers=offers)
-
-    def with_below(self, below: tuple[Branch | None, ...]) -> Branching:
-        """Replace the subtree of each group."""
-        return replace(self, below=below)
 
 
 Branch = Leaf | Branching
@@ -323,10 +295,8 @@ def _crossings(branch: Branch, lanes: list[Lane], entered: State | None, ends: E
     above = entered or outermost(branch.graph, PAPER, tied=False)
     of_layers, of_tensors, below_each = above.crossing(branch.graph, branch.taken)
     states = repeat(None) if entered is None else below_each
-    for number, state, own in zip(branch.at_work, states, branch.left(ends), strict=False):
-        below = branch.below[number]
-        if below is not None:
-            inner += _crossings(below, lanes, state, own)
+    for below, state, own in zip(branch.working, states, branch.left(ends), strict=False):
+        inner += _crossings(below, lanes, state, own)
     groups = [[lanes[lane] for lane in own] for _, own, _ in receivers]
 
     @cache
@@ -335,8 +305,11 @@ def _crossings(branch: Branch, lanes: list[Lane], entered: State | None, ends: E
 
     def rounds(amounts: tuple[Amount, ...], ends: Mapping[str, tuple[int, str]]) -> Rounds:
         """Return the transfers of amounts, which lanes share by what they read, or have made."""
-        every = ((amount, fuller(*ends[amount.phase])) for amount in amounts)
-        found = (crossing(own, receivers, branch.depth, branch.element_bytes, more) for own, more in every)
+        size, every = (
+            branch.setting.element_bytes,
+            ((amount, fuller(*ends[amount.phase])) for amount in amounts),
+        )
+        found = (crossing(own, receivers, branch.depth, size, more) for own, more in every)
         return tuple(filter(None, found))
 
     inside = [
