@@ -22,7 +22,7 @@ from hypar.planning.strategies.base import load_strategy
 from hypar.planning.uneven.records import splits_of
 from hypar.planning.uneven.search import SplitSearch, fits
 from hypar.planning.uneven.shares import rows_of
-from hypar.planning.uneven.split import UnevenSplit
+from hypar.planning.uneven.split import UnevenSplit, quadratics_of
 from hypar.planning.uneven.tree import Branching, state_above
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import PAPER
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hypar.planning.pins import Pin
     from hypar.planning.question import Answer, Question
     from hypar.planning.resolved import Resolved
+    from hypar.planning.uneven.split import Quadratics
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options
@@ -123,11 +124,6 @@ class Planner(LevelPlanner):
         """Return the state above all splits by which the cost counts."""
         return state_above(graph, self.cost.convention)
 
-    def branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: State | None) -> Branch:
-        """Plan one device group of an uneven split."""
-        plan = self._split if group.machine.groups else self.leaf
-        return plan(group.name, group.machine, graph, depth, entered)
-
     def _split(
         self, name: str, machine: Machine, graph: PlanGraph, depth: int, entered: State | None
     ) -> Branching:
@@ -135,14 +131,27 @@ class Planner(LevelPlanner):
 
         If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
         """
-        slowest = self.cost.slowest
+        slowest, groups = self.cost.slowest, machine.groups
         place = Branching(name=name, depth=depth, graph=graph, machine=machine, slowest=slowest)
-        return SplitSearch(self, place, self.options_of(place), entered).best()
+        options, rule = self.options_of(place), self.request.shares if self.adapts else "equal"
+
+        def quadratics(at_work: tuple[int, ...]) -> Quadratics:
+            return quadratics_of(self._split_at(place, options, entered, at_work))
+
+        def planned(made: Branching) -> Branching:
+            priced, states = self._priced(made, entered), made.states(entered)
+            return priced.grown(lambda at, own: self._branch(groups[at], own, depth + 1, states.get(at)))
+
+        return SplitSearch(place, rule, self.in_stage, quadratics, planned).best()
+
+    def _branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: State | None) -> Branch:
+        plan = self._split if group.machine.groups else self.leaf
+        return plan(group.name, group.machine, graph, depth, entered)
 
     def _answer(self, question: Question) -> Answer:
         return _answer(self.request.search, question)
 
-    def priced(self, branch: Branching, entered: State | None) -> Branching:
+    def _priced(self, branch: Branching, entered: State | None) -> Branching:
         """Return a split with the costs that this planner counts for its choices and shares, below a state."""
         received, computed = rows_of(self.split_of(branch, entered), branch)
         return replace(branch, received=received, computed=computed)
@@ -152,7 +161,7 @@ class Planner(LevelPlanner):
         if not isinstance(node, Branching):
             return super().costed(node, entered)
         slowest, states = self.cost.slowest and not self.in_stage, node.states(entered)
-        made = replace(self.priced(node, entered), slowest=slowest)
+        made = replace(self._priced(node, entered), slowest=slowest)
         below = [own and self.costed(own, states.get(group)) for group, own in enumerate(node.below)]
         return replace(made, below=cast("tuple[Branch | None, ...]", tuple(below)))
 
@@ -215,9 +224,9 @@ class Planner(LevelPlanner):
 
     def split_of(self, branch: Branching, entered: State | None) -> UnevenSplit:
         """Return the uneven split of a decision, with its choices as the only options."""
-        return self.split_at(branch, [(choice,) for choice, _ in branch.offers], entered, branch.at_work)
+        return self._split_at(branch, [(choice,) for choice, _ in branch.offers], entered, branch.at_work)
 
-    def split_at(
+    def _split_at(
         self,
         place: Branching,
         options: Sequence[Options],

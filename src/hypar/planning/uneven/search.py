@@ -15,22 +15,18 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.planning.uneven.shares import best, by_layer, search, settled
-from hypar.planning.uneven.split import quadratics_of
 from hypar.schedule.memory import held_with, holds
 from hypar.schedule.stages import StepWork
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.network.nodes import PlanGraph
-    from hypar.planning.uneven.planner import Planner
     from hypar.planning.uneven.shares import Decision
     from hypar.planning.uneven.split import Assignment, Line, Quadratics
     from hypar.planning.uneven.tree import Branch, Branching
     from hypar.schedule.lanes import Ends
-    from hypar.sharding.amounts.above import State
     from hypar.sharding.amounts.factors import Taken
-    from hypar.sharding.placement import Options
 
 LEAST_GAIN = 1e-12
 """Relative gain below which a decision is no better, and shares are the same: equal shares stay if no others are cheaper."""
@@ -55,23 +51,25 @@ class SplitSearch(NamedTuple):
     """The search of the decision of one uneven split.
 
     Attributes:
-        planner: the planner of the whole tree, which plans the device groups.
         place: the split, with nothing decided.
-        options: the options of each layer.
-        entered: the state above it; None by ``paper``.
+        rule: the rule for shares.
+        in_stage: whether the layers are those of a stage: all groups then work, and the memory is of no concern here.
+        quadratics: returns the costs of all options over the groups that work.
+        planned: returns a decision with its costs, and with its device groups planned.
     """
 
-    planner: Planner
     place: Branching
-    options: tuple[Options, ...]
-    entered: State | None
+    rule: str
+    in_stage: bool
+    quadratics: Callable[[tuple[int, ...]], Quadratics]
+    planned: Callable[[Branching], Branching]
 
     def best(self) -> Branching:
         """Return the cheapest decision found for an uneven split; equal shares if no shares fit the memory."""
         groups = self.place.machine.groups
         at_work = tuple(range(len(groups)))
         found = self._cheapest(self._tried(at_work, None))
-        while self.planner.adapts and not self.planner.in_stage and len(at_work) > 1:
+        while self.rule != "equal" and not self.in_stage and len(at_work) > 1:
             fewer = [tuple(group for group in at_work if group != out) for out in at_work]
             tried = {one: groups for groups in fewer for one in self._tried(groups, found)}
             without = self._cheapest(iter(tried), found)
@@ -87,26 +85,23 @@ class SplitSearch(NamedTuple):
     def _cheapest(self, tried: Iterator[Branching], found: Branching | None = None) -> Branching | None:
         """Return the decision with the cheapest subtree; ties go to the first."""
         for one in tried:
-            if cheaper(one, found) and not (self.planner.in_stage and None in one.below):
+            if cheaper(one, found) and not (self.in_stage and None in one.below):
                 found = one
         return found
 
     def _tried(self, at_work: tuple[int, ...], found: Branching | None) -> Iterator[Branching]:
         """Yield the candidate decisions for the working groups, equal shares first, if these beat what is found."""
-        every = self._quadratics(at_work)
+        every = self.quadratics(at_work)
         yield from self._within_memory(at_work, every, "equal", found=found)
-        if self.planner.adapts and len(at_work) > 1:
+        if self.rule != "equal" and len(at_work) > 1:
             yield from self._within_memory(at_work, every, "linear")
-            if self.planner.request.shares != "linear":
+            if self.rule != "linear":
                 yield from self._exactly(at_work, every)
-
-    def _quadratics(self, at_work: tuple[int, ...]) -> Quadratics:
-        return quadratics_of(self.planner.split_at(self.place, self.options, self.entered, at_work))
 
     def _equally(self) -> Branching:
         """Return the decision with equal shares, whether they fit the memory or not."""
         at_work = tuple(range(len(self.place.machine.groups)))
-        every = self._quadratics(at_work)
+        every = self.quadratics(at_work)
         decision = best(search(every, "equal"))
         return self._branching(at_work, settled(every.split, decision), decision)
 
@@ -162,13 +157,13 @@ class SplitSearch(NamedTuple):
 
     def _fits(self, one: Branching) -> bool:
         """Return whether shares that adapt fit the memory; all others are as they are."""
-        return not self.planner.adapts or self.planner.in_stage or fits(one)
+        return self.rule == "equal" or self.in_stage or fits(one)
 
     def _by_layer(
         self, at_work: tuple[int, ...], every: Quadratics, decision: Decision, rule: str
     ) -> Iterator[Branching]:
         """Yield the decision with separate shares for each layer, if requested and if they fit the memory."""
-        if self.planner.request.shares != "layers" or rule != "exact" or not all(decision.shares):
+        if self.rule != "layers" or rule != "exact" or not all(decision.shares):
             return
         offers = by_layer(every, decision)
         # A group without any layer is idle, which is tried separately.
@@ -179,8 +174,7 @@ class SplitSearch(NamedTuple):
 
     def _branching(self, at_work: tuple[int, ...], offers: Sequence[Taken], decision: Decision) -> Branching:
         """Build the subtree of a decision."""
-        place, planner = self.place, self.planner
-        every = range(len(place.machine.groups))
+        every = range(len(self.place.machine.groups))
 
         def spread(shares: Sequence[float]) -> tuple[float, ...]:
             """Return the shares of all groups, 0 for idle ones."""
@@ -188,9 +182,7 @@ class SplitSearch(NamedTuple):
             return tuple(given.get(group, 0.0) for group in every)
 
         taken = tuple((choice, spread(shares)) for choice, shares in offers)
-        made = planner.priced(replace(place, offers=taken, shares=spread(decision.shares)), self.entered)
-        states, groups, depth = made.states(self.entered), place.machine.groups, place.depth + 1
-        return made.grown(lambda at, graph: planner.branch(groups[at], graph, depth, states.get(at)))
+        return self.planned(replace(self.place, offers=taken, shares=spread(decision.shares)))
 
 
 def cheaper(one: Branching, found: Branching | None) -> bool:
