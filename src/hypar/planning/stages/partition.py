@@ -52,38 +52,28 @@ class _Table:
         """Start with lower bounds; ``share`` is the number of spans that share the memory equally, 0 if it does not count."""
         least, capacity = LowerBounds(spans), spans.setting.machine.memory_bytes
         self.spans, self.balance, self.share = spans, balance, share
-        self.costs = {count: least.of(balance, count).copy() for count in counts}
-        for count, own in self.costs.items() if share else ():
-            own[share * least.of("memory", count) > (capacity or math.inf)] = np.inf
+        most = capacity if share and capacity else math.inf
+        self.costs = {
+            count: np.where(share * least.memory(count) > most, np.inf, least.of(balance, count))
+            for count in counts
+        }
         self._place = {layer: place for place, layer in enumerate(spans.ends)}
-        self._known: set[tuple[str, str]] = set()
+        self._fitting: dict[str, bool] = {}
+
+    def knows(self, ends: tuple[int, int]) -> bool:
+        """Return whether a span, or one that is equal to it, has been planned."""
+        return self.spans.kinds[slice(*ends)] in self._fitting
 
     def plan(self, ends: tuple[int, int]) -> bool:
-        """Replace the lower bounds of a span, and of all that are equal, by its costs; return whether they were not known."""
-        if not self._new("cost", ends):
-            return False
-        span, equal = self.spans.priced(*ends), self._equal(ends)
-        for count, own in self.costs.items():
-            cost = span.cost(self.balance, count)
-            own[equal] = np.where(np.isinf(own[equal]), np.inf, cost)
-        return True
-
-    def fits(self, ends: tuple[int, int], in_flight: int) -> bool:
-        """Return whether a span fits the memory with microbatches in flight, and rule out with how many it does not."""
-        if self.share and self._new("memory", ends):
+        """Replace the lower bounds of a span, and of all that are equal, by its costs; return whether it may fit the memory."""
+        key = self.spans.kinds[slice(*ends)]
+        if key not in self._fitting:
             span, equal = self.spans.priced(*ends), self._equal(ends)
             for count, own in self.costs.items():
-                if not span.fits(count, self.share):
-                    own[equal] = np.inf
-        start, end = (self._place[layer] for layer in ends)
-        return math.isfinite(self.costs[in_flight][start, end])
-
-    def _new(self, what: str, ends: tuple[int, int]) -> bool:
-        """Return whether something was not asked of a span before."""
-        key = what, self.spans.kinds[slice(*ends)]
-        found = key not in self._known
-        self._known.add(key)
-        return found
+                fits = not self.share or span.fits(count, self.share)
+                own[equal] = span.cost(self.balance, count) if fits else np.inf
+                self._fitting[key] = self._fitting.get(key, False) or fits
+        return self._fitting[key]
 
     def _equal(self, ends: tuple[int, int]) -> tuple[list[int], list[int]]:
         """Return the places at which all spans that are equal to one start and end."""
@@ -125,19 +115,15 @@ def best_partition(
         balance: the quantity that a stage costs, one of ``BALANCES``.
         share: the number of stages that share a device's memory equally.
     """
-    row, tight = _Row(spans, balance, share), True
+    row = _Row(spans, balance, share)
     while (found := row.least(limit)) is not None:
-        stages = [*zip(row.tables, pairwise(found.bounds), row.kept, strict=True)]
-        # Memory is counted first as long as partitions do not fit, and then only where all else speaks for one.
-        if tight and not all(table.fits(ends, in_flight) for table, ends, in_flight in stages):
-            continue
-        tight = False
-        planned = [table.plan(ends) for table, ends, _ in stages]
-        if any(planned):
-            continue
-        if all(table.fits(ends, in_flight) for table, ends, in_flight in stages):
+        each = [*zip(row.tables, pairwise(found.bounds), strict=True)]
+        if all(table.knows(ends) for table, ends in each):
             return found
-        tight = True
+        # Without one of its spans a partition is out.
+        for table, ends in each:
+            if not table.plan(ends):
+                break
     return None
 
 
