@@ -115,10 +115,6 @@ class Leaf:
         """Return the same choices for other layers."""
         return replace(self, lane=self.lane._replace(graph=graph))
 
-    def at(self, setting: Setting) -> Leaf:
-        """Return the same choices in another setting."""
-        return replace(self, lane=self.lane._replace(setting=setting))
-
     def taking(self, chosen: Iterator[Options]) -> Leaf:
         """Return the group with other choices, one for each layer in turn."""
         each = [next(chosen) for _ in self.graph.layers] if self.levels else self.lane.choices
