@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import Machine
-    from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.planning.pins import Pin
     from hypar.planning.question import Question

@@ -13,20 +13,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.activity import tell
-from hypar.errors import HardwareError
+from hypar.errors import HardwareError, OptionError
 from hypar.plan.request import BEST
 from hypar.plan.stages import FLUSHES
 from hypar.planning.checked import checked_microbatches
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.lower_bounds import ROUNDING
-from hypar.planning.stages.partition import checked_spans, divided, least_seconds, unfit
+from hypar.planning.stages.partition import divided, least_seconds, unfit
 from hypar.planning.stages.running import estimated_s, run_stages
 from hypar.planning.stages.sites import orders_of, spans_of
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.planning.resolved import Resolved
@@ -62,12 +62,35 @@ def plan_stages(
         return _best_stages(request, graph, progress, limit)
     assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
     known: Known = {}
-    orders = [checked_spans(request, graph, groups, known) for groups in orders_of(request, request.stages)]
+    orders = [_spans_in(request, graph, groups, known) for groups in orders_of(request, request.stages)]
     each = (divided(spans, graph) for spans in orders)
     found = _fastest(run_stages(request, own) for own in each if own is not None)
     if found is None:
         raise unfit(request, graph, orders[0])
     return found
+
+
+def _spans_in(
+    request: Resolved, graph: LayerGraph, groups: Sequence[str | None], known: Known
+) -> tuple[CutSpans, ...]:
+    """Return the spans for each part of the requested stages, for which the network has places; arguments as in ``spans_of``."""
+    names, stages, parts = (
+        [layer.name for layer in graph.nodes(request.graph).layers],
+        len(groups),
+        request.parts,
+    )
+    layers = len(names)
+    places = layers if request.starts else len(stage_ends(names)) - 1
+    each = "one for each layer that is cut" if places == layers else "one for each block of layers"
+    if not 1 <= stages <= places:
+        raise OptionError("stages", f"found {stages}", f"1 to {places}, {each}")
+    if parts is not None and stages == 1:
+        raise OptionError("parts", f"found {parts} of a single stage", "2 stages or more")
+    if parts is not None and stages * parts > places:
+        found = f"found {parts} of each of {stages} stages"
+        raise OptionError("parts", found, f"at most {places} in all, {each}")
+    microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages, layers)
+    return spans_of(request, graph, groups, microbatches, known)
 
 
 def _best_stages(
@@ -86,8 +109,7 @@ def _best_stages(
         progress(done, len(candidates))
         own, spans = candidates[number]
         inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
-        count = len(spans) // (own.parts or 1)
-        tell(f"trying {count} stages{inside}, {own.microbatches} microbatches")
+        tell(f"trying {len(spans) // (own.parts or 1)} stages{inside}, {own.microbatches} microbatches")
         with suppress(HardwareError):
             if stages := divided(spans, graph, least * near):
                 seconds = estimated_s(stages)
@@ -113,15 +135,14 @@ def _candidates(request: Resolved, graph: LayerGraph) -> Iterator[tuple[Resolved
     places = len(stage_ends([layer.name for layer in graph.nodes(request.graph).layers])) - 1
     for stages, arrays in _divisions(request):
         several = request.parts is not None and graph.batch % stages
-        if stages * (request.parts or 1) <= places and not several:
-            for microbatches in _microbatches(request, graph.batch, stages):
-                own = replace(request, arrays=arrays, microbatches=microbatches)
-                for groups in dict.fromkeys(orders_of(own, stages)):
-                    with suppress(HardwareError):
-                        spans = spans_of(
-                            own, graph, groups, microbatches, known.setdefault((*arrays.items(),), {})
-                        )
-                        yield own, spans
+        if stages * (request.parts or 1) > places or several:
+            continue
+        answers = known.setdefault((*arrays.items(),), {})
+        for microbatches in _microbatches(request, graph.batch, stages):
+            own = replace(request, arrays=arrays, microbatches=microbatches)
+            for groups in dict.fromkeys(orders_of(own, stages)):
+                with suppress(HardwareError):
+                    yield own, spans_of(own, graph, groups, microbatches, answers)
 
 
 def _divisions(request: Resolved) -> Iterator[tuple[int, dict[str, tuple[int, ...]]]]:

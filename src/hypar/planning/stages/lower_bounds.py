@@ -56,15 +56,14 @@ class LowerBounds:
     @property
     def layers(self) -> list[LayerBounds]:
         """The lower bounds of each layer, whatever it chooses; found once for all links."""
-        if not self.spans.bounds:
-            self.spans.bounds.extend(self._over_choices())
-        return self.spans.bounds
+        spans = self.spans
+        if not spans.bounds:
+            uneven = [LayerBounds()] * len(spans.whole.layers)
+            spans.bounds.extend(uneven if spans.request.heterogeneous else self._over_choices())
+        return spans.bounds
 
     def _over_choices(self) -> Iterator[LayerBounds]:
         spans = self.spans
-        if spans.request.heterogeneous is not None:
-            yield from [LayerBounds()] * len(spans.whole.layers)
-            return
         known: dict[object, LayerBounds] = {}
         graph, offered = spans.microbatch, spans.question(0, len(spans.whole.layers)).options
         rows = zip(graph.layers, _kept(graph), self._added_up(), offered, strict=True)
