@@ -18,7 +18,7 @@ from hypar.planning.checked import checked_array, require_ways
 from hypar.planning.levels import LevelPlanner
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import setting_for
-from hypar.planning.stages.arriving import beside, places_for
+from hypar.planning.stages.arriving import Beside, places_for
 from hypar.planning.stages.spans import CutSpans
 from hypar.planning.uneven.planner import Planner
 from hypar.sharding.placement import primes
@@ -182,7 +182,7 @@ def _link(request: Resolved, setting: Setting, stages: int) -> Link:
     if request.heterogeneous is None:
         return setting.machine.stage_link(request.array, places_for(setting.machine, request.array, stages))
     each = request.heterogeneous.leaves()
-    return beside(((machine, request.arrays[name]) for name, machine, _ in each), stages)
+    return Beside.of([(machine, request.arrays[name]) for name, machine, _ in each], stages)
 
 
 def of_stage(request: Resolved, stages: int) -> Resolved:
