@@ -14,7 +14,7 @@ from hypar.planning.question import ask
 from hypar.planning.replay import costed_tree
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import require_groups
-from hypar.planning.stages.sites import spans_of
+from hypar.planning.stages.best import spans_of
 from hypar.planning.uneven.planner import as_branching, as_planner
 from hypar.sharding.amounts.factors import Offered
 from hypar.solve.cost_graph import CostGraph

@@ -297,7 +297,7 @@ def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]
         return {WHOLE_ARRAY: checked_array(levels, array, stages=stages not in {None, BEST})}
     if stages in {None, BEST}:
         return checked_arrays(machine, levels, array)
-    from hypar.planning.stages.sites import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
+    from hypar.planning.stages.best import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
 
     return stage_arrays(machine, stages, levels, array, asked.outside)
 

@@ -13,10 +13,9 @@ from hypar.planning.climb import refine
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import load_search
 from hypar.planning.records import Decided, objective, pins_text
-from hypar.planning.stages.best import plan_stages
+from hypar.planning.stages.best import plan_stages, spans_of
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.running import run_stages
-from hypar.planning.stages.sites import spans_of
 from hypar.planning.stages.spans import joined
 from hypar.planning.uneven.records import splits_of, together
 from hypar.planning.uneven.tree import Branching
