@@ -126,7 +126,7 @@ def _planned(
 
     nodes = graph.nodes(request.graph)
     held = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
-    planner = Planner.of(request, nodes, held, graph.element_bytes)
+    planner = Planner(request, nodes, held, graph.element_bytes)
     return planner, planner.planned(nodes), entrants_of_groups
 
 

@@ -194,7 +194,7 @@ def costed_tree(
 ) -> tuple[Planner, Branching, State | None]:
     """Return a plan's tree of device groups with its costs, and the state above it."""
     nodes = graph.nodes(plan.graph)
-    planner = Planner(request, (), graph.element_bytes)
+    planner = Planner(request, nodes, (), graph.element_bytes)
     entered = planner.state_above(nodes)
     stored = branch_of(plan, machine, nodes, graph.element_bytes, request.optimizer)
     return planner, as_branching(planner.costed(stored, entered)), entered

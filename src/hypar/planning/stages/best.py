@@ -173,7 +173,7 @@ def _spans(
     if request.heterogeneous is not None:
         first, machine, _ = next(request.heterogeneous.leaves())
         alone = request.on(machine, first)
-        planner = Planner.of(request, whole, pins, graph.element_bytes, root=name, in_stage=True)
+        planner = Planner(request, whole, pins, graph.element_bytes, root=name, in_stage=True)
     setting = setting_for(alone, graph.element_bytes, planner.cost)
     link = _link(request, setting, stages) if stages > 1 else None
     return CutSpans(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, cast
 
 from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import structure
@@ -60,46 +60,32 @@ class Planner(LevelPlanner):
     def __init__(
         self,
         request: Resolved,
-        pins: Sequence[Pin],
-        element_bytes: int,
-        *,
-        root: str = WHOLE_ARRAY,
-        in_stage: bool = False,
-    ) -> None:
-        """Store the arguments.
-
-        Args:
-            request: the request.
-            pins: choices to hold.
-            element_bytes: bytes of an element.
-            root: the name of the group that the outermost split divides.
-            in_stage: whether the layers are those of a stage: all groups then work, the partition regards the memory, and
-                the costs of all groups are summed, as another stage may have another slowest group.
-        """
-        super().__init__(request, pins, element_bytes)
-        self.root, self.in_stage = root, in_stage
-        assert request.heterogeneous is not None  # noqa: S101 (a planner of uneven splits)
-        self.machine = request.heterogeneous.using(request.arrays)
-        self.adapts = request.shares != "equal" and self.cost.slowest
-
-    @classmethod
-    def of(
-        cls,
-        request: Resolved,
         graph: PlanGraph,
         pins: Sequence[Pin],
         element_bytes: int,
         *,
         root: str | None = None,
         in_stage: bool = False,
-    ) -> Self:
-        """Return the planner of a request, with the solver of all its splits for some layers; arguments as in ``__init__``.
+    ) -> None:
+        """Store the arguments.
+
+        Args:
+            request: the request.
+            graph: the layers, by which the solver of all splits is chosen.
+            pins: choices to hold.
+            element_bytes: bytes of an element.
+            root: the name of the group that the outermost split divides; all devices if not given.
+            in_stage: whether the layers are those of a stage: all groups then work, the partition regards the memory, and
+                the costs of all groups are summed, as another stage may have another slowest group.
 
         Raises:
             InputError: the request does not suit the network or the machine.
         """
-        own = replace(request, solver=solver_for(request, graph))
-        return cls(own, pins, element_bytes, root=root or WHOLE_ARRAY, in_stage=in_stage)
+        super().__init__(replace(request, solver=solver_for(request, graph)), pins, element_bytes)
+        self.root, self.in_stage = root or WHOLE_ARRAY, in_stage
+        assert request.heterogeneous is not None  # noqa: S101 (a planner of uneven splits)
+        self.machine = request.heterogeneous.using(request.arrays)
+        self.rule = request.shares if self.cost.slowest else "equal"
 
     def planned(self, graph: PlanGraph) -> Branching:
         """Plan all layers of a network.
@@ -112,7 +98,7 @@ class Planner(LevelPlanner):
         found = self._split(self.root, machine, graph, 0, self.state_above(graph))
         if self.in_stage:
             return found.summed()
-        if self.adapts and not fits(found):
+        if self.rule != "equal" and not fits(found):
             names = ", ".join(group.name for group in machine.groups)
             hint = "take a smaller batch, or --shares equal to see what they would hold"
             raise MemoryLimitError(
@@ -133,7 +119,7 @@ class Planner(LevelPlanner):
         """
         slowest, groups = self.cost.slowest, machine.groups
         place = Branching(name=name, depth=depth, graph=graph, machine=machine, slowest=slowest)
-        options, rule = self.options_of(place), self.request.shares if self.adapts else "equal"
+        options = self.options_of(place)
 
         def quadratics(at_work: tuple[int, ...]) -> Quadratics:
             return quadratics_of(self._split_at(place, options, entered, at_work))
@@ -142,7 +128,7 @@ class Planner(LevelPlanner):
             priced, states = self._priced(made, entered), made.states(entered)
             return priced.grown(lambda at, own: self._branch(groups[at], own, depth + 1, states.get(at)))
 
-        return SplitSearch(place, rule, self.in_stage, quadratics, planned).best()
+        return SplitSearch(place, self.rule, self.in_stage, quadratics, planned).best()
 
     def _branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: State | None) -> Branch:
         plan = self._split if group.machine.groups else self.leaf
@@ -240,7 +226,7 @@ class Planner(LevelPlanner):
             options=tuple(options),
             rates=tuple(self.cost.group_rates(group, self.element_bytes) for group in groups),
             slowest=self.cost.slowest,
-            solver=load_solver(solver_for(self.request, place.graph)),
+            solver=load_solver(self.request.solver or ""),
             entered=entered or outermost(place.graph, PAPER, tied=False),
         )
 
@@ -295,7 +281,7 @@ def entrants_of_groups(planner: LevelPlanner, graph: LayerGraph, found: Node) ->
         shares = named.shares if load_cost(cost, {}).slowest else "equal"
         own = replace(own, cost=cost, shares=shares, solver=None)
         try:
-            node = Planner.of(own, nodes, planner.pins, planner.element_bytes).planned(nodes)
+            node = Planner(own, nodes, planner.pins, planner.element_bytes).planned(nodes)
         except (MemoryLimitError, OptionError, TableLimitError):
             continue
         if request.beyond_space or planner.within(node):
