@@ -161,9 +161,8 @@ def _in_tree(plan: Plan, planner: Planner, branch: Branch, entered: State | None
             yield from _in_question(plan, question, lane.choices, lane.depth, lane.name)
         return
     yield _uneven(planner, branch, entered)
-    found = branch.states(entered)
-    for group, below in zip(branch.at_work, branch.working, strict=True):
-        yield from _in_tree(plan, planner, below, found.get(group))
+    for below, state in zip(branch.below, branch.states(entered), strict=True):
+        yield from _in_tree(plan, planner, below, state)
 
 
 def _uneven(planner: Planner, branch: Branching, entered: State | None) -> LevelChoices:
@@ -171,7 +170,7 @@ def _uneven(planner: Planner, branch: Branching, entered: State | None) -> Level
     split = planner.split_of(branch, entered)
     weights = np.ones(len(split.rates))
     if branch.slowest:
-        weights = np.eye(len(split.rates))[branch.at_work.index(branch.late)]
+        weights = np.eye(len(split.rates))[branch.late]
     free, chosen = planner.options_of(branch), tuple([choice for choice, _ in branch.taken])
     offers = [
         Offered.of([(choice, shares) for choice in _with(options, own)])
@@ -196,7 +195,7 @@ def _uneven(planner: Planner, branch: Branching, entered: State | None) -> Level
         free=free,
         chosen=chosen,
         level=branch.depth,
-        ways=len(branch.below),
+        ways=len(branch.machine.groups),
         group=branch.name,
         jointly=True,
         costed=costed,

@@ -193,11 +193,10 @@ def copies(branch: Branch, layer: int, tensor: str) -> float:
             choice.devices(ways) / math.prod(degree for dim, degree in choice.degrees if dim in carried)
             for choice, ways in pairs
         )
-    choice, shares = branch.offers[layer]
-    each = [copies(below, layer, tensor) for below in branch.working]
-    if dim_of(choice) in carried:
-        each = [shares[group] * own for group, own in zip(branch.at_work, each, strict=True)]
-    return math.fsum(each)
+    choice, shares = branch.taken[layer]
+    each = [copies(below, layer, tensor) for below in branch.below]
+    cut = dim_of(choice) in carried
+    return math.fsum((share if cut else 1.0) * own for share, own in zip(shares, each, strict=True))
 
 
 def _by_tensor(
@@ -244,7 +243,7 @@ class _Way(NamedTuple):
         if isinstance(own, Leaf):
             yield own, self._in_leaf(own, other if isinstance(other, Leaf) else None, above, first)
             return
-        inside, mine = own.depth >= self.outside, own.offers[self.layer]
+        inside, mine = own.depth >= self.outside, own.taken[self.layer]
         beyond = None if inside or not isinstance(other, Branching) else other
         if own.depth == self.outside:
             num_bytes = own.setting.element_bytes * received(self.part, above.products, STAGE)
@@ -252,18 +251,18 @@ class _Way(NamedTuple):
             above = above._replace(products=mapped(mul, above.products, STAGE))
         theirs = (WHOLE if inside else grid({"batch": len(own.below)}), own.shares)
         if beyond is not None:
-            theirs = beyond.offers[self.other]
+            theirs = beyond.taken[self.other]
         (amount,), each = crossed(self.between, (self.part,), above, *self._in_order(theirs, mine))
-        elements, receivers = tuple(amount.elements[group] for group in own.at_work), own.receivers(first)
-        if any(elements):
+        receivers = own.receivers(first)
+        if any(amount.elements):
             kind = "all_gather" if inside and self.part.manner != "sums" else amount.collective
-            amount = amount._replace(elements=elements, collective=kind)
+            amount = amount._replace(collective=kind)
             fuller = [(1.0,) * len(lanes) for _, lanes, _ in receivers]
             handed = crossing(amount, receivers, own.depth, own.setting.element_bytes, fuller)
             yield own, Arrival(self.layer, self.tensor, rounds=(handed,))
-        for group, below, (_, lanes, _) in zip(own.at_work, own.working, receivers, strict=True):
-            there = None if beyond is None else beyond.below[group]
-            yield from self.arrivals(below, there, each[group], lanes[0])
+        for at, (below, (_, lanes, _)) in enumerate(zip(own.below, receivers, strict=True)):
+            there = None if beyond is None else beyond.below[at]
+            yield from self.arrivals(below, there, each[at], lanes[0])
 
     def _in_leaf(self, own: Leaf, other: Leaf | None, above: Above, number: int) -> Arrival:
         setting, chosen = own.lane.setting, own.lane.choices[self.layer]

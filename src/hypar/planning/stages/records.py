@@ -212,7 +212,7 @@ def _replicated(span: CutSpan, outside: int) -> bool:
     """Return whether the layers of a stage divide samples at all levels outside the stages."""
     node = span.cuts.node
     if isinstance(node, Branching):
-        return not outside or all(choice.divided == ("batch",) for choice, _ in node.offers)
+        return not outside or all(choice.divided == ("batch",) for choice, _ in node.taken)
     return all(
         choice.divided == ("batch",) for options in span.cuts.lane.choices for choice in options[:outside]
     )

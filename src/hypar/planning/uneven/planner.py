@@ -21,7 +21,7 @@ from hypar.planning.resolved import baseline_request
 from hypar.planning.strategies.base import load_strategy
 from hypar.planning.uneven.records import splits_of
 from hypar.planning.uneven.search import SplitSearch, fits
-from hypar.planning.uneven.shares import rows_of
+from hypar.planning.uneven.shares import settled_costs
 from hypar.planning.uneven.split import UnevenSplit, quadratics_of
 from hypar.planning.uneven.tree import Branching, state_above
 from hypar.sharding.amounts.above import outermost
@@ -117,16 +117,17 @@ class Planner(LevelPlanner):
 
         If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
         """
-        slowest, groups = self.cost.slowest, machine.groups
+        slowest = self.cost.slowest
         place = Branching(name=name, depth=depth, graph=graph, machine=machine, slowest=slowest)
         options = self.options_of(place)
 
         def quadratics(at_work: tuple[int, ...]) -> Quadratics:
-            return quadratics_of(self._split_at(place, options, entered, at_work))
+            return quadratics_of(self._split_at(replace(place, at_work=at_work), options, entered))
 
         def planned(made: Branching) -> Branching:
-            priced, states = self._priced(made, entered), made.states(entered)
-            return priced.grown(lambda at, own: self._branch(groups[at], own, depth + 1, states.get(at)))
+            groups, states = made.groups, made.states(entered)
+            priced = self._priced(made, entered)
+            return priced.grown(lambda at, own: self._branch(groups[at], own, depth + 1, states[at]))
 
         return SplitSearch(place, self.rule, self.in_stage, quadratics, planned).best()
 
@@ -139,17 +140,18 @@ class Planner(LevelPlanner):
 
     def _priced(self, branch: Branching, entered: State | None) -> Branching:
         """Return a split with the costs that this planner counts for its choices and shares, below a state."""
-        received, computed = rows_of(self.split_of(branch, entered), branch)
+        costs = settled_costs(self.split_of(branch, entered), branch.taken)
+        received, computed = (tuple(map(tuple, rows.tolist())) for rows in costs)
         return replace(branch, received=received, computed=computed)
 
     def costed(self, node: Node, entered: State | None) -> Node:
         """Return a node with the costs that this planner counts for its choices and shares."""
         if not isinstance(node, Branching):
             return super().costed(node, entered)
-        slowest, states = self.cost.slowest and not self.in_stage, node.states(entered)
-        made = replace(self._priced(node, entered), slowest=slowest)
-        below = [own and self.costed(own, states.get(group)) for group, own in enumerate(node.below)]
-        return replace(made, below=cast("tuple[Branch | None, ...]", tuple(below)))
+        made, states = self._priced(node, entered), node.states(entered)
+        below = [self.costed(own, state) for own, state in zip(node.below, states, strict=True)]
+        slowest = self.cost.slowest and not self.in_stage
+        return replace(made, slowest=slowest, below=cast("tuple[Branch, ...]", tuple(below)))
 
     def options_of(self, branch: Branching) -> tuple[Options, ...]:
         """Return each layer's options at an uneven split: one dim divided over all groups, or a join left whole.
@@ -174,10 +176,10 @@ class Planner(LevelPlanner):
         if not isinstance(node, Branching):
             yield from super().slots(node)
             return
-        rows = zip(node.graph.layers, node.offers, self.options_of(node), strict=True)
+        rows = zip(node.graph.layers, node.taken, self.options_of(node), strict=True)
         for layer, (choice, _), options in rows:
             yield Slot(layer.name, (choice,), (options,))
-        for below in node.working:
+        for below in node.below:
             yield from self.slots(below)
 
     def solver(self, node: Node) -> str:  # noqa: ARG002 (all splits have one)
@@ -210,21 +212,14 @@ class Planner(LevelPlanner):
 
     def split_of(self, branch: Branching, entered: State | None) -> UnevenSplit:
         """Return the uneven split of a decision, with its choices as the only options."""
-        return self._split_at(branch, [(choice,) for choice, _ in branch.offers], entered, branch.at_work)
+        return self._split_at(branch, [(choice,) for choice, _ in branch.taken], entered)
 
-    def _split_at(
-        self,
-        place: Branching,
-        options: Sequence[Options],
-        entered: State | None,
-        at_work: tuple[int, ...],
-    ) -> UnevenSplit:
+    def _split_at(self, place: Branching, options: Sequence[Options], entered: State | None) -> UnevenSplit:
         """Return the uneven split at a place of the tree over the groups that work, below a state."""
-        groups = tuple(place.machine.groups[group] for group in at_work)
         return UnevenSplit(
             graph=place.graph,
             options=tuple(options),
-            rates=tuple(self.cost.group_rates(group, self.element_bytes) for group in groups),
+            rates=tuple(self.cost.group_rates(group, self.element_bytes) for group in place.groups),
             slowest=self.cost.slowest,
             solver=load_solver(self.request.solver or ""),
             entered=entered or outermost(place.graph, PAPER, tied=False),

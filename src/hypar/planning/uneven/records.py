@@ -35,7 +35,7 @@ def splits_of(branch: Branch) -> Iterator[Split]:
             yield even_split(level, names, chosen, costs, group=branch.name, depth=lane.depth)
         return
     yield _uneven_split(branch)
-    for below in branch.working:
+    for below in branch.below:
         yield from splits_of(below)
 
 
@@ -76,18 +76,26 @@ def _uneven_split(branch: Branching) -> Split:
     below = branch.below[branch.late]
     if branch.slowest and isinstance(below, Leaf) and not below.levels:
         costs = [cost + own for cost, own in zip(costs, branch.computed[branch.late], strict=True)]
-    named = dict(zip(names, branch.offers, strict=True))
-    groups = zip(branch.machine.groups, branch.received, branch.computed, strict=True)
+    groups = branch.machine.groups
+    sides = {own.name: _side(own.name, (), ()) for own in groups}
+    for group, *own in zip(branch.groups, branch.received, branch.computed, strict=True):
+        sides[group.name] = _side(group.name, *own)
+
+    def spread(shares: Sequence[float]) -> list[float]:
+        given = dict(zip(branch.at_work, shares, strict=True))
+        return [given.get(group, 0.0) for group in range(len(groups))]
+
+    named = dict(zip(names, branch.taken, strict=True))
     return Split(
         level=branch.depth,
         group=branch.name,
-        ways=len(branch.shares),
-        shares=list(branch.shares),
+        ways=len(groups),
+        shares=spread(branch.shares),
         choices={name: dict(choice.degrees) for name, (choice, _) in named.items()},
         costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
         cost=_sum(costs),
-        sides=[_side(group.name, *own) for group, *own in groups],
-        layer_shares={name: [*own] for name, (_, own) in named.items() if own != branch.shares} or None,
+        sides=[*sides.values()],
+        layer_shares={name: spread(own) for name, (_, own) in named.items() if own != branch.shares} or None,
     )
 
 
@@ -108,16 +116,11 @@ class TreeReader(NamedTuple):
         return Leaf(lane=lane, levels=(), answer=Answer(choices=choices, costs=(), solver="", exact=True))
 
     def _split(self, split: Split, machine: Machine, graph: PlanGraph, depth: int) -> Branching:
-        names, groups = [layer.name for layer in graph.layers], machine.groups
-        found = Branching(
-            name=split.group,
-            depth=depth,
-            graph=graph,
-            machine=machine,
-            offers=tuple((split.choice(layer), split.shares_of(layer)) for layer in names),
-            shares=tuple(split.shares),
-        )
-        return found.grown(lambda at, left: self.branch(groups[at].name, groups[at].machine, left, depth + 1))
+        taken = [(split.choice(layer.name), split.shares_of(layer.name)) for layer in graph.layers]
+        found = Branching(name=split.group, depth=depth, graph=graph, machine=machine)
+        found = found.decided(range(len(machine.groups)), taken, split.shares)
+        own = found.groups
+        return found.grown(lambda at, left: self.branch(own[at].name, own[at].machine, left, depth + 1))
 
 
 def branch_of(

@@ -9,7 +9,6 @@ not offered.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -85,7 +84,7 @@ class SplitSearch(NamedTuple):
     def _cheapest(self, tried: Iterator[Branching], found: Branching | None = None) -> Branching | None:
         """Return the decision with the cheapest subtree; ties go to the first."""
         for one in tried:
-            if cheaper(one, found) and not (self.in_stage and None in one.below):
+            if cheaper(one, found) and not (self.in_stage and len(one.below) < len(one.machine.groups)):
                 found = one
         return found
 
@@ -103,7 +102,7 @@ class SplitSearch(NamedTuple):
         at_work = tuple(range(len(self.place.machine.groups)))
         every = self.quadratics(at_work)
         decision = best(search(every, "equal"))
-        return self._branching(at_work, settled(every.split, decision), decision)
+        return self.planned(self.place.decided(at_work, settled(every.split, decision), decision.shares))
 
     def _exactly(self, at_work: tuple[int, ...], every: Quadratics) -> Iterator[Branching]:
         """Yield the decisions with exact shares, found again with the communication below."""
@@ -112,9 +111,9 @@ class SplitSearch(NamedTuple):
         for _ in range(MOST_TURNS):
             found = list(self._within_memory(at_work, every, "exact", below, before))
             yield from found
-            if not found or (before is not None and found[0].shares == before.shares):
+            if not found or (before is not None and _shares(found[0]) == _shares(before)):
                 return
-            below = _lines_below(found[0], at_work, before)
+            below = tuple(_line_below(found[0], group, before) for group in at_work)
             before = found[0]
 
     def _within_memory(
@@ -138,10 +137,10 @@ class SplitSearch(NamedTuple):
             if not decisions:
                 return
             decision = best(decisions)
-            offers = settled(every.split, decision)
-            if before is not None and _same(offers, decision.shares, before, at_work):
+            taken = settled(every.split, decision)
+            if before is not None and _same(taken, decision.shares, before, at_work):
                 return
-            made = self._branching(at_work, offers, decision)
+            made = self.planned(self.place.decided(at_work, taken, decision.shares))
             if rule == "equal" and not cheaper(made, found):
                 return
             if self._fits(made):
@@ -150,8 +149,8 @@ class SplitSearch(NamedTuple):
                 return
             if rule == "equal":
                 return
-            room = limits(made)
-            own = tuple(room[group] for group in at_work)
+            room = dict(zip(made.at_work, limits(made), strict=True))
+            own = tuple(room.get(group, 0.0) for group in at_work)
             again = most is not None and decision.assignment == chosen
             most, chosen = _tightened(most, own) if most is not None and again else own, decision.assignment
 
@@ -165,24 +164,12 @@ class SplitSearch(NamedTuple):
         """Yield the decision with separate shares for each layer, if requested and if they fit the memory."""
         if self.rule != "layers" or rule != "exact" or not all(decision.shares):
             return
-        offers = by_layer(every, decision)
+        taken = by_layer(every, decision)
         # A group without any layer is idle, which is tried separately.
-        if all(any(shares) for shares in zip(*(shares for _, shares in offers), strict=True)):
-            made = self._branching(at_work, offers, decision)
+        if all(any(shares) for shares in zip(*(shares for _, shares in taken), strict=True)):
+            made = self.planned(self.place.decided(at_work, taken, decision.shares))
             if self._fits(made):
                 yield made
-
-    def _branching(self, at_work: tuple[int, ...], offers: Sequence[Taken], decision: Decision) -> Branching:
-        """Build the subtree of a decision."""
-        every = range(len(self.place.machine.groups))
-
-        def spread(shares: Sequence[float]) -> tuple[float, ...]:
-            """Return the shares of all groups, 0 for idle ones."""
-            given = dict(zip(at_work, shares, strict=True))
-            return tuple(given.get(group, 0.0) for group in every)
-
-        taken = tuple((choice, spread(shares)) for choice, shares in offers)
-        return self.planned(replace(self.place, offers=taken, shares=spread(decision.shares)))
 
 
 def cheaper(one: Branching, found: Branching | None) -> bool:
@@ -190,24 +177,30 @@ def cheaper(one: Branching, found: Branching | None) -> bool:
     return found is None or one.cost < found.cost * (1 - LEAST_GAIN)
 
 
-def _lines_below(one: Branching, groups: Sequence[int], other: Branching | None) -> tuple[Line, ...]:
-    """Return the cost below each group as a line over its share, through one decision and another.
+def _line_below(one: Branching, group: int, other: Branching | None) -> Line:
+    """Return the cost below a group as a line over its share, through one decision and another.
 
     With the same choices a group with a larger share does not move less: if it does, its choices changed between
     the two decisions, and the line is constant.
     """
-    found = []
-    for group in groups:
-        share, moved, slope = one.shares[group], _moved_below(one, group), 0.0
-        if other is not None and other.shares[group] != share:
-            slope = max(0.0, (_moved_below(other, group) - moved) / (other.shares[group] - share))
-        found.append((moved - slope * share, slope))
-    return tuple(found)
+    (share, moved), slope = _moved_below(one, group), 0.0
+    if other is not None:
+        before, then = _moved_below(other, group)
+        slope = max(0.0, (then - moved) / (before - share)) if before != share else 0.0
+    return moved - slope * share, slope
 
 
-def _moved_below(one: Branching, group: int) -> float:
-    """Return the cost of a group's subtree without its computation."""
-    return one.ends[group] - math.fsum(one.received[group]) - math.fsum(one.computed[group])
+def _moved_below(one: Branching, group: int) -> tuple[float, float]:
+    """Return the share of a group and the cost of its subtree without its computation."""
+    if group not in one.at_work:
+        return 0.0, 0.0
+    at = one.at_work.index(group)
+    return one.shares[at], one.ends[at] - math.fsum(one.received[at]) - math.fsum(one.computed[at])
+
+
+def _shares(one: Branching) -> dict[int, float]:
+    """Return the share of each group that works."""
+    return dict(zip(one.at_work, one.shares, strict=True))
 
 
 def _tightened(most: Sequence[float], room: Sequence[float]) -> tuple[float, ...]:
@@ -216,12 +209,11 @@ def _tightened(most: Sequence[float], room: Sequence[float]) -> tuple[float, ...
     return tuple(before if own >= 1 else min(own, before * (1 - LEAST_STEP)) for before, own in pairs)
 
 
-def _same(offers: Sequence[Taken], shares: Sequence[float], made: Branching, at_work: Sequence[int]) -> bool:
-    """Return whether offers at common shares have the choices of a decision and, but for rounding, its shares."""
-    alike = [choice for choice, _ in offers] == [choice for choice, _ in made.offers]
-    return alike and all(
-        abs(own - made.shares[group]) <= LEAST_GAIN for own, group in zip(shares, at_work, strict=True)
-    )
+def _same(taken: Sequence[Taken], shares: Sequence[float], made: Branching, at_work: Sequence[int]) -> bool:
+    """Return whether a decision has the choices of another and, but for rounding, its common shares."""
+    alike, own = [choice for choice, _ in taken] == [choice for choice, _ in made.taken], _shares(made)
+    pairs = zip(shares, at_work, strict=True)
+    return alike and all(abs(share - own.get(group, 0.0)) <= LEAST_GAIN for share, group in pairs)
 
 
 @lru_cache(maxsize=4)
@@ -252,22 +244,18 @@ def largest_of(moved: PlanGraph) -> float:
 
 
 def limits(made: Branching) -> tuple[float, ...]:
-    """Return the largest share of each group that fits its devices' memory, given the choices made so far.
+    """Return the largest share of each group that works that fits its devices' memory, given the choices made so far.
 
     Buffers for the transfers of splits above are left out: the caller checks the whole tree again.
     """
-    every = range(len(made.shares))
-    return tuple(
-        0.0 if group not in made.at_work else 1.0 if _share_fits(made, group) else _limit(made, group)
-        for group in every
-    )
+    every = range(len(made.at_work))
+    return tuple(1.0 if _share_fits(made, group) else _limit(made, group) for group in every)
 
 
 def _share_fits(made: Branching, group: int) -> bool:
     """Return whether the share of one group fits, in whole elements as its devices hold them."""
     whole = made.in_whole_elements()
-    below, every = whole.below[group], dict(zip(whole.at_work, whole.left(()), strict=True))
-    return below is None or _fits(below, every[group])
+    return _fits(whole.below[group], [*whole.left(())][group])
 
 
 def _limit(made: Branching, group: int) -> float:

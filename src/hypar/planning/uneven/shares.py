@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.planning.uneven.split import Array, Assignment, Line, UnevenSplit
-    from hypar.planning.uneven.tree import Branching
     from hypar.sharding.amounts.factors import Taken
 
 MOST_TURNS = 20
@@ -140,10 +139,6 @@ MOST_WEIGHTINGS = 24
 """Largest number of rounds in which the device groups are weighted anew."""
 
 
-Rows = tuple[tuple[float, ...], ...]
-"""Costs, ``[groups][layers]``."""
-
-
 def settled(split: UnevenSplit, decision: Decision) -> list[Taken]:
     """Return the choice of every layer by a decision, with the common shares."""
     picks = zip(split.options, decision.assignment, strict=True)
@@ -164,14 +159,6 @@ def settled_costs(split: UnevenSplit, taken: Sequence[Taken]) -> tuple[Array, Ar
     for tensor, edge in zip(split.graph.tensors, edges, strict=True):
         received[:, tensor.consumer] += edge[:, 0, 0]
     return np.maximum(received, 0.0), computed
-
-
-def rows_of(split: UnevenSplit, branch: Branching) -> tuple[Rows, Rows]:
-    """Return the cost for each group of a decision to receive and to compute each layer; nothing for an idle group."""
-    found = np.zeros((2, len(branch.shares), len(branch.offers)))
-    found[:, branch.at_work] = settled_costs(split, branch.taken)
-    received, computed = (tuple(map(tuple, rows.tolist())) for rows in found)
-    return received, computed
 
 
 def _tables(split: UnevenSplit, offers: Sequence[tuple[Taken, ...]]) -> tuple[list[Array], list[Array]]:
