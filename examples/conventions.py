@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import hypar
+from hypar.activity import count
 from hypar.reports.terminal import progress_bar
 from hypar.studies.grid import costs_of
 
@@ -48,9 +49,9 @@ def row(name: str) -> list[str]:
 def main(names: list[str]) -> None:
     """Print the table; stderr says how far it is meanwhile."""
     rows: list[list[str]] = []
-    with progress_bar("counting") as progress:
+    with progress_bar("counting"):
         for name in names:
-            progress(len(rows), len(names))
+            count(len(rows), len(names))
             rows.append(row(name))
     print(f"| model | {' | '.join(HEADS)} |")
     print(f"|---|{'--:|' * len(HEADS)}")

@@ -140,12 +140,12 @@ MUTANTS = [
     Mutant("a partition has a limit", "solve/partition.py", "if bottleneck == np.inf or bottleneck > limit:", "if bottleneck == np.inf:"),
     Mutant("shares sum to one", "solve/balance.py", "if math.fsum(ends) < 1:", "if math.fsum(ends) < 2:"),
     # planning
-    Mutant("a level is planned below those above it", "planning/searches/greedy.py", "if index + 1 < len(question.levels):", "if index + 2 < len(question.levels):"),
+    Mutant("a level is planned below those above it", "planning/question.py", "if index + 1 < len(question.levels):", "if index + 2 < len(question.levels):"),
     Mutant("a baseline is taken if it is faster", "planning/climb.py", "return faster(self.seconds, other.seconds) if", "return faster(other.seconds, self.seconds) if"),
     Mutant("refinement takes what is faster", "planning/climb.py", "if faster(own, best):", "if faster(best, own):"),
     Mutant("memory balances stages by what they hold", "planning/stages/spans.py", "return max(self.held_bytes(in_flight))", "return min(self.held_bytes(in_flight))"),
     Mutant("a stage receives in each microbatch", "planning/stages/spans.py", "return computing + microbatches * (self.received", "return computing + (self.received"),
-    Mutant("the best stages are the fastest", "planning/stages/best.py", "if staging.ran.timeline.makespan < limit:", "if best is None:"),
+    Mutant("the best stages are the fastest", "planning/stages/best.py", "if staging.ran.seconds < limit:", "if best is None:"),
     Mutant("traffic balances stages by what they receive", "planning/stages/spans.py", "microbatches * (self.received.from_stages + self.returned.from_stages)", "microbatches * self.received.from_stages"),
     # machine
     Mutant("a roofline works at an efficiency", "machine/compute_models/roofline.py", "seconds=flop / (units * self.peak.value * efficiency)", "seconds=flop / (units * self.peak.value)"),

@@ -1,8 +1,8 @@
-"""What a long computation is doing, told to a listener that shows it; and how its interrupts are handled."""
+"""What a long computation is doing and how far it is, told to listeners that show it; and how its interrupts are handled."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 LISTENER: ContextVar[Callable[[str], Any]] = ContextVar("listener", default=len)
 """Who is told what begins."""
 
+COUNTER: ContextVar[Callable[[int, int], Any]] = ContextVar("counter", default=max)
+"""Who is told how many steps are done, and of how many."""
+
 INTERRUPTIBLE: ContextVar[bool] = ContextVar("interruptible", default=False)
 """Whether an interrupt ends a search with its best plan so far, instead of the whole computation."""
 
@@ -19,6 +22,16 @@ INTERRUPTIBLE: ContextVar[bool] = ContextVar("interruptible", default=False)
 def tell(what: str) -> None:
     """Tell the listener what begins, as ``planning vgg16 by accpar``."""
     LISTENER.get()(what)
+
+
+def count(done: int, of: int) -> None:
+    """Tell the counter how many steps are done, and their number."""
+    COUNTER.get()(done, of)
+
+
+def uncounted() -> AbstractContextManager[None]:
+    """Count no steps inside, where something that counts them is a step itself."""
+    return holding(COUNTER, max)
 
 
 @contextmanager

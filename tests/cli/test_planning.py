@@ -10,7 +10,7 @@ from hypar import plan_model
 from hypar.cli.rows import COMMANDS
 from hypar.plan.request import PARAMETERS
 
-ARGUMENTS = {*inspect.signature(plan_model).parameters} - {"model", "progress"}
+ARGUMENTS = {*inspect.signature(plan_model).parameters} - {"model"}
 OWN = {
     "compare": {"strategies": "strategy"},
     "explore": {},

@@ -13,8 +13,8 @@ from cgdp_2018 import groupings
 
 from hypar import Plan, check_plan, diff_plans, load_machine, plan_model, score_plan
 from hypar.errors import OptionError
+from hypar.planning.question import load_search
 from hypar.planning.replay import run_plan
-from hypar.planning.searches.greedy import Greedy
 from hypar.schedule.stages import StepWork
 from tests.effort import crossed, late
 from tests.planning.parts import scored, staged
@@ -94,7 +94,8 @@ def test_the_best_is_never_slower_than_any_that_can_be_asked_for(
     model: str, name: str, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Whatever the chunks, the search before them is the same.
-    monkeypatch.setattr(Greedy, "run", cache(Greedy.run))
+    known = load_search("greedy")._replace(run=cache(load_search("greedy").run))
+    monkeypatch.setattr("hypar.planning.planner.load_search", lambda _: known)
     plain = planned(model, name, strategy=strategy)
     best = planned(model, name, strategy=strategy, chunks="best")
     assert best.chunks is not None

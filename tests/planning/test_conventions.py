@@ -14,8 +14,7 @@ import pytest
 
 from hypar import load_machine, load_model
 from hypar.planning.question import Question, load_search
-from hypar.planning.searches.joint import Joint
-from hypar.planning.searches.jointly import tuples
+from hypar.planning.searches import joint
 from tests.conventions import THREE_TYPES, cost_of, drawn, network, question_of
 from tests.effort import crossed
 
@@ -92,7 +91,7 @@ def test_a_bound_of_an_inner_level_is_no_more_than_what_any_choices_above_leave(
 def test_the_joint_optimum_is_the_cheapest_of_all_plans(seed: int) -> None:
     rng = random.Random(seed)
     question = chain(rng, 2) if seed % 3 else branch(rng)
-    found = Joint().run(question)
+    found = joint.run(question)
     assert found.exact
     assert total(found.costs) == pytest.approx(cost_of(question, found.choices), rel=1e-12)
     assert total(found.costs) == pytest.approx(cheapest(question), rel=1e-9)
@@ -126,10 +125,10 @@ def test_leaving_tuples_out_changes_no_plan(
     model: str, space: str, convention: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     question = question_of(graph_of(model), (2, 2, 2), convention, space=space)
-    monkeypatch.setattr(tuples, "NARROWING_PAYS", math.inf)
-    whole = Joint().run(question)
-    monkeypatch.setattr(tuples, "NARROWING_PAYS", 0)
-    narrowed = Joint().run(question)
+    monkeypatch.setattr(joint, "NARROWING_PAYS", math.inf)
+    whole = joint.run(question)
+    monkeypatch.setattr(joint, "NARROWING_PAYS", 0)
+    narrowed = joint.run(question)
     assert narrowed.choices == whole.choices
     assert narrowed.costs == whole.costs
 
@@ -144,8 +143,8 @@ def test_leaving_tuples_out_changes_no_plan(
 def test_the_joint_optimum_of_seconds_is_that_of_counting_everything_out(cost: str, convention: str) -> None:
     machine = load_machine("hmc", {"latency": "1 us"})
     asked = question_of(graph_of("sfc"), (2, 2), convention, cost=cost, machine=machine)
-    best = Joint().run(replace(asked, solver="exhaustive"))
-    assert total(Joint().run(asked).costs) == pytest.approx(total(best.costs), rel=1e-9)
+    best = joint.run(replace(asked, solver="exhaustive"))
+    assert total(joint.run(asked).costs) == pytest.approx(total(best.costs), rel=1e-9)
     rng = random.Random(cost + convention)
     assert all(cost_of(asked, drawn(asked, rng)) >= total(best.costs) * (1 - 1e-9) for _ in range(200))
 
@@ -165,7 +164,7 @@ def test_the_optima_of_four_levels(
         convention: question_of(graph_of(model), (2,) * 4, convention)
         for convention in ("paper", "moved", "fused")
     }
-    best = {convention: Joint().run(question) for convention, question in asked.items()}
+    best = {convention: joint.run(question) for convention, question in asked.items()}
     found = [total(best[convention].costs) for convention in ("paper", "moved", "fused")]
     found.insert(1, cost_of(asked["moved"], best["paper"].choices))
     assert [round(cost / 1e9, 3) for cost in found] == [paper, that_plan, moved, fused]

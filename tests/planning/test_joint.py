@@ -13,9 +13,8 @@ from hypar.costs.graphs import tables as cost_tables
 from hypar.errors import TableLimitError
 from hypar.planning.question import Question, ask, load_search
 from hypar.planning.resolved import Resolved
-from hypar.planning.searches.joint import Joint
-from hypar.planning.searches.jointly import tuples
-from hypar.planning.searches.jointly.answers import Standing, total
+from hypar.planning.searches import joint
+from hypar.planning.searches.joint import Standing, total
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.cost_graph import CostGraph, Solution, Structure
 from hypar.solve.solvers.base import Tables
@@ -55,9 +54,9 @@ def test_a_plan_without_proof_is_never_dearer_than_the_greedy_one(monkeypatch: p
     monkeypatch.setattr(Question, "pick_solver", lambda self, *_: (self.solver or "bounded", Poor()))
     cost = total(greedy.costs)
     monkeypatch.setattr(
-        tuples, "greedy", lambda _: Standing(cost, None, False, "bounded", lambda: greedy.choices)
+        joint, "greedy", lambda _: Standing(cost, None, False, "bounded", lambda: greedy.choices)
     )
-    assert Joint().run(replace(asked, solver="bounded")).choices == greedy.choices
+    assert joint.run(replace(asked, solver="bounded")).choices == greedy.choices
 
 
 def test_where_too_many_pairs_are_left_the_levels_are_planned_one_by_one(

@@ -14,7 +14,7 @@ from hypar import load_machine, load_model, plan_model
 from hypar.errors import ProblemError, TableLimitError
 from hypar.machine.load import machine_of
 from hypar.planning.question import Question
-from hypar.planning.searches.jointly import counts
+from hypar.planning.searches import joint
 from hypar.registry import plugin_names
 from hypar.solve.solvers.base import Tables, load_solver
 from tests.effort import NETWORKS, TWINS, crossed, examples, late
@@ -33,7 +33,7 @@ KINDS = [name for name in NETWORKS if name not in TWINS]
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search by counts however few tuples there are."""
-    monkeypatch.setattr(counts, "COUNTING_PAYS", 0)
+    monkeypatch.setattr(joint, "COUNTING_PAYS", 0)
 
 
 def planned(model: Any, **asked: Any) -> Plan:

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from hypar import plan_model
-from hypar.activity import LISTENER, holding
+from hypar.activity import LISTENER, count, holding
 from hypar.cli.main import main
 from hypar.reports import terminal
 from hypar.studies.grid import compare_strategies
@@ -31,12 +31,12 @@ pty = pytest.importorskip("pty")
 
 CODE = """
 import sys, time
-from hypar.activity import tell
+from hypar.activity import count, tell
 from hypar.reports.terminal import progress_bar
-with progress_bar("starting") as progress:
+with progress_bar("starting"):
     for done in range(int(sys.argv[1])):
         tell(f"part {done}")
-        progress(done, 20)
+        count(done, 20)
         time.sleep(0.05)
 print("the answer")
 """
@@ -190,9 +190,9 @@ def test_the_line_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(terminal, "PATIENCE_S", 0)
     before = threading.active_count()
-    with suppress(KeyboardInterrupt), terminal.progress_bar("working") as progress:
+    with suppress(KeyboardInterrupt), terminal.progress_bar("working"):
         time.sleep(0.2)
-        progress(1, 2)
+        count(1, 2)
         assert threading.active_count() > before
         raise KeyboardInterrupt
     for _ in range(100):

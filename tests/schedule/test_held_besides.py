@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from hypar import load_machine, plan_model
 from hypar.errors import InputError
+from hypar.planning.resolved import Resolved
 from hypar.planning.uneven.records import branch_of
 from hypar.planning.uneven.search import BROUGHT, largest_of
 from hypar.schedule.memory import held_with, memory_of
@@ -48,7 +50,8 @@ def test_a_device_of_a_group_holds_no_less_and_no_more(
     except InputError:
         return
     nodes = graph.nodes(plan.graph)
-    branch = branch_of(plan, machine, nodes, graph.element_bytes, "adam", convention)
+    request = replace(Resolved.of(plan, machine), optimizer="adam", counted=convention)
+    branch = branch_of(plan, request, graph)
     lanes, crossings = branch.lanes()
     transfers = StepWork.of(lanes, crossings).run()
     for number, (lane, (sharing, _)) in enumerate(

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from hypar import load_model, plan_model, profile_model, read_profile
+from hypar.activity import COUNTER, holding
 from hypar.cli.main import main
 from hypar.errors import InputError, ProfileError
 from hypar.planning.strategies.base import load_strategy
@@ -90,7 +91,8 @@ def test_a_profile_says_what_was_measured() -> None:
 
 def test_progress_counts_to_the_end() -> None:
     told: list[tuple[int, int]] = []
-    profile_model("sfc", ways=2, bench=FakeBench(), progress=lambda done, of: told.append((done, of)))
+    with holding(COUNTER, lambda done, of: told.append((done, of))):
+        profile_model("sfc", ways=2, bench=FakeBench())
     assert [done for done, _ in told] == list(range(told[0][1] + 1))
     assert len({of for _, of in told}) == 1
 

@@ -42,8 +42,8 @@ def plan(
         machine = rows.machine_of(hardware, changes)
     if explained is not None:
         use("planning.refusals:require_explained")(machine, given)
-    with doing(f"planning {network.name}") as progress, holding(INTERRUPTIBLE, True):
-        found = use("planning.planner:plan_model")(network, hardware=machine, progress=progress, **given)
+    with doing(f"planning {network.name}"), holding(INTERRUPTIBLE, True):
+        found = use("planning.planner:plan_model")(network, hardware=machine, **given)
     if output is not None:
         found = _stored(found, output, model, inputs, hardware=hardware, profile=named)
     if plot is not None:

@@ -311,11 +311,9 @@ def study(
         files = {write: given.pop(name, None) for name, write in (("plot", "plot"), ("output", "write"))}
         if loads:
             given["hardware"] = machine_of(given["hardware"], given.pop("changes"), needed="vary" in given)
-        with doing(meanwhile) as progress:
+        with doing(meanwhile):
             if "inputs" in given:
                 subject = network_of(subject, given.pop("inputs"), given.pop("sequence"))
-            if argument is MODEL:
-                given["progress"] = progress
             found = use(call)(subject, **given)
         for write, file in files.items():
             if file is not None:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.costs.base import Time
+from hypar.costs.base import Cost, GroupRates, Time
 
 if TYPE_CHECKING:
-    from hypar.costs.base import Cost, GroupRates
     from hypar.machine.machine import DeviceGroup
     from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes

@@ -13,7 +13,7 @@ from hypar.errors import OptionError
 from hypar.machine.setting import Rates, Setting, group_seconds, time_rates
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.placement import dim_of
+from hypar.sharding.placement import Choice, Options, dim_of
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes
-    from hypar.sharding.placement import Choice, Options
     from hypar.solve.edge import Costs
 
 CONTEXT = ("machine", "optimizer", "profile", "convention")

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hypar.costs.base import Time
+from hypar.costs.base import Cost, GroupRates, Time
 from hypar.errors import OptionError, suggestion
 from hypar.machine.setting import Rates, time_rates
 from hypar.sharding.conventions import DIRECT
 
 if TYPE_CHECKING:
-    from hypar.costs.base import Cost, GroupRates
     from hypar.machine.machine import DeviceGroup
     from hypar.machine.profiles import Profile
     from hypar.network.nodes import PlanNode

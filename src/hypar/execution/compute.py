@@ -8,8 +8,8 @@ import numpy as np
 
 from hypar.execution.exchange import mask
 from hypar.execution.loss import loss
-from hypar.ops.run import Run
-from hypar.ops.tape import Unlike, aligned, selection
+from hypar.ops.run import Arrays, Piece, Run
+from hypar.ops.tape import Array, Unlike, aligned, selection
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from hypar.execution.devices import Devices
     from hypar.network.layer import Layer
     from hypar.ops.nest import Nest
-    from hypar.ops.run import Arrays, Piece
-    from hypar.ops.tape import Array
     from hypar.program.steps import Compute
 
 

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.holding import cells, outer
-from hypar.program.steps import Add, each_copy
+from hypar.program.holding import Holding, cells, outer
+from hypar.program.steps import Add, Copy, each_copy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.program.holding import Holding
     from hypar.program.layout import Numbers, Places
-    from hypar.program.steps import Copy
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.execution.compute import compute
-from hypar.execution.devices import Devices
+from hypar.execution.devices import Devices, Parameters, Start
 from hypar.execution.exchange import add, copy, mask, reduced
-from hypar.program.steps import Add, Compute, Return, Update, exchanges_gradients
+from hypar.program.steps import Add, Compute, Program, Return, Step, Update, exchanges_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from hypar.execution.devices import Parameters, Start
-    from hypar.program.steps import Program, Step
 
 
 def run(program: Program, starts: Sequence[Start], *, without: int | None = None) -> Devices:

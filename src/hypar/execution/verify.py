@@ -7,21 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.execution.devices import start
+from hypar.execution.devices import Devices, Parameters, start
 from hypar.execution.exchange import mask
 from hypar.execution.simulator import run
-from hypar.program.layout import Layout, Places
+from hypar.program.layout import Layout, Numbers, Places
 from hypar.program.lowering import lower
-from hypar.program.steps import exchanges_gradients
+from hypar.program.steps import Item, Program, exchanges_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hypar.execution.devices import Devices, Parameters
     from hypar.network.graph import LayerGraph
     from hypar.ops.tape import Array
-    from hypar.program.layout import Numbers
-    from hypar.program.steps import Item, Program
 
 LEARNING_RATE = 0.1
 """Rate of the stochastic gradient descent, without momentum, that updates parameters."""

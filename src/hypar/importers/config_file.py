@@ -16,7 +16,7 @@ from hypar.importers.formats import BATCH, EXAMPLE, one_line, package
 from hypar.importers.imported import Coverage, Imported, imported
 from hypar.importers.torch_module import capture
 from hypar.importers.trace import Node
-from hypar.network.graph import load_model
+from hypar.network.graph import LayerGraph, load_model
 from hypar.network.modelfile import MOST_REPEATS
 from hypar.ops.dims import LARGEST
 from hypar.registry import data_file
@@ -25,7 +25,6 @@ from hypar.units import DTYPE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.network.graph import LayerGraph
 
 FAMILIES = {
     "gpt2": ("gpt2", "LMHeadModel"),

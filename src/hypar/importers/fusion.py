@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.trace import VIEWS, Node
+from hypar.importers.trace import VIEWS, Node, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.importers.trace import Trace
 
 MOST = 40
 """Operations of the largest region."""

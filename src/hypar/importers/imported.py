@@ -16,17 +16,15 @@ from hypar.importers import experts, rules, sequences
 from hypar.importers.atoms import BATCH, Atoms
 from hypar.importers.fusion import fused
 from hypar.importers.layers import OPAQUE, LayerDraft, OpContext, TensorAxes, Unsaid, refuse
-from hypar.importers.trace import Node
+from hypar.importers.trace import Node, Trace
 from hypar.importers.writing import content, named
-from hypar.network.graph import load_model
+from hypar.network.graph import LayerGraph, load_model
 from hypar.ops.base import VOLUME
 from hypar.units import DTYPE_BYTES, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hypar.importers.trace import Trace
-    from hypar.network.graph import LayerGraph
 
 LEAST = 0.99
 """Share of operations and of parameters below which a network is refused."""

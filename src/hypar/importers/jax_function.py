@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
-from hypar.importers.formats import one_line, package
+from hypar.importers.formats import Samples, one_line, package
 from hypar.importers.imported import imported
 from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted, contraction, conv, cut
 from hypar.network.modelfile import MOST_REPEATS
@@ -15,7 +15,6 @@ from hypar.network.modelfile import MOST_REPEATS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hypar.importers.formats import Samples
     from hypar.network.graph import LayerGraph
 
 NAMED = frozenset({"relu", "relu6", "gelu", "silu", "softmax", "sigmoid"})

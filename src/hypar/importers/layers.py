@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from hypar.importers.atoms import BATCH
+from hypar.importers.atoms import BATCH, Atoms, Axes, Axis
 from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hypar.importers.atoms import Atoms, Axes, Axis
     from hypar.importers.trace import Node, Trace
     from hypar.ops.base import Op, Shape
 

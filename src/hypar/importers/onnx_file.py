@@ -12,13 +12,12 @@ from hypar.errors import DocumentError, ModelError
 from hypar.files.text import refused
 from hypar.importers.formats import BATCH, one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import OPERANDS, Node, Trace, adapted, cut, matrix_product
+from hypar.importers.trace import OPERANDS, Node, Sizes, Trace, adapted, cut, matrix_product
 from hypar.units import DTYPE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from hypar.importers.trace import Sizes
     from hypar.network.graph import LayerGraph
 
 

@@ -7,12 +7,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.layers import OPAQUE, TensorAxes, Unsaid, refuse
+from hypar.importers.layers import OPAQUE, OpContext, TensorAxes, Unsaid, refuse
 from hypar.importers.sequences import beside, biased, one_of, patches, tokens
 
 if TYPE_CHECKING:
     from hypar.importers.atoms import Axes, Axis
-    from hypar.importers.layers import OpContext
     from hypar.ops.base import Shape
 
 

@@ -7,16 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.errors import ModelError
-from hypar.importers.atoms import BATCH
-from hypar.importers.layers import TensorAxes, Unsaid, refuse
-from hypar.importers.trace import VIEWS, matrix_letters
+from hypar.importers.atoms import BATCH, Axes, Axis
+from hypar.importers.layers import LayerDraft, OpContext, TensorAxes, Unsaid, refuse
+from hypar.importers.trace import VIEWS, Letters, matrix_letters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from hypar.importers.atoms import Axes, Axis
-    from hypar.importers.layers import LayerDraft, OpContext
-    from hypar.importers.trace import Letters
 
     Roles = Mapping[str, Letters]
 

@@ -8,14 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
-from hypar.importers.formats import one_line, package
+from hypar.importers.formats import Samples, one_line, package
 from hypar.importers.imported import imported
 from hypar.importers.trace import Node, Trace, adapted, contraction, cut, matrix_product
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hypar.importers.formats import Samples
     from hypar.network.graph import LayerGraph
 
 

@@ -8,7 +8,7 @@ from itertools import count, groupby
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.atoms import BATCH
+from hypar.importers.atoms import BATCH, Atoms, Axis
 from hypar.importers.sequences import scores_of
 from hypar.network.modelfile import MOST_REPEATS
 from hypar.registry import load_plugin
@@ -16,7 +16,6 @@ from hypar.registry import load_plugin
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from hypar.importers.atoms import Atoms, Axis
     from hypar.importers.layers import LayerDraft
 
 NAMES = {

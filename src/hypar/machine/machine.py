@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from hypar.document import Result
 from hypar.errors import HardwareError
 from hypar.machine.collectives import ALGORITHMS
-from hypar.machine.links import LevelLink, Line, level_links
+from hypar.machine.links import LevelLink, Line, Tier, level_links
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hypar.machine.compute_models.base import ComputeModel
-    from hypar.machine.links import Tier
     from hypar.machine.schema import HardwareFile
     from hypar.machine.step_times import StepTimes
     from hypar.machine.work import Devices, LayerTime

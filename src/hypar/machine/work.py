@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hypar.machine.compute_models.base import LocalShape, Work, memory_words
+from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work, memory_words
 from hypar.ops.dims import KERNEL
-from hypar.ops.nest import PHASES
+from hypar.ops.nest import PHASES, Nest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.machine.compute_models.base import ComputeModel
     from hypar.machine.links import Tier
     from hypar.machine.schema import HardwareFile
     from hypar.machine.step_times import StepTimes
-    from hypar.ops.nest import Nest
 
 THROUGH = ("buffer", "memory")
 """Places that the words of ops without a weight pass."""

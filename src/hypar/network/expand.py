@@ -7,18 +7,16 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import ModelError, UnknownNameError
+from hypar.errors import ModelError, UnknownNameError, Where
 from hypar.files.validation import Faults, validated
 from hypar.network.layer import Layer
-from hypar.network.modelfile import BlockUse, LayerHead
+from hypar.network.modelfile import Argument, BlockUse, LayerHead, ModelFile
 from hypar.registry import load_plugin, plugin_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hypar.errors import Where
     from hypar.files.yaml_file import Document
-    from hypar.network.modelfile import Argument, ModelFile
     from hypar.ops.base import Op
 
 MOST_LAYERS = 20_000

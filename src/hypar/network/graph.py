@@ -14,12 +14,12 @@ from hypar.document import Result
 from hypar.errors import ModelError, OptionError, UnknownNameError
 from hypar.files.text import read_text
 from hypar.files.validation import Faults, together, validated
-from hypar.files.yaml_file import parse_yaml, plain_document
+from hypar.files.yaml_file import Document, parse_yaml, plain_document
 from hypar.network.expand import expanded, one_op
-from hypar.network.layer import ties_of, with_rests
+from hypar.network.layer import Layer, Tie, ties_of, with_rests
 from hypar.network.modelfile import read_model
 from hypar.network.nodes import PlanGraph, contract
-from hypar.ops.base import IMAGE, LARGEST_SIZE
+from hypar.ops.base import IMAGE, LARGEST_SIZE, Op, Shape
 from hypar.ops.windows import ShapeError, describe
 from hypar.registry import data_file, load_plugin
 from hypar.units import DTYPE_BYTES, format_count
@@ -27,9 +27,6 @@ from hypar.units import DTYPE_BYTES, format_count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.files.yaml_file import Document
-    from hypar.network.layer import Layer, Tie
-    from hypar.ops.base import Op, Shape
 
 FOREIGN = (".onnx",)
 """Endings of files of other formats, each with a reader."""
@@ -201,12 +198,13 @@ class LayerGraph(Result):
 
 
 def load_model(
-    model: str | Path | Mapping[str, Any], *, batch: int | None = None, name: str | None = None
+    model: LayerGraph | str | Path | Mapping[str, Any], *, batch: int | None = None, name: str | None = None
 ) -> LayerGraph:
     """Read a model and infer its shapes.
 
     Args:
-        model: a path, also of an ONNX file, the bare name of a file in ``models/``, or a mapping of what such a file says.
+        model: a path, also of an ONNX file, the bare name of a file in ``models/``, a mapping of what such a file says, or a
+            network itself.
         batch: samples in a mini-batch, if not the file's own number.
         name: the name of a mapping's network; ``model`` if not given.
 
@@ -220,6 +218,8 @@ def load_model(
     elif name is not None:
         found = f"given together with the file {str(model)!r}"
         raise OptionError("name", found, "a name for a mapping alone")
+    elif isinstance(model, LayerGraph):
+        graph = model
     elif (file := data_file("models", str(model))).suffix in FOREIGN:
         graph = load_plugin("readers", file.suffix[1:]).read(file)
     else:

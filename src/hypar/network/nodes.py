@@ -8,16 +8,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from hypar.network.layer import ties_of
+from hypar.network.layer import Layer, ties_of
 from hypar.ops.dims import KERNEL, atom_of
-from hypar.ops.nest import Saved, Traffic, operand_name
+from hypar.ops.nest import Nest, Saved, Traffic, operand_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
-    from hypar.network.layer import Layer
     from hypar.ops.base import Shape
-    from hypar.ops.nest import Nest
 
 P = ParamSpec("P")
 Found = TypeVar("Found")

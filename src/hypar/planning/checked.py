@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, shown
-from hypar.plan.records import CHUNKS
+from hypar.plan.records import CHUNKS, Asked, Manner
 from hypar.plan.stages import FLUSHES, INTERLEAVED
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.plan.records import Asked, Manner
 
 MOST_LEVELS = MOST_DEVICES.bit_length() - 1
 
@@ -107,21 +107,18 @@ class Nodes(NamedTuple):
 def checked_nodes(array: Sequence[int | str] | None, stages: int | str | None) -> Nodes:
     """Return the levels and the stages of an array, one of whose entries may be a number of stages, as ``s4``.
 
-    Raises:
-        OptionError: it has several numbers of stages, or one beside ``stages``, which are outside all levels.
+    Raises ``OptionError`` if it has several numbers of stages, or one beside ``stages``, which are outside all levels.
     """
-    places = [place for place, ways in enumerate(array or ()) if isinstance(ways, str)]
-    if array is None or not places:
+    words = [ways for ways in array or () if isinstance(ways, str)]
+    if array is None or not words:
         return Nodes(array, stages, 0)  # type: ignore[arg-type]
-    (first, *others), words = places, [str(array[place]) for place in places]
-    count = words[0].removeprefix("s")
-    if others or count == words[0] or not count.isdecimal():
+    if len(words) > 1 or not re.fullmatch(r"s\d+", words[0]):
         allowed = "ways of levels, and one number of stages among them, as 2, s4, 2"
         raise OptionError("array", f"found {shown(', '.join(words))}", allowed)
     if stages is not None:
         raise OptionError("stages", f"found {shown(stages)} and an array with {words[0]}", "one of the two")
-    levels = [ways for place, ways in enumerate(array) if place != first]
-    return Nodes(levels, int(count), first)  # type: ignore[arg-type]
+    levels = [ways for ways in array if not isinstance(ways, str)]
+    return Nodes(levels, int(words[0][1:]), [*array].index(words[0]))
 
 
 def named_starts(starts: str | Sequence[str]) -> tuple[str, ...]:
@@ -176,8 +173,7 @@ def space_text(text: str) -> str:
 def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:
     """Check the requested chunks, by name or by size, possibly as text from the command line; None stands for no request.
 
-    Raises:
-        OptionError: the value is not allowed for the network.
+    Raises ``OptionError`` if the value is not allowed for the network.
     """
     if chunks is None or chunks in CHUNKS:
         return cast("Manner | None", chunks)
@@ -192,8 +188,7 @@ def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:
 def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: int, layers: int = 1) -> int:
     """Return the number of microbatches; by default the largest divisor of the mini-batch up to the number of stages.
 
-    Raises:
-        OptionError: the number does not divide the mini-batch, or is too large, or not allowed by the schedule.
+    Raises ``OptionError`` if the number does not divide the mini-batch, or is too large, or not allowed by the schedule.
     """
     found, allowed, turns = f"found {shown(asked)}", f"a divisor of the batch {batch:,}", 1
     if not FLUSHES[schedule]:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.planning.levels import Leaf
-from hypar.planning.question import ask
-from hypar.planning.replay import costed_tree
+from hypar.planning.levels import Leaf, LevelPlanner, Node
+from hypar.planning.replay import costed_node
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import require_groups
 from hypar.planning.stages.best import spans_of
-from hypar.planning.uneven.planner import as_branching, as_planner
+from hypar.planning.uneven.planner import Planner, as_branching, as_planner
 from hypar.sharding.amounts.factors import Offered
 from hypar.solve.cost_graph import CostGraph
-from hypar.solve.edge import Edge
+from hypar.solve.edge import Costs, Edge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,28 +30,21 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.stages import StagesRecord
     from hypar.planning.question import Question
-    from hypar.planning.uneven.planner import Planner
-    from hypar.planning.uneven.tree import Branch, Branching
+    from hypar.planning.uneven.tree import Branching
+    from hypar.schedule.lanes import Lane
     from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Choice, Options
-    from hypar.solve.edge import Costs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LevelChoices:
     """The choices at one level of one group of devices, given the plan's choices above it.
 
-    Attributes:
-        layers: the layers.
-        free: the options of each in the space.
-        chosen: the choice of each, which may be none of the space, as by a pin.
-        level: the level, 0 for the outermost.
-        ways: its ways, or the number of device groups.
-        group: on a heterogeneous machine the group that is divided; empty otherwise.
-        jointly: whether the plan weighs the levels below too.
-        costed: makes the costs of all ``options``.
-        items: the own costs of a layer, item by item.
-        adds_up: whether the level's cost is a sum; otherwise the slowest group counts, which may be another one anew.
+    ``free`` are the options of each layer in the space; the one ``chosen`` may be none of them, as by a pin. ``level`` is 0
+    for the outermost, ``ways`` the number of its groups, and ``group`` the one that is divided on a heterogeneous machine,
+    else empty. Planned ``jointly``, the plan weighs the levels below too. ``costed`` makes the costs of all ``options``,
+    ``items`` returns a layer's own, item by item. Unless the level's cost ``adds_up``, the slowest group counts, which may
+    be another one anew.
     """
 
     layers: Sequence[PlanNode]
@@ -91,18 +83,15 @@ def choices_by_level(
 ) -> Iterator[LevelChoices]:
     """Yield the choices of a plan for a network of its batch, stage by stage, each group's outer levels first.
 
-    Raises:
-        PlanError: the machine of its score has other device groups.
+    Raises ``PlanError`` if the machine of its score has other device groups.
     """
     if machine is not None:
         require_groups(plan, machine)
     request = replace(Resolved.of(plan, machine, profile).as_planned(plan), pins=(), refine=False)
     if plan.stages is not None and plan.staged:
         yield from _in_stages(plan, plan.stages, request, graph)
-    elif request.heterogeneous is not None:
-        yield from _in_tree(plan, *costed_tree(request, plan, graph, request.heterogeneous))
     else:
-        yield from _in_question(plan, ask(request, graph))
+        yield from _in_tree(plan, *costed_node(request, plan, graph))
 
 
 def _in_stages(
@@ -111,35 +100,24 @@ def _in_stages(
     each = spans_of(request, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
     for spans, ends in zip(each, bounds, strict=True):
-        if spans.request.heterogeneous is None:
-            yield from _in_question(plan, spans.question(*ends), group=spans.group or "")
-            continue
-        planner, node = (
-            as_planner(spans.planner),
-            spans.of_batch(spans.stored(plan, *ends).cuts.node, *ends),
-        )
-        entered = planner.state_above(node.graph)
-        yield from _in_tree(plan, planner, as_branching(planner.costed(node, entered)), entered)
+        node = spans.costed(spans.stored(plan, *ends).cuts.node, *ends)
+        yield from _in_tree(plan, spans.planner, node, root=spans.group or "")
 
 
-def _in_question(
-    plan: Plan, question: Question, choices: Sequence[Options] = (), depth: int = 0, group: str = ""
-) -> Iterator[LevelChoices]:
-    """Yield the levels of identical devices."""
-    choices = choices or [plan.choices(layer.name) for layer in question.graph.layers]
+def _in_leaf(plan: Plan, question: Question, lane: Lane, group: str) -> Iterator[LevelChoices]:
     free, sizes = question.options, question.outermost()
-    options = tuple(tuple(map(_with, at_layer, own)) for at_layer, own in zip(free, choices, strict=True))
+    options = tuple(map(tuple, map(map, repeat(_with), free, lane.choices)))
     question = replace(question, options=options)
     for level in question.levels:
-        index, ways, chosen = level.index, level.ways, tuple([own[level.index] for own in choices])
+        index, ways, chosen = level.index, level.ways, tuple([own[level.index] for own in lane.choices])
         tables = question.tables(index, index + 1, sizes)
         yield LevelChoices(
             layers=question.graph.layers,
             free=[at_layer[index] for at_layer in free],
             chosen=chosen,
-            level=depth + index,
+            level=lane.depth + index,
             ways=ways,
-            group=group,
+            group=lane.name or group,
             jointly=plan.search == "joint" and not level.innermost,
             costed=tables.built,
             items=partial(_items, tables),
@@ -152,15 +130,17 @@ def _items(tables: Tables, node: int) -> dict[str, Costs]:
     return {name: costs[0] for name, costs in tables.items(0, [node]).items()}
 
 
-def _in_tree(plan: Plan, planner: Planner, branch: Branch, entered: State | None) -> Iterator[LevelChoices]:
-    """Yield the levels of a tree of device groups, an uneven split before what is below it."""
-    if isinstance(branch, Leaf):
-        lane = branch.lane
-        if branch.levels:
-            question = planner.question_in(branch, entered)
-            yield from _in_question(plan, question, lane.choices, lane.depth, lane.name)
+def _in_tree(
+    plan: Plan, planner: LevelPlanner, node: Node, entered: State | None = None, root: str = ""
+) -> Iterator[LevelChoices]:
+    """Yield the levels of a node, of a stage on the ``root`` of its groups, an uneven split before what is below it."""
+    if isinstance(node, Leaf):
+        if node.question is not None:
+            yield from _in_leaf(plan, node.question, node.lane, root)
         return
-    yield _uneven(planner, branch, entered)
+    branch, groups = as_branching(node), as_planner(planner)
+    entered = groups.state_above(branch.graph) if entered is None else entered
+    yield _uneven(groups, branch, entered)
     for below, state in zip(branch.below, branch.states(entered), strict=True):
         yield from _in_tree(plan, planner, below, state)
 

@@ -19,46 +19,38 @@ fits the devices' memory, chunks that do not fit are rejected.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.activity import tell
+from hypar.activity import count, tell
 from hypar.errors import OptionError, PlanError, TableLimitError, shown
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.network.nodes import kept_with_graph
-from hypar.plan.records import SEARCHED, BaselinesRecord, ChunksRecord, RefinementRecord
-from hypar.planning.buckets import EXCHANGES, best_sizes
-from hypar.planning.levels import Leaf, LevelPlanner
-from hypar.planning.pins import parse_pin
+from hypar.network.nodes import PlanGraph, kept_with_graph
+from hypar.plan.records import SEARCHED, Asked, BaselinesRecord, ChunksRecord, RefinementRecord, Score
+from hypar.planning.buckets import EXCHANGES, Sizes, best_sizes
+from hypar.planning.levels import Leaf, LevelPlanner, Node, Slot
 from hypar.planning.question import load_search, question_of
 from hypar.planning.resolved import Resolved, of_strategy
 from hypar.schedule.memory import holds
 from hypar.schedule.pieces import COMMUNICATION, PHASE
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
-from hypar.sharding.placement import WHOLE, cut, dim_of
+from hypar.sharding.placement import WHOLE, Options, cut, dim_of
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph
-    from hypar.plan.records import Asked
-    from hypar.planning.buckets import Sizes
-    from hypar.planning.levels import Node, Slot
+    from hypar.plan.plan import Plan
     from hypar.planning.pins import Pin
-    from hypar.planning.question import Answer, Question
-    from hypar.planning.records import Decided
     from hypar.schedule.lanes import Lane
     from hypar.schedule.record import Buckets
     from hypar.schedule.step import Step
-    from hypar.schedule.timeline import Timeline
-    from hypar.sharding.placement import Options
 
-    Progress = Callable[[int, int], None]
-    Entrants = Callable[[LevelPlanner, LayerGraph, Node], Iterator[tuple[str, Node]]]
 
 MOST_TRIES = 100
 """Largest number of chunks tried after the candidates: half a second for 156 layers."""
@@ -69,100 +61,71 @@ def faster(seconds: float, than: float) -> bool:
     return seconds < than * (1 - 1e-12)
 
 
-def timed(
-    request: Resolved, graph: LayerGraph, known: tuple[Question, Answer] | None, progress: Progress
-) -> Decided:
-    """Return the fastest of the search's plan and the baselines, refined if that is asked for, with its score.
-
-    Args:
-        request: the request, for a machine and without stages.
-        graph: the network.
-        known: for identical devices, the search problem and its answer; None on device groups, which are searched here.
-        progress: called with the numbers of layers done and of all layers in a round of refinement.
+def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Plan:
+    """Return the fastest of a planner's plan for a machine and the baselines, refined if that is asked for, with its score.
 
     Raises:
         InputError: the request does not suit the network or the machine.
         TableLimitError: the tables of an exact search would not fit.
     """
-    planner, found, entrants = _planned(request, graph, known)
-    free = known is None or not known[0].leaves_no_choice
-    others = entrants(planner, graph, found) if request.baselines and free else ()
-    trials = _trials(request, {SEARCHED: found, **dict(others)})
-    taken = SEARCHED
-    for name, trial in trials.items():
-        taken = name if trial.beats(trials[taken]) else taken
-    (node, work, ran, _), refined = trials[taken], None
+    request, nodes = planner.request, {SEARCHED: found, **dict(_entrants(planner, graph, found))}
+    trials, taken, refined = _trials(request, nodes), SEARCHED, None
+    for name in [*nodes][1:]:
+        taken = name if trials[name].beats(trials[taken]) else taken
+    node, ran = nodes[taken], trials[taken]
     if request.refine:
-
-        def working(chosen: Sequence[Options]) -> StepWork:
-            return StepWork.of(*trials[taken].node.taking(iter(chosen)).lanes())
-
-        slots = [*planner.slots(node)]
-        choices, refined = refine(slots, lambda chosen: working(chosen).run().timeline.makespan, progress)
-        node, work = node.taking(iter(choices)), working(choices)
-        ran = run_chunked(work, request.chunks)
+        start, slots = node, [*planner.slots(node)]
+        choices, refined = refine(slots, lambda chosen: run_node(start.taking(iter(chosen))).seconds)
+        node = start.taking(iter(choices))
+        ran = run_node(node, request.chunks)
     if refined or taken != SEARCHED:
-        node = planner.costed(node, planner.state_above(graph.nodes(request.graph)))
+        node = planner.costed(node)
     claim, record = planner.claim(node if taken == SEARCHED else found), None
-    if len(trials) > 1:
+    if len(nodes) > 1:
         claim = _claim(claim, trials, taken)
         record = BaselinesRecord(taken=taken, step_s={name: own.seconds for name, own in trials.items()})
     claim += f"{'; ' if record else ', '}then refined" * bool(refined)
     assert request.machine is not None  # noqa: S101 (the request is for a machine)
-    score = summarise(work.lanes, ran.step, request.machine)
-    plain = planner.decided(node, claim)
-    return replace(plain, baselines=record, refined=refined, chunks=ran.chunks, score=score)
+    own = {"baselines": record, "refined": refined, "chunks": ran.chunks, "score": ran.score(request.machine)}
+    return planner.decided(graph, node, claim).model_copy(update=own)
 
 
-def _planned(
-    request: Resolved, graph: LayerGraph, known: tuple[Question, Answer] | None
-) -> tuple[LevelPlanner, Node, Entrants]:
-    """Return the planner of a request, its plan, and the baselines that compete."""
-    if known is not None:
-        question, answer = known
-        alike = LevelPlanner(request, question.pins, graph.element_bytes, question)
-        return alike, alike.answered(request, "", question.graph, 0, answer, question), entrants_alike
-    from hypar.planning.uneven.planner import Planner, entrants_of_groups  # noqa: PLC0415 (only for device groups)
+def _entrants(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the competing baselines: those within the space, or all if no space was requested; none where there is no choice."""
+    if isinstance(found, Leaf) and found.question is not None and found.question.leaves_no_choice:
+        return
+    for name in planner.request.baselines:
+        node = _baseline(planner, graph, found, name)
+        if node is not None and (planner.request.beyond_space or planner.within(node)):
+            yield name, node
 
+
+def _baseline(planner: LevelPlanner, graph: LayerGraph, found: Node, name: str) -> Node | None:
+    """Return the plan of a strategy; None if it cannot be planned."""
+    request = planner.request
     nodes = graph.nodes(request.graph)
-    held = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
-    planner = Planner(request, nodes, held, graph.element_bytes)
-    return planner, planner.planned(nodes), entrants_of_groups
+    if not isinstance(found, Leaf):
+        from hypar.planning.uneven.planner import baseline_of_groups  # noqa: PLC0415 (only for device groups)
+
+        return baseline_of_groups(planner, nodes, name)
+    plain = graph.without_rests.nodes(request.graph)
+    choices = _strategy(plain, name, request.array, tuple(planner.pins), planner.element_bytes)
+    return None if choices is None else found.taking(iter(_as_made(nodes, choices, request.array)))
 
 
-class Trial(NamedTuple):
-    """A planned node with its step, and whether it fits the memory."""
-
-    node: Node
-    work: StepWork
-    ran: Chunked
-    fits: bool
-
-    @property
-    def seconds(self) -> float:
-        """The engine's time for a step."""
-        return self.ran.timeline.makespan
-
-    def beats(self, other: Trial) -> bool:
-        """Return whether only this one fits the memory or, if both or neither fit, whether it is faster."""
-        return faster(self.seconds, other.seconds) if self.fits == other.fits else self.fits
-
-
-def _trials(request: Resolved, nodes: Mapping[str, Node]) -> dict[str, Trial]:
+def _trials(request: Resolved, nodes: Mapping[str, Node]) -> dict[str, Ran]:
     """Run the step of every node, equal choices once; without chunks before a refinement, which has none."""
-    known: dict[object, Trial] = {}
+    known: dict[object, Ran] = {}
     found = {}
     for name, node in nodes.items():
         key = node.lane.choices if isinstance(node, Leaf) else node
         if key not in known:
-            work = StepWork.of(*node.lanes())
-            ran = run_chunked(work, None if request.refine else request.chunks)
-            known[key] = Trial(node, work, ran, len(nodes) == 1 or holds(work.lanes, ran.step))
-        found[name] = known[key]._replace(node=node)
+            known[key] = run_node(node, None if request.refine else request.chunks)
+        found[name] = known[key]
     return found
 
 
-def _claim(claim: str, trials: Mapping[str, Trial], taken: str) -> str:
+def _claim(claim: str, trials: Mapping[str, Ran], taken: str) -> str:
     """Return the claim of the plan that was taken, given the claim of the search's plan."""
     fitting = ", of those that fit" * any(
         faster(own.seconds, trials[taken].seconds) for own in trials.values()
@@ -178,18 +141,6 @@ def _claim(claim: str, trials: Mapping[str, Trial], taken: str) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-def entrants_alike(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:
-    """Yield the competing baselines of identical devices: those within the space, or all if no space was requested."""
-    request, pins = planner.request, tuple(planner.pins)
-    nodes, plain = (own.nodes(request.graph) for own in (graph, graph.without_rests))
-    for name in request.baselines:
-        choices = _strategy(plain, name, request.array, pins, planner.element_bytes)
-        if choices is not None:
-            node = found.taking(iter(_as_made(nodes, choices, request.array)))
-            if request.beyond_space or planner.within(node):
-                yield name, node
 
 
 @kept_with_graph
@@ -229,13 +180,8 @@ class Refinement(NamedTuple):
     record: RefinementRecord
 
 
-def refine(
-    slots: Sequence[Slot], seconds: Callable[[Sequence[Options]], float], progress: Progress = lambda *_: None
-) -> Refinement:
-    """Exchange choices one by one as long as the engine's ``seconds`` of a step, with choices for each slot, decrease.
-
-    ``progress`` is called with the number of slots done in a round, and their total.
-    """
+def refine(slots: Sequence[Slot], seconds: Callable[[Sequence[Options]], float]) -> Refinement:
+    """Exchange choices one by one as long as the engine's ``seconds`` of a step, with choices for each slot, decrease."""
     chosen = [slot.chosen for slot in slots]
     before = best = seconds(chosen)
     unchanged = 0
@@ -250,7 +196,7 @@ def refine(
                     best, found = own, changed
             chosen[at] = held if found is None else found
             unchanged = unchanged + 1 if found is None else 0
-            progress(at + 1, len(chosen))
+            count(at + 1, len(chosen))
             if unchanged >= len(chosen):
                 break
     pairs = zip(slots, chosen, strict=True)
@@ -268,27 +214,46 @@ def _exchanges(held: Options, options: Sequence[Options]) -> list[Options]:
     ]
 
 
-class Chunked(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Ran:
     """A step that was run, with the record of its chunks; None if none were requested."""
 
+    work: StepWork
     step: Step
     chunks: ChunksRecord | None = None
 
     @property
-    def timeline(self) -> Timeline:
-        """When each task ran."""
-        return self.step.timeline
+    def seconds(self) -> float:
+        """The engine's time for the step."""
+        return self.step.timeline.makespan
+
+    @cached_property
+    def fits(self) -> bool:
+        """Whether it fits the devices' memory."""
+        return holds(self.work.lanes, self.step)
+
+    def beats(self, other: Ran) -> bool:
+        """Return whether only this one fits the memory or, if both or neither fit, whether it is faster."""
+        return faster(self.seconds, other.seconds) if self.fits == other.fits else self.fits
+
+    def score(self, machine: Machine) -> Score:
+        """Return the score of the step."""
+        return summarise(self.work.lanes, self.step, machine)
 
 
-def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
+def run_node(node: Node, asked: Asked | None = None) -> Ran:
+    """Run the step of a planned node; chunks and errors as of ``run_chunked``."""
+    return run_chunked(StepWork.of(*node.lanes()), asked)
+
+
+def run_chunked(work: StepWork, asked: Asked | None = None) -> Ran:
     """Lower the work of devices to a step and run it, with gradients in the requested chunks; None for none on record.
 
-    Raises:
-        HardwareError: an array does not fit its machine.
+    Raises ``HardwareError`` if an array does not fit its machine.
     """
     plain = work.run()
     if asked is None:
-        return Chunked(plain)
+        return Ran(work, plain)
     layers = plain.exchanging
     count, sizes = len(layers), (1,) * len(layers)
     best = work.run(_split(work, layers, sizes))
@@ -300,7 +265,7 @@ def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
         best = work.run(_split(work, layers, sizes))
     names = [layer.name for layer in work.layers]
     chunks = [[names[layer] for layer in chunk] for chunk in _split(work, layers, sizes)]
-    return Chunked(best, ChunksRecord(asked=asked, layers=chunks, alone_s=alone_s))
+    return Ran(work, best, ChunksRecord(asked=asked, layers=chunks, alone_s=alone_s))
 
 
 def _split(work: StepWork, layers: Sequence[int], sizes: Sizes) -> Buckets:
@@ -349,8 +314,7 @@ def _computing_s(step: Step) -> float:
 def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Buckets | None:
     """Return the chunks that a plan records at a place, by the indices of their layers; None if it records no chunks.
 
-    Raises:
-        PlanError: a layer exchanges gradients and is in no chunk, or is in a chunk and exchanges none.
+    Raises ``PlanError`` if a layer exchanges gradients and is in no chunk, or is in a chunk and exchanges none.
     """
     if record is None:
         return None

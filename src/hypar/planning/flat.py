@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import TableLimitError
 from hypar.planning.question import Answer, ask, costs_by_level, load_search
-from hypar.planning.searches.jointly.counts import COUNTS
+from hypar.planning.searches.joint import COUNTS
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import BATCH, SPATIAL
 from hypar.sharding.levels import levels_of
@@ -35,9 +35,7 @@ def by_digits(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer] |
     """Return the answer of a request for a flat level, with numberings; None if the request does not let devices be numbered.
 
     Pins and refinement hold single grids, which say nothing of an order.
-
-    Raises:
-        InputError: the request does not suit the network.
+    Raises ``InputError`` if the request does not suit the network.
     """
     if request.pins or request.refine or not numberable(request):
         return None

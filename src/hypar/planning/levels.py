@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from hypar.costs.base import load_cost
-from hypar.planning.question import Answer, context_of, costs_by_level, load_search, question_of, setting_for
-from hypar.planning.records import claim_of, decided
-from hypar.schedule.lanes import Lane
-from hypar.sharding.tree import WHOLE_ARRAY
+from hypar.planning.question import Answer, cost_of, costs_by_level, load_search, question_of, setting_for
+from hypar.planning.records import claim_of, limits_of, plan_of
+from hypar.schedule.lanes import Ends, Lane, Lanes
+from hypar.sharding.tree import WHOLE_ARRAY, Split
+from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import Machine
+    from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.plan.plan import Plan
     from hypar.planning.pins import Pin
     from hypar.planning.question import Question
-    from hypar.planning.records import Decided
     from hypar.planning.resolved import Resolved
-    from hypar.schedule.lanes import Ends, Lanes
     from hypar.sharding.amounts.above import State
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
@@ -67,15 +67,14 @@ class Node(Protocol):
 class Leaf:
     """A group of identical devices; its methods are those of ``Node``.
 
-    Attributes:
-        lane: its layers with the sizes that the splits above leave, their choices, and their setting.
-        levels: the levels inside the group.
-        answer: the result of the search over them.
+    Its ``lane`` has the layers with the sizes that the splits above leave, their choices, and their setting; ``answer`` is
+    the result of the search over the levels inside it, and ``question`` the search problem, None without levels, or without
+    costs.
     """
 
     lane: Lane
-    levels: tuple[Level, ...]
     answer: Answer
+    question: Question | None = None
 
     @property
     def name(self) -> str:
@@ -88,9 +87,32 @@ class Leaf:
         return self.lane.graph
 
     @property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels inside the group."""
+        return () if self.question is None else self.question.levels
+
+    @property
     def cost(self) -> float:
         """The cost of all its levels."""
         return math.fsum(map(math.fsum, self.answer.costs))
+
+    def splits(self) -> Iterator[Split]:
+        """Yield the record of each level."""
+        names = [layer.name for layer in self.graph.layers]
+        for level, costs in zip(self.levels, self.answer.costs, strict=True):
+            chosen = {name: own[level.index] for name, own in zip(names, self.lane.choices, strict=True)}
+            orders = {name: choice.order for name, choice in chosen.items() if choice.order}
+            yield Split.model_construct(
+                level=self.lane.depth + level.index,
+                group=self.name,
+                ways=level.ways,
+                shares=[1 / level.ways] * level.ways,
+                choices={name: dict(choice.degrees) for name, choice in chosen.items()},
+                numbering={name: [dict([digit]) for digit in order] for name, order in orders.items()}
+                or None,
+                costs=dict(zip(names, map(exact_number, costs), strict=True)),
+                cost=exact_number(math.fsum(costs)),
+            )
 
     def leaves(self) -> Iterator[Leaf]:
         """Yield the group itself."""
@@ -122,15 +144,11 @@ class Leaf:
 
 
 class LevelPlanner:
-    """The planner of a machine of identical devices, and of a group of them below uneven splits."""
+    """The planner of identical devices, and of a group of them below uneven splits."""
 
-    def __init__(
-        self, request: Resolved, pins: Sequence[Pin], element_bytes: int, whole: Question | None = None
-    ) -> None:
-        """Store the arguments; ``whole`` is the search problem of a whole machine of identical devices, where it is known."""
-        self.request, self.pins, self.element_bytes, self.whole = request, pins, element_bytes, whole
-        cost = None if whole is None else whole.cost
-        self.cost = cost or load_cost(request.cost, request.parameters, context_of(request))
+    def __init__(self, request: Resolved, pins: Sequence[Pin], element_bytes: int) -> None:
+        self.request, self.pins, self.element_bytes = request, pins, element_bytes
+        self.cost = cost_of(request)
 
     def planned(self, graph: PlanGraph) -> Node:
         """Plan all layers of a network, or of a stage."""
@@ -143,39 +161,31 @@ class LevelPlanner:
         The layers have the sizes that ``depth`` uneven splits above leave; below these is the state ``entered``, None by ``paper``.
         """
         request = self.request.on(machine, name or WHOLE_ARRAY)
-        if not request.array:
-            answer = Answer(choices=((),) * len(graph.layers), costs=(), solver="", exact=True)
-            return self.answered(request, name, graph, depth, answer)
-        question = self._question(request, graph, depth, entered)
-        return self.answered(request, name, graph, depth, self._answer(question), question)
-
-    def answered(
-        self,
-        request: Resolved,
-        name: str,
-        graph: PlanGraph,
-        depth: int,
-        answer: Answer,
-        question: Question | None = None,
-    ) -> Leaf:
-        """Return a group with the answer of a search."""
+        question = self._question(request, graph, depth, entered) if request.array else None
+        empty = Answer(choices=((),) * len(graph.layers), costs=(), solver="", exact=True)
+        answer = empty if question is None else self._answer(question)
         setting = setting_for(request, self.element_bytes, self.cost)
-        levels = () if question is None else question.levels
-        return Leaf(lane=Lane(graph, answer.choices, setting, name, depth), levels=levels, answer=answer)
+        lane = Lane(graph, answer.choices, setting, name, depth)
+        return Leaf(lane=lane, answer=answer, question=question)
+
+    def answered(self, graph: PlanGraph, answer: Answer, question: Question | None = None) -> Leaf:
+        """Return all devices of the request with the answer of a search."""
+        lane = Lane(graph, answer.choices, setting_for(self.request, self.element_bytes, self.cost))
+        return Leaf(lane=lane, answer=answer, question=question)
 
     def _answer(self, question: Question) -> Answer:
         return load_search(self.request.search).run(question)
 
     def question_in(self, leaf: Leaf, entered: State | None) -> Question:
-        """Return the search problem of the levels of a group."""
-        if self.whole is not None:
-            return self.whole
+        """Return the search problem of the levels of a group: its own, unless splits above were exchanged."""
+        own = leaf.question
+        if own is not None and own.graph is leaf.graph and own.entered is entered:
+            return own
         setting = leaf.lane.setting
         request = replace(self.request, machine=setting.machine).over(setting.array)
         return self._question(request, leaf.graph, leaf.lane.depth, entered)
 
     def _question(self, request: Resolved, graph: PlanGraph, depth: int, entered: State | None) -> Question:
-        """Return the search problem of a request for a group."""
         last = depth + len(request.array)
         pins = [
             replace(pin, level=None if pin.level is None else pin.level - depth)
@@ -193,12 +203,8 @@ class LevelPlanner:
         """Return the name of the solver of a node."""
         return _leaf(node).answer.solver
 
-    def state_above(self, graph: PlanGraph) -> State | None:  # noqa: ARG002 (uneven splits have one)
-        """Return the state above all splits by which the cost counts; None on identical devices."""
-        return None
-
-    def costed(self, node: Node, entered: State | None) -> Node:
-        """Return a node with the costs that this planner counts for its choices and shares.
+    def costed(self, node: Node, entered: State | None = None) -> Node:
+        """Return a node with the costs that this planner counts for its choices and shares, in the state that splits above leave.
 
         A bound over all levels holds for every plan of the space, a level's bound only below the search's own choices.
         """
@@ -206,15 +212,15 @@ class LevelPlanner:
         if not leaf.lane.setting.array:
             return leaf
         question, choices, bounds = self.question_in(leaf, entered), (*leaf.lane.choices,), leaf.answer.bounds
-        kept = len(bounds) == 1 and question.allows(choices)
+        kept = len(bounds) == 1 and self.within(leaf)
         costs = costs_by_level(question, choices)
         answer = replace(leaf.answer, choices=choices, costs=costs, bounds=bounds if kept else ())
-        return replace(leaf, levels=question.levels, answer=answer)
+        return replace(leaf, question=question, answer=answer)
 
     def within(self, node: Node) -> bool:
         """Return whether all choices of a node are among the options of the request, pins included."""
-        every = (zip(slot.chosen, slot.options, strict=True) for slot in self.slots(node))
-        return all(own in options for pairs in every for own, options in pairs)
+        each = (zip(slot.chosen, slot.options, strict=True) for slot in self.slots(node))
+        return all(choice in options for own in each for choice, options in own)
 
     def slots(self, node: Node) -> Iterator[Slot]:
         """Yield every layer at every node with its options, outer nodes first."""
@@ -229,10 +235,16 @@ class LevelPlanner:
         leaf = _leaf(node)
         return claim_of(self.request, self.question_in(leaf, None), leaf.answer)
 
-    def decided(self, node: Node, claim: str) -> Decided:
-        """Return the decisions of a node, without a score."""
-        leaf = _leaf(node)
-        return decided(self.request, self.question_in(leaf, None), leaf.answer, claim)
+    def decided(self, graph: LayerGraph, node: Node, claim: str) -> Plan:
+        """Return the plan of a node of a network, without a score."""
+        answer, splits = _leaf(node).answer, [*_leaf(node).splits()]
+        cost, array = math.fsum(split.cost for split in splits), self.request.array
+        found: dict[str, Any] = {
+            "solver": answer.solver,
+            "limits": limits_of(answer),
+            "bounds": answer.bounds,
+        }
+        return plan_of(self.request, graph, splits, cost, pins=self.pins, array=array, claim=claim, **found)
 
 
 def _leaf(node: Node) -> Leaf:

@@ -9,26 +9,21 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, suggestion
 from hypar.sharding.dims import grid_of
-from hypar.sharding.placement import WHOLE, grid
+from hypar.sharding.placement import WHOLE, Choice, Options, grid
 from hypar.sharding.space import dims_named
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from hypar.network.nodes import PlanGraph, PlanNode
-    from hypar.sharding.placement import Choice, Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """A choice held fixed for a layer.
+    """A choice held fixed for a ``layer``, by its name or a pattern as ``conv*``, at a level; None for all.
 
-    Attributes:
-        layer: a layer's name, or a pattern as ``conv*``.
-        level: the level; None for all.
-        degrees: the dims to cut with their degrees, 0 for all ways of the level; empty for a join that
-            every device computes whole.
-        place: the pin as given, to name in an error.
+    ``degrees`` are the dims to cut with their degrees, 0 for all ways of the level; empty for a join that every device
+    computes whole. ``place`` is the pin as given, to name in an error.
     """
 
     layer: str
@@ -48,9 +43,7 @@ def parse_pin(text: str, graph: PlanGraph, num_levels: int) -> Pin:
 
     ``targets_of`` describes layers and levels. A choice is a dim or a paper's word for it, or several dims with their
     degrees, as ``n4 h2 w2``.
-
-    Raises:
-        OptionError: the layer, level or choice does not exist.
+    Raises ``OptionError`` if the layer, level or choice does not exist.
     """
     place = f"pin {text!r:.200}"
     target, equals, word = text.rpartition("=")
@@ -67,8 +60,7 @@ def apply_pins(
 ) -> tuple[tuple[Options, ...], ...]:
     """Restrict pinned layers to the pinned choice; of two pins on one layer and level the later wins.
 
-    Raises:
-        OptionError: a layer has no such dim.
+    Raises ``OptionError`` if a layer has no such dim.
     """
     found = []
     for layer, own, at_layer in zip(graph.layers, pins_of_each(pins, graph), options, strict=True):
@@ -130,9 +122,7 @@ def targets_of(text: str, layers: Sequence[str], num_levels: int, place: str) ->
     """Return the layers and the level that ``LAYER`` or ``LAYER@LEVEL`` names, a pattern as ``conv*`` several; None for all levels.
 
     A level is ``H1``, as in tables, or a number from 0, as in plan files; the outermost is the first.
-
-    Raises:
-        OptionError: the layer or the level does not exist.
+    Raises ``OptionError`` if the layer or the level does not exist.
     """
     pattern, at, level = text.partition("@")
     names = _matching(pattern, layers)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import shlex
 from contextlib import suppress
 from dataclasses import replace
+from functools import wraps
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
-from hypar.activity import tell
+from hypar.activity import tell, uncounted
 from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, shown
 from hypar.machine.step_times import is_step_table
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.records import Origin, of_score, remember
-from hypar.plan.request import BEST, GRAPHS, PARAMETERS, Request
+from hypar.plan.request import BEST, GRAPHS, Request
 from hypar.plan.stages import INTERLEAVED
 from hypar.planning.checked import (
     checked_array,
@@ -27,8 +29,9 @@ from hypar.planning.checked import (
     require_whole,
     space_text,
 )
-from hypar.planning.question import ask, load_search
-from hypar.planning.records import claim_of, decided, plan_of
+from hypar.planning.levels import LevelPlanner, Node
+from hypar.planning.pins import parse_pin
+from hypar.planning.question import Answer, Question, ask, load_search
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.resolved import BASELINES, USUAL, Resolved, asked_stages
 from hypar.planning.strategies.base import load_strategy
@@ -43,10 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.machine.machine import Machine
-    from hypar.machine.profiles import Profile
     from hypar.plan.plan import Plan
-    from hypar.planning.question import Answer, Question
-    from hypar.planning.records import Decided
 
 RECORDED = ("strategy", "space", "cost", "convention", "search", "pins", "optimizer", "refine", "chunks")
 """Options that a stored plan says as planning takes them."""
@@ -57,86 +57,47 @@ SHORTENED = (
 """Options that are left out of a command line where the plan is the same without them."""
 
 
-def plan_model(
-    model: LayerGraph | str | Path,
-    *,
-    levels: int | None = None,
-    array: Sequence[int | str] | None = None,
-    batch: int | None = None,
-    strategy: str | None = None,
-    space: str | None = None,
-    cost: str | None = None,
-    convention: str | None = None,
-    search: str | None = None,
-    solver: str | None = None,
-    graph: str | None = None,
-    inter_weight: float | None = None,
-    mode: str | None = None,
-    profile: Profile | str | Path | None = None,
-    pins: str | Sequence[str] = (),
-    hardware: Machine | str | Path | None = None,
-    shares: str | None = None,
-    stages: int | str | None = None,
-    schedule: str | None = None,
-    microbatches: int | None = None,
-    parts: int | None = None,
-    balance: str | None = None,
-    starts: str | Sequence[str] | None = None,
-    optimizer: str = "sgd",
-    refine: bool = False,
-    chunks: str | int | None = None,
-    time_limit: float | None = None,
-    search_memory: float | None = None,
-    progress: Callable[[int, int], None] = lambda *_: None,
-) -> Plan:
-    """Choose how every layer is cut at every level.
+Model = LayerGraph | str | Path
+P = ParamSpec("P")
 
-    Args:
-        model: a network, the path of a model file, or a bare name as ``vgg16``.
-        levels: number of two-way levels, including the uneven splits of a heterogeneous machine; by default 4, or all
-            devices of a heterogeneous machine.
-        array: the ways of each level, outermost first, in place of ``levels``. A number of stages among them, as ``s4``,
-            says which levels are outside the stages: ``(2, "s4", 2)`` has two replicas of four stages of two devices.
-        batch: samples in a mini-batch; the model's own number by default.
-        strategy: a space, a cost and a search under one name; ``hypar`` if not given.
-        space: other choices than the strategy's, as dims (``batch,out_channels``), ``all``, or the name of a
-            strategy to take the space of.
-        cost: another cost than the strategy's.
-        convention: how cost and score count bytes: ``paper``, ``moved`` or ``fused``, as ``docs/algebra.md`` says. If it
-            is not given, the cost of a strategy that is named after a paper counts as the paper does and that of any
-            other, or a cost that is asked for without a strategy, by ``moved``; the score counts by ``moved``.
-        search: ``greedy`` or ``joint`` instead of the strategy's.
-        solver: a solver by name instead of the cheapest exact one.
-        graph: ``operators`` to plan pools too, otherwise ``contracted``; the strategy's own if not given.
-        inter_weight: weight of the communication between layers in the cost, 1 if not given.
-        mode: mode of the cost ``deepa``: ``exact`` or ``serial``.
-        profile: measured times for the same cost, or their file; or a file of the measured times of a data-parallel step,
-            .yaml or .csv, which take the place of the machine's.
-        pins: choices to hold, each ``layer=choice`` or ``layer@level=choice``.
-        hardware: a machine, the path of a hardware file, or a bare name as ``hmc``. The plan then has a score, and the
-            cost ``time`` can be minimised: the engine takes the fastest of the search's plan and the plans of ``dp``,
-            ``owt``, ``hypar`` and ``accpar`` that are within the space given by ``strategy`` or ``space``. The uneven
-            splits of a heterogeneous machine are planned too.
-        shares: the rule for the shares of device groups: ``equal``, ``linear`` for AccPar's rule, ``exact``, or
-            ``layers`` for separate shares of each layer; the strategy's own if not given.
-        stages: number of stages of consecutive layers, outside the levels over which each stage is cut separately, or
-            ``best`` for the fastest number over the outermost levels. Needs ``hardware``; on a heterogeneous machine it is
-            a multiple of the number of device groups, and each group holds equally many.
-        schedule: the schedule of stages: ``1f1b`` if not given, ``interleaved``, ``gpipe`` or ``layer-block``.
-        microbatches: microbatches in a mini-batch; by default as many as stages, or the next fewer that divide it.
-        parts: number of parts of the network that each stage works for, in schedule ``interleaved``; 2 if not given.
-        balance: the quantity of the costliest stage that the partition minimises: ``time``, as by default, ``memory``,
-            ``traffic`` or ``macs``.
-        starts: names of the first layers of the stages, or of their parts in turn, instead of the best partition, as
-            ``conv1,conv3,fc1``.
-        optimizer: ``sgd``, ``momentum`` or ``adam``, for updates and memory.
-        refine: whether to refine the choices with the engine after the search, from the fastest of the same plans.
-        chunks: how gradients are exchanged: ``layers`` for single layers, as by default, ``one`` for all layers, a size
-            for chunks of that many layers by CGDP's rule, or ``best`` for the fastest of several by the engine.
-        time_limit: seconds that a joint search may take, 60 if not given. It then answers with its best plan, and says how
-            much lower the optimum may be.
-        search_memory: bytes that its tables may take, 1 GB if not given.
-        progress: called with the numbers of layers of a round of refinement, or of stage tries: done, and in all.
+
+class _Planning(Protocol[P]):
+    def __call__(self, model: Model, *args: P.args, **options: P.kwargs) -> Plan: ...
+
+
+def _taking(request: Callable[P, Request]) -> Callable[[Callable[[Model, Request], Plan]], _Planning[P]]:
+    """Return a decorator for functions of a model and a request, which then take the arguments of the request."""
+
+    def taking(plan: Callable[[Model, Request], Plan]) -> _Planning[P]:
+        @wraps(plan)
+        def planned(model: Model, *args: P.args, **options: P.kwargs) -> Plan:
+            return plan(model, request(*args, **options))
+
+        own = [
+            one.replace(annotation=one.annotation.__origin__)
+            for one in signature(request).parameters.values()
+        ]
+        parameters = [signature(plan).parameters["model"], *own]
+        planned.__signature__ = signature(plan).replace(parameters=parameters)  # type: ignore[attr-defined]
+        return planned
+
+    return taking
+
+
+@_taking(Request)
+def plan_model(model: Model, request: Request) -> Plan:
+    """Choose how every layer of a network is cut at every level.
+
+    The model is a network, the path of a model file, or a bare name as ``vgg16``. The other arguments are the options of
+    ``hypar plan``, which ``docs/cli.md`` describes; where one is not given, the strategy's own or the usual one holds. Besides:
+
+    - ``array`` is a sequence of ways, outermost first, with a number of stages among them as text: ``(2, "s4", 2)`` has two
+      replicas of four stages of two devices. Levels include the uneven splits of a heterogeneous machine, of which all devices
+      are used if neither ``levels`` nor ``array`` is given;
+    - ``pins`` and ``starts`` are sequences of texts, or a single text;
+    - ``hardware`` may be a machine itself, and ``profile`` measured times themselves. With a machine the plan has a score, and the
+      cost ``time`` can be minimised: the engine takes the fastest of the search's plan and the plans of ``dp``, ``owt``, ``hypar``
+      and ``accpar`` that are within the space given by ``strategy`` or ``space``.
 
     Returns:
         The plan; its ``claim`` states the space, search and objective for which it is optimal.
@@ -150,45 +111,53 @@ def plan_model(
         >>> plan.dims("fc1"), plan.cost.value
         (('in_channels', 'batch'), 6227680)
     """
-    options = locals()
-    request = Request(**{name: options[name] for name in PARAMETERS})
-    network = model if isinstance(model, LayerGraph) else load_model(model)
-    resolved = resolve(request, network)
-    return follow(resolved, network if batch is None else network.with_batch(batch), progress)
+    network = load_model(model)
+    return follow(resolve(request, network), load_model(network, batch=request.batch))
 
 
-def follow(
-    request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None
-) -> Plan:
-    """Plan a network by a request; arguments and errors as of ``plan_model``. The plan knows what it was made from."""
+def follow(request: Resolved, graph: LayerGraph) -> Plan:
+    """Plan a network by a request; errors as of ``plan_model``. The plan knows what it was made from."""
     graph = request.network(graph)
     limited = request.search == "joint" and request.limits != UNLIMITED
     most = f", at most {request.limits.seconds:g} s a search" if limited else ""
     tell(f"planning {graph.name} by {request.strategy}{most}")
-    plan = plan_of(request, graph, _decided(request, graph, progress))
+    plan = _decided(request, graph)
+    plan.require_whole()
     origin = Origin(plan=plan, network=graph, machine=request.machine, profile=request.profile)
     for made in filter(None, (plan, plan.score)):
         remember(made, origin)
     return plan
 
 
-def _decided(request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None]) -> Decided:
+def _decided(request: Resolved, graph: LayerGraph) -> Plan:
     if request.stages is not None:
         from hypar.planning.stages.records import decided_stages  # noqa: PLC0415 (only where they are asked for)
 
-        best = request.stages == BEST
-        whole = _decided(replace(request, stages=None), graph, lambda *_: None) if best else None
-        return decided_stages(request, graph, whole, progress)
-    found = None if request.heterogeneous else _searched(request, graph)
-    if found is None or request.machine is not None:
-        from hypar.planning.climb import timed  # noqa: PLC0415 (only where a machine is named)
+        with uncounted():
+            whole = _decided(replace(request, stages=None), graph) if request.stages == BEST else None
+        return decided_stages(request, graph, whole)
+    planner, node = _planned(request, graph)
+    if request.machine is None:
+        return planner.decided(graph, node, planner.claim(node))
+    from hypar.planning.climb import timed  # noqa: PLC0415 (only where a machine is named)
 
-        return timed(request, graph, found, progress)
-    return decided(request, *found, claim_of(request, *found))
+    return timed(planner, graph, node)
+
+
+def _planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
+    if request.heterogeneous is not None:
+        from hypar.planning.uneven.planner import Planner  # noqa: PLC0415 (only for device groups)
+
+        nodes = graph.nodes(request.graph)
+        pins = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
+        groups = Planner(request, nodes, pins, graph.element_bytes)
+        return groups, groups.planned(nodes)
+    question, answer = _searched(request, graph)
+    planner = LevelPlanner(request, question.pins, graph.element_bytes)
+    return planner, planner.answered(question.graph, answer, question)
 
 
 def _searched(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer]:
-    """Return the search problem of a request for identical devices, and its answer."""
     if len(request.array) == 1:
         from hypar.planning.flat import by_digits  # noqa: PLC0415 (only for a single level, whose devices may be numbered)
 
@@ -200,30 +169,26 @@ def _searched(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer]:
 
 
 def resolve(request: Request, network: LayerGraph) -> Resolved:
-    """Return a request with nothing left open.
-
-    Raises:
-        InputError: it is not possible.
-    """
+    """Return a request with nothing left open; raises ``InputError`` if it is not possible."""
     strategy = USUAL if request.strategy is None else request.strategy
     named = load_strategy(strategy)
     request = _read(request, network)
     machine, asked = request.hardware, Asked.whose(request)
     own = named.heterogeneous_cost if asked.uneven and named.heterogeneous_cost else named.cost
     cost = own if request.cost is None else request.cost
-    require_together(replace(asked, cost=cost))
+    asked = replace(asked, cost=cost)
+    require_together(asked)
     shares = named.shares if asked.uneven and load_cost(cost, {}).slowest else "equal"
     # Without a strategy, a cost that is asked for is no paper's.
     usual = named.convention if request.strategy is not None or cost == own else MOVED
     counted = (request.convention or usual, request.convention or of_score(usual))
     convention, of_step = counted if follows(cost) else (PAPER, PAPER)
-    given = {"inter_weight": request.inter_weight, "mode": request.mode}
     stages = _checked_stages(asked)
     return Resolved(
         strategy=strategy,
         space=named.space if request.space is None else space_text(request.space),
         cost=cost,
-        parameters={name: value for name, value in given.items() if value is not None},
+        parameters=asked.parameters,
         search=named.search if request.search is None else request.search,
         graph="operators" if (request.graph or named.graph) == "operators" else None,
         solver=request.solver,
@@ -292,7 +257,7 @@ def _checked_stages(asked: Asked) -> dict[str, Any]:
 
 def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]]:
     """Return the ways of each level inside each group of identical devices, or inside each stage on it."""
-    machine, levels, array = asked.machine, asked.levels, asked.array
+    machine, levels, array = asked.hardware, asked.levels, asked.array
     if machine is None or not machine.groups:
         return {WHOLE_ARRAY: checked_array(levels, array, stages=stages not in {None, BEST})}
     if stages in {None, BEST}:

@@ -3,50 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from hypar.costs.base import load_cost
+from hypar.costs.base import Cost, load_cost
 from hypar.costs.graphs.tables import Tables, structure
 from hypar.machine.setting import Setting
 from hypar.planning.pins import Pin, apply_pins, parse_pin
 from hypar.registry import load_plugin
-from hypar.sharding.amounts.above import outermost
+from hypar.sharding.amounts.above import State, outermost
 from hypar.sharding.conventions import DIRECT, PAPER
-from hypar.sharding.levels import levels_of
+from hypar.sharding.levels import Level, levels_of
+from hypar.sharding.placement import Choice, Options
 from hypar.sharding.space import Space, parse_space
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from hypar.costs.base import Cost
     from hypar.costs.graphs.counted import Counted
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.planning.resolved import Resolved
-    from hypar.sharding.amounts.above import State
-    from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Choice, Options
     from hypar.solve.cost_graph import CostGraph, Structure
-    from hypar.solve.edge import Indices
-    from hypar.solve.limits import Budget, Cut, Limits
+    from hypar.solve.limits import Cut, Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A search problem.
+    """A search problem: ``options`` of each layer of a graph at each of the levels, outermost first, and the cost that is minimised.
 
-    Attributes:
-        graph: the layers that are cut.
-        cost: the cost that is minimised.
-        levels: the levels, outermost first.
-        options: for each layer, the options at each level.
-        solver: name of the solver; None for the cheapest exact one.
-        pins: the choices that are held.
-        entered: the state below uneven splits, by ``moved`` and ``fused``; None if there are none.
-        limits: the limits of a joint search; None for those of work and memory by default, whatever the clock says.
-        numbered: whether each layer numbers the devices of a flat level in an order of its own.
+    ``pins`` are the choices that are held. ``solver`` is None for the cheapest exact one. ``entered`` is the state below
+    uneven splits, by ``moved`` and ``fused``; None if there are none. ``limits`` are those of a joint search; None for
+    those of work and memory by default, whatever the clock says. Each layer of a ``numbered`` flat level numbers the
+    devices in an order of its own.
     """
 
     graph: PlanGraph
@@ -89,10 +80,6 @@ class Question:
         """Return the cost graph of the same levels, given the state above them."""
         return self.tables(first, last, above).built()
 
-    def narrowed(self, known: float, budget: Budget) -> tuple[CostGraph, list[Indices]]:
-        """Return the cost graph of all levels of the tuples that a plan of a known cost, or a cheaper one, may have."""
-        return self.tables(0, len(self.levels), self.outermost()).narrowed(known, budget)
-
     def counted(self) -> Counted | None:
         """Return the problem of counts of all levels; None if costs may depend on the order of the levels."""
         if not self.by_products:
@@ -117,11 +104,6 @@ class Question:
         """Return the state below a level; equal sizes share one object."""
         return above.below(self.graph, [(choice,) for choice in choices], ways)
 
-    def below_all(self, index: int, above: State) -> State:
-        """Return the state below a level for all options and tuples above it, with the distinct sizes of each layer."""
-        options = [at_layer[index] for at_layer in self.options]
-        return above.below(self.graph, options, self.levels[index].ways, least=True)
-
     def level_structures(self) -> list[Structure]:
         """Return the structure of each level's own cost graph; levels with equal options appear once."""
         distinct = {column: index for index, column in enumerate(zip(*self.options, strict=True))}
@@ -132,24 +114,14 @@ class Question:
         name = cheapest(structures) if self.solver is None else self.solver
         return name, load_solver(name)
 
-    def allows(self, choices: Sequence[Options]) -> bool:
-        """Return whether all choices, a layer's at each level, are among the options."""
-        pairs = zip(self.options, choices, strict=True)
-        return all(own in each for at, chosen in pairs for each, own in zip(at, chosen, strict=True))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The result of a search.
+    """The result of a search: the choices of each layer at each level, and its costs by level, with the tensors that it reads.
 
-    Attributes:
-        choices: for each layer a choice at each level.
-        solver: name of the solver that was used.
-        exact: whether every cost graph was solved to a proven optimum.
-        bounds: the lower bound of each cost graph's optimum; empty if the solver states none.
-        costs: for each level the cost of every layer, with the tensors that it reads.
-        limits: the limits that kept the search from a proof; None if none did.
-        cut: how it was cut short; None if it was not.
+    It is ``exact`` if the ``solver`` found a proven optimum of every cost graph; ``bounds`` are lower bounds of these
+    optima, empty if the solver states none; ``limits`` kept the search from a proof, and ``cut`` says how it was cut short,
+    if it was.
     """
 
     choices: tuple[Options, ...]
@@ -161,19 +133,17 @@ class Answer:
     cut: Cut | None = None
 
 
-class Search(Protocol):
-    """A search over the levels."""
+class Search(NamedTuple):
+    """A search over the levels.
 
-    @property
-    def claim(self) -> str:
-        """The claim of a result whose cost graphs are all solved exactly; goes before ``over <space>``."""
+    ``run`` chooses an option for every layer at every level; it raises ``TableLimitError`` if the solver's tables would not fit.
+    ``claim`` says of a result whose cost graphs are all solved exactly what goes before ``over <space>``. A search of all levels
+    ``at_once`` is joint, so that devices may be left idle at any of them.
+    """
 
-    @property
-    def at_once(self) -> bool:
-        """Whether it searches all levels jointly, so that devices may be left idle at any of them."""
-
-    def run(self, question: Question) -> Answer:
-        """Choose an option for every layer at every level; raises ``TableLimitError`` if the solver's tables would not fit."""
+    claim: str
+    at_once: bool
+    run: Callable[[Question], Answer]
 
 
 def load_search(name: str) -> Search:
@@ -182,35 +152,25 @@ def load_search(name: str) -> Search:
     return search
 
 
-class Reached(NamedTuple):
-    """The outer levels of plans that begin alike: costs by layer at the innermost one, the state below it, and what comes next."""
+def level_by_level(
+    question: Question, assign: Callable[[CostGraph], Sequence[int]]
+) -> tuple[tuple[Options, ...], tuple[tuple[float, ...], ...]]:
+    """Assign an option to every layer at one level after another, outermost first; return its choices, and its cost at each."""
+    above, chosen, costs = question.outermost(), list[list[Choice]](), list[tuple[float, ...]]()
+    for index, level in enumerate(question.levels):
+        problem = question.cost_graph(index, index + 1, above)
+        assignment = assign(problem)
+        costs.append(problem.costs_by_node(assignment))
+        chosen.append([own[index][pick] for own, pick in zip(question.options, assignment, strict=True)])
+        if index + 1 < len(question.levels):
+            above = question.below(above, chosen[-1], level.ways)
+    return tuple(zip(*chosen, strict=True)), tuple(costs)
 
-    costs: tuple[float, ...]
-    above: State | None
-    below: dict[Options, Reached]
 
-
-def costs_by_level(
-    question: Question, choices: tuple[Options, ...], known: dict[Options, Reached] | None = None
-) -> tuple[tuple[float, ...], ...]:
-    """Return the cost of every layer at each level, given its choice at each.
-
-    ``known`` has plans of the same problem whose costs were asked for, to which this one is added.
-    """
-    made = replace(question, options=tuple(tuple((choice,) for choice in at_layer) for at_layer in choices))
-    above: State | None = None
-    costs = []
-    known = {} if known is None else known
-    for index, column in enumerate(zip(*choices, strict=True)):
-        if column not in known:
-            above = made.outermost() if above is None else above
-            problem = made.cost_graph(index, index + 1, above)
-            last = index + 1 == len(question.levels)
-            left = None if last else question.below(above, column, question.levels[index].ways)
-            known[column] = Reached(problem.costs_by_node([0] * len(choices)), left, {})
-        at_level, above, known = known[column]
-        costs.append(at_level)
-    return tuple(costs)
+def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tuple[float, ...], ...]:
+    """Return the cost of every layer at each level, given its choice at each."""
+    made = replace(question, options=tuple(tuple((choice,) for choice in own) for own in choices))
+    return level_by_level(made, lambda _: [0] * len(choices))[1]
 
 
 def ask(request: Resolved, graph: LayerGraph) -> Question:
@@ -226,7 +186,7 @@ def question_of(request: Resolved, graph: PlanGraph, pins: Sequence[Pin], elemen
     """Build the search problem of a request for identical devices and given layers, with choices to hold."""
     space = space_of(request, graph)
     levels = levels_of(request.array, element_bytes)
-    cost = load_cost(request.cost, request.parameters, context_of(request))
+    cost = cost_of(request)
     # Only grids may leave devices idle, at the innermost level: further out computation is not weighed.
     idle = [space.grids and cost.counts_work and level.innermost for level in levels]
     kinds = [(level.ways, own) for level, own in zip(levels, idle, strict=True)]
@@ -257,14 +217,11 @@ def _choices(space: Space, graph: PlanGraph, ways: int, idle: bool) -> list[Opti
     return [known[layer.nest, layer.op_name] for layer in graph.layers]
 
 
-def context_of(request: Resolved) -> dict[str, Any]:
-    """Return the values of the fields of a cost that are no parameters."""
-    return {
-        "machine": request.identical,
-        "optimizer": request.optimizer,
-        "profile": request.profile,
-        "convention": request.convention,
-    }
+def cost_of(request: Resolved) -> Cost:
+    """Return the cost of a request, on the machine of identical devices if there is one."""
+    names = ("optimizer", "profile", "convention")
+    given = {name: getattr(request, name) for name in names} | {"machine": request.identical}
+    return load_cost(request.cost, request.parameters, given)
 
 
 def space_of(request: Resolved, graph: PlanGraph) -> Space:
@@ -280,11 +237,31 @@ def convention_for(request: Resolved, cost: Cost) -> str:
     return DIRECT if cost.convention == DIRECT and request.counted == PAPER else request.counted
 
 
+class _Free:
+    """Devices whose links take no time: amounts do not depend on it."""
+
+    groups, measured, resource = (), None, ""
+
+    def using(self, _: object) -> _Free:
+        return self
+
+    def links(self, array: Sequence[int]) -> list[_Free]:
+        return [self] * len(array)
+
+    def line(self, *_: object) -> object:
+        from hypar.machine.links import Line  # noqa: PLC0415 (only where bytes are counted)
+
+        return Line(0.0, 0.0, "")
+
+
+NO_MACHINE = cast("Machine", _Free())
+"""What stands for the machine of a plan for which none is named."""
+
+
 def setting_for(request: Resolved, element_bytes: int, cost: Cost) -> Setting:
     """Return the setting in which a step of a plan of a cost runs on the identical devices of a request."""
-    assert request.identical is not None  # noqa: S101 (a step runs on a machine)
     return Setting(
-        machine=request.identical,
+        machine=request.identical or NO_MACHINE,
         array=request.array,
         element_bytes=element_bytes,
         optimizer=request.optimizer,

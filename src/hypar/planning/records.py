@@ -3,144 +3,76 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hypar.costs.base import load_cost, parameters_of
+from hypar.costs.base import parameters_of
 from hypar.ops.dims import in_order
 from hypar.plan.plan import SCHEMA, Plan, rooted
 from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord
-from hypar.planning.question import context_of, load_search
+from hypar.planning.question import Answer, Question, cost_of, load_search
+from hypar.planning.resolved import AS_ASKED, Resolved
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.units import exact_number, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.plan.records import BaselinesRecord, ChunksRecord, RefinementRecord, Score
-    from hypar.plan.stages import StagesRecord
     from hypar.planning.pins import Pin
-    from hypar.planning.question import Answer, Question
-    from hypar.planning.resolved import Resolved
-    from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Choice
+    from hypar.sharding.tree import Split
 
 
-AS_ASKED = ("graph", "strategy", "space", "search", "convention")
-AS_FOUND = ("claim", "solver", "path", "limits", "stages", "baselines", "refined", "chunks", "score")
-"""What a plan records as it was asked for, or decided."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
-    """The decisions of a request: the entries of a ``Plan`` that a search finds; ``arrays`` is None for the requested ones."""
-
-    claim: str
-    solver: str
-    pins: Sequence[Pin]
-    splits: Sequence[Split]
-    cost: float
-    array: Sequence[int] = ()
-    arrays: Mapping[str, Sequence[int]] | None = None
-    path: list[str] | None = None
-    bounds: Sequence[float] = ()
-    limits: LimitsRecord | None = None
-    stages: StagesRecord | None = None
-    baselines: BaselinesRecord | None = None
-    refined: RefinementRecord | None = None
-    chunks: ChunksRecord | None = None
-    score: Score | None = None
-
-
-def plan_of(request: Resolved, graph: LayerGraph, found: Decided) -> Plan:
-    """Record the decisions of a request for a network as a plan.
+def plan_of(
+    request: Resolved,
+    graph: LayerGraph,
+    splits: Sequence[Split],
+    cost: float,
+    *,
+    pins: Sequence[Pin],
+    array: Sequence[int] = (),
+    arrays: Mapping[str, Sequence[int]] | None = None,
+    bounds: Sequence[float] = (),
+    **found: Any,
+) -> Plan:
+    """Record what was decided for a network as a plan; ``arrays`` are by default those of the request, ``found`` further entries.
 
     Its entries have their types as they are, so pydantic need not judge them, for which it would first build validators.
     """
-    cost = load_cost(request.cost, request.parameters, context_of(request))
+    own = cost_of(request)
     dims = in_order(graph.nodes(request.graph).named_dims) or None
-    same: dict[str, Any] = {name: getattr(request, name) for name in AS_ASKED}
-    same |= {name: getattr(found, name) for name in AS_FOUND}
-    arrays = request.arrays if found.arrays is None else found.arrays
-    plan = Plan.model_construct(
-        **same,
+    ways = (request.arrays if arrays is None else arrays).items()
+    return Plan.model_construct(
+        **{name: getattr(request, name) for name in AS_ASKED},
+        **found,
         schema_=SCHEMA,
         model=ModelRecord.model_construct(name=graph.name, digest=graph.digest, batch=graph.batch, dims=dims),
-        array=list(found.array),
-        arrays={name: list(array) for name, array in arrays.items()} if request.heterogeneous else None,
+        array=list(array),
+        arrays={name: list(each) for name, each in ways} if request.heterogeneous else None,
         shares=request.shares if request.uneven else None,
-        pins=[str(pin) for pin in found.pins],
+        pins=[str(pin) for pin in pins],
         profile=_profile_of(request),
-        bounds=[exact_number(max(0.0, bound)) for bound in found.bounds] or None,
+        bounds=[exact_number(max(0.0, bound)) for bound in bounds] or None,
         cost=CostRecord.model_construct(
-            name=request.cost, value=exact_number(found.cost), unit=cost.unit, parameters=parameters_of(cost)
+            name=request.cost, value=exact_number(cost), unit=own.unit, parameters=parameters_of(own)
         ),
-        root=rooted(found.splits, found.stages),
+        root=rooted(splits, found.get("stages")),
     )
-    plan.require_whole()
-    return plan
 
 
 def _profile_of(request: Resolved) -> ProfileRecord | None:
-    """Record the measured times of the cost, or of the step."""
     if request.profile is not None:
         return ProfileRecord(name=request.profile.name, digest=request.profile.digest)
     times = None if request.machine is None else request.machine.measured
     return ProfileRecord(name=times.source, digest=f"sha256:{times.digest}") if times else None
 
 
-def decided(request: Resolved, question: Question, answer: Answer, claim: str) -> Decided:
-    """Return the decisions of a search for identical devices, without a score."""
-    names = [layer.name for layer in question.graph.layers]
-    columns = zip(question.levels, zip(*answer.choices, strict=True), answer.costs, strict=True)
-    splits = [even_split(level, names, own, costs, group=WHOLE_ARRAY) for level, own, costs in columns]
-    return Decided(
-        claim=claim,
-        solver=answer.solver,
-        pins=question.pins,
-        splits=splits,
-        cost=math.fsum(split.cost for split in splits),
-        array=request.array,
-        bounds=answer.bounds,
-        limits=_limits_of(answer),
-    )
-
-
-def _limits_of(answer: Answer) -> LimitsRecord | None:
+def limits_of(answer: Answer) -> LimitsRecord | None:
     """Return the record of the limits that kept a search from a proof."""
     if answer.limits is None:
         return None
     cut: dict[str, Any] = {} if answer.cut is None else {"cut": answer.cut.by, "answers": answer.cut.answers}
     seconds, size = map(exact_number, (answer.limits.seconds, answer.limits.bytes))
     return LimitsRecord(seconds=seconds, bytes=size, **cut)
-
-
-def even_split(
-    level: Level,
-    names: Sequence[str],
-    choices: Sequence[Choice],
-    costs: Sequence[float],
-    *,
-    group: str,
-    depth: int = 0,
-) -> Split:
-    """Return the record of one level of identical devices."""
-    chosen = dict(zip(names, choices, strict=True))
-    numbering = {
-        name: [dict([digit]) for digit in choice.order] for name, choice in chosen.items() if choice.order
-    }
-    return Split.model_construct(
-        level=depth + level.index,
-        group=group,
-        ways=level.ways,
-        shares=[1 / level.ways] * level.ways,
-        choices={name: dict(choice.degrees) for name, choice in chosen.items()},
-        numbering=numbering or None,
-        costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
-        cost=exact_number(math.fsum(costs)),
-    )
 
 
 def claim_of(request: Resolved, question: Question, answer: Answer) -> str:
@@ -203,7 +135,6 @@ def _limited(answer: Answer) -> str:
 
 
 def _kind_of(question: Question) -> str:
-    """Return the kind of choices in a search problem."""
     if question.numbered:
         return "grids of dims, numbered freely"
     ways = [level.ways for level in question.levels]

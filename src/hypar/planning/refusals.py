@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.costs.base import load_cost, parameters_of
+from hypar.costs.base import Cost, load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.plan.request import BEST, Request
 from hypar.plan.stages import INTERLEAVED
@@ -19,20 +19,14 @@ from hypar.sharding.conventions import PAPER
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hypar.costs.base import Cost
     from hypar.machine.machine import Machine
 
 
 class Refusal(NamedTuple):
-    """Two features that exclude each other.
+    """Two of ``FEATURES`` that exclude each other: the message is about the ``first``, and the ``reason`` for the documentation.
 
-    Attributes:
-        first: the feature that the message is about, one of ``FEATURES``.
-        second: the feature that excludes it.
-        where: the option in the message; ``{}`` fields are filled in from the request.
-        found: what the message says was found.
-        allowed: what it says is allowed.
-        reason: why no plan can have both, for the documentation.
+    It says ``where``, an option, what was ``found``, and what is ``allowed``; their ``{}`` fields are filled in from the
+    request.
     """
 
     first: str
@@ -106,14 +100,9 @@ REFUSALS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Request):
-    """A request in the form in which its features are looked for.
+    """A request in the form in which its features are looked for: with levels alone in its array, ``outside`` of them outside the stages.
 
-    Its cost is named, its machine and measured times are read, and its array has levels alone.
-
-    Attributes:
-        array: the ways of each level, the stages left out.
-        outside: number of levels and uneven splits outside the stages.
-        explain: whether the plan is to be explained.
+    Its cost is named, its machine and measured times are read; ``explain`` says whether the plan is to be explained.
     """
 
     array: Sequence[int] | None = None
@@ -127,15 +116,9 @@ class Asked(Request):
         return cls(**{**request.given(), **nodes, "cost": cost, "explain": explain})
 
     @property
-    def machine(self) -> Machine | None:
-        """Return the machine; None if none is named."""
-        found: Machine | None = self.hardware
-        return found
-
-    @property
     def groups(self) -> bool:
         """Return whether the machine has several groups of devices."""
-        return self.machine is not None and bool(self.machine.groups)
+        return self.hardware is not None and bool(self.hardware.groups)
 
     @property
     def ways(self) -> Sequence[int]:
@@ -158,15 +141,21 @@ class Asked(Request):
     def uneven(self) -> bool:
         """Return whether there are uneven splits."""
         staged = self.staged and not self.outside and self.stages != BEST
-        return self.machine is not None and self.groups and (not staged or self.machine.nested)
+        return self.groups and (not staged or self.hardware.nested)
+
+    @property
+    def parameters(self) -> dict[str, float | str]:
+        """Return the parameters of the cost that are given."""
+        given = {"inter_weight": self.inter_weight, "mode": self.mode}
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
     def counting(self) -> Cost:
         """Return the cost with those of the given parameters that it has, whose values it checks."""
-        own = parameters_of(load_cost(str(self.cost), {}))
-        given = {"inter_weight": self.inter_weight, "mode": self.mode}
-        known = {name: value for name, value in given.items() if value is not None and name in own}
-        return load_cost(str(self.cost), known)
+        known = parameters_of(load_cost(str(self.cost), {}))
+        return load_cost(
+            str(self.cost), {name: own for name, own in self.parameters.items() if name in known}
+        )
 
     @property
     def takes(self) -> set[str]:
@@ -180,7 +169,6 @@ def _pinned_at(asked: Asked) -> str:
 
 
 def _words(asked: Asked) -> dict[str, str]:
-    """Return the words of a message about a request."""
     pin = _pinned_at(asked)
     layer, at, rest = pin.partition("@")
     return {
@@ -189,9 +177,9 @@ def _words(asked: Asked) -> dict[str, str]:
         "cost": repr(asked.cost),
         "everywhere": f"{layer}{rest[rest.find('=') :]}" if at else "",
         "limit": "search-memory" if asked.time_limit is None else "time-limit",
-        "measured": str(asked.profile.ways if asked.profile else ""),
-        "profile": repr(asked.profile.name) if asked.profile else "",
-        "hardware": repr(asked.machine.name) if asked.machine is not None else "",
+        "measured": str(getattr(asked.profile, "ways", "")),
+        "profile": repr(getattr(asked.profile, "name", "")),
+        "hardware": repr(getattr(asked.hardware, "name", "")),
         "schedule": repr(asked.schedule or "1f1b"),
         "parameters": ", ".join(parameters_of(asked.counting)) or "none",
         "pin": f"{pin!r:.200}",
@@ -202,7 +190,7 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "levels": lambda asked: asked.levels is not None,
     "an array": lambda asked: asked.array is not None,
     "several levels": lambda asked: len(asked.ways) > 1,
-    "no machine": lambda asked: asked.machine is None,
+    "no machine": lambda asked: asked.hardware is None,
     "identical devices": lambda asked: not asked.groups,
     "a heterogeneous machine": lambda asked: asked.groups,
     "uneven splits": lambda asked: asked.uneven,

@@ -11,15 +11,14 @@ from hypar.activity import tell
 from hypar.errors import InputError, OptionError, PlanError
 from hypar.machine.load import load_machine
 from hypar.plan.plan import Plan, read_plan, rooted
-from hypar.plan.records import Origin, origin_of, remember
+from hypar.plan.records import Origin, Score, origin_of, remember
 from hypar.plan.request import checked
 from hypar.planning.climb import chunks_of
-from hypar.planning.question import Answer, ask, costs_by_level
-from hypar.planning.records import decided
+from hypar.planning.levels import LevelPlanner, Node
 from hypar.planning.resolved import Resolved, score_convention
 from hypar.planning.sources import as_planned, machine_of, network_of, require_groups
 from hypar.planning.stages.records import stage_splits, stages_of, stored_stages
-from hypar.planning.uneven.planner import Planner, as_branching
+from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.records import branch_of
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
@@ -33,28 +32,19 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanNode
-    from hypar.plan.records import Score
     from hypar.plan.stages import StagesRecord
-    from hypar.planning.records import Decided
-    from hypar.planning.uneven.tree import Branching
     from hypar.schedule.lanes import Lane
     from hypar.schedule.step import Step
     from hypar.schedule.timeline import Timeline
-    from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredStep:
-    """A training step that was run.
+    """A training step that was run: the plan whose choices it follows, its network, the machine, and the tasks, with when each ran.
 
-    Attributes:
-        plan: the plan whose choices it follows.
-        graph: its network.
-        machine: the machine that ran it.
-        step: its tasks, and when each ran.
-        work: the groups of identical devices that run it with their work; with stages, for a microbatch.
-        stages: the plan's stages, as run on this machine.
+    ``work`` has the groups of identical devices with their work, of stages for a microbatch; ``stages`` are the plan's, as
+    run here.
     """
 
     plan: Plan
@@ -157,9 +147,7 @@ def run_step(plan: Plan, request: Resolved, graph: LayerGraph) -> ScoredStep:
         staging = stored_stages(plan, plan.stages, graph, replace(request, counted=by))
         work, step, stages = staging.work, staging.ran.step, stages_of(staging, request)
     else:
-        counts = graph.element_bytes, request.optimizer, request.counted
-        node = branch_of(plan, machine, graph.nodes(plan.graph), *counts)
-        work = StepWork.of(*node.lanes())
+        work = StepWork.of(*branch_of(plan, request, graph).lanes())
         step = work.run(chunks_of(plan.chunks, work, f"{origin_of(plan).file}: chunks.layers"))
     return ScoredStep(plan=plan, graph=graph, machine=machine, step=step, work=work, stages=stages)
 
@@ -168,36 +156,23 @@ def recosted(plan: Plan, graph: LayerGraph, request: Resolved) -> Plan:
     """Return a stored plan with the costs of its choices, counted as its own request or one of another convention says."""
     request, path, graph = replace(request, pins=()), plan.path, request.network(graph)
     if plan.stages is not None and plan.staged:
-        staging = stored_stages(plan, plan.stages, graph, request, costed=True)
-        splits = [*stage_splits(staging)]
-        cost = math.fsum(split.cost for split in splits)
+        splits = [*stage_splits(stored_stages(plan, plan.stages, graph, request, costed=True))]
+        root, cost = rooted(splits, plan.stages), exact_number(math.fsum(split.cost for split in splits))
     else:
-        found = _decided(plan, graph, request)
-        splits, cost, path = [*found.splits], found.cost, found.path
-    value = plan.cost.model_copy(update={"value": exact_number(cost)})
-    return plan.model_copy(update={"root": rooted(splits, plan.stages), "cost": value, "path": path})
+        planner, node = costed_node(request, plan, graph)
+        found = planner.decided(graph, node, plan.claim)
+        root, cost, path = found.root, found.cost.value, found.path
+    value = plan.cost.model_copy(update={"value": cost})
+    return plan.model_copy(update={"root": root, "cost": value, "path": path})
 
 
-def _decided(plan: Plan, graph: LayerGraph, request: Resolved) -> Decided:
-    """Return the decisions of a stored plan without stages, with their costs."""
-    if request.heterogeneous is not None:
-        planner, branch, _ = costed_tree(request, plan, graph, request.heterogeneous)
-        return planner.decided(branch, plan.claim)
-    question = ask(request, graph)
-    choices = tuple(plan.choices(layer.name) for layer in question.graph.layers)
-    answer = Answer(choices=choices, costs=costs_by_level(question, choices), solver=plan.solver, exact=False)
-    return decided(request, question, answer, plan.claim)
-
-
-def costed_tree(
-    request: Resolved, plan: Plan, graph: LayerGraph, machine: Machine
-) -> tuple[Planner, Branching, State | None]:
-    """Return a plan's tree of device groups with its costs, and the state above it."""
-    nodes = graph.nodes(plan.graph)
-    planner = Planner(request, nodes, (), graph.element_bytes)
-    entered = planner.state_above(nodes)
-    stored = branch_of(plan, machine, nodes, graph.element_bytes, request.optimizer)
-    return planner, as_branching(planner.costed(stored, entered)), entered
+def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
+    """Return the planner of a stored plan without stages, and its node with its costs."""
+    if request.profile is not None:
+        request.profile.require(graph.name, graph.digest, graph.batch, request.array)
+    alone, nodes = LevelPlanner(request, (), graph.element_bytes), graph.nodes(plan.graph)
+    planner = Planner(request, nodes, (), graph.element_bytes) if request.heterogeneous else alone
+    return planner, planner.costed(branch_of(plan, request, graph))
 
 
 def _counted(plan: Plan, convention: str | None) -> str:
@@ -220,8 +195,7 @@ def _counted(plan: Plan, convention: str | None) -> str:
 def choices_of(plan: Plan, graph: LayerGraph) -> list[Options]:
     """Return the choices of each layer at all splits of a plan, and check that the network's layers allow them.
 
-    Raises:
-        PlanError: the network has other layers, or a layer has no such dim.
+    Raises ``PlanError`` if the network has other layers, or a layer has no such dim.
     """
     layers, file = graph.nodes(plan.graph).layers, origin_of(plan).file
     rests = {layer.name for layer in graph.at_rest.layers if layer.op_name == "rest"}
@@ -229,14 +203,11 @@ def choices_of(plan: Plan, graph: LayerGraph) -> list[Options]:
     if names != [name for name in plan.layers if name in names or name not in rests]:
         place = f"{file}: {'splits' if plan.splits else 'stages'}"
         raise PlanError(place, f"the layers are not those of {graph.name!r}", "a plan of this model")
-    found, allowed = [], set[object]()
-    for layer in layers:
-        found.append(
-            tuple([split.choice(layer.name) for split in plan.splits if layer.name in split.choices])
-        )
-        if (layer.nest, found[-1]) not in allowed:
-            allowed.add((layer.nest, found[-1]))
-            _require_allowed(layer, found[-1], f"{file}: splits")
+    own = ([split for split in plan.splits if name in split.choices] for name in names)
+    found = [tuple([one.choice(name) for one in each]) for name, each in zip(names, own, strict=True)]
+    different = {(layer.nest, choices): layer for layer, choices in zip(layers, found, strict=True)}
+    for (_, choices), layer in different.items():
+        _require_allowed(layer, choices, f"{file}: splits")
     return found
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
-from hypar.plan.records import of_score
+from hypar.plan.records import Asked, Operators, Score, of_score
 from hypar.plan.request import BEST, checked
 from hypar.planning.checked import fields_of
 from hypar.planning.strategies.base import load_strategy
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.records import Asked, Operators, Score
     from hypar.plan.stages import StagesRecord
 
 
 USUAL, BASELINE = "hypar", "dp"
 """The strategy where none is named, and the one that others are compared with."""
+
+AS_ASKED = ("graph", "strategy", "space", "search", "convention")
+"""What a plan records as it was asked for."""
 
 FIXED = ("dp", "owt")
 """Strategies that decide without a search: what practitioners do by default."""
@@ -37,23 +39,14 @@ BASELINES = (*FIXED, "hypar", "accpar")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """All inputs of a plan except the network; a plan records them.
+    """All inputs of a plan except the network; a plan records them. An attribute without a word here is the option of ``Request``.
 
-    An attribute that is not described here is the option of ``Request`` of the same name.
-
-    Attributes:
-        space: the allowed choices, as text.
-        parameters: parameters of the cost to set; others keep their defaults.
-        graph: ``operators`` to plan pools too; None for weighted layers and joins only.
-        arrays: ways of each level, outermost first, inside each group of identical devices by its name: ``all`` where
-            there is one group.
-        machine: the machine, a tree of device groups or a group of identical devices; None if no hardware is named.
-        outside: number of levels and uneven splits outside the stages.
-        baselines: strategies that the engine times beside the search's plan; the fastest is taken.
-        beyond_space: whether they may have choices outside the space, as no space was requested.
-        convention: the convention by which the cost counts bytes.
-        counted: the convention by which the engine and the score count them.
-        limits: the limits of a joint search.
+    ``parameters`` of the cost are those to set. ``graph`` is None for weighted layers and joins only. ``arrays`` have the
+    ways of each level, outermost first, inside each group of identical devices by its name: ``all`` where there is one
+    group. ``machine`` is None if no hardware is named; so many levels and uneven splits are ``outside`` the stages.
+    ``baselines`` are strategies that the engine times beside the search's plan, of which the fastest is taken; they may
+    have choices ``beyond_space`` if none was requested. The cost counts bytes by ``convention``, engine and score as
+    ``counted`` says; ``limits`` are those of a joint search.
     """
 
     strategy: str
@@ -117,9 +110,7 @@ class Resolved:
 
     def as_planned(self, plan: Plan) -> Resolved:
         """Return the request with the levels that a plan has, inside its stages if it has any."""
-        if plan.arrays is None:
-            return self.over(plan.array)
-        return replace(self, arrays={name: tuple(array) for name, array in plan.arrays.items()})
+        return replace(self, arrays=_ways(plan.arrays, plan.array))
 
     def on(self, machine: Machine, name: str = WHOLE_ARRAY) -> Resolved:
         """Return the request for the devices of a node of the machine alone, of a group of some name."""
@@ -143,19 +134,18 @@ class Resolved:
     def of(cls, plan: Plan, machine: Machine | None = None, profile: Profile | None = None) -> Resolved:
         """Rebuild the request of a stored plan, on the machine of its score, with the measured times of its cost.
 
-        Raises:
-            InputError: its rule for shares is unknown.
+        Raises ``InputError`` if its rule for shares is unknown.
         """
+        stages, arrays, array = plan.stages, plan.arrays, plan.array
+        if stages is not None:
+            arrays, array = stages.arrays or arrays, stages.array or array
         return cls(
-            strategy=plan.strategy,
-            space=plan.space,
+            **{name: getattr(plan, name) for name in AS_ASKED},
             cost=plan.cost.name,
             parameters=plan.cost.parameters,
-            search=plan.search,
-            solver=plan.solver if plan.stages is None else plan.stages.solver,
-            arrays=_arrays_of(plan),
+            solver=plan.solver if stages is None else stages.solver,
+            arrays=_ways(arrays, array),
             pins=tuple(plan.pins),
-            graph=plan.graph,
             machine=machine,
             shares="equal" if plan.shares is None else checked("shares", plan.shares),
             profile=profile,
@@ -165,11 +155,10 @@ class Resolved:
             # The recorded baselines are the ones that competed.
             baselines=() if plan.baselines is None else plan.baselines.names,
             beyond_space=plan.baselines is not None,
-            convention=plan.convention,
             counted=plan.convention if plan.score is None else plan.score.convention,
             # A search that no limit kept from anything takes the same way without one.
             limits=UNLIMITED if plan.limits is None else Limits(plan.limits.seconds, plan.limits.bytes),
-            **({} if plan.stages is None else asked_stages(plan.stages)),
+            **({} if stages is None else asked_stages(stages)),
         )
 
 
@@ -186,11 +175,7 @@ def asked_stages(stages: StagesRecord) -> dict[str, Any]:
     }
 
 
-def _arrays_of(plan: Plan) -> dict[str, tuple[int, ...]]:
-    """Return the requested ways of each level inside each group of identical devices of a stored plan."""
-    arrays, array = plan.arrays, plan.array
-    if plan.stages is not None:
-        arrays, array = plan.stages.arrays or arrays, plan.stages.array or array
+def _ways(arrays: Mapping[str, Sequence[int]] | None, array: Sequence[int]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(own) for name, own in (arrays or {WHOLE_ARRAY: array}).items()}
 
 

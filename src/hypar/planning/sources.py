@@ -40,16 +40,13 @@ LONGEST_NAME = 200
 def network_of(result: Plan | Score, model: LayerGraph | str | Path | None = None) -> LayerGraph:
     """Return the network that a plan or a score was made from, or the one that is given, also by its file.
 
-    Raises:
-        InputError: there is none, or it cannot be read.
+    Raises ``InputError`` if there is none, or it cannot be read.
     """
     plan, known = _plan(result), origin_of(result).network
-    if isinstance(model, LayerGraph):
-        return model
     if model is None:
         return known or load_model(_found(plan, "model", plan.model.name))
     graph = load_model(model)
-    if graph.name != plan.model.name:
+    if graph is not model and graph.name != plan.model.name:
         place, found = f"{origin_of(plan).file}: model.name", f"found {shown(plan.model.name)}"
         raise PlanError(place, found, f"{graph.name!r}, as --model says")
     return graph
@@ -75,9 +72,7 @@ def machine_of(
     """Return the machine of a plan's score, with the measured times of its step; None for a plan without a score.
 
     The files may be given, as may changes besides those of the score; then it is loaded anew.
-
-    Raises:
-        InputError: there is none, or it cannot be read.
+    Raises ``InputError`` if there is none, or it cannot be read.
     """
     plan, record, given = _plan(result), result.score if isinstance(result, Plan) else result, changes or {}
     known = origin_of(record).machine
@@ -138,7 +133,6 @@ def require_groups(plan: Plan, machine: Machine) -> None:
 
 
 def _groups(machine: Machine, name: str) -> dict[str, list[str]]:
-    """Return the groups of each node of a machine that has several."""
     found = {name: [group.name for group in machine.groups]}
     for group in machine.groups:
         found |= _groups(group.machine, group.name) if group.machine.groups else {}
@@ -148,8 +142,7 @@ def _groups(machine: Machine, name: str) -> dict[str, list[str]]:
 def times_of(plan: Plan, profile: str | Path | None = None) -> Profile | None:
     """Return the measured times that a plan's cost counted, of a given file or one that is found; None for a plan without them.
 
-    Raises:
-        InputError: there is no such file, it cannot be read, or its digest differs.
+    Raises ``InputError`` if there is no such file, it cannot be read, or its digest differs.
     """
     known = origin_of(plan).profile
     if plan.profile is None or (known is not None and profile is None):

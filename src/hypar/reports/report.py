@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Document, Note, Section
 from hypar.errors import InputError, TableLimitError
-from hypar.machine.machine import machine_numbers
+from hypar.machine.machine import Machine, machine_numbers
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import Score, of_score
 from hypar.planning.planner import plan_command, uneven_array
@@ -27,7 +27,6 @@ from hypar.studies.step import StepRows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
 

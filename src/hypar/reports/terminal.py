@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from hypar.activity import LISTENER, holding
+from hypar.activity import COUNTER, LISTENER, holding
 from hypar.document import Document, Note
 from hypar.errors import printable
 from hypar.files.text import refused
 from hypar.reports.text import ASCII, plain, render
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 NARROWEST, WIDTH_OF_A_PIPE = 20, 80
 """Columns that are assumed at least, and where stdout is no terminal and COLUMNS is not set."""
@@ -107,18 +107,20 @@ def _styled(text: str, style: str) -> str:
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(what: str) -> Iterator[None]:
     """Show on stderr what is done, how far it is and for how long: a terminal has a line, removed at the end, anything else lines.
 
-    ``what`` is done until the work tells more (``hypar.activity``); yielded is a function that takes the number of finished
-    steps and the number of all.
+    ``what`` is done until the work tells more, as does how far it is (``hypar.activity``).
     """
     state, ended = {"what": what, "far": ""}, threading.Event()
     watching = threading.Thread(target=_watch, args=(state, ended), daemon=True)
     watching.start()
     try:
-        with holding(LISTENER, lambda told: state.update(what=told)):
-            yield lambda done, of: state.update(far=f"{done:,} of {of:,}, ")
+        with (
+            holding(LISTENER, lambda told: state.update(what=told)),
+            holding(COUNTER, lambda done, of: state.update(far=f"{done:,} of {of:,}, ")),
+        ):
+            yield
     finally:
         ended.set()
         watching.join()

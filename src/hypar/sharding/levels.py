@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hypar.sharding.placement import layout
+from hypar.sharding.placement import Options, layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.ops.nest import Nest
-    from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
 WORKING = "working"

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING
 from hypar.errors import OptionError, shown
 from hypar.ops.dims import CUTTABLE, MADE, READ, atom_of
 from hypar.sharding.dims import dim_of
-from hypar.sharding.placement import WHOLE, cut, grid
+from hypar.sharding.placement import WHOLE, Options, cut, grid
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from hypar.network.nodes import PlanNode
-    from hypar.sharding.placement import Options
 
 _DIVISORS = "divisors"
 

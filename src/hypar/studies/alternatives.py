@@ -12,6 +12,7 @@ import numpy as np
 from hypar.document import Result
 from hypar.errors import OptionError
 from hypar.machine.load import load_machine
+from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.plan import Plan, rooted
 from hypar.plan.request import Request, checked
 from hypar.planning.choices import LevelChoices, choices_by_level
@@ -21,21 +22,19 @@ from hypar.planning.refusals import refusal
 from hypar.planning.replay import run_step
 from hypar.planning.resolved import BASELINE, Resolved, of_baseline, score_convention
 from hypar.planning.sources import times_of
-from hypar.schedule.scoring import summarise
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.minsum import min_marginals
 from hypar.solve.solvers.base import cheapest, load_solver
-from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, network_of, plan_and_score
+from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, plan_and_score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
-    from hypar.network.graph import LayerGraph
     from hypar.plan.records import Score
     from hypar.sharding.placement import Choice
     from hypar.solve.edge import Costs
@@ -199,7 +198,6 @@ def explore_model(
     hardware: Hardware,
     strategy: str = "hypar",
     convention: str | None = None,
-    progress: Callable[[int, int], None] = lambda *_: None,
     **asked: Any,
 ) -> Exploration:
     """Score every combination of the choices of some layers or levels.
@@ -213,14 +211,13 @@ def explore_model(
         hardware: the machine that scores the points.
         strategy: the strategy of the plan that gives all other choices.
         convention: how bytes and seconds of all points are counted: ``moved`` if it is not given, ``paper`` or ``fused``.
-        progress: a function that takes the number of scored points and the number of all.
         asked: further arguments of ``plan_model`` for that plan; the baseline keeps its own space and equal shares.
 
     Raises:
         InputError: the request cannot be met; nothing varies, or more than 10,000 points.
     """
     Request.of("explore_model", asked)
-    graph, machine = network_of(model), load_machine(hardware)
+    graph, machine = load_model(model), load_machine(hardware)
     counted = checked("convention", convention or MOVED)
     plan = plan_and_score(graph, strategy, counted, machine, **asked)
     graph, direct = graph.with_batch(plan.model.batch), (score_convention(plan), counted) == (DIRECT, PAPER)
@@ -237,7 +234,7 @@ def explore_model(
         words = {place: choices[0] for place, choices in chosen.items()}
         return Run.of(words, point, machine, own=chosen == planned)
 
-    points = sorted(grid(axes, answer, progress=progress), key=lambda point: point.time_s)
+    points = sorted(grid(axes, answer), key=lambda point: point.time_s)
     dp = plan_and_score(graph, BASELINE, counted, machine, **of_baseline(asked))
     ways, baseline = (
         {place: own.ways for place, ((own, _), *_) in places.items()},
@@ -303,4 +300,4 @@ def _scored(point: Plan, request: Resolved, graph: LayerGraph) -> Score:
     ran = run_step(point, request, graph)
     if request.chunks is None or point.staged:
         return ran.score
-    return summarise(ran.lanes, run_chunked(ran.work, request.chunks).step, ran.machine)
+    return run_chunked(ran.work, request.chunks).score(ran.machine)

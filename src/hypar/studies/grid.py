@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from hypar.activity import count, uncounted
 from hypar.costs.base import load_cost
 from hypar.document import Note, Result
 from hypar.errors import HardwareError, HyparError, OptionError, TableLimitError
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
     Axes = Mapping[Any, Sequence[Any]]
     Chosen = dict[Any, Any]
-    Progress = Callable[[int, int], None]
 
 Hardware = Machine | str | Path
 """A machine, or the name of one."""
@@ -159,21 +159,19 @@ def combinations(axes: Axes) -> Iterator[Chosen]:
 
 
 def grid(
-    axes: Axes,
-    answer: Callable[[Chosen], Run],
-    refusals: tuple[type[HyparError], ...] = (),
-    progress: Progress = lambda *_: None,
+    axes: Axes, answer: Callable[[Chosen], Run], refusals: tuple[type[HyparError], ...] = ()
 ) -> list[Run]:
     """Answer the request of every combination; ``refusals`` are errors that are an answer, and any other ends the grid."""
     number = math.prod(map(len, axes.values()))
     runs: list[Run] = []
-    progress(0, number)
+    count(0, number)
     for chosen in combinations(axes):
-        try:
-            runs.append(answer(chosen))
-        except refusals as error:
-            runs.append(Run(axes=chosen, note=str(error), refused=error))
-        progress(len(runs), number)
+        with uncounted():
+            try:
+                runs.append(answer(chosen))
+            except refusals as error:
+                runs.append(Run(axes=chosen, note=str(error), refused=error))
+        count(len(runs), number)
     return runs
 
 
@@ -199,11 +197,6 @@ def costs_of(plan: Plan, graph: LayerGraph, convention: str, machine: Machine | 
     return tuple(split.cost for split in recosted(plan, graph, request).splits)
 
 
-def network_of(model: LayerGraph | str | Path) -> LayerGraph:
-    """Return a network itself, or that of a file."""
-    return model if isinstance(model, LayerGraph) else load_model(model)
-
-
 class Comparison(Runs):
     """The runs of a comparison, one for each strategy, the baseline first."""
 
@@ -224,7 +217,6 @@ def compare_strategies(
     strategies: str | Sequence[str] = (),
     hardware: Hardware | None = None,
     convention: str | None = None,
-    progress: Progress = lambda *_: None,
     **asked: Any,
 ) -> Comparison:
     """Plan a network by several strategies.
@@ -235,7 +227,6 @@ def compare_strategies(
         hardware: a machine to score every plan on.
         convention: how costs, bytes and seconds of all rows are counted: ``moved`` if it is not given, ``paper`` or
             ``fused``. A strategy that is named after a paper still minimises what the paper counts.
-        progress: a function that takes the number of finished strategies and the number of all.
         asked: further arguments of ``plan_model``, the same for every strategy, in place of its own: ``cost`` for
             example is minimised by each within its own space and search. The baseline keeps its own space and equal
             shares of device groups, and counts measured times and a mode only by a cost that has them.
@@ -249,7 +240,7 @@ def compare_strategies(
         TableLimitError: no strategy's search would fit.
     """
     Request.of("compare_strategies", asked)
-    graph, counted = network_of(model), checked("convention", convention or MOVED)
+    graph, counted = load_model(model), checked("convention", convention or MOVED)
     machine = None if hardware is None else load_machine(hardware)
     named = (strategies,) if isinstance(strategies, str) else strategies
     cost = load_strategy(BASELINE).cost
@@ -261,7 +252,7 @@ def compare_strategies(
         costs = costs_of(plan, graph.with_batch(plan.model.batch), counted, machine)
         return Run.of(chosen, plan, machine, plan=plan, costs=costs)
 
-    runs = grid({"strategy": names}, answer, (TableLimitError,), progress)
+    runs = grid({"strategy": names}, answer, (TableLimitError,))
     if all(run.refused for run in runs) and runs[-1].refused:
         raise runs[-1].refused
     return Comparison((replace(run, gain=_gain(runs[0], run)) for run in runs), counted)
@@ -314,7 +305,6 @@ def sweep_model(
     changes: Mapping[str, Any] | None = None,
     scale: bool = False,
     convention: str | None = None,
-    progress: Progress = lambda *_: None,
     **asked: Any,
 ) -> Sweep:
     """Plan and score a network for every combination of the given values.
@@ -334,14 +324,13 @@ def sweep_model(
         scale: whether a machine with one network gets as many devices as the array and the stages need, so that these
             share whatever its devices share.
         convention: how bytes and seconds of all runs are counted: ``moved`` if it is not given, ``paper`` or ``fused``.
-        progress: a function that takes the number of finished combinations and the number of all.
         asked: further arguments of ``plan_model``, the same for every combination; as in ``compare_strategies``.
 
     Raises:
         InputError: the request cannot be met by any combination.
     """
     given = Request.of("sweep_model", asked).given()
-    graph, counted = network_of(model), checked("convention", convention or MOVED)
+    graph, counted = load_model(model), checked("convention", convention or MOVED)
     axes = {
         "hardware": _values(hardware),
         **{name: _values(values) for name, values in (changes or {}).items()},
@@ -353,7 +342,7 @@ def sweep_model(
     ask = _Ask(axes, graph, counted, tuple(changes or ()), scale, asked)
     for chosen in combinations({name: axes[name] for name in ("hardware", *ask.changed)}):
         ask.machine(chosen)
-    runs = grid(axes, ask.run, (HardwareError, OptionError, TableLimitError), progress)
+    runs = grid(axes, ask.run, (HardwareError, OptionError, TableLimitError))
     if all(run.refused for run in runs) and isinstance(runs[0].refused, OptionError):
         raise runs[0].refused
     return Sweep(runs, counted, model=graph.name, asked=given)
@@ -390,8 +379,8 @@ def _check(axes: Axes, asked: Mapping[str, Any]) -> None:
     if not 0 < number <= MOST_RUNS:
         found = f"{number:,} combinations" if number else "nothing"
         raise OptionError("sweep", f"found {found}", f"1 to {MOST_RUNS:,} combinations")
-    for count in axes.get("levels", ()):
-        checked_array(count, None, stages=True)
+    for levels in axes.get("levels", ()):
+        checked_array(levels, None, stages=True)
     weights = {name: asked[name] for name in ("inter_weight",) if asked.get(name) is not None}
     for name in axes["strategy"]:
         load_cost(asked.get("cost") or load_strategy(name).cost, weights)

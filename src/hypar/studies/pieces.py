@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
     from hypar.ops.run import Piece
-    from hypar.program.steps import Program
 
 MOST_ENTRIES = 2**30
 """Entries at most of the tables that say which device holds what."""

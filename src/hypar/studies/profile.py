@@ -20,23 +20,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from hypar.activity import tell
+from hypar.activity import count, tell
 from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
+from hypar.network.graph import LayerGraph, load_model
 from hypar.planning.checked import space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
 from hypar.sharding.placement import WHOLE, Choice
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import MOST_DEVICES
-from hypar.studies.grid import network_of
 from hypar.units import DTYPE_BYTES, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
     from hypar.ops.nest import Nest
     from hypar.ops.windows import Window
@@ -98,7 +97,6 @@ def profile_model(
     space: str | None = None,
     repeats: int = 3,
     bench: Bench | None = None,
-    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Profile:
     """Measure one device's time for its shard of each layer, pools included, under each choice of a level.
 
@@ -112,28 +110,24 @@ def profile_model(
         space: choices other than those of the strategy ``deepa``, as in ``plan_model``.
         repeats: rounds over all shards; the shortest time of each counts.
         bench: the bench that measures shards; PyTorch on this machine if not given.
-        progress: a function that takes the number of finished measurements and the number of all.
 
     Raises:
         InputError: the request cannot be met: PyTorch is missing, or a shard does not fit.
     """
-    network = network_of(model)
-    network = network if batch is None else network.with_batch(batch)
+    network = load_model(model, batch=batch)
     for name, number, least, most in (("ways", ways, 2, MOST_DEVICES), ("repeats", repeats, 1, MOST_REPEATS)):
         if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
             raise OptionError(name, f"found {number!r}", f"a whole number from {least} to {most:,}")
     shards = shards_of(network, load_strategy("deepa").space if space is None else space_text(space), ways)
     bench = TorchBench() if bench is None else bench
     named = [(shard, f"{layer}, {word}") for layer, own in shards.items() for word, shard in own.items()]
-    times = _measured(dict(reversed(named)), bench, repeats, progress)
+    times = _measured(dict(reversed(named)), bench, repeats)
     measured = {layer: {word: times[own] for word, own in each.items()} for layer, each in shards.items()}
     of = ProfiledModel(name=network.name, digest=network.digest, batch=network.batch)
     return Profile(model=of, device=bench.device, ways=ways, seconds=measured)
 
 
-def _measured(
-    places: Mapping[LayerShard, str], bench: Bench, repeats: int, progress: Callable[[int, int], None]
-) -> dict[LayerShard, float]:
+def _measured(places: Mapping[LayerShard, str], bench: Bench, repeats: int) -> dict[LayerShard, float]:
     """Return the shortest seconds of each shard, to four digits.
 
     Rounds go over all shards, so that a busy moment of the machine spoils one measurement of several shards instead of
@@ -144,15 +138,15 @@ def _measured(
     if room is not None and size > room:
         found = f"tensors and gradients of {format_bytes(size)}"
         raise _unfit(places[largest[0]], found, f"the memory's {format_bytes(room)}")
-    times, count = dict.fromkeys(largest, math.inf), len(largest) * repeats
+    times, number = dict.fromkeys(largest, math.inf), len(largest) * repeats
     for done, shard in enumerate(largest * repeats):
-        progress(done, count)
+        count(done, number)
         tell(f"measuring {places[shard]}")
         try:
             times[shard] = min(times[shard], bench.seconds(shard))
         except (MemoryError, RuntimeError) as error:
             raise _unfit(places[shard], next(iter(str(error).splitlines()), "out of memory")) from error
-    progress(count, count)
+    count(number, number)
     return {shard: float(f"{seconds:.4g}") for shard, seconds in times.items()}
 
 

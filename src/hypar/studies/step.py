@@ -9,9 +9,9 @@ from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hypar.machine.energy import phase_of
-from hypar.network.graph import gradients_of
+from hypar.network.graph import LayerGraph, gradients_of
 from hypar.ops.nest import PHASES
-from hypar.planning.replay import run_plan
+from hypar.planning.replay import ScoredStep, run_plan
 from hypar.schedule.memory import course_on, memory_of
 from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE
 from hypar.schedule.scoring import joules_of
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.machine.machine import Machine
-    from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.planning.replay import ScoredStep
 
 Rows = list[dict[str, Any]]
 

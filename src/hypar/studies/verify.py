@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import product, repeat
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,20 +15,18 @@ from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.execution.exchange import shares
 from hypar.execution.simulator import most_elements
 from hypar.execution.verify import Verification, counted, verify_program
-from hypar.machine.links import Line
-from hypar.machine.setting import Setting
 from hypar.network.training import OPTIMIZERS
 from hypar.ops.nest import PHASES
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.records import Score, origin_of
 from hypar.plan.stages import FLUSHES, StagesRecord
-from hypar.planning.replay import choices_of, run_step
+from hypar.planning.replay import run_step
 from hypar.planning.resolved import Resolved, cost_convention, score_convention
 from hypar.planning.sources import machine_of, times_of
 from hypar.planning.stages.running import fullest_moments
+from hypar.planning.uneven.records import branch_of
 from hypar.schedule.held import Training
-from hypar.schedule.lanes import Lane
-from hypar.schedule.pieces import BETWEEN_STAGES, level_name
+from hypar.schedule.pieces import BETWEEN_STAGES, Piece, level_name
 from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.tree import Device, Level, Node, Stages
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.program.layout import Numbers
     from hypar.program.steps import Item, Program
-    from hypar.schedule.pieces import Piece
 
 MOST_ELEMENTS, MANY_ELEMENTS, ROUNDING = 2**28, 2**22, 1e-9
 """Elements that all devices hold at once at most, 2 GiB; those from which a run takes so long that a smaller network is
@@ -281,16 +278,13 @@ def _received(
 
 def _planned(plan: Plan, graph: LayerGraph, machine: Machine | None, by: str) -> list[Piece]:
     """Return the transfers of a plan's step as a convention counts them."""
-    if machine is not None:
-        request = replace(Resolved.of(plan, machine), counted=by)
-        # Another convention may count gradients that are in no chunk, and chunks change no amount.
-        whole = plan.model_copy(update={"chunks": None})
-        pieces = run_step(whole, request, graph).step.pieces
-        return [piece for piece in pieces if piece.collective]
-    free = cast("Machine", _Free())
-    setting = Setting(machine=free, array=(*plan.array,), element_bytes=graph.element_bytes, convention=by)
-    lane = Lane(graph.nodes(plan.graph), choices_of(plan, graph), setting)
-    return [piece for pieces in (*lane.inner, *lane.outer) for piece in pieces]
+    request = replace(Resolved.of(plan, machine), counted=by)
+    if machine is None:
+        ((lane,), _) = branch_of(plan, request, graph).lanes()
+        return [piece for pieces in (*lane.inner, *lane.outer) for piece in pieces]
+    # Another convention may count gradients that are in no chunk, and chunks change no amount.
+    whole = plan.model_copy(update={"chunks": None})
+    return [piece for piece in run_step(whole, request, graph).step.pieces if piece.collective]
 
 
 def _scored(plan: Plan, graph: LayerGraph, machine: Machine, run_by: str) -> Score:
@@ -373,15 +367,3 @@ def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:
         yield "shares that are not of whole elements are rounded by the largest remainder"
     if (parts := microbatches_of(plan)) > 1:
         yield f"{parts} microbatches of {graph.batch // parts:,} samples"
-
-
-class _Free:
-    """A machine whose links take no time: amounts do not depend on it."""
-
-    measured, resource = None, ""
-
-    def links(self, array: Sequence[int]) -> list[_Free]:
-        return [self] * len(array)
-
-    def line(self, *_: object) -> Line:
-        return Line(0.0, 0.0, "")

@@ -14,9 +14,9 @@ import numpy as np
 
 from hypar.costs.graphs.pricing import prices_of
 from hypar.sharding.amounts.factors import plain
-from hypar.sharding.amounts.transfers import Factors, network_of
+from hypar.sharding.amounts.transfers import Between, Factors, Network, network_of
 from hypar.sharding.dims import BATCH, SPATIAL
-from hypar.sharding.placement import choice_of, runs_of
+from hypar.sharding.placement import Options, choice_of, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
     from hypar.costs.base import Cost
     from hypar.network.nodes import PlanGraph
-    from hypar.sharding.amounts.transfers import Between, Network
     from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Options
 
     Powers = Mapping[str, NDArray[np.int64]]
 

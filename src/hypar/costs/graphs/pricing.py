@@ -10,11 +10,11 @@ import numpy as np
 
 from hypar.sharding.amounts.counted import added, computing
 from hypar.sharding.amounts.factors import apart_of, collectives_of
-from hypar.sharding.amounts.transfers import RESIDUE, received
-from hypar.sharding.collectives import CODE
+from hypar.sharding.amounts.transfers import RESIDUE, Between, Factors, Part, Products, Sums, received
+from hypar.sharding.collectives import CODE, Codes
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.levels import WORKING
-from hypar.sharding.placement import layout
+from hypar.sharding.levels import WORKING, Level, LocalSizes
+from hypar.sharding.placement import Options, layout
 from hypar.solve.edge import Costs, Indices
 
 if TYPE_CHECKING:
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Rates
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.cuts import Cuts
-    from hypar.sharding.amounts.transfers import Between, Factors, Part, Products, Sums
-    from hypar.sharding.collectives import Codes
-    from hypar.sharding.levels import Level, LocalSizes
-    from hypar.sharding.placement import Options
 
 Weights = tuple[Costs | float, Costs | None]
 """Costs of an element, and of a transfer if that costs anything."""

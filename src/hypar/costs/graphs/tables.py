@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.costs.base import measured
+from hypar.costs.base import Cost, measured
 from hypar.costs.graphs.pricing import (
     Places,
     Seen,
@@ -29,31 +29,24 @@ from hypar.costs.graphs.pricing import (
     spread,
 )
 from hypar.errors import TableLimitError
-from hypar.network.nodes import kept_with_graph
+from hypar.network.nodes import PlanGraph, Tensor, kept_with_graph
 from hypar.sharding.amounts.factors import divides_image, factors_of, of_input
-from hypar.sharding.amounts.transfers import OUTERMOST, mapped, names_of
+from hypar.sharding.amounts.transfers import OUTERMOST, Network, Part, mapped, names_of
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.levels import LocalSizes
-from hypar.sharding.placement import WHOLE, simple
+from hypar.sharding.levels import Level, LocalSizes
+from hypar.sharding.placement import WHOLE, Options, simple
 from hypar.solve.cost_graph import CostGraph, LaidOut, Link, Structure, layout_of, level_structure
-from hypar.solve.edge import Edge
-from hypar.solve.limits import ENTRY_BYTES
+from hypar.solve.edge import Costs, Edge, Indices
+from hypar.solve.limits import ENTRY_BYTES, Budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
     from typing import TypeVar
 
-    from hypar.costs.base import Cost
-    from hypar.network.nodes import PlanGraph, Tensor
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import State
     from hypar.sharding.amounts.cuts import Cuts
-    from hypar.sharding.amounts.transfers import Network, Part
-    from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Options
-    from hypar.solve.edge import Costs, Indices
-    from hypar.solve.limits import Budget
 
     Found = TypeVar("Found")
 

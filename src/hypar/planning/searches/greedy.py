@@ -8,38 +8,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.planning.question import Answer, Question, Search
+from hypar.planning.question import Answer, Question, Search, level_by_level
 
 if TYPE_CHECKING:
-    from hypar.sharding.placement import Choice
+    from hypar.solve.cost_graph import CostGraph, Solution
 
 
-class Greedy:
-    """HyPar's hierarchical search."""
+def run(question: Question) -> Answer:
+    """Solve one cost graph for each level."""
+    name, solver = question.pick_solver(*question.level_structures())
+    solutions: list[Solution] = []
 
-    claim = "greedy: each level is optimal given the levels above it,"
-    at_once = False
+    def assign(problem: CostGraph) -> tuple[int, ...]:
+        solutions.append(solver.solve(problem))
+        return solutions[-1].assignment
 
-    def run(self, question: Question) -> Answer:
-        """Solve one cost graph for each level."""
-        sizes = question.outermost()
-        name, solver = question.pick_solver(*question.level_structures())
-        chosen: list[list[Choice]] = []
-        costs, bounds, exact = [], [], True
-        for index in range(len(question.levels)):
-            problem = question.cost_graph(index, index + 1, sizes)
-            solution = solver.solve(problem)
-            assignment = solution.assignment
-            bounds += [] if solution.bound is None else [solution.bound]
-            exact = exact and (solver.exact or solution.bound == solution.cost)
-            chosen.append(
-                [options[index][pick] for options, pick in zip(question.options, assignment, strict=True)]
-            )
-            costs.append(problem.costs_by_node(assignment))
-            if index + 1 < len(question.levels):
-                sizes = question.below(sizes, chosen[-1], question.levels[index].ways)
-        choices = tuple(zip(*chosen, strict=True))
-        return Answer(choices=choices, costs=tuple(costs), solver=name, exact=exact, bounds=tuple(bounds))
+    choices, costs = level_by_level(question, assign)
+    exact = all(solver.exact or one.bound == one.cost for one in solutions)
+    bounds = tuple(one.bound for one in solutions if one.bound is not None)
+    return Answer(choices=choices, costs=costs, solver=name, exact=exact, bounds=bounds)
 
 
-plugin: Search = Greedy()
+plugin = Search("greedy: each level is optimal given the levels above it,", at_once=False, run=run)

@@ -11,50 +11,91 @@ search answers with the best plan and the highest bound so far.
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import lru_cache, partial
+from itertools import combinations, pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from hypar.activity import INTERRUPTIBLE, tell
-from hypar.planning.searches.jointly.answers import Standing, better_of, level_by_level
-from hypar.planning.searches.jointly.counts import COUNTS, by_counts
-from hypar.planning.searches.jointly.tuples import MOST_TUPLES, by_tuples
-from hypar.solve.cost_graph import CostGraph
+from hypar.errors import TableLimitError
+from hypar.planning.question import Answer, Question, Search, costs_by_level, load_search
+from hypar.solve.cost_graph import CostGraph, Solution, Structure
 from hypar.solve.limits import Budget, Cut, Limits, OutOfTime, timed
-from hypar.solve.solvers.base import load_solver
+from hypar.solve.solvers.base import FALLBACK, Improving, load_solver, require_tables
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from hypar.planning.question import Answer, Question, Search
+    from hypar.costs.graphs.counted import Counted
+    from hypar.sharding.placement import Options
+    from hypar.solve.counts.solution import Found
+    from hypar.solve.edge import Indices
+
+    Price = Callable[[tuple[Options, ...]], float]
+    Priced = tuple[float, tuple[Options, ...]]
+    Left = tuple[CostGraph, list[Indices]]
+
+COUNTS = "counts"
+"""The solver that searches by counts."""
+
+COUNTING_PAYS = NARROWING_PAYS = 2**20
+"""Entries of a cost graph of whole matrices from which counts take less time; and from which tuples are left out first."""
+
+MOST_TUPLES, MOST_TRIES = 2**22, 40
+"""Most tuples of all layers whose costs are computed one by one; and plans with their levels in another order that are priced."""
+
+ROUNDING = 1e-11
+"""Largest difference of equal costs that are added up in another order, relative to them."""
 
 
-class Joint:
-    """The joint search over all levels."""
+class Standing(NamedTuple):
+    """How far a search has come: the cost of its best plan, a lower bound of every plan's, if there is one, and the solver's name.
 
-    claim = "optimal, all levels jointly,"
-    at_once = True
+    ``exact`` says that the plan is proven optimal; ``choices`` returns for each layer a choice at each level.
+    """
 
-    def run(self, question: Question) -> Answer:
-        """Search one cost graph for all levels, as far as the limits allow."""
-        limits = question.limits or Limits()
-        budget, number = Budget(limits), 0
-        best: Standing | None = None
-        cut: Cut | None = None
-        try:
-            with timed(math.inf if question.limits is None else limits.seconds):
-                for best in _standings(question, budget):
-                    number += 1
-                    _tell(question, best)
-        except OutOfTime:
-            cut = Cut("time", number)
-        except KeyboardInterrupt:
-            if not INTERRUPTIBLE.get():
-                raise
-            cut = Cut("interrupt", number)
-        answer = (best or level_by_level(question)).answer(question)
-        struck = not answer.exact and (budget.struck or cut is not None)
-        return replace(answer, limits=limits, cut=cut) if struck else answer
+    cost: float
+    bound: float | None
+    exact: bool
+    solver: str
+    choices: Callable[[], tuple[Options, ...]]
+
+    def answer(self, question: Question) -> Answer:
+        """Return the answer of a search problem."""
+        choices = self.choices()
+        costs = costs_by_level(question, choices)
+        bounds: tuple[float, ...] = ()
+        if self.bound is not None:
+            # Sums in another order differ by rounding where a number of ways is no power of two.
+            bounds = (total(costs) if self.exact else min(self.bound, total(costs)),)
+        return Answer(choices=choices, costs=costs, solver=self.solver, exact=self.exact, bounds=bounds)
+
+
+def run(question: Question) -> Answer:
+    """Search one cost graph for all levels, as far as the limits allow."""
+    limits = question.limits or Limits()
+    budget, number = Budget(limits), 0
+    best: Standing | None = None
+    cut: Cut | None = None
+    try:
+        with timed(math.inf if question.limits is None else limits.seconds):
+            for best in _standings(question, budget):
+                number += 1
+                _tell(question, best)
+    except OutOfTime:
+        cut = Cut("time", number)
+    except KeyboardInterrupt:
+        if not INTERRUPTIBLE.get():
+            raise
+        cut = Cut("interrupt", number)
+    answer = (best or relaxed(question)).answer(question)
+    struck = not answer.exact and (budget.struck or cut is not None)
+    return replace(answer, limits=limits, cut=cut) if struck else answer
 
 
 def _standings(question: Question, budget: Budget) -> Iterator[Standing]:
@@ -75,7 +116,6 @@ def _standings(question: Question, budget: Budget) -> Iterator[Standing]:
 
 
 def _tell(question: Question, found: Standing) -> None:
-    """Tell how far plan and bound are apart."""
     if found.exact or not found.bound:
         return
     both = (found.cost, found.bound)
@@ -83,4 +123,196 @@ def _tell(question: Question, found: Standing) -> None:
     tell(f"best plan {named[0]}, bound {named[1]}, gap {1 - found.bound / found.cost:.2%}")
 
 
-plugin: Search = Joint()
+def greedy(question: Question, bound: float | None = None, solver: str = FALLBACK) -> Standing:
+    """Return the plan level by level with a lower bound, under the name of a solver."""
+    found = load_search("greedy").run(replace(question, solver=None))
+    return Standing(total(found.costs), bound, False, solver, lambda: found.choices)
+
+
+def relaxed(question: Question) -> Standing:
+    """Return the greedy plan, with the sum of the lower bounds of the single levels."""
+    solver, bounds, left = load_solver(FALLBACK), [], question.outermost()
+    for index in range(len(question.levels)):
+        solution = solver.solve(question.cost_graph(index, index + 1, left))
+        bounds.append(solution.cost if solution.bound is None else solution.bound)
+        options = [at_layer[index] for at_layer in question.options]
+        left = left.below(question.graph, options, question.levels[index].ways, least=True)
+    return greedy(question, math.fsum(bounds))
+
+
+def better_of(one: Standing, other: Standing) -> Standing:
+    """Return the cheaper of two plans, with the higher bound of both; the first one if it is proven."""
+    if one.exact or one.bound is None or other.bound is None:
+        return one
+    best = min(one, other, key=lambda each: each.cost)
+    bound = min(max(one.bound, other.bound), best.cost)
+    return best._replace(bound=bound, exact=best.exact or bound == best.cost)
+
+
+def total(costs: Sequence[Sequence[float]]) -> float:
+    """Return the cost of all levels, added up as a plan does."""
+    return math.fsum(math.fsum(at_level) for at_level in costs)
+
+
+def by_counts(question: Question, structure: Structure, budget: Budget) -> Iterator[Standing]:
+    """Search by counts, where that is asked for or whole matrices of pairs would be large; yield nothing if it cannot be done."""
+    if question.solver != COUNTS and (question.solver is not None or structure.entries <= COUNTING_PAYS):
+        return
+    problem = question.counted()
+    if problem is None:
+        return
+    from hypar.solve.counts.solution import improving  # noqa: PLC0415 (only where counting pays)
+
+    every = improving(problem.graph, budget)
+    if question.entered is not None:
+        for found in deque(every, maxlen=1):
+            yield _of_group(question, problem.choices(found.orders))
+        return
+    yield from (_by_seconds if problem.graph.own else _by_bytes)(question, problem, every)
+
+
+def _by_seconds(question: Question, problem: Counted, improving: Iterator[Found]) -> Iterator[Standing]:
+    """Yield the plans of a search of which counts do not say all costs."""
+    price = lru_cache(maxsize=None)(lambda choices: total(costs_by_level(question, choices)))
+    every: list[Found] = []
+    for found in improving:
+        if not every or found.bound > every[-1].bound:
+            yield _standing(_priced(price, problem, found.orders), found.bound)
+        every.append(found)
+    if not every:
+        return
+    # The last plan by counts, and the last one without idle devices, which cost what their counts say.
+    distinct = {one.orders.tobytes(): one.orders for one in every[-3:]}
+    bound = every[-1].bound
+    plans = [_ordered(price, problem, orders, bound) for orders in distinct.values()]
+    best = _standing(min(plans, key=itemgetter(0)), bound)
+    yield best if best.exact else better_of(best, greedy(question, bound, COUNTS))
+
+
+def _by_bytes(question: Question, problem: Counted, improving: Iterator[Found]) -> Iterator[Standing]:
+    """Yield the plans of a search of which counts say all costs."""
+    last = None
+    for found in improving:
+        last = Standing(found.cost, found.bound, found.exact, COUNTS, partial(problem.choices, found.orders))
+        yield last
+    if last is None or last.exact:
+        return
+    if not last.bound:
+        # Counts that leave all tensors out bound nothing.
+        yield better_of(last, relaxed(question))
+    elif question.graph.ties:
+        yield better_of(last, greedy(question, last.bound, COUNTS))
+
+
+def _of_group(question: Question, choices: tuple[Options, ...]) -> Standing:
+    """Return a plan of a group below uneven splits, or the greedy one if it is cheaper: counts know no state above them."""
+    plain = relaxed(question)._replace(solver=COUNTS)
+    own = plain._replace(cost=total(costs_by_level(question, choices)), choices=lambda: choices)
+    return min(own, plain, key=itemgetter(0))
+
+
+def _standing(plan: Priced, bound: float) -> Standing:
+    """Return a plan with its price, and a bound: what counts leave out makes plans cost more than they say."""
+    cost, choices = plan
+    proven = bound >= cost * (1 - ROUNDING)
+    return Standing(cost, cost if proven else bound, proven, COUNTS, lambda: choices)
+
+
+def _ordered(price: Price, problem: Counted, orders: Indices, bound: float) -> Priced:
+    """Return the cost of a plan by counts, and its choices: levels of one group are told apart by latency alone.
+
+    They change places until no two that do lower the ``price``, or until it is the bound, or what counts say, which is the
+    same for all orders in a group and no more than any of them costs; ``orders`` has the option of each layer at each level.
+    """
+    best = _priced(price, problem, orders)
+    groups = np.repeat(np.arange(len(problem.graph.ways)), problem.graph.depths)
+    least = max(bound, problem.graph.cost(orders, groups))
+    tries = 0
+    while True:
+        for one, other in _pairs(problem, orders):
+            if best[0] <= least * (1 + ROUNDING) or tries == MOST_TRIES:
+                return best
+            tries += 1
+            turned = orders.copy()
+            turned[:, [one, other]] = orders[:, [other, one]]
+            tried = _priced(price, problem, turned)
+            if tried[0] < best[0] * (1 - ROUNDING):
+                best, orders = tried, turned
+                break
+        else:
+            return best
+
+
+def _pairs(problem: Counted, orders: Indices) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of unlike levels of one group; none where there is no latency."""
+    for first, last in pairwise(np.cumsum((0, *problem.graph.depths)).tolist()):
+        for one, other in combinations(range(first, last), 2):
+            if problem.graph.latencies and (orders[:, one] != orders[:, other]).any():
+                yield one, other
+
+
+def _priced(price: Price, problem: Counted, orders: Indices) -> Priced:
+    choices = problem.choices(orders)
+    return price(choices), choices
+
+
+def by_tuples(question: Question, structure: Structure, budget: Budget) -> Iterator[Standing]:
+    """Search the tuples of choices, by a bounded solver where the limits are too low for the cheapest exact one."""
+    try:
+        left = _narrowed(question, structure, budget)
+    except TableLimitError:
+        if question.solver is not None:
+            raise
+        yield relaxed(question)
+        return
+    structure = structure if left is None else left[0].structure
+    name, solver = question.pick_solver(structure)
+    tables = solver.tables(structure)
+    if question.solver is None and tables is not None and not tables.within(budget):
+        name, solver = FALLBACK, load_solver(FALLBACK)
+        tables = solver.tables(structure)
+    if name == FALLBACK and tables is not None and not tables.within(budget):
+        yield relaxed(question)
+        return
+    if tables is not None:
+        require_tables(name, tables, budget.limits.bytes)
+    problem = left[0] if left else question.cost_graph(0, len(question.levels), question.outermost())
+    improving = (
+        solver.improving(problem, budget) if isinstance(solver, Improving) else [solver.solve(problem)]
+    )
+    for solution in improving:
+        exact = solver.exact or solution.cost == solution.bound
+        choices = partial(_chosen, question, solution, left, level_wise=not exact and name == FALLBACK)
+        yield Standing(solution.cost, solution.bound, exact, name, choices)
+
+
+def _narrowed(question: Question, structure: Structure, budget: Budget) -> Left | None:
+    """Leave out the tuples that cost more than the greedy plan, where whole matrices of pairs would be large."""
+    exact = question.solver is None or load_solver(question.solver).exact
+    large = structure.entries > NARROWING_PAYS and sum(structure.sizes) <= MOST_TUPLES
+    if not (question.by_products and exact and large):
+        return None
+    tables = question.tables(0, len(question.levels), question.outermost())
+    return tables.narrowed(greedy(question).cost, budget)
+
+
+def _chosen(
+    question: Question, solution: Solution, left: Left | None, *, level_wise: bool
+) -> tuple[Options, ...]:
+    """Return the choices of a solution, or perhaps those level by level if they are cheaper."""
+    assignment = solution.assignment
+    if left is not None:
+        assignment = tuple(int(own[choice]) for own, choice in zip(left[1], assignment, strict=True))
+    choices = tuple(map(_decoded, question.options, assignment))
+    if level_wise:
+        found = greedy(question)
+        return found.choices() if found.cost < total(costs_by_level(question, choices)) else choices
+    return choices
+
+
+def _decoded(options: tuple[Options, ...], chosen: int) -> Options:
+    indices = np.unravel_index(chosen, [len(at_level) for at_level in options])
+    return tuple(at_level[int(index)] for at_level, index in zip(options, indices, strict=True))
+
+
+plugin = Search("optimal, all levels jointly,", at_once=True, run=run)

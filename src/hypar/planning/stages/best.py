@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
-from hypar.activity import tell
+from hypar.activity import count, tell
 from hypar.errors import HardwareError, OptionError
 from hypar.plan.request import BEST
 from hypar.plan.stages import FLUSHES
@@ -36,7 +36,7 @@ from hypar.sharding.placement import primes
 from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
@@ -220,22 +220,15 @@ MOST_RUN = 8
 """Largest number of candidates that the engine runs."""
 
 
-def plan_stages(
-    request: Resolved,
-    graph: LayerGraph,
-    progress: Callable[[int, int], None] = lambda *_: None,
-    limit: float = math.inf,
-) -> Staging | None:
+def plan_stages(request: Resolved, graph: LayerGraph, limit: float = math.inf) -> Staging | None:
     """Divide a network into the requested stages, and cut each; None if the best number is not faster than a limit in seconds.
-
-    ``progress`` is called with the number of tries done, and their total.
 
     Raises:
         InputError: the network, the batch or the machine does not allow that number of stages, or none fit the memory.
         TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
     if request.stages == BEST:
-        return _best_stages(request, graph, progress, limit)
+        return _best_stages(request, graph, limit)
     assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
     known: Known = {}
     orders = [_spans_in(request, graph, groups, known) for groups in orders_of(request, request.stages)]
@@ -269,9 +262,7 @@ def _spans_in(
     return spans_of(request, graph, groups, microbatches, known)
 
 
-def _best_stages(
-    request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None], limit: float
-) -> Staging | None:
+def _best_stages(request: Resolved, graph: LayerGraph, limit: float) -> Staging | None:
     candidates = [*_candidates(request, graph)]
     ahead = sorted((least_seconds(spans), number) for number, (_, spans) in enumerate(candidates))
     # Where nothing overlaps and no weight is tied an estimate is exact, so that only the fastest is run.
@@ -282,7 +273,7 @@ def _best_stages(
     for done, (bound, number) in enumerate(ahead):
         if bound == math.inf or bound > least * near * (1 + ROUNDING):
             break
-        progress(done, len(candidates))
+        count(done, len(candidates))
         own, spans = candidates[number]
         inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
         tell(f"trying {len(spans) // (own.parts or 1)} stages{inside}, {own.microbatches} microbatches")
@@ -291,7 +282,7 @@ def _best_stages(
                 seconds = estimated_s(stages)
                 least = min(least, seconds)
                 found.append((seconds, number, stages))
-    progress(len(candidates), len(candidates))
+    count(len(candidates), len(candidates))
     fastest = [own for own in sorted(found) if own[0] <= least * near][: MOST_RUN if several else 1]
     return _fastest((run_stages(candidates[number][0], own) for _, number, own in fastest), limit)
 
@@ -300,8 +291,8 @@ def _fastest(ran: Iterable[Staging], limit: float = math.inf) -> Staging | None:
     """Return the stages whose step is the fastest by the engine; None if none is below a limit."""
     best = None
     for staging in ran:
-        if staging.ran.timeline.makespan < limit:
-            best, limit = staging, staging.ran.timeline.makespan
+        if staging.ran.seconds < limit:
+            best, limit = staging, staging.ran.seconds
     return best
 
 

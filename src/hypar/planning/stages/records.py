@@ -12,7 +12,7 @@ from hypar.plan.stages import StageRecord, StagesRecord
 from hypar.planning.climb import refine
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import load_search
-from hypar.planning.records import Decided, objective, pins_text
+from hypar.planning.records import objective, pins_text, plan_of
 from hypar.planning.stages.best import plan_stages, spans_of
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.running import run_stages
@@ -24,7 +24,7 @@ from hypar.solve.solvers.base import load_solver
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
@@ -38,13 +38,10 @@ if TYPE_CHECKING:
     from hypar.sharding.tree import Split
 
 
-def decided_stages(
-    request: Resolved, graph: LayerGraph, whole: Decided | None, progress: Callable[[int, int], None]
-) -> Decided:
+def decided_stages(request: Resolved, graph: LayerGraph, whole: Plan | None) -> Plan:
     """Decide a network in the requested stages.
 
-    Of the best number, ``whole`` has the decisions without stages, which are returned if no stages are faster. ``progress`` is
-    called with the number of tries done, and their total.
+    Of the best number, ``whole`` is the plan without stages, which is returned if no stages are faster.
 
     Raises:
         InputError: the request does not suit the network, or no stages fit the memory.
@@ -61,21 +58,23 @@ def decided_stages(
     nodes, levels = graph.nodes(request.graph), request.levels - apart
     pins = tuple(parse_pin(text, nodes, levels) for text in request.pins)
     fitting = whole.score if whole is not None and whole.score is not None and whole.score.fits else None
-    staging = plan_stages(request, graph, progress, math.inf if fitting is None else fitting.time_s)
+    staging = plan_stages(request, graph, math.inf if fitting is None else fitting.time_s)
     if staging is None:
         assert whole is not None  # noqa: S101 (a given number of stages has an answer)
         claim = f"{whole.claim}; no stages that were tried are faster"
-        return replace(whole, stages=_no_stages(request, whole), claim=claim)
+        return whole.model_copy(update={"stages": _no_stages(request, whole), "claim": claim})
     refined = None
     if request.refine:
-        staging, refined = _refined(staging, progress)
+        staging, refined = _refined(staging)
     splits = list(stage_splits(staging))
-    return Decided(
+    return plan_of(
+        request,
+        graph,
+        splits,
+        math.fsum(split.cost for split in splits),
         claim=_claim(request, staging) + (", then refined" if refined else ""),
         solver=", ".join(dict.fromkeys(span.cuts.solver for span in staging.stages if _cut(span))),
         pins=pins,
-        splits=splits,
-        cost=math.fsum(split.cost for split in splits),
         array=staging.request.array,
         arrays=staging.request.arrays,
         stages=stages_of(staging, request),
@@ -85,8 +84,8 @@ def decided_stages(
     )
 
 
-def _refined(staging: Staging, progress: Callable[[int, int], None]) -> tuple[Staging, RefinementRecord]:
-    """Exchange choices inside stages one by one as long as the engine's time decreases; ``progress`` as in ``refine``."""
+def _refined(staging: Staging) -> tuple[Staging, RefinementRecord]:
+    """Exchange choices inside stages one by one as long as the engine's time decreases."""
     spans = [(own.spans, own.ends) for own in staging.stages]
     start = [own.spans.of_batch(own.cuts.node, *own.ends) for own in staging.stages]
 
@@ -99,10 +98,10 @@ def _refined(staging: Staging, progress: Callable[[int, int], None]) -> tuple[St
         return run_stages(request, joined([own.having(*ends, node) for (own, ends), node in each]))
 
     def seconds(choices: Sequence[Options]) -> float:
-        return ran(replace(staging.request, chunks=None), taking(choices)).ran.timeline.makespan
+        return ran(replace(staging.request, chunks=None), taking(choices)).ran.seconds
 
     slots = [slot for (own, _), node in zip(spans, start, strict=True) for slot in own.planner.slots(node)]
-    found = refine(slots, seconds, progress)
+    found = refine(slots, seconds)
     each = zip(spans, taking(found.choices), strict=True)
     return ran(staging.request, (own.costed(node, *ends) for (own, ends), node in each)), found.record
 
@@ -151,7 +150,7 @@ def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
     )
 
 
-def _no_stages(request: Resolved, whole: Decided) -> StagesRecord:
+def _no_stages(request: Resolved, whole: Plan) -> StagesRecord:
     """Return the record for a plan that is faster without stages: all layers form one stage."""
     time_s = 0.0 if whole.score is None else whole.score.time_s
     layers = list(whole.splits[0].choices)

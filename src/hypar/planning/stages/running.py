@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 from hypar.machine.machine import DeviceGroup
 from hypar.plan.stages import stage_name
-from hypar.planning.climb import Chunked, chunks_of, run_chunked
+from hypar.planning.climb import Ran, chunks_of, run_chunked
 from hypar.planning.stages.arriving import places_for
 from hypar.schedule.costed import Arrival, Entering, StageWork
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.pieces import COMMUNICATION, Piece, priced
 from hypar.schedule.pipeline_orders import Schedule, in_flight, moments, staleness
 from hypar.schedule.record import ERROR, INPUT, Op, Record
-from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
 from hypar.schedule.tasks import PartTasks, Pipeline, TaskList
 from hypar.sharding.amounts.counted import SEAM, received_between
@@ -66,13 +65,12 @@ class Staging:
     request: Resolved
     stages: tuple[CutSpan, ...]
     work: StepWork
-    ran: Chunked
+    ran: Ran
 
     @property
     def score(self) -> Score:
         """The score of a step."""
-        lanes = self.work.lanes
-        return summarise(lanes, self.ran.step, self.request.machine or lanes[0].setting.machine)
+        return self.ran.score(self.request.machine or self.work.lanes[0].setting.machine)
 
     @property
     def by_stage(self) -> tuple[tuple[CutSpan, ...], ...]:
@@ -203,7 +201,7 @@ def run_stages(request: Resolved, stages: Sequence[CutSpan], stored: ChunksRecor
         first += span.layers
     work = StepWork(stages=tuple(works), schedule=schedule, microbatches=microbatches, exchanges=exchanges)
     chunks = chunks_of(stored, work, "chunks.layers")
-    ran = run_chunked(work, request.chunks) if chunks is None else Chunked(work.run(chunks), stored)
+    ran = run_chunked(work, request.chunks) if chunks is None else Ran(work, work.run(chunks), stored)
     return Staging(request=request, stages=tuple(stages), work=work, ran=ran)
 
 

@@ -327,8 +327,7 @@ class CutSpans(StageDevices):
 
     def costed(self, node: Node, start: int, end: int) -> Node:
         """Return the cuts of a span with the layers of a mini-batch, and with their costs."""
-        whole = self.of_batch(node, start, end)
-        return self.planner.costed(whole, self.planner.state_above(whole.graph))
+        return self.planner.costed(self.of_batch(node, start, end))
 
     def question(self, start: int, end: int) -> Question:
         """Return the search problem of the cuts of a span on identical devices."""

@@ -11,16 +11,10 @@ from hypar.sharding.conventions import MOVED
 class Strategy(NamedTuple):
     """A space, a cost and a search under one name; each can be overridden separately.
 
-    Attributes:
-        summary: a description in one line.
-        source: the publication.
-        space: the allowed choices, as ``hypar.sharding.space`` reads them.
-        cost: name of the cost that is minimised.
-        search: name of the search.
-        graph: ``contracted``, or ``operators`` to plan pools too.
-        heterogeneous_cost: name of the cost on a heterogeneous machine, if it differs.
-        shares: the rule for the shares of device groups.
-        convention: the convention by which its cost counts bytes; that of its paper, if it is named after one.
+    It has a line that describes it, and its publication as ``source``; a ``space`` as ``hypar.sharding.space`` reads it;
+    names of the cost, of the ``heterogeneous_cost`` if that of a heterogeneous machine differs, and of the search; the
+    graph, ``contracted``, or ``operators`` to plan pools too; the rule for the ``shares`` of device groups; and the
+    ``convention`` by which its cost counts, that of its paper, if it has one.
     """
 
     summary: str
@@ -35,10 +29,6 @@ class Strategy(NamedTuple):
 
 
 def load_strategy(name: str) -> Strategy:
-    """Load the strategy of a name.
-
-    Raises:
-        UnknownNameError: there is no such strategy.
-    """
+    """Load the strategy of a name; raises ``UnknownNameError`` if there is no such strategy."""
     strategy: Strategy = load_plugin("strategies", name)
     return strategy

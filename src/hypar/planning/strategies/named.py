@@ -7,9 +7,7 @@ from hypar.sharding.conventions import PAPER
 
 plugins: dict[str, Strategy] = {
     "dp": Strategy(
-        summary="every layer cut in the batch",
-        source="the common baseline; Type-I of AccPar",
-        space="batch",
+        summary="every layer cut in the batch", source="the common baseline; Type-I of AccPar", space="batch"
     ),
     "mp": Strategy(
         summary="every layer cut in its input channels",

@@ -6,6 +6,7 @@ leave, identical devices by the requested search.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
@@ -16,7 +17,7 @@ from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.planning.levels import LevelPlanner, Slot
 from hypar.planning.pins import apply_pins
 from hypar.planning.question import load_search, space_of
-from hypar.planning.records import Decided, pins_text
+from hypar.planning.records import pins_text, plan_of
 from hypar.planning.resolved import baseline_request
 from hypar.planning.strategies.base import load_strategy
 from hypar.planning.uneven.records import splits_of
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
+    from hypar.plan.plan import Plan
     from hypar.planning.levels import Node
     from hypar.planning.pins import Pin
     from hypar.planning.question import Answer, Question
@@ -144,10 +146,11 @@ class Planner(LevelPlanner):
         received, computed = (tuple(map(tuple, rows.tolist())) for rows in costs)
         return replace(branch, received=received, computed=computed)
 
-    def costed(self, node: Node, entered: State | None) -> Node:
-        """Return a node with the costs that this planner counts for its choices and shares."""
+    def costed(self, node: Node, entered: State | None = None) -> Node:
+        """Return a node with the costs that this planner counts for its choices and shares, in the state that splits above leave."""
         if not isinstance(node, Branching):
             return super().costed(node, entered)
+        entered = self.state_above(node.graph) if entered is None else entered
         made, states = self._priced(node, entered), node.states(entered)
         below = [self.costed(own, state) for own, state in zip(node.below, states, strict=True)]
         slowest = self.cost.slowest and not self.in_stage
@@ -198,16 +201,13 @@ class Planner(LevelPlanner):
             return f"each uneven split is optimal at equal shares given those above it, then {inner}, {over}"
         return f"{RULES[request.shares]}, not proven optimal, then {inner}, {over}"
 
-    def decided(self, node: Node, claim: str) -> Decided:
-        """Return the decisions of a tree, without a score."""
-        branch = as_branching(node)
-        return Decided(
-            claim=claim,
-            solver=self.solver(branch),
-            pins=self.pins,
-            splits=list(splits_of(branch)),
-            cost=branch.cost,
-            path=branch.path if branch.slowest else None,
+    def decided(self, graph: LayerGraph, node: Node, claim: str) -> Plan:
+        """Return the plan of a tree for a network, without a score."""
+        branch, request = as_branching(node), self.request
+        path, splits = branch.path if branch.slowest else None, [*splits_of(branch)]
+        solver = self.solver(branch)
+        return plan_of(
+            request, graph, splits, branch.cost, pins=self.pins, claim=claim, solver=solver, path=path
         )
 
     def split_of(self, branch: Branching, entered: State | None) -> UnevenSplit:
@@ -266,18 +266,12 @@ def solver_for(request: Resolved, graph: PlanGraph) -> str:
     )
 
 
-def entrants_of_groups(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:  # noqa: ARG001 (shares are found anew)
-    """Yield the baselines that can be planned: those within the space, or all if no space was requested."""
-    request, nodes = planner.request, graph.nodes(planner.request.graph)
-    for name in request.baselines:
-        named = load_strategy(name)
-        own = baseline_request(request, name)
-        cost = named.heterogeneous_cost or named.cost
-        shares = named.shares if load_cost(cost, {}).slowest else "equal"
-        own = replace(own, cost=cost, shares=shares, solver=None)
-        try:
-            node = Planner(own, nodes, planner.pins, planner.element_bytes).planned(nodes)
-        except (MemoryLimitError, OptionError, TableLimitError):
-            continue
-        if request.beyond_space or planner.within(node):
-            yield name, node
+def baseline_of_groups(planner: LevelPlanner, graph: PlanGraph, name: str) -> Branching | None:
+    """Plan by a strategy, with shares of its own; None if it cannot be planned."""
+    named, own = load_strategy(name), baseline_request(planner.request, name)
+    cost = named.heterogeneous_cost or named.cost
+    shares = named.shares if load_cost(cost, {}).slowest else "equal"
+    own = replace(own, cost=cost, shares=shares, solver=None)
+    with suppress(MemoryLimitError, OptionError, TableLimitError):
+        return Planner(own, graph, planner.pins, planner.element_bytes).planned(graph)
+    return None

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import Setting
 from hypar.planning.levels import Leaf
-from hypar.planning.question import Answer
-from hypar.planning.records import even_split
+from hypar.planning.question import NO_MACHINE, Answer
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.lanes import Lane
-from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import WHOLE_ARRAY, GroupRecord, Split
 from hypar.units import exact_number
 
@@ -20,19 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from hypar.machine.machine import Machine
+    from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
+    from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.tree import Branch
 
 
 def splits_of(branch: Branch) -> Iterator[Split]:
     """Yield the splits of a group, then the splits of the device groups inside it."""
     if isinstance(branch, Leaf):
-        lane = branch.lane
-        names = [layer.name for layer in lane.graph.layers]
-        for level, costs in zip(branch.levels, branch.answer.costs, strict=True):
-            chosen = [options[level.index] for options in lane.choices]
-            yield even_split(level, names, chosen, costs, group=branch.name, depth=lane.depth)
+        yield from branch.splits()
         return
     yield _uneven_split(branch)
     for below in branch.below:
@@ -113,7 +109,7 @@ class TreeReader(NamedTuple):
         setting = replace(self.setting, machine=machine, array=tuple(split.ways for split in own))
         choices = tuple(tuple(split.choice(layer.name) for split in own) for layer in graph.layers)
         lane = Lane(graph, choices, setting, "" if name == WHOLE_ARRAY else name, depth)
-        return Leaf(lane=lane, levels=(), answer=Answer(choices=choices, costs=(), solver="", exact=True))
+        return Leaf(lane=lane, answer=Answer(choices=choices, costs=(), solver="", exact=True))
 
     def _split(self, split: Split, machine: Machine, graph: PlanGraph, depth: int) -> Branching:
         taken = [(split.choice(layer.name), split.shares_of(layer.name)) for layer in graph.layers]
@@ -123,29 +119,14 @@ class TreeReader(NamedTuple):
         return found.grown(lambda at, left: self.branch(own[at].name, own[at].machine, left, depth + 1))
 
 
-def branch_of(
-    plan: Plan,
-    machine: Machine,
-    graph: PlanGraph,
-    element_bytes: int,
-    optimizer: str,
-    counted: str = PAPER,
-) -> Branch:
-    """Return the node of a plan's whole machine, without costs.
-
-    Args:
-        plan: a plan for this machine, or for its device groups.
-        machine: the machine.
-        graph: the layers that the plan cuts.
-        element_bytes: bytes of an element.
-        optimizer: the optimizer whose updates are counted.
-        counted: the convention by which transfers are counted.
-
-    Raises:
-        HardwareError: a group's array does not fit its machine.
-    """
-    used = machine.using(plan.arrays or {})
+def branch_of(plan: Plan, request: Resolved, graph: LayerGraph) -> Branch:
+    """Return the node of a plan without stages on the machine of a request, if any, without costs; raises ``HardwareError``."""
+    used = (request.machine or NO_MACHINE).using(plan.arrays or {})
     setting = Setting(
-        machine=used, array=(), element_bytes=element_bytes, optimizer=optimizer, convention=counted
+        machine=used,
+        array=(),
+        element_bytes=graph.element_bytes,
+        optimizer=request.optimizer,
+        convention=request.counted,
     )
-    return TreeReader(plan, setting).branch(WHOLE_ARRAY, used, graph, 0)
+    return TreeReader(plan, setting).branch(WHOLE_ARRAY, used, graph.nodes(plan.graph), 0)

@@ -37,7 +37,7 @@ from hypar.sharding.amounts.transfers import (
     windowed,
 )
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
-from hypar.sharding.placement import COPIES, WHOLE
+from hypar.sharding.placement import COPIES, WHOLE, Options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.transfers import Between, Network, Part, Parts, Products, Sums
     from hypar.sharding.amounts.windows import Image
-    from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
 

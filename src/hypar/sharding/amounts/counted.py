@@ -24,16 +24,14 @@ from hypar.sharding.amounts.factors import (
 from hypar.sharding.amounts.transfers import RESIDUE, SHARED, Factors, mapped, phase_of, received, windowed
 from hypar.sharding.amounts.windows import fraction_read
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.levels import WHOLE_LAYER, LocalSizes, levels_of
-from hypar.sharding.placement import WHOLE, layout, terms, working
+from hypar.sharding.levels import WHOLE_LAYER, Level, LocalSizes, levels_of
+from hypar.sharding.placement import WHOLE, Options, layout, terms, working
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.transfers import Between, Part, Sums
-    from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
 

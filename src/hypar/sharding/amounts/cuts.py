@@ -10,11 +10,10 @@ import numpy as np
 
 from hypar.sharding.amounts.parts import averages
 from hypar.sharding.amounts.transfers import Factors, mapped
-from hypar.sharding.amounts.windows import WHOLE, Rows
+from hypar.sharding.amounts.windows import WHOLE, Digits, Image, Rows
 from hypar.sharding.dims import SPATIAL
 
 if TYPE_CHECKING:
-    from hypar.sharding.amounts.windows import Digits, Image
     from hypar.sharding.placement import Numbers
 
 

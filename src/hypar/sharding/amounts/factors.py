@@ -15,23 +15,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.ops.nest import IN_GROUP
+from hypar.ops.nest import IN_GROUP, Nest
 from hypar.sharding.amounts.cuts import Cuts, change, ratios
 from hypar.sharding.amounts.transfers import OUTERMOST, Between, Factors, Products, mapped, names_at
 from hypar.sharding.amounts.windows import Digit, Digits, Image, Shares, image_of
-from hypar.sharding.collectives import CODE, COLLECTIVES, manners_of, undivided
+from hypar.sharding.collectives import CODE, COLLECTIVES, Codes, manners_of, undivided
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.placement import COPIES, IDLE, digits_of, dim_of, layout, terms
+from hypar.sharding.placement import COPIES, IDLE, Choice, Options, digits_of, dim_of, layout, terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from numpy.typing import NDArray
 
-    from hypar.ops.nest import Nest
-    from hypar.sharding.collectives import Codes
     from hypar.sharding.levels import LocalSizes
-    from hypar.sharding.placement import Choice, Options
     from hypar.solve.edge import Costs
 
 Taken = tuple["Choice", Shares]

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.windows import Digit, Digits, before
-from hypar.sharding.placement import COPIES, IDLE
+from hypar.sharding.amounts.windows import Digit, Digits, Image, Rows, before
+from hypar.sharding.placement import COPIES, IDLE, Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from hypar.sharding.amounts.windows import Image, Rows
-    from hypar.sharding.placement import Numbers
     from hypar.solve.edge import Costs
 
 TINY = 1e-9

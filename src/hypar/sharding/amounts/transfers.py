@@ -16,18 +16,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.errors import OptionError
-from hypar.network.nodes import kept_with_graph
+from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
 from hypar.ops.dims import atom_of
-from hypar.ops.nest import IN_GROUP
-from hypar.sharding.amounts.windows import fraction_read, image_of
+from hypar.ops.nest import IN_GROUP, Nest
+from hypar.sharding.amounts.windows import Image, fraction_read, image_of
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, PAPER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.windows import Image
     from hypar.solve.edge import Costs
 
 

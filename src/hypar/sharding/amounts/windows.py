@@ -14,13 +14,12 @@ import numpy as np
 
 from hypar.ops.windows import Window
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.placement import COPIES, IDLE
+from hypar.sharding.placement import COPIES, IDLE, Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hypar.ops.nest import Nest
-    from hypar.sharding.placement import Numbers
 
 Shares = tuple[float, ...]
 
