@@ -40,10 +40,8 @@ class Option(click.Option):
 
     def __init__(self, row: Parameter) -> None:
         """Take its row."""
-        self.row, self.heading = row, row.heading
-        plain = not row.listed and (
-            row.read in {str, int, float, bool} or isinstance(row.read, click.ParamType)
-        )
+        self.row, self.heading, read = row, row.heading, row.read
+        plain = not row.listed and (read in {str, int, float, bool} or isinstance(read, click.ParamType))
         file = click.Path(dir_okay=False, allow_dash=True) if row.metavar == "FILE" else None
         how: dict[str, Any] = {"type": row.read if plain else file, "multiple": row.several}
         if row.read is bool:

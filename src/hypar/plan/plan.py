@@ -191,9 +191,7 @@ class Plan(Result, Record):
         root = self._group_of(layer)
         own = (group for group in self.groups if root in {None, group.root})
         working = (group for group in own if all(split.shares_of(layer)[at] for split, at in group.above))
-        return sum(
-            math.prod(split.choice(layer).devices(split.ways) for split in group.splits) for group in working
-        )
+        return sum(math.prod(one.choice(layer).devices(one.ways) for one in own.splits) for own in working)
 
     @cached_property
     def _roots(self) -> dict[str, str | None]:

@@ -126,10 +126,8 @@ class ChunksRecord(Record):
             yield "score: found none; allowed: one, as gradients are exchanged in chunks"
         if not isinstance(self.asked, str) and self.asked > len(layers):
             yield fault("chunks.asked", self.asked, f"{', '.join(CHUNKS)}, or 1 to {len(layers)}")
-        left, allowed = (
-            iter(reversed(layers)),
-            "layers that are cut, each once, in the order of the backward phase",
-        )
+        left = iter(reversed(layers))
+        allowed = "layers that are cut, each once, in the order of the backward phase"
         for number, chunk in enumerate(self.layers):
             for at, name in enumerate(chunk):
                 if name not in left:

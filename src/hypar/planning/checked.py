@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
 
+    Ways = tuple[int, ...]
+
 MOST_LEVELS = MOST_DEVICES.bit_length() - 1
 
 MOST_TASKS = 2**20
@@ -39,9 +41,7 @@ def require_whole(name: str, found: Any, least: int, most: int, more: str = "") 
         raise OptionError(name, f"found {shown(found)}", f"a whole number from {least} to {most:,}{more}")
 
 
-def checked_array(
-    levels: int | None, array: Sequence[int] | None, *, stages: bool = False
-) -> tuple[int, ...]:
+def checked_array(levels: int | None, array: Sequence[int] | None, *, stages: bool = False) -> Ways:
     """Return the ways of each level; with stages there may be no levels inside."""
     if stages and (levels == 0 if array is None else not array):
         return ()
@@ -56,9 +56,7 @@ def checked_array(
     return tuple(array)
 
 
-def checked_arrays(
-    heterogeneous: Machine, levels: int | None, array: Sequence[int] | None
-) -> dict[str, tuple[int, ...]]:
+def checked_arrays(machine: Machine, levels: int | None, array: Sequence[int] | None) -> dict[str, Ways]:
     """Return the ways of each level inside each group of identical devices of a heterogeneous machine.
 
     Uneven splits and the levels below are given by their number or their ways; neither stands for all devices of every group.
@@ -69,23 +67,23 @@ def checked_arrays(
     """
     given = (levels, array) != (None, None)
     whole, found = checked_array(levels, array) if given else (), {}
-    for name, machine, depth in heterogeneous.leaves():
-        found[name] = whole[depth:] if given else tuple(primes(machine.num_devices))
-        if given and (len(whole) < depth or math.prod(found[name]) > machine.num_devices):
+    for name, own, depth in machine.leaves():
+        found[name] = whole[depth:] if given else tuple(primes(own.num_devices))
+        if given and (len(whole) < depth or math.prod(found[name]) > own.num_devices):
             raise HardwareError(
                 "levels" if array is None else "array",
                 f"found {len(whole)} levels, {depth} of them uneven splits above {name!r}",
-                f"at least {depth}, and at most its {machine.num_devices} devices below them",
+                f"at least {depth}, and at most its {own.num_devices} devices below them",
             )
     if array is not None:
-        require_ways(heterogeneous, whole)
-    for name, machine, _ in heterogeneous.leaves():
+        require_ways(machine, whole)
+    for name, own, _ in machine.leaves():
         if found[name]:
-            machine.links(found[name])
+            own.links(found[name])
     return found
 
 
-def require_ways(heterogeneous: Machine, array: tuple[int, ...]) -> None:
+def require_ways(heterogeneous: Machine, array: Ways) -> None:
     """Check that the ways of each uneven split are the number of its device groups."""
     groups = len(heterogeneous.groups)
     if array[0] != groups:

@@ -127,16 +127,12 @@ def _trials(request: Resolved, nodes: Mapping[str, Node]) -> dict[str, Ran]:
 
 def _claim(claim: str, trials: Mapping[str, Ran], taken: str) -> str:
     """Return the claim of the plan that was taken, given the claim of the search's plan."""
-    fitting = ", of those that fit" * any(
-        faster(own.seconds, trials[taken].seconds) for own in trials.values()
-    )
+    fits = ", of those that fit" * any(faster(own.seconds, trials[taken].seconds) for own in trials.values())
     others = [name for name in trials if name not in {SEARCHED, taken}]
     if taken == SEARCHED:
-        return f"{claim}; by the engine no slower than {_listed(others)}{fitting}"
+        return f"{claim}; by the engine no slower than {_listed(others)}{fits}"
     listed = _listed(["the search's plan", *others])
-    return (
-        f"the plan of {taken}, by the engine no slower than {listed}{fitting}; the search's plan is {claim}"
-    )
+    return f"the plan of {taken}, by the engine no slower than {listed}{fits}; the search's plan is {claim}"
 
 
 def _listed(names: Sequence[str]) -> str:

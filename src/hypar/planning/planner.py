@@ -73,10 +73,8 @@ def _taking(request: Callable[P, Request]) -> Callable[[Callable[[Model, Request
         def planned(model: Model, *args: P.args, **options: P.kwargs) -> Plan:
             return plan(model, request(*args, **options))
 
-        own = [
-            one.replace(annotation=one.annotation.__origin__)
-            for one in signature(request).parameters.values()
-        ]
+        options = signature(request).parameters.values()
+        own = [one.replace(annotation=one.annotation.__origin__) for one in options]
         parameters = [signature(plan).parameters["model"], *own]
         planned.__signature__ = signature(plan).replace(parameters=parameters)  # type: ignore[attr-defined]
         return planned

@@ -85,9 +85,8 @@ def claim_of(request: Resolved, question: Question, answer: Answer) -> str:
         claim = f"not proven optimal, but {_gap_of(answer)}; {request.search} search{_limited(answer)}"
     elif not answer.exact:
         claim = f"not optimal: solver {answer.solver!r} is not exact; {request.search} search"
-    return (
-        f"{claim} {over}, {_kind_of(question)}{_numbering(request, question)}, for least {objective(request)}"
-    )
+    kind = _kind_of(question) + _numbering(request, question)
+    return f"{claim} {over}, {kind}, for least {objective(request)}"
 
 
 def pins_text(request: Resolved) -> str:

@@ -152,10 +152,8 @@ class Asked(Request):
     @property
     def counting(self) -> Cost:
         """Return the cost with those of the given parameters that it has, whose values it checks."""
-        known = parameters_of(load_cost(str(self.cost), {}))
-        return load_cost(
-            str(self.cost), {name: own for name, own in self.parameters.items() if name in known}
-        )
+        has = parameters_of(load_cost(str(self.cost), {}))
+        return load_cost(str(self.cost), {name: own for name, own in self.parameters.items() if name in has})
 
     @property
     def takes(self) -> set[str]:

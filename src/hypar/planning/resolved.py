@@ -114,10 +114,8 @@ class Resolved:
 
     def on(self, machine: Machine, name: str = WHOLE_ARRAY) -> Resolved:
         """Return the request for the devices of a node of the machine alone, of a group of some name."""
-        names = [own for own, _, _ in machine.leaves()]
-        arrays = (
-            {own: self.arrays[own] for own in names} if machine.groups else {WHOLE_ARRAY: self.arrays[name]}
-        )
+        names, given = [own for own, _, _ in machine.leaves()], self.arrays
+        arrays = {own: given[own] for own in names} if machine.groups else {WHOLE_ARRAY: given[name]}
         return replace(self, machine=machine, arrays=arrays)
 
     def network(self, graph: LayerGraph) -> LayerGraph:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
 
+    File = str | Path | None
+
 YAML = (".yaml", ".yml")
 
 KINDS = {
@@ -65,9 +67,9 @@ def as_planned(plan: Plan, graph: LayerGraph) -> LayerGraph:
 
 def machine_of(
     result: Plan | Score,
-    hardware: str | Path | None = None,
+    hardware: File = None,
     changes: Mapping[str, Any] | None = None,
-    profile: str | Path | None = None,
+    profile: File = None,
 ) -> Machine | None:
     """Return the machine of a plan's score, with the measured times of its step; None for a plan without a score.
 
@@ -85,9 +87,7 @@ def machine_of(
     try:
         machine: Machine = load_machine(_found(plan, "hardware", name, hardware), every)
     except (HardwareError, OptionError) as error:
-        recorded = [
-            own for own, value in record.hardware_changes.items() if error.where == f"change {own}={value}"
-        ]
+        recorded = [own for own, to in record.hardware_changes.items() if error.where == f"change {own}={to}"]
         if not {*recorded} - {*given}:
             raise
         place = f"{origin_of(plan).file}: score.hardware_changes.{recorded[0]}"
@@ -96,9 +96,7 @@ def machine_of(
     return machine
 
 
-def _measured(
-    plan: Plan, name: str, times: Path, changes: Mapping[str, Any], hardware: str | Path | None
-) -> Machine:
+def _measured(plan: Plan, name: str, times: Path, changes: Mapping[str, Any], hardware: File) -> Machine:
     """Load the machine of a name whose step has measured times."""
     assert plan.profile is not None  # noqa: S101 (a plan with these times)
     network = network_of(plan)
@@ -209,9 +207,7 @@ def recorded(plan: Plan, file: str | Path, **used: str | Path | None) -> Plan:
     """
     folder = Path(file).absolute().parent
     own = {name for kind in DATA for name in data_names(kind)}
-    places = {
-        kind: _way_to(Path(named), folder) for kind, named in used.items() if named and str(named) not in own
-    }
+    places = {kind: _way_to(Path(at), folder) for kind, at in used.items() if at and str(at) not in own}
     given = {kind: place for kind, place in places.items() if place is not None}
     return plan.model_copy(update={"files": FilesRecord(**given)}) if given else plan
 

@@ -128,13 +128,9 @@ def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> 
     """
     sections = {own.title.split()[0].lower(): own for own in document.parts if isinstance(own, Section)}
     titles = {name: own.title for name, own in sections.items()} | ({"again": AGAIN} if commands else {})
-    title, lead = (
-        tag("h1", document.title, class_=document.tone or None),
-        tag("p", document.about, class_="lead"),
-    )
-    links = tag(
-        "nav", [tag("a", own, href=f"#{name}") for name, own in titles.items()], aria_label="Sections"
-    )
+    title = tag("h1", document.title, class_=document.tone or None)
+    lead = tag("p", document.about, class_="lead")
+    links = tag("nav", [tag("a", own, href=f"#{at}") for at, own in titles.items()], aria_label="Sections")
     head = tag("header", title, lead, links, id="headline")
     lines = tag("pre", Markup(escape("\n".join(commands), quote=False)), tabindex=0)
     again = tag("section", tag("h2", AGAIN), lines, id="again") if commands else None

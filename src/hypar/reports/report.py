@@ -30,10 +30,8 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
 
-OPEN, OF_STEP = (
-    ("open in ", "not given", "assumed"),
-    {"time", "critical", "bytes", "energy", "memory", "numbers"},
-)
+OPEN = ("open in ", "not given", "assumed")
+OF_STEP = {"time", "critical", "bytes", "energy", "memory", "numbers"}
 """How a source begins that leaves a number open; and the labels of the notes on a step."""
 
 NOT_RUN = Note("", "Time, energy and memory are not known: no machine is named; --hardware names one.")

@@ -86,9 +86,7 @@ _HEADS = {
     "name": "", "bytes": "gradients", "computing_s": "computes", "communicating_s": "receives", "idle_s": "idle", "in_flight": "in flight",
     "memory_bytes": "memory", "capacity_bytes": "of", "ready_s": "ready", "start_s": "begins", "end_s": "ends", "bar": "", "said": "",
 }  # fmt: skip
-_COLUMNS = tuple(
-    Column(key, head=_HEADS.get(key), unit=unit, prose=key == "layers") for key, unit in _UNITS.items()
-)
+_COLUMNS = tuple(Column(key, _HEADS.get(key), unit, key == "layers") for key, unit in _UNITS.items())
 """The columns of groups, stages, chunks and levels, in their order; a table shows those of which its rows have values."""
 
 

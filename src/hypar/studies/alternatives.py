@@ -236,10 +236,8 @@ def explore_model(
 
     points = sorted(grid(axes, answer), key=lambda point: point.time_s)
     dp = plan_and_score(graph, BASELINE, counted, machine, **of_baseline(asked))
-    ways, baseline = (
-        {place: own.ways for place, ((own, _), *_) in places.items()},
-        Run.of({"strategy": BASELINE}, dp),
-    )
+    ways = {place: own.ways for place, ((own, _), *_) in places.items()}
+    baseline = Run.of({"strategy": BASELINE}, dp)
     return Exploration(points, counted, plan=plan, ways=ways, baseline=baseline)
 
 

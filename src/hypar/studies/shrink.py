@@ -216,7 +216,5 @@ def changes_of(graph: LayerGraph, small: LayerGraph) -> tuple[str, ...]:
             found.append(f"{whole.name} {large} to {less}")
         if whole.weighted and whole.shape["channels"] > now.shape["channels"]:
             channels[whole.shape["channels"] // now.shape["channels"]] += 1
-    parts = (
-        f"{count} layer{'s' * (count > 1)} divided by {times}" for times, count in sorted(channels.items())
-    )
+    parts = (f"{count} layer{'s' * (count > 1)} divided by {by}" for by, count in sorted(channels.items()))
     return (*found, *(f"channels of {part}" for part in parts))

@@ -310,9 +310,7 @@ def held_by(
     """
     places, stages = _places(plan.root), plan.stages if plan.staged else None
     of_stages, transfers = [stage for stage, _ in places], program.transfers
-    received = {
-        number: shares(program.places, transfers[number], own, of_stages) for number, own in arrived.items()
-    }
+    received = {at: shares(program.places, transfers[at], own, of_stages) for at, own in arrived.items()}
     training = Training(
         program=program,
         nodes=program.graph.nodes(plan.graph),

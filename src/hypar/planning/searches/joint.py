@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from hypar.solve.counts.solution import Found
     from hypar.solve.edge import Indices
 
-    Price = Callable[[tuple[Options, ...]], float]
-    Priced = tuple[float, tuple[Options, ...]]
+    Choices = tuple[Options, ...]
+    Price = Callable[[Choices], float]
+    Priced = tuple[float, Choices]
     Left = tuple[CostGraph, list[Indices]]
 
 COUNTS = "counts"
@@ -63,7 +64,7 @@ class Standing(NamedTuple):
     bound: float | None
     exact: bool
     solver: str
-    choices: Callable[[], tuple[Options, ...]]
+    choices: Callable[[], Choices]
 
     def answer(self, question: Question) -> Answer:
         """Return the answer of a search problem."""
@@ -204,7 +205,7 @@ def _by_bytes(question: Question, problem: Counted, improving: Iterator[Found]) 
         yield better_of(last, greedy(question, last.bound, COUNTS))
 
 
-def _of_group(question: Question, choices: tuple[Options, ...]) -> Standing:
+def _of_group(question: Question, choices: Choices) -> Standing:
     """Return a plan of a group below uneven splits, or the greedy one if it is cheaper: counts know no state above them."""
     plain = relaxed(question)._replace(solver=COUNTS)
     own = plain._replace(cost=total(costs_by_level(question, choices)), choices=lambda: choices)
@@ -277,10 +278,8 @@ def by_tuples(question: Question, structure: Structure, budget: Budget) -> Itera
     if tables is not None:
         require_tables(name, tables, budget.limits.bytes)
     problem = left[0] if left else question.cost_graph(0, len(question.levels), question.outermost())
-    improving = (
-        solver.improving(problem, budget) if isinstance(solver, Improving) else [solver.solve(problem)]
-    )
-    for solution in improving:
+    found = solver.improving(problem, budget) if isinstance(solver, Improving) else [solver.solve(problem)]
+    for solution in found:
         exact = solver.exact or solution.cost == solution.bound
         choices = partial(_chosen, question, solution, left, level_wise=not exact and name == FALLBACK)
         yield Standing(solution.cost, solution.bound, exact, name, choices)
@@ -296,9 +295,7 @@ def _narrowed(question: Question, structure: Structure, budget: Budget) -> Left 
     return tables.narrowed(greedy(question).cost, budget)
 
 
-def _chosen(
-    question: Question, solution: Solution, left: Left | None, *, level_wise: bool
-) -> tuple[Options, ...]:
+def _chosen(question: Question, solution: Solution, left: Left | None, *, level_wise: bool) -> Choices:
     """Return the choices of a solution, or perhaps those level by level if they are cheaper."""
     assignment = solution.assignment
     if left is not None:

@@ -32,11 +32,9 @@ def difference_document(
 ) -> Document:
     """Return the differences of two plans: in the title how many, and what they gain."""
     each = zip("-+", files, plans, strict=True)
-    named = [
-        f"{sign} {file}  {headline(plan)} {on_machine(plan.score)}".rstrip() for sign, file, plan in each
-    ]
+    both = [f"{sign} {file}  {headline(plan)} {on_machine(plan.score)}".rstrip() for sign, file, plan in each]
     title = _networks(*plans) or f"{_count(plans, changes)}; {_gain(*plans)}"
-    return Document(title=title, about="\n".join(named), parts=_parts(changes, plans[1]))
+    return Document(title=title, about="\n".join(both), parts=_parts(changes, plans[1]))
 
 
 def verdict_document(file: str, verdict: Verdict) -> Document:
