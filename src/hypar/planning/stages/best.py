@@ -48,6 +48,16 @@ if TYPE_CHECKING:
     from hypar.schedule.costed import Link
 
 
+MULTIPLES = (1, 2, 4, 8)
+"""Numbers of microbatches per stage that are tried."""
+
+NEAR = 1.1
+"""How much slower than the fastest a candidate's estimate may be for the engine to run it, where transfers overlap."""
+
+MOST_RUN = 8
+"""Largest number of candidates that the engine runs."""
+
+
 def stage_arrays(
     machine: Machine,
     stages: int | str,
@@ -210,16 +220,6 @@ def of_stage(request: Resolved, stages: int) -> Resolved:
     return replace(request, machine=machine.using(request.arrays))
 
 
-MULTIPLES = (1, 2, 4, 8)
-"""Numbers of microbatches per stage that are tried."""
-
-NEAR = 1.1
-"""How much slower than the fastest a candidate's estimate may be for the engine to run it, where transfers overlap."""
-
-MOST_RUN = 8
-"""Largest number of candidates that the engine runs."""
-
-
 def plan_stages(request: Resolved, graph: LayerGraph, limit: float = math.inf) -> Staging | None:
     """Divide a network into the requested stages, and cut each; None if the best number is not faster than a limit in seconds.
 
@@ -243,11 +243,8 @@ def _spans_in(
     request: Resolved, graph: LayerGraph, groups: Sequence[str | None], known: Known
 ) -> tuple[CutSpans, ...]:
     """Return the spans for each part of the requested stages, for which the network has places; arguments as in ``spans_of``."""
-    names, stages, parts = (
-        [layer.name for layer in graph.nodes(request.graph).layers],
-        len(groups),
-        request.parts,
-    )
+    stages, parts = len(groups), request.parts
+    names = [layer.name for layer in graph.nodes(request.graph).layers]
     layers = len(names)
     places = layers if request.starts else len(stage_ends(names)) - 1
     each = "one for each layer that is cut" if places == layers else "one for each block of layers"

@@ -55,22 +55,33 @@ class _Table:
             for count in counts
         }
         self._place = {layer: place for place, layer in enumerate(spans.ends)}
-        self._fitting: dict[str, bool] = {}
-
-    def knows(self, ends: tuple[int, int]) -> bool:
-        """Return whether a span, or one that is equal to it, has been planned."""
-        return self.spans.kinds[slice(*ends)] in self._fitting
+        self._known: set[tuple[str, str]] = set()
 
     def plan(self, ends: tuple[int, int]) -> bool:
-        """Replace the lower bounds of a span, and of all that are equal, by its costs; return whether it may fit the memory."""
-        key = self.spans.kinds[slice(*ends)]
-        if key not in self._fitting:
+        """Replace the lower bounds of a span, and of all that are equal, by its costs; return whether they were not known."""
+        if not self._new("cost", ends):
+            return False
+        span, equal = self.spans.priced(*ends), self._equal(ends)
+        for count, own in self.costs.items():
+            own[equal] = np.where(np.isinf(own[equal]), np.inf, span.cost(self.balance, count))
+        return True
+
+    def fits(self, ends: tuple[int, int], in_flight: int) -> bool:
+        """Return whether a span fits the memory with microbatches in flight, and rule out with how many it does not."""
+        if self.share and self._new("memory", ends):
             span, equal = self.spans.priced(*ends), self._equal(ends)
             for count, own in self.costs.items():
-                fits = not self.share or span.fits(count, self.share)
-                own[equal] = span.cost(self.balance, count) if fits else np.inf
-                self._fitting[key] = self._fitting.get(key, False) or fits
-        return self._fitting[key]
+                if not span.fits(count, self.share):
+                    own[equal] = np.inf
+        start, end = (self._place[layer] for layer in ends)
+        return math.isfinite(self.costs[in_flight][start, end])
+
+    def _new(self, what: str, ends: tuple[int, int]) -> bool:
+        """Return whether something was not asked of a span, or of one that is equal to it, before."""
+        key = what, self.spans.kinds[slice(*ends)]
+        found = key not in self._known
+        self._known.add(key)
+        return found
 
     def _equal(self, ends: tuple[int, int]) -> tuple[list[int], list[int]]:
         """Return the places at which all spans that are equal to one start and end."""
@@ -108,15 +119,16 @@ def best_partition(
         balance: the quantity that a stage costs, one of ``BALANCES``.
         share: the number of stages that share a device's memory equally.
     """
-    tables = _tables(spans, balance, share)
+    tables, tight = _tables(spans, balance, share), True
     while (found := _least(tables, limit)) is not None:
-        each = [(table, ends) for (table, _), ends in zip(tables, pairwise(found.bounds), strict=True)]
-        if all(table.knows(ends) for table, ends in each):
+        each = [(*own, ends) for own, ends in zip(tables, pairwise(found.bounds), strict=True)]
+        # Memory is counted first as long as partitions do not fit, and then only where all else speaks for one.
+        if tight and not all(table.fits(ends, kept) for table, kept, ends in each):
+            continue
+        planned = [table.plan(ends) for table, _, ends in each]
+        tight = not any(planned)
+        if tight and all(table.fits(ends, kept) for table, kept, ends in each):
             return found
-        # Without one of its spans a partition is out.
-        for table, ends in each:
-            if not table.plan(ends):
-                break
     return None
 
 

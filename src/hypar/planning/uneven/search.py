@@ -102,7 +102,10 @@ class SplitSearch(NamedTuple):
         at_work = tuple(range(len(self.place.machine.groups)))
         every = self.quadratics(at_work)
         decision = best(search(every, "equal"))
-        return self.planned(self.place.decided(at_work, settled(every.split, decision), decision.shares))
+        return self._made(at_work, settled(every.split, decision), decision)
+
+    def _made(self, at_work: tuple[int, ...], taken: Sequence[Taken], decision: Decision) -> Branching:
+        return self.planned(self.place.decided(at_work, taken, decision.shares))
 
     def _exactly(self, at_work: tuple[int, ...], every: Quadratics) -> Iterator[Branching]:
         """Yield the decisions with exact shares, found again with the communication below."""
@@ -140,7 +143,7 @@ class SplitSearch(NamedTuple):
             taken = settled(every.split, decision)
             if before is not None and _same(taken, decision.shares, before, at_work):
                 return
-            made = self.planned(self.place.decided(at_work, taken, decision.shares))
+            made = self._made(at_work, taken, decision)
             if rule == "equal" and not cheaper(made, found):
                 return
             if self._fits(made):
@@ -167,7 +170,7 @@ class SplitSearch(NamedTuple):
         taken = by_layer(every, decision)
         # A group without any layer is idle, which is tried separately.
         if all(any(shares) for shares in zip(*(shares for _, shares in taken), strict=True)):
-            made = self.planned(self.place.decided(at_work, taken, decision.shares))
+            made = self._made(at_work, taken, decision)
             if self._fits(made):
                 yield made
 
