@@ -182,10 +182,10 @@ MUTANTS = [
     Mutant("chunks have as many synchronisations as there are", "planning/buckets.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
     # planning, of stages, chunks and uneven splits
     Mutant("equal spans have equal layers", "planning/stages/partition.py", "kinds[start : start + length] == own", "kinds[start] == own[0]"),
-    Mutant("no step is shorter than its bound", "planning/stages/partition.py", "row.costs(stage) + late", "row.costs(stage) * 1.5 + late"),
+    Mutant("no step is shorter than its bound", "planning/stages/partition.py", "np.asarray(table.costs[kept] + late)", "np.asarray(table.costs[kept] * 1.5 + late)"),
     Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.where(some, found * (1 - ROUNDING), np.inf)", "np.where(some, found * 1.5, np.inf)"),
     Mutant("a refined plan says its time", "planning/climb.py", "best, found = own, changed", "best, found = own * 0.99, changed"),
-    Mutant("a group may be idle", "planning/uneven/search.py", "and not self.planner.in_stage and len(at_work) > 1:", "and not self.planner.in_stage and len(at_work) > 9:"),
+    Mutant("a group may be idle", "planning/uneven/search.py", "and not self.in_stage and len(at_work) > 1:", "and not self.in_stage and len(at_work) > 9:"),
     Mutant("a chunk is of one stage", "planning/climb.py", "key=stages.__getitem__", "key=lambda _: 0"),
     Mutant("two stages add up a tied gradient", "planning/stages/running.py", "if len(users) > 1:", "if len(users) > 2:"),
     Mutant("a buffer holds the gradient of a tied weight", "planning/stages/spans.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),

@@ -12,7 +12,7 @@ from hypar.errors import InputError, OptionError
 from hypar.planning.planner import plan_command
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages import best, ends
-from hypar.planning.stages.sites import spans_of
+from hypar.planning.stages.best import spans_of
 from hypar.planning.stages.spans import CutSpans
 from tests.effort import NETWORKS, TRANSFORMERS
 from tests.heterogeneous import group, kind, write_machine

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from hypar import load_machine, plan_model
 from hypar.costs.base import GroupRates
-from hypar.machine.machine import DeviceGroup
 from hypar.plan.request import SHARES
-from hypar.planning.uneven.shares import Decision, Offer, best, by_layer, search, settled, settled_costs
+from hypar.planning.uneven.shares import Decision, best, by_layer, search, settled, settled_costs
 from hypar.planning.uneven.split import UnevenSplit, quadratics_of
 from hypar.planning.uneven.tree import state_above
 from hypar.sharding.amounts.above import outermost
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.planning.uneven.split import Quadratics
+    from hypar.sharding.amounts.factors import Taken
 
-MACHINE = load_machine("tpu-v2")
 Assignment = tuple[int, ...]
 
 
@@ -52,10 +51,6 @@ def fork_at(
     return UnevenSplit(
         graph=cut_graph,
         options=tuple(tuple(choice for choice in own if simple(choice, ways)) for own in every),
-        groups=tuple(
-            DeviceGroup(name=str(number), machine=MACHINE, num_devices=1, bytes_per_s=1.0, latency_s=0.0)
-            for number in range(ways)
-        ),
         rates=tuple(paid),
         slowest=slowest,
         solver=load_solver(solver),
@@ -77,7 +72,7 @@ def assignments(split: UnevenSplit) -> list[Assignment]:
 
 def costs_of(split: UnevenSplit, assignment: Assignment, own: Sequence[tuple[float, ...]]) -> list[float]:
     """What each group costs with the options and shares of every layer, added up one by one."""
-    total = [0.0] * len(split.groups)
+    total = [0.0] * len(split.rates)
     chosen = [options[pick] for options, pick in zip(split.options, assignment, strict=True)]
     taken = [*zip(chosen, own, strict=True)]
     for at, offer in enumerate(taken):
@@ -92,7 +87,7 @@ def costs_of(split: UnevenSplit, assignment: Assignment, own: Sequence[tuple[flo
     return total
 
 
-def settled_total(split: UnevenSplit, offers: tuple[Offer, ...]) -> float:
+def settled_total(split: UnevenSplit, offers: Sequence[Taken]) -> float:
     """The split's cost, from what its layers cost each side."""
     received, computed = settled_costs(split, offers)
     assert (received >= 0).all()
@@ -143,7 +138,7 @@ def costed_alike(split: UnevenSplit, own: tuple[float, ...]) -> Quadratics:
 @given(data=st.data(), split=uneven_splits())
 @settings(max_examples=examples(100), deadline=None)
 def test_given_shares_the_options_are_of_least_weighted_sum(data: st.DataObject, split: UnevenSplit) -> None:
-    count = len(split.groups)
+    count = len(split.rates)
     own = data.draw(shares(count))
     weights = data.draw(st.lists(st.floats(0.1, 10), min_size=count, max_size=count))
 
@@ -161,7 +156,7 @@ def test_given_shares_the_options_are_of_least_weighted_sum(data: st.DataObject,
 
 def is_settled(split: UnevenSplit, decision: Decision) -> None:
     """A decision's cost is that of its options and shares; where a group has none its exchanges are not counted."""
-    offers = settled(split, decision.assignment, decision.shares)
+    offers = settled(split, decision)
     whole = settled_total(split, offers)
     assert split.total(costs_of(split, decision.assignment, [decision.shares] * len(offers))) == pytest.approx(whole, rel=1e-9)  # fmt: skip
     assert sum(decision.shares) == pytest.approx(1, abs=1e-12)
@@ -185,7 +180,7 @@ def test_a_decision_costs_what_it_says_and_never_more_than_equal_shares(
         for decision in decisions:
             assert decision.shares == balance(every.times(decision.assignment))
     if rule == "equal":
-        assert {decision.shares for decision in decisions} == {(1 / len(split.groups),) * len(split.groups)}
+        assert {decision.shares for decision in decisions} == {(1 / len(split.rates),) * len(split.rates)}
 
 
 @given(split=uneven_splits())
@@ -209,7 +204,7 @@ def test_accpar_s_rule_is_met_by_what_each_side_computes_and_receives(split: Une
 @given(data=st.data(), split=uneven_splits())
 @settings(max_examples=examples(60), deadline=None)
 def test_largest_shares_and_what_lies_below_are_respected(data: st.DataObject, split: UnevenSplit) -> None:
-    every, count = quadratics_of(split), len(split.groups)
+    every, count = quadratics_of(split), len(split.rates)
     most = data.draw(st.lists(st.integers(1, 10).map(lambda part: part / 10), min_size=count, max_size=count))
     line = st.tuples(st.floats(0, 1e-3), st.floats(0, 1e-3))
     below = data.draw(st.lists(line, min_size=count, max_size=count))
@@ -233,12 +228,12 @@ def test_largest_shares_and_what_lies_below_are_respected(data: st.DataObject, s
 def test_shares_of_each_layer_are_never_worse_than_common_ones(split: UnevenSplit) -> None:
     every = quadratics_of(split)
     decision = best(search(every, "exact"))
-    common = settled(split, decision.assignment, decision.shares)
+    common = settled(split, decision)
     found = by_layer(every, decision)
     assert settled_total(split, found) <= settled_total(split, common) * (1 + 1e-9)
     for options, offer in zip(split.options, found, strict=True):
-        assert options[offer.pick] == offer.choice
-        assert sum(offer.shares) == pytest.approx(1, abs=1e-12)
+        assert offer[0] in options
+        assert sum(offer[1]) == pytest.approx(1, abs=1e-12)
 
 
 def test_a_layer_alone_on_one_side_may_pay() -> None:
@@ -258,7 +253,7 @@ def test_a_layer_alone_on_one_side_may_pay() -> None:
     decision = best(search(every, "exact"))
     found = by_layer(every, decision)
     assert settled_total(split, found) < 0.95 * decision.cost
-    assert any(1.0 in offer.shares for offer in found)
+    assert any(1.0 in shares for _, shares in found)
 
 
 def slow_and_fast() -> tuple[GroupRates, ...]:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypar import load_machine, plan_model
 from hypar.errors import InputError
 from hypar.planning.resolved import Resolved
-from hypar.planning.uneven.memory import BROUGHT, largest_of
 from hypar.planning.uneven.records import branch_of
+from hypar.planning.uneven.search import BROUGHT, largest_of
 from hypar.schedule.memory import held_with, memory_of
 from hypar.schedule.stages import StepWork
 from tests.effort import examples
@@ -54,7 +54,9 @@ def test_a_device_of_a_group_holds_no_less_and_no_more(
     branch = branch_of(plan, request, graph)
     lanes, crossings = branch.lanes()
     transfers = StepWork.of(lanes, crossings).run()
-    for number, (lane, sharing) in enumerate(zip(lanes, branch.in_whole_elements().sharing(), strict=True)):
+    for number, (lane, (sharing, _)) in enumerate(
+        zip(lanes, branch.in_whole_elements().reached(), strict=True)
+    ):
         held = math.fsum(memory_of(lane, transfers.pieces, number).values())
         least = held_with(sharing)
         most = least + BROUGHT * largest_of(nodes) * graph.element_bytes

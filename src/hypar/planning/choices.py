@@ -13,7 +13,7 @@ from hypar.planning.levels import Leaf, LevelPlanner, Node
 from hypar.planning.replay import costed_node
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import require_groups
-from hypar.planning.stages.sites import spans_of
+from hypar.planning.stages.best import spans_of
 from hypar.planning.uneven.planner import Planner, as_branching, as_planner
 from hypar.sharding.amounts.factors import Offered
 from hypar.solve.cost_graph import CostGraph
@@ -141,20 +141,16 @@ def _in_tree(
     branch, groups = as_branching(node), as_planner(planner)
     entered = groups.state_above(branch.graph) if entered is None else entered
     yield _uneven(groups, branch, entered)
-    states = () if entered is None else entered.crossing(branch.graph, branch.taken)[-1]
-    found = dict(zip(branch.at_work, states, strict=False))
-    for group in branch.at_work:
-        below = branch.below[group]
-        if below is not None:
-            yield from _in_tree(plan, planner, below, found.get(group))
+    for below, state in zip(branch.below, branch.states(entered), strict=True):
+        yield from _in_tree(plan, planner, below, state)
 
 
 def _uneven(planner: Planner, branch: Branching, entered: State | None) -> LevelChoices:
     """Return the choices of an uneven split at a plan's shares: the costs of its late group, or of all if they add up."""
     split = planner.split_of(branch, entered)
-    weights = np.ones(len(split.groups))
+    weights = np.ones(len(split.rates))
     if branch.slowest:
-        weights = np.eye(len(split.groups))[branch.at_work.index(branch.late)]
+        weights = np.eye(len(split.rates))[branch.late]
     free, chosen = planner.options_of(branch), tuple([choice for choice, _ in branch.taken])
     offers = [
         Offered.of([(choice, shares) for choice in _with(options, own)])
@@ -179,7 +175,7 @@ def _uneven(planner: Planner, branch: Branching, entered: State | None) -> Level
         free=free,
         chosen=chosen,
         level=branch.depth,
-        ways=len(branch.below),
+        ways=len(branch.machine.groups),
         group=branch.name,
         jointly=True,
         costed=costed,

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import Machine
-    from hypar.machine.setting import Setting
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.plan.plan import Plan
@@ -52,8 +51,10 @@ class Node(Protocol):
     def in_whole_elements(self) -> Node:
         """Return the same choices with shares of whole elements, as devices hold them, with the costs unchanged."""
 
-    def reading(self, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
-        """Yield the tensors that each group of identical devices shares with other stages, as far as it reads them."""
+    def reached(
+        self, above: Ends = (), tensors: tuple[Tensor, ...] = ()
+    ) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:
+        """Yield the lanes of the groups that work, with their shares at all uneven splits, and what each reads of some tensors."""
 
     def of(self, graph: PlanGraph) -> Node:
         """Return the same choices for layers of other sizes, with the costs unchanged."""
@@ -117,10 +118,6 @@ class Leaf:
         """Yield the group itself."""
         yield self
 
-    def sharing(self, above: Ends = ()) -> Iterator[Lane]:
-        """Yield its own lane, with its shares at the uneven splits above."""
-        yield self.lane._replace(ends=above)
-
     def lanes(self, above: Ends = ()) -> Lanes:
         """Return the group alone, with its shares at the splits above; nothing comes to it from others."""
         return [self.lane._replace(ends=above) if above else self.lane], []
@@ -129,17 +126,15 @@ class Leaf:
         """Return the group itself: what the splits above leave it is as it is."""
         return self
 
-    def reading(self, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
-        """Yield the tensors themselves."""
-        yield tensors
+    def reached(
+        self, above: Ends = (), tensors: tuple[Tensor, ...] = ()
+    ) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:
+        """Yield its own lane, with its shares at the uneven splits above, and the tensors."""
+        yield self.lane._replace(ends=above), tensors
 
     def of(self, graph: PlanGraph) -> Leaf:
         """Return the same choices for other layers."""
         return replace(self, lane=self.lane._replace(graph=graph))
-
-    def at(self, setting: Setting) -> Leaf:
-        """Return the same choices in another setting."""
-        return replace(self, lane=self.lane._replace(setting=setting))
 
     def taking(self, chosen: Iterator[Options]) -> Leaf:
         """Return the group with other choices, one for each layer in turn."""

@@ -148,7 +148,7 @@ def _planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
 
         nodes = graph.nodes(request.graph)
         pins = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
-        groups = Planner.of(request, nodes, pins, graph.element_bytes)
+        groups = Planner(request, nodes, pins, graph.element_bytes)
         return groups, groups.planned(nodes)
     question, answer = _searched(request, graph)
     planner = LevelPlanner(request, question.pins, graph.element_bytes)
@@ -260,7 +260,7 @@ def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]
         return {WHOLE_ARRAY: checked_array(levels, array, stages=stages not in {None, BEST})}
     if stages in {None, BEST}:
         return checked_arrays(machine, levels, array)
-    from hypar.planning.stages.sites import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
+    from hypar.planning.stages.best import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
 
     return stage_arrays(machine, stages, levels, array, asked.outside)
 

@@ -164,8 +164,8 @@ def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[Level
     """Return the planner of a stored plan without stages, and its node with its costs."""
     if request.profile is not None:
         request.profile.require(graph.name, graph.digest, graph.batch, request.array)
-    of = LevelPlanner if request.heterogeneous is None else Planner
-    planner = of(request, (), graph.element_bytes)
+    alone, nodes = LevelPlanner(request, (), graph.element_bytes), graph.nodes(plan.graph)
+    planner = Planner(request, nodes, (), graph.element_bytes) if request.heterogeneous else alone
     return planner, planner.costed(branch_of(plan, request, graph))
 
 

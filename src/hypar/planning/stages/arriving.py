@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from hypar.planning.levels import Leaf
+from hypar.planning.uneven.tree import Branching
 from hypar.schedule.pieces import crossing, placed, priced
 from hypar.schedule.tasks import Arrival, Entering
 from hypar.sharding.amounts.above import crossed
@@ -29,7 +31,7 @@ from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import WHOLE, dim_of, grid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.tasks import Link
     from hypar.sharding.amounts.transfers import Between, Network, Part
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -97,6 +101,14 @@ class Beside(NamedTuple):
 
     links: tuple[tuple[Link, float], ...]
 
+    @classmethod
+    def of(cls, settings: Sequence[tuple[Machine, tuple[int, ...]]], stages: int) -> Self:
+        """Return the links between stages that have some groups of identical devices each, all devices receiving alike."""
+        devices = sum(math.prod(array) for _, array in settings)
+        links = (own.stage_link(array, places_for(own, array, stages)) for own, array in settings)
+        parts = (math.prod(array[own.outside :]) / devices for own, array in settings)
+        return cls(tuple(zip(links, parts, strict=True)))
+
     def seconds(self, collective: str, num_bytes: Any) -> Any:
         """Return the time until all groups have received their part of some bytes."""
         each = [link.seconds(collective, num_bytes * fraction) for link, fraction in self.links]
@@ -113,17 +125,10 @@ def places_for(machine: Machine, array: tuple[int, ...], stages: int) -> int:
     return next((ways for ways in range(stages, most + 1) if devices % (ways * inside) == 0), stages)
 
 
-def beside(groups: Iterable[tuple[Machine, tuple[int, ...]]], stages: int) -> Beside:
-    """Return the links between stages that have some groups of identical devices each, all devices receiving alike."""
-    groups = [*groups]
-    devices = sum(math.prod(array) for _, array in groups)
-    links = (machine.stage_link(array, places_for(machine, array, stages)) for machine, array in groups)
-    parts = (math.prod(array[machine.outside :]) / devices for machine, array in groups)
-    return Beside(tuple(zip(links, parts, strict=True)))
+At = tuple["Branch", Arrival]
+"""What arrives at a node of a stage."""
 
-
-Arriving = list[tuple["Branch", Arrival]]
-"""What arrives at the nodes of a stage."""
+Arriving = list[At]
 
 
 def entering(
@@ -148,13 +153,14 @@ def _over(devices: StageDevices, tree: Branch, link: Link | None, arriving: Arri
     whole = Entering.over(link, (own for _, own in arriving))
     if link is None or not devices.request.outside or isinstance(tree, Leaf):
         return whole
-    seams: dict[str, tuple[Branch, list[Arrival]]] = {}
-    for node, arrival in arriving:
-        seams.setdefault(node.name, (node, []))[1].append(arrival)
+    seams: dict[str, Arriving] = {}
+    for at in arriving:
+        seams.setdefault(at[0].name, []).append(at)
     times = [0.0]
-    for node, own in seams.values():
-        groups = ((leaf.lane.setting.machine, leaf.lane.setting.array) for leaf in node.leaves())
-        times.append(Entering.over(beside(groups, devices.stages), own).link_s)
+    for each in seams.values():
+        settings = (leaf.lane.setting for leaf in each[0][0].leaves())
+        links = Beside.of([(own.machine, own.array) for own in settings], devices.stages)
+        times.append(Entering.over(links, (own for _, own in each)).link_s)
     return whole._replace(link_s=max(times))
 
 
@@ -180,30 +186,24 @@ def _by_paper(devices: StageDevices, span: tuple[int, int], tree: Branch) -> tup
 
 def copies(branch: Branch, layer: int, tensor: str) -> float:
     """Return the number of devices below a node that need each element of a layer's input or output."""
-    nest = branch.graph.layers[layer].nest
-    carried = nest.names[tensor]
+    carried = branch.graph.layers[layer].nest.names[tensor]
     if isinstance(branch, Leaf):
         pairs = zip(branch.lane.choices[layer], branch.lane.setting.array, strict=True)
         return math.prod(
             choice.devices(ways) / math.prod(degree for dim, degree in choice.degrees if dim in carried)
             for choice, ways in pairs
         )
-    offer = branch.offers[layer]
-    cut = dim_of(offer.choice) in carried
-    return math.fsum(
-        (share if cut else 1.0) * copies(below, layer, tensor)
-        for share, below in zip(offer.shares, branch.below, strict=True)
-        if below is not None
-    )
+    choice, shares = branch.taken[layer]
+    each = [copies(below, layer, tensor) for below in branch.below]
+    cut = dim_of(choice) in carried
+    return math.fsum((share if cut else 1.0) * own for share, own in zip(shares, each, strict=True))
 
 
 def _by_tensor(
     devices: StageDevices, span: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
 ) -> tuple[Arriving, Arriving]:
     """Return what arrives of F and of E for each tensor, what other parts of the stage have last."""
-    found: dict[tuple[str, bool], Arriving] = {
-        (phase, same): [] for phase in ("forward", "backward") for same in (False, True)
-    }
+    found: dict[tuple[str, bool], Arriving] = defaultdict(list)
     moved = devices.network
     for index, tensor in enumerate(devices.microbatch.tensors):
         ends = (tensor.producer, tensor.consumer)
@@ -211,12 +211,11 @@ def _by_tensor(
         if makes == reads:
             continue
         other = outer(ends[makes])
-        same, node = (False, None) if other is None else (other.same, other.node)
+        same, node, layer = (False, None, 0) if other is None else (other.same, other.node, other.layer)
         outside = sys.maxsize if same else devices.request.outside
         for part in moved.parts[index]:
             if part.forward is reads and not (same and part.inside):
-                at = (ends[reads] - span[0], 0 if other is None else other.layer)
-                way = _Way(index, part, moved.between[index], *at, outside)
+                way = _Way(index, part, moved.between[index], ends[reads] - span[0], layer, outside)
                 found[part.phase, same] += way.arrivals(tree, node, Above(image=moved.images[index]))
     forward, backward = (found[phase, False] + found[phase, True] for phase in ("forward", "backward"))
     return forward, backward
@@ -235,38 +234,35 @@ class _Way(NamedTuple):
     other: int
     outside: int
 
-    def arrivals(
-        self, own: Branch, other: Branch | None, above: Above, first: int = 0
-    ) -> Iterator[tuple[Branch, Arrival]]:
-        """Yield what a node of the stage and those below receive: from another stage, and to hand it on.
+    def arrivals(self, own: Branch, other: Branch | None, above: Above, first: int = 0) -> Iterator[At]:
+        """Yield what arrives at a node and below it, whose lanes are numbered from ``first`` on.
 
-        ``other`` is the node at its place in the stage of the other end, ``above`` what is left of the tensor above both.
+        ``other`` is the node of the layer at the other end, as far as it divides that, and ``above`` what is left of the tensor
+        above both.
         """
         if isinstance(own, Leaf):
             yield own, self._in_leaf(own, other if isinstance(other, Leaf) else None, above, first)
             return
-        inside, mine = own.depth >= self.outside, own.offers[self.layer][1:3]
-        beyond = None if inside or isinstance(other, Leaf) else other
+        inside, mine = own.depth >= self.outside, own.taken[self.layer]
+        beyond = None if inside or not isinstance(other, Branching) else other
         if own.depth == self.outside:
-            num_bytes = own.element_bytes * received(self.part, above.products, STAGE)
+            num_bytes = own.setting.element_bytes * received(self.part, above.products, STAGE)
             yield own, Arrival(self.layer, self.tensor, num_bytes)
             above = above._replace(products=mapped(mul, above.products, STAGE))
         theirs = (WHOLE if inside else grid({"batch": len(own.below)}), own.shares)
         if beyond is not None:
-            theirs = beyond.offers[self.other][1:3]
-        ends = (theirs, mine) if self.part.forward else (mine, theirs)
-        (amount,), each = crossed(self.between, (self.part,), above, *ends)
-        elements, receivers = tuple(amount.elements[group] for group in own.at_work), own.receivers(first)
-        if any(elements):
+            theirs = beyond.taken[self.other]
+        (amount,), each = crossed(self.between, (self.part,), above, *self._in_order(theirs, mine))
+        receivers = own.receivers(first)
+        if any(amount.elements):
             kind = "all_gather" if inside and self.part.manner != "sums" else amount.collective
-            amount = amount._replace(elements=elements, collective=kind)
+            amount = amount._replace(collective=kind)
             fuller = [(1.0,) * len(lanes) for _, lanes, _ in receivers]
-            handed = crossing(amount, receivers, own.depth, own.element_bytes, fuller)
+            handed = crossing(amount, receivers, own.depth, own.setting.element_bytes, fuller)
             yield own, Arrival(self.layer, self.tensor, rounds=(handed,))
-        for group, (_, lanes, _) in zip(own.at_work, receivers, strict=True):
-            node, there = own.below[group], None if beyond is None else beyond.below[group]
-            if node is not None:
-                yield from self.arrivals(node, there, each[group], lanes[0])
+        for at, (below, (_, lanes, _)) in enumerate(zip(own.below, receivers, strict=True)):
+            there = None if beyond is None else beyond.below[at]
+            yield from self.arrivals(below, there, each[at], lanes[0])
 
     def _in_leaf(self, own: Leaf, other: Leaf | None, above: Above, number: int) -> Arrival:
         setting, chosen = own.lane.setting, own.lane.choices[self.layer]
@@ -274,8 +270,7 @@ class _Way(NamedTuple):
         theirs = tuple(grid({"batch": ways}) for ways in setting.array)
         if other is not None:
             theirs = other.lane.choices[self.other]
-        theirs = (*theirs[:out], *(WHOLE,) * (len(chosen) - out))
-        pair = (theirs, chosen) if self.part.forward else (chosen, theirs)
+        pair = self._in_order((*theirs[:out], *(WHOLE,) * (len(chosen) - out)), chosen)
         border = None if self.outside == sys.maxsize else out
         found = received_between(self.between, (self.part,), setting.array, pair, above, border)
         seam = next((one for one in found if one.level == SEAM), None)
@@ -283,3 +278,7 @@ class _Way(NamedTuple):
         moves = priced(setting, [one for one in found if one is not seam])
         rounds = tuple((piece,) for piece in placed(moves, number, own.lane.name, own.lane.depth))
         return Arrival(self.layer, self.tensor, *arrived, rounds)
+
+    def _in_order(self, theirs: T, mine: T) -> tuple[T, T]:
+        """Return what both layers have, the producer first."""
+        return (theirs, mine) if self.part.forward else (mine, theirs)

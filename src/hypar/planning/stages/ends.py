@@ -1,17 +1,29 @@
-"""The places where stages may begin and end, and the partition that starts given by the user make."""
+"""The spans of a network's layers: where stages may begin and end, what a span holds, and what it shares with others."""
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hypar.errors import OptionError, TableLimitError, shown, suggestion
+from hypar.network.nodes import PlanGraph, kept_with_graph
+from hypar.planning.pins import pins_of_each
+from hypar.sharding.amounts.transfers import network_of, sends_back
+from hypar.sharding.conventions import MOVED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph
+    from hypar.network.nodes import Tensor
+    from hypar.planning.pins import Pin
+    from hypar.sharding.amounts.transfers import Network
+    from hypar.solve.edge import Costs
 
 MOST_LAYERS = 256
 """Largest number of layers before each of which a stage may begin; of more of them only the first one of each block."""
@@ -97,3 +109,89 @@ def _refuse_uncut(name: str, graph: LayerGraph, cut: dict[str, int]) -> None:
     following = next((other for other in behind if other in cut), None)
     allowed = "layers that are cut" if following is None else f"layers that are cut, as {following!r}"
     raise OptionError("starts", f"found {name!r}, which stays with the layer before it", allowed)
+
+
+@kept_with_graph
+def kinds_of(graph: PlanGraph, pins: tuple[Pin, ...]) -> str:
+    """Return a letter for each layer: equal ones for equal layers, whatever their names, with equal pins and tensors around them."""
+    around: list[list[Hashable]] = [[] for _ in graph.layers]
+    for tensor, parts in zip(graph.tensors, network_of(graph, MOVED, tied=False).parts, strict=True):
+        ends = tuple(graph.layers[end].nest for end in (tensor.producer, tensor.consumer))
+        # By ``paper`` a stage also receives what only passes.
+        for layer in range(tensor.producer, tensor.consumer + 1):
+            around[layer].append((_counted_from(layer, tensor), parts, ends))
+    for tie in graph.ties:
+        for layer in (tie.producer, tie.consumer):
+            around[layer].append(_counted_from(layer, tie))
+    kinds: defaultdict[Hashable, int] = defaultdict(lambda: len(kinds))
+    held = [tuple((pin.level, pin.degrees) for pin in own) for own in pins_of_each(pins, graph)]
+    each = zip(graph.layers, held, around, strict=True)
+    return "".join(chr(kinds[replace(layer, name=""), pinned, *own]) for layer, pinned, own in each)
+
+
+def _counted_from(start: int, tensor: Tensor) -> Tensor:
+    """Return a tensor whose ends are counted from a layer on."""
+    return replace(tensor, producer=tensor.producer - start, consumer=tensor.consumer - start)
+
+
+def span_of(graph: PlanGraph, start: int, end: int, network: Network | None = None) -> PlanGraph:
+    """Return the layers from ``start`` up to ``end``, with the tensors between them.
+
+    Args:
+        graph: the layers of the network.
+        start: the first layer.
+        end: the first layer behind the span.
+        network: its transfers, to tell the layers that send errors to others.
+    """
+    inside, sent, fed = [], [], []
+    for at, tensor in enumerate(graph.tensors):
+        makes, reads = (start <= layer < end for layer in (tensor.producer, tensor.consumer))
+        if makes and reads:
+            inside.append(_counted_from(start, tensor))
+        elif makes:
+            sent.append(tensor.producer - start)
+        elif reads and network is not None and sends_back(network.parts[at]):
+            fed.append(tensor.consumer - start)
+    ties = () if network is None else _ties_inside(graph, start, end)
+    return PlanGraph(
+        graph.layers[start:end], tuple(inside), sent=frozenset(sent), fed=frozenset(fed), ties=ties
+    )
+
+
+def most_shared(ties: Sequence[Tensor], start: int, end: int) -> int:
+    """Return the most elements of the gradient of one weight that layers outside a span have for it, each in a stage of its own.
+
+    The stage of the weight's own layer gets them from every other one, and each of these from that one.
+    """
+    received: dict[int, int] = {}
+    for tie in ties:
+        owns, uses = (start <= layer < end for layer in (tie.producer, tie.consumer))
+        if owns != uses:
+            before = received.get(tie.producer, 0)
+            received[tie.producer] = before + tie.elements if owns else tie.elements
+    return max(received.values(), default=0)
+
+
+def _ties_inside(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
+    """Return the weights that several of the layers from ``start`` up to ``end`` use, each from the first of these."""
+    firsts: dict[int, int] = {}
+    for tie in graph.ties:
+        own = (layer for layer in (tie.producer, tie.consumer) if start <= layer < end)
+        firsts[tie.producer] = min((firsts.get(tie.producer, end), *own))
+    inside = (tie for tie in graph.ties if firsts[tie.producer] < tie.consumer < end)
+    return tuple(_counted_from(start, replace(tie, producer=firsts[tie.producer])) for tie in inside)
+
+
+def read_outside(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
+    """Return the tensors that these layers read of earlier layers, whose indices are negative, and those that later ones read."""
+    ends = ((one, start <= one.producer < end, start <= one.consumer < end) for one in graph.tensors)
+    return tuple(_counted_from(start, one) for one, makes, reads in ends if makes != reads)
+
+
+def crossing(graph: PlanGraph) -> Costs:
+    """Return the elements of F that cross each place between layers, each once, ``[layers + 1]``; E has as many."""
+    found: list[dict[int, float]] = [{} for _ in range(len(graph.layers) + 1)]
+    for tensor in graph.tensors:
+        for place in range(tensor.producer + 1, tensor.consumer + 1):
+            found[place][tensor.producer] = max(found[place].get(tensor.producer, 0), tensor.elements)
+    return np.array([math.fsum(at.values()) for at in found])

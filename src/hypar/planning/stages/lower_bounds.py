@@ -56,27 +56,24 @@ class LowerBounds:
     @property
     def layers(self) -> list[LayerBounds]:
         """The lower bounds of each layer, whatever it chooses; found once for all links."""
-        if not self.spans.bounds:
-            self.spans.bounds.extend(self._over_choices())
-        return self.spans.bounds
+        spans = self.spans
+        if not spans.bounds:
+            uneven = [LayerBounds()] * len(spans.whole.layers)
+            spans.bounds.extend(uneven if spans.request.heterogeneous else self._over_choices())
+        return spans.bounds
 
     def _over_choices(self) -> Iterator[LayerBounds]:
         spans = self.spans
-        if spans.request.heterogeneous is not None:
-            yield from [LayerBounds()] * len(spans.whole.layers)
-            return
-        known: dict[object, tuple[float, ...]] = {}
+        known: dict[object, LayerBounds] = {}
         graph, offered = spans.microbatch, spans.question(0, len(spans.whole.layers)).options
         rows = zip(graph.layers, _kept(graph), self._added_up(), offered, strict=True)
-        for layer, (read, written), sums, options in rows:
-            key = (layer.nest, sums, options)
+        for layer, kept, sums, options in rows:
+            key = (layer.nest, kept, sums, options)
             if key not in known:
                 few = math.prod(map(len, options)) <= MOST_COMBINATIONS
-                each = [self._under(layer, sums, chosen) for chosen in product(*options) if few]
-                known[key] = tuple(map(min, zip(*each, strict=True))) if each else (0.0,) * 5
-            seconds, forward, weights, own, made = known[key]
-            kept, error = read * own + written * made, layer.trail[-1].elements * made
-            yield LayerBounds(seconds, forward, weights, kept, error)
+                each = [self._under(layer, kept, sums, chosen) for chosen in product(*options) if few]
+                known[key] = LayerBounds(*map(min, zip(*each, strict=True))) if each else LayerBounds()
+            yield known[key]
 
     def _added_up(self) -> tuple[Sums, ...]:
         """Return for each layer the sums that are added up inside it, or by ``fused`` between it and the next."""
@@ -85,19 +82,19 @@ class LowerBounds:
             return (Sums(output=True, input=False),) * len(graph.layers)
         return network_of(graph, PAPER).sums if convention == PAPER else self.spans.network.sums
 
-    def _under(self, layer: PlanNode, sums: Sums, chosen: Options) -> tuple[float, ...]:
-        """Return the times of a layer under a choice at each level, its weights, and the fractions of input and output on a device."""
+    def _under(self, layer: PlanNode, kept: tuple[float, float], sums: Sums, chosen: Options) -> LayerBounds:
+        """Return the bounds of a layer, which keeps elements of its input and behind its output, under a choice at each level."""
         setting, divisors = self.spans.setting, degrees(chosen, layer.nest.counted)
-        output = fullest_share(layer.nest, divisors, "output")
+        read, made = (fullest_share(layer.nest, divisors, tensor) for tensor in ("input", "output"))
+        held = kept[0] * read + kept[1] * made, layer.trail[-1].elements * made
         if not setting.machine.times(layer.nest):
-            return 0.0, 0.0, 0.0, 0.0, output
+            return LayerBounds(0.0, 0.0, 0.0, *held)
         time = setting.machine.layer_time(layer.nest, divisors, setting.element_bytes)
         spent, once = [*time.seconds.values()], [setting.update_seconds(time)]
         for phase, seconds in () if setting.machine.overlap else _moved(layer, sums, chosen, setting):
             (once if phase == "gradient" else spent).append(seconds)
         seconds = math.fsum((*(self.spans.microbatches * each for each in spent), *once))
-        shares = fullest_share(layer.nest, divisors, "input"), output
-        return seconds, time.seconds.get("forward", 0.0), time.fullest["weight"], *shares
+        return LayerBounds(seconds, time.seconds.get("forward", 0.0), time.fullest["weight"], *held)
 
     def _added(self, amount: Callable[[LayerBounds], float]) -> Costs:
         """Return lower bounds of the sums of an amount over every span."""
@@ -151,30 +148,23 @@ class LowerBounds:
         some = np.arange(found.shape[1]) > np.arange(len(found))[:, None]
         return np.where(some, found * (1 - ROUNDING), np.inf)
 
-    @cached_property
-    def memory(self) -> tuple[Costs, Costs]:
-        """The bytes on a device whatever is in flight, and for each microbatch in flight.
+    def memory(self, in_flight: int) -> Costs:
+        """Return the bytes on a device with microbatches in flight.
 
-        The first are of weights, gradients, optimizer state, the error of the last output, and a buffer for what arrives.
+        Those of weights, gradients, optimizer state, activations, the error of the last output, and a buffer for what arrives.
         """
         setting, size = self.spans.setting, self.spans.setting.element_bytes
-        each = (2 + OPTIMIZERS[setting.optimizer]) * size
+        each, kept = (2 + OPTIMIZERS[setting.optimizer]) * size, in_flight * size
         errors = size * np.array([0.0, *(layer.error for layer in self.layers)])[[*self.spans.ends]]
         # By ``paper`` tensors arrive as well that only pass, for which a device has no room.
         buffers = np.maximum(*self.arriving) / math.prod(setting.array) * (setting.convention != PAPER)
-        always = self._added(lambda layer: each * layer.weights) + (errors + buffers) * (1 - ROUNDING)
-        return always, self._added(lambda layer: size * layer.kept)
+        held = self._added(lambda layer: each * layer.weights + kept * layer.kept)
+        return np.asarray(held + (errors + buffers) * (1 - ROUNDING))
 
     def of(self, balance: str, in_flight: int) -> Costs:
-        """Return the lower bounds of a quantity that a partition can minimise, with microbatches in flight.
-
-        Args:
-            balance: one of ``BALANCES``.
-            in_flight: the number of microbatches whose activations the stage keeps.
-        """
+        """Return the lower bounds of a quantity that a partition can minimise, one of ``BALANCES``, with microbatches in flight."""
         if balance == "memory":
-            always, each = self.memory
-            return np.asarray(always + in_flight * each)
+            return self.memory(in_flight)
         if balance == "traffic":
             return np.asarray(
                 self.spans.microbatches * (self.arriving[0] + self.arriving[1]) * (1 - ROUNDING)

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.errors import MemoryLimitError, OptionError
+from hypar.errors import MemoryLimitError
 from hypar.plan.stages import FLUSHES
-from hypar.planning.checked import checked_microbatches
-from hypar.planning.stages.ends import given_bounds, stage_ends
+from hypar.planning.stages.ends import given_bounds
 from hypar.planning.stages.lower_bounds import ROUNDING, LowerBounds
 from hypar.planning.stages.running import estimated_s, fullest_moments, kept_in_flight
-from hypar.planning.stages.sites import spans_of
 from hypar.planning.stages.spans import joined
 from hypar.schedule.lanes import whole_lane
 from hypar.schedule.memory import held_with
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.sites import Known
     from hypar.planning.stages.spans import CutSpan, CutSpans
     from hypar.schedule.lanes import Lane
     from hypar.solve.edge import Costs
@@ -52,9 +49,11 @@ class _Table:
         """Start with lower bounds; ``share`` is the number of spans that share the memory equally, 0 if it does not count."""
         least, capacity = LowerBounds(spans), spans.setting.machine.memory_bytes
         self.spans, self.balance, self.share = spans, balance, share
-        self.costs = {count: least.of(balance, count).copy() for count in counts}
-        for count, own in self.costs.items() if share else ():
-            own[share * least.of("memory", count) > (capacity or math.inf)] = np.inf
+        most = capacity if share and capacity else math.inf
+        self.costs = {
+            count: np.where(share * least.memory(count) > most, np.inf, least.of(balance, count))
+            for count in counts
+        }
         self._place = {layer: place for place, layer in enumerate(spans.ends)}
         self._known: set[tuple[str, str]] = set()
 
@@ -64,8 +63,7 @@ class _Table:
             return False
         span, equal = self.spans.priced(*ends), self._equal(ends)
         for count, own in self.costs.items():
-            cost = span.cost(self.balance, count)
-            own[equal] = np.where(np.isinf(own[equal]), np.inf, cost)
+            own[equal] = np.where(np.isinf(own[equal]), np.inf, span.cost(self.balance, count))
         return True
 
     def fits(self, ends: tuple[int, int], in_flight: int) -> bool:
@@ -79,7 +77,7 @@ class _Table:
         return math.isfinite(self.costs[in_flight][start, end])
 
     def _new(self, what: str, ends: tuple[int, int]) -> bool:
-        """Return whether something was not asked of a span before."""
+        """Return whether something was not asked of a span, or of one that is equal to it, before."""
         key = what, self.spans.kinds[slice(*ends)]
         found = key not in self._known
         self._known.add(key)
@@ -93,25 +91,21 @@ class _Table:
         return [at[start] for start in starts], [at[start + length] for start in starts]
 
 
-class _Row:
-    """The row of the layers, to divide by what is known of the spans on the devices of each stage."""
+def _tables(spans: Sequence[CutSpans], balance: str, share: int) -> list[tuple[_Table, int]]:
+    """Return for each part of a stage what is known of the spans on its devices, and the microbatches that it keeps."""
+    request = spans[0].request
+    kept = kept_in_flight(request, len(spans) // (request.parts or 1))
+    known = {own: _Table(own, {*kept}, balance, share) for own in dict.fromkeys(spans)}
+    return [(known[own], count) for own, count in zip(spans, kept, strict=True)]
 
-    def __init__(self, spans: Sequence[CutSpans], balance: str, share: int) -> None:
-        self.first = spans[0]
-        self.kept = kept_in_flight(self.first.request, len(spans) // (self.first.request.parts or 1))
-        known = {own: _Table(own, {*self.kept}, balance, share) for own in dict.fromkeys(spans)}
-        self.tables = [known[own] for own in spans]
 
-    def costs(self, stage: int) -> Costs:
-        """Return the costs of all spans between places as a stage."""
-        return self.tables[stage].costs[self.kept[stage]]
-
-    def least(self, limit: float = math.inf) -> Partition | None:
-        """Return the best partition by what is known of its spans, or None if none is within a limit."""
-        places = self.first.ends
-        seams = self.first.crossing_bytes[[*places]]
-        found = partition(self.costs, len(self.kept), seams, limit * (1 + ROUNDING))
-        return None if found is None else found._replace(bounds=tuple(places[at] for at in found.bounds))
+def _least(tables: Sequence[tuple[_Table, int]], limit: float = math.inf) -> Partition | None:
+    """Return the best partition by what is known of its spans, or None if none is within a limit."""
+    first = tables[0][0].spans
+    costs = [table.costs[kept] for table, kept in tables]
+    seams = first.crossing_bytes[[*first.ends]]
+    found = partition(costs.__getitem__, len(tables), seams, limit * (1 + ROUNDING))
+    return None if found is None else found._replace(bounds=tuple(first.ends[at] for at in found.bounds))
 
 
 def best_partition(
@@ -125,19 +119,16 @@ def best_partition(
         balance: the quantity that a stage costs, one of ``BALANCES``.
         share: the number of stages that share a device's memory equally.
     """
-    row, tight = _Row(spans, balance, share), True
-    while (found := row.least(limit)) is not None:
-        stages = [*zip(row.tables, pairwise(found.bounds), row.kept, strict=True)]
+    tables, tight = _tables(spans, balance, share), True
+    while (found := _least(tables, limit)) is not None:
+        each = [(*own, ends) for own, ends in zip(tables, pairwise(found.bounds), strict=True)]
         # Memory is counted first as long as partitions do not fit, and then only where all else speaks for one.
-        if tight and not all(table.fits(ends, in_flight) for table, ends, in_flight in stages):
+        if tight and not all(table.fits(ends, kept) for table, kept, ends in each):
             continue
-        tight = False
-        planned = [table.plan(ends) for table, ends, _ in stages]
-        if any(planned):
-            continue
-        if all(table.fits(ends, in_flight) for table, ends, in_flight in stages):
+        planned = [table.plan(ends) for table, _, ends in each]
+        tight = not any(planned)
+        if tight and all(table.fits(ends, kept) for table, kept, ends in each):
             return found
-        tight = True
     return None
 
 
@@ -146,27 +137,15 @@ def least_seconds(spans: Sequence[CutSpans]) -> float:
 
     Where the pipeline runs empty a stage waits for the first microbatch; otherwise the busiest stage alone counts.
     """
-    row = _Row(spans, "time", 1)
+    tables = _tables(spans, "time", 1)
     ahead = np.minimum.reduce([LowerBounds(own).ahead for own in dict.fromkeys(spans)])
     late = ahead * (1 - ROUNDING) * FLUSHES[spans[0].request.schedule]
-    return least_bottleneck(lambda stage: row.costs(stage) + late, len(spans), len(spans[0].ends) - 1)
 
+    def costs(stage: int) -> Costs:
+        table, kept = tables[stage]
+        return np.asarray(table.costs[kept] + late)
 
-def checked_spans(
-    request: Resolved, graph: LayerGraph, groups: Sequence[str | None], known: Known
-) -> tuple[CutSpans, ...]:
-    """Return the spans for each part of the requested stages; arguments as in ``spans_of``.
-
-    Raises:
-        InputError: that number of stages, or of microbatches, is not possible.
-        TableLimitError: the network has too many layers.
-    """
-    names, stages = [layer.name for layer in graph.nodes(request.graph).layers], len(groups)
-    layers = len(names)
-    places = layers if request.starts else len(stage_ends(names)) - 1
-    _require_room(request.parts, stages, places, blocks=places < layers)
-    microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages, layers)
-    return spans_of(request, graph, groups, microbatches, known)
+    return least_bottleneck(costs, len(spans), len(spans[0].ends) - 1)
 
 
 def divided(spans: Sequence[CutSpans], graph: LayerGraph, limit: float = math.inf) -> list[CutSpan] | None:
@@ -194,33 +173,6 @@ def _within(spans: Sequence[CutSpans], bounds: Sequence[int]) -> list[CutSpan]:
 def _equal_to(spans: Sequence[CutSpans], bounds: Sequence[int]) -> list[CutSpan]:
     """Return spans that cost the same."""
     return [own.priced(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
-
-
-def unfit(request: Resolved, graph: LayerGraph, spans: Sequence[CutSpans]) -> MemoryLimitError:
-    """Return why no partition fits, with the bytes of evenly divided stages; ``spans`` are those of each part."""
-    stages, machine = len(spans) // (request.parts or 1), request.heterogeneous or request.machines[0]
-    least = _Row(spans, "memory", 0).least()
-    assert least is not None  # noqa: S101 (there is room for every stage, and no limit)
-    own = _within(spans, least.bounds)
-    sizes = " and ".join(
-        dict.fromkeys(format_bytes(each.memory_bytes) for each in request.machines if each.memory_bytes)
-    )
-    words = "" if request.parts is None else f" of {request.parts} parts that share it equally"
-    problem = f"no {stages} stages{words} fit {sizes}, the memory of a device"
-    number, lane, held = max(
-        held_in(own), key=lambda each: each[2] / (each[1].setting.machine.memory_bytes or math.inf)
-    )
-    if not lane.setting.machine.fits(held):
-        lacking = format_bytes(held - (lane.setting.machine.memory_bytes or 0))
-        problem += f": divided evenly, stage {number} holds {format_bytes(held)}, {lacking} too much"
-    return MemoryLimitError(f"hardware {machine.name!r}", problem, hint=_hint(own, graph))
-
-
-def _hint(stages: Sequence[CutSpan], graph: LayerGraph) -> str:
-    microbatches = stages[0].spans.microbatches
-    further = FLUSHES[stages[0].spans.request.schedule] and microbatches < graph.batch
-    more = f"--microbatches above {microbatches}, " * further
-    return f"try {more}another number of stages, a smaller batch, or devices with more memory"
 
 
 def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
@@ -268,18 +220,6 @@ def _neighbours(bounds: tuple[int, ...], places: Sequence[int]) -> Iterator[tupl
                 yield (*bounds[:at], place, *bounds[at + 1 :])
 
 
-def _require_room(parts: int | None, stages: int, places: int, *, blocks: bool) -> None:
-    """Refuse more stages than places for them, and parts of a single stage, between which nothing would be sent."""
-    each = "one for each block of layers" if blocks else "one for each layer that is cut"
-    if not 1 <= stages <= places:
-        raise OptionError("stages", f"found {stages}", f"1 to {places}, {each}")
-    if parts is not None and stages == 1:
-        raise OptionError("parts", f"found {parts} of a single stage", "2 stages or more")
-    if parts is not None and stages * parts > places:
-        found = f"found {parts} of each of {stages} stages"
-        raise OptionError("parts", found, f"at most {places} in all, {each}")
-
-
 def held_in(stages: Sequence[CutSpan]) -> Iterator[tuple[int, Lane, float]]:
     """Yield the number of each stage from 1, each lane with the layers of all its parts, and the bytes on a device.
 
@@ -308,3 +248,29 @@ def _require_fits(given: Sequence[CutSpan], graph: LayerGraph) -> None:
             found = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
             allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
             raise MemoryLimitError(f"hardware {machine.name!r}", found, allowed, _hint(given, graph))
+
+
+def unfit(request: Resolved, graph: LayerGraph, spans: Sequence[CutSpans]) -> MemoryLimitError:
+    """Return why no partition fits, with the bytes of evenly divided stages; ``spans`` are those of each part."""
+    least = _least(_tables(spans, "memory", 0))
+    assert least is not None  # noqa: S101 (there is room for every stage, and no limit)
+    own = _within(spans, least.bounds)
+    sizes = dict.fromkeys(format_bytes(each.memory_bytes) for each in request.machines if each.memory_bytes)
+    words = "" if request.parts is None else f" of {request.parts} parts that share it equally"
+    stages = len(spans) // (request.parts or 1)
+    problem = f"no {stages} stages{words} fit {' and '.join(sizes)}, the memory of a device"
+    number, lane, held = max(
+        held_in(own), key=lambda each: each[2] / (each[1].setting.machine.memory_bytes or math.inf)
+    )
+    if not lane.setting.machine.fits(held):
+        lacking = format_bytes(held - (lane.setting.machine.memory_bytes or 0))
+        problem += f": divided evenly, stage {number} holds {format_bytes(held)}, {lacking} too much"
+    machine = request.heterogeneous or request.machines[0]
+    return MemoryLimitError(f"hardware {machine.name!r}", problem, hint=_hint(own, graph))
+
+
+def _hint(stages: Sequence[CutSpan], graph: LayerGraph) -> str:
+    microbatches = stages[0].spans.microbatches
+    further = FLUSHES[stages[0].spans.request.schedule] and microbatches < graph.batch
+    more = f"--microbatches above {microbatches}, " * further
+    return f"try {more}another number of stages, a smaller batch, or devices with more memory"

@@ -12,11 +12,10 @@ from hypar.plan.stages import StageRecord, StagesRecord
 from hypar.planning.climb import refine
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import load_search
-from hypar.planning.records import objective, plan_of
-from hypar.planning.stages.best import plan_stages
+from hypar.planning.records import objective, pins_text, plan_of
+from hypar.planning.stages.best import plan_stages, spans_of
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.running import run_stages
-from hypar.planning.stages.sites import spans_of
 from hypar.planning.stages.spans import joined
 from hypar.planning.uneven.records import splits_of, together
 from hypar.planning.uneven.tree import Branching
@@ -25,13 +24,12 @@ from hypar.solve.solvers.base import load_solver
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.plan.records import RefinementRecord
     from hypar.planning.levels import Node
-    from hypar.planning.pins import Pin
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.spans import CutSpan
@@ -55,7 +53,10 @@ def decided_stages(request: Resolved, graph: LayerGraph, whole: Plan | None) -> 
     load_search(request.search)
     if request.solver is not None:
         load_solver(request.solver)
-    pins = _pins_of(request, graph)
+    # Pins hold at the levels inside every stage.
+    apart = request.heterogeneous is not None and not request.outside
+    nodes, levels = graph.nodes(request.graph), request.levels - apart
+    pins = tuple(parse_pin(text, nodes, levels) for text in request.pins)
     fitting = whole.score if whole is not None and whole.score is not None and whole.score.fits else None
     staging = plan_stages(request, graph, math.inf if fitting is None else fitting.time_s)
     if staging is None:
@@ -83,40 +84,26 @@ def decided_stages(request: Resolved, graph: LayerGraph, whole: Plan | None) -> 
     )
 
 
-def _pins_of(request: Resolved, graph: LayerGraph) -> tuple[Pin, ...]:
-    """Parse the pins of a request, which hold at the levels inside every stage.
-
-    Raises:
-        OptionError: there is no such layer, level or choice.
-    """
-    apart = request.heterogeneous is not None and not request.outside
-    nodes, levels = graph.nodes(request.graph), request.levels - apart
-    return tuple(parse_pin(text, nodes, levels) for text in request.pins)
-
-
 def _refined(staging: Staging) -> tuple[Staging, RefinementRecord]:
     """Exchange choices inside stages one by one as long as the engine's time decreases."""
+    spans = [(own.spans, own.ends) for own in staging.stages]
     start = [own.spans.of_batch(own.cuts.node, *own.ends) for own in staging.stages]
 
-    def taking(choices: Sequence[Options]) -> list[Node]:
+    def taking(choices: Sequence[Options]) -> Iterator[Node]:
         chosen = iter(choices)
-        return [node.taking(chosen) for node in start]
+        return (node.taking(chosen) for node in start)
 
-    def ran(request: Resolved, nodes: Sequence[Node]) -> Staging:
-        each = zip(staging.stages, nodes, strict=True)
-        return run_stages(request, joined([own.spans.having(*own.ends, node) for own, node in each]))
+    def ran(request: Resolved, nodes: Iterable[Node]) -> Staging:
+        each = zip(spans, nodes, strict=True)
+        return run_stages(request, joined([own.having(*ends, node) for (own, ends), node in each]))
 
     def seconds(choices: Sequence[Options]) -> float:
         return ran(replace(staging.request, chunks=None), taking(choices)).ran.seconds
 
-    slots = [
-        slot
-        for own, node in zip(staging.stages, start, strict=True)
-        for slot in own.spans.planner.slots(node)
-    ]
+    slots = [slot for (own, _), node in zip(spans, start, strict=True) for slot in own.planner.slots(node)]
     found = refine(slots, seconds)
-    nodes = zip(staging.stages, taking(found.choices), strict=True)
-    return ran(staging.request, [own.spans.costed(node, *own.ends) for own, node in nodes]), found.record
+    each = zip(spans, taking(found.choices), strict=True)
+    return ran(staging.request, (own.costed(node, *ends) for (own, ends), node in each)), found.record
 
 
 def stored_stages(
@@ -141,6 +128,7 @@ def stored_stages(
 
 def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
     """Return the record of stages for a plan."""
+    each = zip(staging.by_stage, staging.in_flight, staging.staleness, strict=True)
     return StagesRecord(
         **_asked(request),
         starts=True if request.starts else None,
@@ -157,81 +145,73 @@ def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
                 in_flight=in_flight,
                 staleness=stale,
             )
-            for parts, in_flight, stale in zip(
-                staging.by_stage, staging.in_flight, staging.staleness, strict=True
-            )
+            for parts, in_flight, stale in each
         ],
     )
-
-
-def _asked(request: Resolved) -> dict[str, Any]:
-    """Return the fields of a record that say what was asked for, and over which levels the best stages were sought."""
-    found = {
-        "asked": request.stages,
-        "asked_microbatches": request.microbatches if request.stages == BEST else None,
-        "solver": request.solver,
-        "schedule": request.schedule,
-        "parts": request.parts,
-        "balance": None if request.balance == "time" else request.balance,
-    }
-    if request.stages != BEST:
-        return found
-    if request.heterogeneous is None:
-        return found | {"array": list(request.array)}
-    return found | {"arrays": {name: list(array) for name, array in request.arrays.items()}}
 
 
 def _no_stages(request: Resolved, whole: Plan) -> StagesRecord:
     """Return the record for a plan that is faster without stages: all layers form one stage."""
     time_s = 0.0 if whole.score is None else whole.score.time_s
-    return StagesRecord(
-        **_asked(request),
-        microbatches=1,
-        bottleneck_s=time_s,
-        stages=[StageRecord(layers=list(whole.splits[0].choices), busy_s=time_s, in_flight=1, staleness=0)],
-    )
+    layers = list(whole.splits[0].choices)
+    alone = StageRecord(layers=layers, busy_s=time_s, in_flight=1, staleness=0)
+    return StagesRecord(**_asked(request), microbatches=1, bottleneck_s=time_s, stages=[alone])
+
+
+def _asked(request: Resolved) -> dict[str, Any]:
+    """Return the fields of a record that say what was asked for, and over which levels the best stages were sought."""
+    best, uneven = request.stages == BEST, request.heterogeneous is not None
+    return {
+        "asked": request.stages,
+        "asked_microbatches": request.microbatches if best else None,
+        "solver": request.solver,
+        "schedule": request.schedule,
+        "parts": request.parts,
+        "balance": None if request.balance == "time" else request.balance,
+        "array": list(request.array) if best and not uneven else None,
+        "arrays": {name: list(own) for name, own in request.arrays.items()} if best and uneven else None,
+    }
 
 
 def _claim(request: Resolved, staging: Staging) -> str:
     """Return the claim of a plan in stages: the plans that it is optimal among."""
-    tried = "of all numbers of stages tried the fastest: " if request.stages == BEST else ""
-    fitting = " that fit" if any(each.memory_bytes is not None for each in request.machines) else ""
-    least = {"time": "bottleneck", "macs": "arithmetic in the costliest"}
-    words = least.get(request.balance, f"{request.balance} in the costliest")
-    stages = "stages" if request.parts is None else f"stages of {request.parts} parts"
-    part = "" if request.parts is None else " part"
-    bounds = (
-        f"{tried}{stages} of the least {words}{part} of all partitions{_between(request, staging)}{fitting}"
-    )
-    if request.parts is not None and request.balance == "time":
-        bounds = f"{bounds}, their ends then shifted as long as the step is estimated to be shorter"
-    if request.starts:
-        bounds = "stages as given"
-    elif not all(_replicated(span, request.outside) for span in staging.stages):
-        bounds += " if other stages divide samples outside the stages"
-    if request.heterogeneous is not None and not request.outside:
-        bounds = f"of both orders of the device groups the faster: {bounds}"
+    bounds = _claim_of_ends(request, staging)
     if not any(map(_cut, staging.stages)):
         return f"{bounds}, not cut"
-    pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
     exact = all(leaf.answer.exact for span in staging.stages for leaf in span.cuts.node.leaves())
     solver = "" if exact else f" and solver {request.solver!r}, not exact,"
     if any(isinstance(span.cuts.node, Branching) for span in staging.stages):
         solver += f" with {request.shares} shares, not proven optimal,"
-    return f"{bounds}, each cut by {request.search} search{solver} over ({request.space}){pins} for least {objective(request)}"
+    over = f"over ({request.space}){pins_text(request)} for least {objective(request)}"
+    return f"{bounds}, each cut by {request.search} search{solver} {over}"
 
 
-def _between(request: Resolved, staging: Staging) -> str:
-    """Return where stages were sought to end, if not behind any layer."""
+def _claim_of_ends(request: Resolved, staging: Staging) -> str:
+    """Return the claim of where stages end."""
+    orders = request.heterogeneous is not None and not request.outside
+    found = "of both orders of the device groups the faster: " * orders
+    if request.starts:
+        return f"{found}stages as given"
+    found += "of all numbers of stages tried the fastest: " * (request.stages == BEST)
+    parts = "" if request.parts is None else f" of {request.parts} parts"
+    least = {"time": "bottleneck", "macs": "arithmetic in the costliest"}
+    words = least.get(request.balance, f"{request.balance} in the costliest")
+    found += f"stages{parts} of the least {words}{' part' if parts else ''} of all partitions"
     names = [layer.name for layer in staging.work.layers]
-    return "" if request.starts or len(stage_ends(names)) > len(names) else " between blocks"
+    found += " between blocks" * (len(stage_ends(names)) <= len(names))
+    found += " that fit" * any(each.memory_bytes is not None for each in request.machines)
+    if parts and request.balance == "time":
+        found += ", their ends then shifted as long as the step is estimated to be shorter"
+    if not all(_replicated(span, request.outside) for span in staging.stages):
+        found += " if other stages divide samples outside the stages"
+    return found
 
 
 def _replicated(span: CutSpan, outside: int) -> bool:
     """Return whether the layers of a stage divide samples at all levels outside the stages."""
     node = span.cuts.node
     if isinstance(node, Branching):
-        return not outside or all(offer.choice.divided == ("batch",) for offer in node.offers)
+        return not outside or all(choice.divided == ("batch",) for choice, _ in node.taken)
     return all(
         choice.divided == ("batch",) for options in span.cuts.lane.choices for choice in options[:outside]
     )

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hypar.machine.machine import DeviceGroup
 from hypar.plan.stages import stage_name
@@ -96,65 +96,55 @@ class Staging:
         return max(span.cost(balance, kept) for span, kept in pairs)
 
 
-class Exchange(NamedTuple):
-    """The stages that add up the gradient of a weight, that of its own layer first.
-
-    Each but the first has what it receives at the levels outside the stages, in place of its own sums there.
-    """
-
-    members: Tied
-    outside: tuple[Pieces, ...]
-
-
 User = tuple[int, int]
 """A layer that uses a weight, the first of its stage: the number of its part, and its index there."""
 
+Sums = dict[User, "Pieces"]
+"""What users of a weight receive at the levels outside the stages, in place of their own sums there."""
 
-def exchanges_of(stages: Sequence[CutSpan], count: int) -> tuple[Exchange, ...]:
-    """Return the gradients that several stages add up; none below uneven splits, which keep a weight for each layer.
 
-    The stage of the weight's own layer gets the sums of the others, and each of these the sum of all. Layers of one stage add up
-    theirs inside it; of those of several of its parts the first counts. ``stages`` are the parts of ``count`` stages in turn.
+def exchanges_of(stages: Sequence[CutSpan], count: int) -> tuple[tuple[Tied, ...], Sums]:
+    """Return the gradients that several stages add up, that of the weight's own layer first, and the sums of the others.
+
+    None are added up below uneven splits, which keep a weight for each layer. The stage of the weight's own layer gets the sums
+    of the others, and each of these the sum of all. Layers of one stage add up theirs inside it; of those of several of its parts
+    the first counts. ``stages`` are the parts of ``count`` stages in turn.
     """
     ties: dict[int, list[Tensor]] = {}
     for tie in stages[0].spans.ties:
         ties.setdefault(tie.producer, []).append(tie)
     places = [(number, layer) for number, span in enumerate(stages) for layer in range(span.layers)]
-    found = []
+    found, sums = [], Sums()
     for owner, own in ties.items():
         users: dict[int, User] = {}
         for layer in (owner, *(tie.consumer for tie in own)):
             users.setdefault(places[layer][0] % count, places[layer])
         if len(users) > 1:
-            found.append(_exchange(stages, [*users.values()], own[0]))
-    return tuple(found)
+            found.append(_exchange(stages, [*users.values()], own[0], sums))
+    return tuple(found), sums
 
 
-def _exchange(stages: Sequence[CutSpan], users: Sequence[User], tie: Tensor) -> Exchange:
-    """Return the gradient of a weight that some stages add up."""
-    spans = [stages[number].spans for number, _ in users]
-    outward, outside = len({own.group for own in spans}) > 1, spans[0].request.outside
-    received = [_shared(stages, users[0], other, tie) for other in users[1:]]
-    seams = [[one for one in own if one.level == SEAM] for own in received]
+def _exchange(stages: Sequence[CutSpan], users: Sequence[User], tie: Tensor, sums: Sums) -> Tied:
+    """Return the gradient of a weight that some stages add up, and add the sums outside them."""
+    groups = {stages[number].spans.group for number, _ in users}
+    arrivals: dict[User, list[Received]] = {user: [] for user in users}
+    for user in users[1:]:
+        own, received = stages[user[0]].spans, _shared(stages, users[0], user, tie)
+        back, there = (one for one in received if one.level == SEAM)
+        arrivals[users[0]].append(back)
+        arrivals[user].append(there)
+        outside = [one for one in received if SEAM < one.level < own.request.outside]
+        sums[user] = priced(own.setting, outside)
     members = []
-    for (number, layer), own, arrivals in zip(
-        users, spans, [[back for back, _ in seams], *([there] for _, there in seams)], strict=True
-    ):
-        links = [
-            link
-            for one in stages
-            if one.spans.group == own.group
-            for link in (one.spans.forward, one.spans.backward)
-        ]
-        link = next((one for one in links if one and isinstance(one, DeviceGroup) == outward), None)
+    for (number, layer), seams in arrivals.items():
+        own = stages[number].spans
+        alike = (one.spans for one in stages if one.spans.group == own.group)
+        links = (link for each in alike for link in (each.forward, each.backward))
+        link = next((one for one in links if one and isinstance(one, DeviceGroup) == (len(groups) > 1)), None)
         size = own.setting.element_bytes
-        arrived = (Arrival(layer, None, size * one.elements, one.receivers) for one in arrivals)
+        arrived = (Arrival(layer, None, size * one.elements, one.receivers) for one in seams)
         members.append((number, layer, Entering.over(link, arrived)))
-    sums = (
-        priced(own.setting, [one for one in each if SEAM < one.level < outside])
-        for own, each in zip(spans[1:], received, strict=True)
-    )
-    return Exchange(tuple(members), tuple(sums))
+    return tuple(members)
 
 
 def _shared(stages: Sequence[CutSpan], owner: User, user: User, tie: Tensor) -> tuple[Received, ...]:
@@ -193,17 +183,12 @@ def run_stages(request: Resolved, stages: Sequence[CutSpan], stored: ChunksRecor
     request = replace(request, microbatches=microbatches)
     count = len(stages) // schedule.parts
     fullest = fullest_moments(request, count)
-    exchanges = exchanges_of(stages, count)
-    outside = {
-        (number, layer): pieces
-        for one in exchanges
-        for (number, layer, _), pieces in zip(one.members[1:], one.outside, strict=True)
-    }
+    exchanges, sums = exchanges_of(stages, count)
     works, first = [], 0
     groups = [*accumulate((len(span.cuts.lanes) for span in stages[:count]), initial=0)]
     for number, span in enumerate(stages):
         stage, lanes = number % count, []
-        shared = tuple((layer, pieces) for (part, layer), pieces in outside.items() if part == number)
+        shared = tuple((layer, pieces) for (part, layer), pieces in sums.items() if part == number)
         for group, lane in enumerate(span.cuts.lanes, start=groups[stage]):
             places = places_for(lane.setting.machine, lane.setting.array, span.spans.stages)
             own = places, microbatches, fullest[stage], lane.place.outside, first
@@ -212,8 +197,7 @@ def run_stages(request: Resolved, stages: Sequence[CutSpan], stored: ChunksRecor
         arriving = span.received, span.returned
         works.append(StageWork(tuple(lanes), span.cuts.crossings, *arriving, stage_name(stage)))
         first += span.layers
-    members = tuple(one.members for one in exchanges)
-    work = StepWork(stages=tuple(works), schedule=schedule, microbatches=microbatches, exchanges=members)
+    work = StepWork(stages=tuple(works), schedule=schedule, microbatches=microbatches, exchanges=exchanges)
     chunks = chunks_of(stored, work, "chunks.layers")
     ran = run_chunked(work, request.chunks) if chunks is None else Ran(work, work.run(chunks), stored)
     return Staging(request=request, stages=tuple(stages), work=work, ran=ran)
@@ -233,7 +217,7 @@ def estimated_s(stages: Sequence[CutSpan]) -> float:
         arriving = {"forward": span.received.seconds, "backward": span.returned.seconds}
         overlap = span.cuts.overlap
         parts.append(in_phases(found, (number, count), span.cuts.phases, arriving, overlap=overlap))
-    behind = (max(own.link_s for _, _, own in one.members) for one in exchanges_of(stages, count))
+    behind = (max(own.link_s for _, _, own in tied) for tied in exchanges_of(stages, count)[0])
     return Pipeline(found, parts, count).run(schedule, stages[0].spans.microbatches).makespan + sum(behind)
 
 

@@ -9,42 +9,35 @@ and tensors, inside and from and to others, are planned once.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-import numpy as np
-
-from hypar.network.nodes import PlanGraph, Tensor, kept_with_graph
 from hypar.plan.stages import FLUSHES
 from hypar.planning.levels import Leaf
-from hypar.planning.pins import pins_of_each
-from hypar.planning.question import Answer, question_of
+from hypar.planning.question import question_of
 from hypar.planning.stages.arriving import Outer, StageDevices, entering
-from hypar.planning.stages.ends import stage_ends
-from hypar.planning.uneven.planner import as_planner
+from hypar.planning.stages.ends import crossing, kinds_of, most_shared, read_outside, span_of, stage_ends
 from hypar.planning.uneven.records import TreeReader
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
 from hypar.schedule.stages import StageWork, part_of
 from hypar.schedule.tasks import TaskList
 from hypar.schedule.timeline import run
-from hypar.sharding.amounts.transfers import network_of, sends_back
-from hypar.sharding.conventions import MOVED, PAPER
+from hypar.sharding.conventions import PAPER
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Sequence
 
+    from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
     from hypar.planning.levels import LevelPlanner, Node
-    from hypar.planning.pins import Pin
     from hypar.planning.question import Question
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.lanes import Lane
     from hypar.schedule.pieces import Crossing
     from hypar.schedule.tasks import Entering, Link, PartTasks
-    from hypar.sharding.amounts.transfers import Network
     from hypar.solve.edge import Costs
 
 
@@ -123,10 +116,8 @@ class Cuts:
     def named(self, graph: PlanGraph) -> Cuts:
         """Return the same cuts of equal layers with other names."""
         node = self.node.of(graph)
-        lanes = tuple(
-            lane.having(graph=leaf.graph) for lane, leaf in zip(self.lanes, node.leaves(), strict=True)
-        )
-        found = replace(self, node=node, lanes=lanes)
+        each = zip(self.lanes, node.leaves(), strict=True)
+        found = replace(self, node=node, lanes=tuple(lane.having(graph=leaf.graph) for lane, leaf in each))
         known = {"phases", "memory"}
         found.__dict__.update({name: own for name, own in self.__dict__.items() if name in known})
         return found
@@ -135,11 +126,6 @@ class Cuts:
     def lane(self) -> Lane:
         """The first group of identical devices, with the layers of all."""
         return self.lanes[0]
-
-    @property
-    def devices(self) -> int:
-        """The number of devices of all groups."""
-        return sum(lane.devices for lane in self.lanes)
 
     @property
     def overlap(self) -> bool:
@@ -269,16 +255,12 @@ class CutSpans(StageDevices):
     @cached_property
     def kinds(self) -> str:
         """A letter for each layer: spans of equal letters are equal, and cost the same."""
-        return _kinds(self.whole, tuple(self.planner.pins))
+        return kinds_of(self.whole, tuple(self.planner.pins))
 
     @cached_property
     def crossing_bytes(self) -> Costs:
         """The bytes of a microbatch's F that cross each place between layers, ``[layers + 1]``; E has as many."""
-        found: list[dict[int, int]] = [{} for _ in range(len(self.microbatch.layers) + 1)]
-        for tensor in self.microbatch.tensors:
-            for place in range(tensor.producer + 1, tensor.consumer + 1):
-                found[place][tensor.producer] = max(found[place].get(tensor.producer, 0), tensor.elements)
-        return np.array([self.setting.element_bytes * math.fsum(at.values()) for at in found])
+        return self.setting.element_bytes * crossing(self.microbatch)
 
     def span(self, start: int, end: int) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end``."""
@@ -297,19 +279,9 @@ class CutSpans(StageDevices):
 
     def stored(self, plan: Plan, start: int, end: int, *, costed: bool = False) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""
-        graph, request = self._of(self.microbatch, start, end), self.request
-        node: Node
-        if request.heterogeneous is not None:
-            own = as_planner(self.planner)
-            reader = TreeReader(plan, self.setting.element_bytes, self.setting.optimizer, own.counted)
-            node = reader.split(own.root, own.machine, graph, 0)
-        else:
-            names = (layer.name for layer in graph.layers)
-            choices = tuple(
-                tuple(own.choice(name) for own in plan.splits if name in own.choices) for name in names
-            )
-            answer = Answer(choices=choices, costs=(), solver="", exact=False)
-            node = self.planner.answered(graph, answer)
+        machine, graph = self.request.machine, self._of(self.microbatch, start, end)
+        assert machine is not None  # noqa: S101 (stages are on a machine)
+        node: Node = TreeReader(plan, self.setting).branch(self.group or WHOLE_ARRAY, machine, graph, 0)
         return self.having(start, end, self.costed(node, start, end) if costed else node)
 
     def between(
@@ -318,7 +290,8 @@ class CutSpans(StageDevices):
         """Return the span of the layers from ``start`` on with its cuts as a stage; ``outer`` as in ``entering``."""
         ends = start, start + len(cuts.lane.graph.layers)
         arriving = entering(self, ends, cast("Branch", cuts.node), outer)
-        shared = self.replicas * self.setting.element_bytes * _most_shared(self.ties, *ends) / cuts.devices
+        devices = sum(lane.devices for lane in cuts.lanes)
+        shared = self.replicas * self.setting.element_bytes * most_shared(self.ties, *ends) / devices
         return CutSpan(self, start, cuts, *arriving, shared)
 
     def _of(self, graph: PlanGraph, start: int, end: int) -> PlanGraph:
@@ -338,11 +311,12 @@ class CutSpans(StageDevices):
     def _lowered(self, start: int, end: int, planned: Node) -> Cuts:
         """Return the cuts of the layers of a span for a microbatch."""
         node = planned.of(self._of(self.microbatch, start, end))
-        node = node.at(self.setting) if isinstance(node, Leaf) else node
+        if isinstance(node, Leaf):
+            node = replace(node, lane=node.lane._replace(setting=self.setting, name=""))
         lanes, crossings = node.lanes()
-        outside = _shared_with_others(self.microbatch, start, end)
-        each = zip(lanes, node.in_whole_elements().reading(outside), strict=True)
-        placed = tuple(lane.having(place=StagePlace(outside=own)) for lane, own in each)
+        reached = node.in_whole_elements().reached(tensors=read_outside(self.microbatch, start, end))
+        each = zip(lanes, reached, strict=True)
+        placed = tuple(lane.having(place=StagePlace(outside=own)) for lane, (_, own) in each)
         return Cuts(node, self.planner.solver(planned), placed, tuple(crossings))
 
     def of_batch(self, node: Node, start: int, end: int) -> Node:
@@ -377,91 +351,3 @@ def joined(stages: Sequence[CutSpan]) -> list[CutSpan]:
 
     each = enumerate(stages)
     return [own.spans.between(own.start, own.cuts, partial(outer, number)) for number, own in each]
-
-
-@kept_with_graph
-def _kinds(graph: PlanGraph, pins: tuple[Pin, ...]) -> str:
-    """Return a letter for each layer: equal ones for equal layers, whatever their names, with equal pins and tensors around them."""
-    around: list[list[Hashable]] = [[] for _ in graph.layers]
-    for tensor, parts in zip(graph.tensors, network_of(graph, MOVED, tied=False).parts, strict=True):
-        ends = tuple(graph.layers[end].nest for end in (tensor.producer, tensor.consumer))
-        # By ``paper`` a stage also receives what only passes.
-        for layer in range(tensor.producer, tensor.consumer + 1):
-            around[layer].append((_counted_from(layer, tensor), parts, ends))
-    for tie in graph.ties:
-        for layer in (tie.producer, tie.consumer):
-            around[layer].append(_counted_from(layer, tie))
-    kinds: defaultdict[Hashable, int] = defaultdict(lambda: len(kinds))
-    held = [tuple((pin.level, pin.degrees) for pin in own) for own in pins_of_each(pins, graph)]
-    each = zip(graph.layers, held, around, strict=True)
-    return "".join(chr(kinds[replace(layer, name=""), pinned, *own]) for layer, pinned, own in each)
-
-
-def _counted_from(start: int, tensor: Tensor) -> Tensor:
-    """Return a tensor whose ends are counted from a layer on."""
-    return Tensor(
-        producer=tensor.producer - start,
-        consumer=tensor.consumer - start,
-        content=tensor.content,
-        number=tensor.number,
-        operand=tensor.operand,
-    )
-
-
-def span_of(graph: PlanGraph, start: int, end: int, network: Network | None = None) -> PlanGraph:
-    """Return the layers from ``start`` up to ``end``, with the tensors between them.
-
-    Args:
-        graph: the layers of the network.
-        start: the first layer.
-        end: the first layer behind the span.
-        network: its transfers, to tell the layers that send errors to others.
-    """
-    inside, sent, fed = [], [], []
-    each = zip(graph.tensors, [()] * len(graph.tensors) if network is None else network.parts, strict=True)
-    for tensor, parts in each:
-        makes, reads = (start <= layer < end for layer in (tensor.producer, tensor.consumer))
-        if makes and reads:
-            inside.append(_counted_from(start, tensor))
-        elif makes:
-            sent.append(tensor.producer - start)
-        elif reads and sends_back(parts):
-            fed.append(tensor.consumer - start)
-    found = PlanGraph(graph.layers[start:end], tuple(inside), sent=frozenset(sent))
-    return (
-        found if network is None else found._replace(fed=frozenset(fed), ties=_ties_inside(graph, start, end))
-    )
-
-
-def _most_shared(ties: Sequence[Tensor], start: int, end: int) -> int:
-    """Return the most elements of the gradient of one weight that layers outside a span have for it, each in a stage of its own.
-
-    The stage of the weight's own layer gets them from every other one, and each of these from that one.
-    """
-    received: dict[int, int] = {}
-    for tie in ties:
-        owns, uses = (start <= layer < end for layer in (tie.producer, tie.consumer))
-        if owns != uses:
-            before = received.get(tie.producer, 0)
-            received[tie.producer] = before + tie.elements if owns else tie.elements
-    return max(received.values(), default=0)
-
-
-def _ties_inside(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
-    """Return the weights that several of the layers from ``start`` up to ``end`` use, each from the first of these."""
-    firsts: dict[int, int] = {}
-    for tie in graph.ties:
-        own = (layer for layer in (tie.producer, tie.consumer) if start <= layer < end)
-        firsts[tie.producer] = min((firsts.get(tie.producer, end), *own))
-    inside = (tie for tie in graph.ties if firsts[tie.producer] < tie.consumer < end)
-    return tuple(_counted_from(start, replace(tie, producer=firsts[tie.producer])) for tie in inside)
-
-
-def _shared_with_others(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
-    """Return the tensors that these layers read of earlier layers, whose indices are negative, and those that later ones read."""
-    outside = (
-        tensor
-        for tensor in graph.tensors
-        if (start <= tensor.producer < end) != (start <= tensor.consumer < end)
-    )
-    return tuple(_counted_from(start, tensor) for tensor in outside)

@@ -9,22 +9,21 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, cast
 
 from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
-from hypar.planning.levels import Leaf, LevelPlanner, Slot
+from hypar.planning.levels import LevelPlanner, Slot
 from hypar.planning.pins import apply_pins
-from hypar.planning.question import convention_for, load_search, space_of
-from hypar.planning.records import plan_of
+from hypar.planning.question import load_search, space_of
+from hypar.planning.records import pins_text, plan_of
 from hypar.planning.resolved import baseline_request
 from hypar.planning.strategies.base import load_strategy
-from hypar.planning.uneven.memory import fits
-from hypar.planning.uneven.records import claim_of, splits_of
-from hypar.planning.uneven.search import Place, SplitSearch
-from hypar.planning.uneven.shares import Offer, rows_of
-from hypar.planning.uneven.split import UnevenSplit
+from hypar.planning.uneven.records import splits_of
+from hypar.planning.uneven.search import SplitSearch, fits
+from hypar.planning.uneven.shares import settled_costs
+from hypar.planning.uneven.split import UnevenSplit, quadratics_of
 from hypar.planning.uneven.tree import Branching, state_above
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import PAPER
@@ -43,9 +42,18 @@ if TYPE_CHECKING:
     from hypar.planning.pins import Pin
     from hypar.planning.question import Answer, Question
     from hypar.planning.resolved import Resolved
+    from hypar.planning.uneven.split import Quadratics
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Options
+
+RULES = {
+    "equal": "equal shares, types by weights of the groups",
+    "linear": "shares by AccPar's rule, found with the types in turn",
+    "exact": "exact shares, found with the types in turn",
+    "layers": "exact shares, then shares of each layer",
+}
+"""The claims of the rules for shares."""
 
 
 class Planner(LevelPlanner):
@@ -54,47 +62,32 @@ class Planner(LevelPlanner):
     def __init__(
         self,
         request: Resolved,
-        pins: Sequence[Pin],
-        element_bytes: int,
-        *,
-        root: str = WHOLE_ARRAY,
-        in_stage: bool = False,
-    ) -> None:
-        """Store the arguments.
-
-        Args:
-            request: the request.
-            pins: choices to hold.
-            element_bytes: bytes of an element.
-            root: the name of the group that the outermost split divides.
-            in_stage: whether the layers are those of a stage: all groups then work, the partition regards the memory, and
-                the costs of all groups are summed, as another stage may have another slowest group.
-        """
-        super().__init__(request, pins, element_bytes)
-        self.root, self.in_stage = root, in_stage
-        assert request.heterogeneous is not None  # noqa: S101 (a planner of uneven splits)
-        self.machine = request.heterogeneous.using(request.arrays)
-        self.adapts = request.shares != "equal" and self.cost.slowest
-        self.counted = convention_for(request, self.cost)
-
-    @classmethod
-    def of(
-        cls,
-        request: Resolved,
         graph: PlanGraph,
         pins: Sequence[Pin],
         element_bytes: int,
         *,
         root: str | None = None,
         in_stage: bool = False,
-    ) -> Self:
-        """Return the planner of a request, with the solver of all its splits for some layers; arguments as in ``__init__``.
+    ) -> None:
+        """Store the arguments.
+
+        Args:
+            request: the request.
+            graph: the layers, by which the solver of all splits is chosen.
+            pins: choices to hold.
+            element_bytes: bytes of an element.
+            root: the name of the group that the outermost split divides; all devices if not given.
+            in_stage: whether the layers are those of a stage: all groups then work, the partition regards the memory, and
+                the costs of all groups are summed, as another stage may have another slowest group.
 
         Raises:
             InputError: the request does not suit the network or the machine.
         """
-        own = replace(request, solver=solver_for(request, graph))
-        return cls(own, pins, element_bytes, root=root or WHOLE_ARRAY, in_stage=in_stage)
+        super().__init__(replace(request, solver=solver_for(request, graph)), pins, element_bytes)
+        self.root, self.in_stage = root or WHOLE_ARRAY, in_stage
+        assert request.heterogeneous is not None  # noqa: S101 (a planner of uneven splits)
+        self.machine = request.heterogeneous.using(request.arrays)
+        self.rule = request.shares if self.cost.slowest else "equal"
 
     def planned(self, graph: PlanGraph) -> Branching:
         """Plan all layers of a network.
@@ -104,10 +97,10 @@ class Planner(LevelPlanner):
             TableLimitError: the tables of an exact search would not fit.
         """
         machine = self.machine
-        found = self.split(self.root, machine, graph, 0, self.state_above(graph))
+        found = self._split(self.root, machine, graph, 0, self.state_above(graph))
         if self.in_stage:
             return found.summed()
-        if self.adapts and not fits(found):
+        if self.rule != "equal" and not fits(found):
             names = ", ".join(group.name for group in machine.groups)
             hint = "take a smaller batch, or --shares equal to see what they would hold"
             raise MemoryLimitError(
@@ -119,61 +112,78 @@ class Planner(LevelPlanner):
         """Return the state above all splits by which the cost counts."""
         return state_above(graph, self.cost.convention)
 
-    def branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: State | None) -> Branch:
-        """Plan one device group of an uneven split."""
-        if group.machine.groups:
-            return self.split(group.name, group.machine, graph, depth, entered)
-        return self.leaf(group.name, group.machine, graph, depth, entered)
+    def _split(
+        self, name: str, machine: Machine, graph: PlanGraph, depth: int, entered: State | None
+    ) -> Branching:
+        """Plan an uneven split over all its device groups, then without the groups that only add cost.
+
+        If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
+        """
+        slowest = self.cost.slowest
+        place = Branching(name=name, depth=depth, graph=graph, machine=machine, slowest=slowest)
+        options = self.options_of(place)
+
+        def quadratics(at_work: tuple[int, ...]) -> Quadratics:
+            return quadratics_of(self._split_at(replace(place, at_work=at_work), options, entered))
+
+        def planned(made: Branching) -> Branching:
+            groups, states = made.groups, made.states(entered)
+            priced = self._priced(made, entered)
+            return priced.grown(lambda at, own: self._branch(groups[at], own, depth + 1, states[at]))
+
+        return SplitSearch(place, self.rule, self.in_stage, quadratics, planned).best()
+
+    def _branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: State | None) -> Branch:
+        plan = self._split if group.machine.groups else self.leaf
+        return plan(group.name, group.machine, graph, depth, entered)
 
     def _answer(self, question: Question) -> Answer:
         return _answer(self.request.search, question)
 
+    def _priced(self, branch: Branching, entered: State | None) -> Branching:
+        """Return a split with the costs that this planner counts for its choices and shares, below a state."""
+        costs = settled_costs(self.split_of(branch, entered), branch.taken)
+        received, computed = (tuple(map(tuple, rows.tolist())) for rows in costs)
+        return replace(branch, received=received, computed=computed)
+
     def costed(self, node: Node, entered: State | None = None) -> Node:
         """Return a node with the costs that this planner counts for its choices and shares, in the state that splits above leave."""
-        if isinstance(node, Leaf):
+        if not isinstance(node, Branching):
             return super().costed(node, entered)
-        branch = as_branching(node)
-        entered = self.state_above(branch.graph) if entered is None else entered
-        offers = [Offer(0, choice, shares) for choice, shares in branch.taken]
-        received, computed = rows_of(
-            self.split_of(branch, entered), offers, branch.at_work, len(branch.below)
-        )
-        states = () if entered is None else entered.crossing(branch.graph, branch.taken)[-1]
-        found = dict(zip(branch.at_work, states, strict=False))
-        below = tuple(
-            None if one is None else cast("Branch", self.costed(one, found.get(group)))
-            for group, one in enumerate(branch.below)
-        )
-        made = replace(
-            branch,
-            received=received,
-            computed=computed,
-            slowest=self.cost.slowest and not self.in_stage,
-        )
-        return made.with_below(below)
-
-    def split_of(self, branch: Branching, entered: State | None) -> UnevenSplit:
-        """Return the uneven split of a decision, with its choices as the only options."""
-        options = tuple((offer.choice,) for offer in branch.offers)
-        place = Place(branch.name, branch.machine, branch.graph, branch.depth, entered, options)
-        return self.split_at(place, branch.at_work)
+        entered = self.state_above(node.graph) if entered is None else entered
+        made, states = self._priced(node, entered), node.states(entered)
+        below = [self.costed(own, state) for own, state in zip(node.below, states, strict=True)]
+        slowest = self.cost.slowest and not self.in_stage
+        return replace(made, slowest=slowest, below=cast("tuple[Branch, ...]", tuple(below)))
 
     def options_of(self, branch: Branching) -> tuple[Options, ...]:
-        """Return the options of each layer at the split of a decision."""
-        return self._options(branch.machine, branch.graph, branch.depth)
+        """Return each layer's options at an uneven split: one dim divided over all groups, or a join left whole.
+
+        Raises:
+            OptionError: a layer has none.
+        """
+        graph, ways = branch.graph, len(branch.machine.groups)
+        space = space_of(self.request, graph)
+        free = [(space.choices(layer, ways),) for layer in graph.layers]
+        pins = [replace(pin, level=None) for pin in self.pins if pin.level in {None, branch.depth}]
+        held = apply_pins(pins, graph, free, (ways,))
+        found = [tuple(choice for choice in options if simple(choice, ways)) for (options,) in held]
+        for layer, options in zip(graph.layers, found, strict=True):
+            if not options:
+                what = f"{layer.name!r} cannot be divided in one dim over {ways} device groups"
+                raise OptionError(f"space {self.request.space!r}", what, "one dim over all device groups")
+        return tuple(found)
 
     def slots(self, node: Node) -> Iterator[Slot]:
         """Yield every layer at every split and every group of a tree with its options, outer nodes first."""
-        if isinstance(node, Leaf):
+        if not isinstance(node, Branching):
             yield from super().slots(node)
             return
-        branch = as_branching(node)
-        rows = zip(branch.graph.layers, branch.offers, self.options_of(branch), strict=True)
-        for layer, offer, options in rows:
-            yield Slot(layer.name, (offer.choice,), (options,))
-        for below in branch.below:
-            if below is not None:
-                yield from self.slots(below)
+        rows = zip(node.graph.layers, node.taken, self.options_of(node), strict=True)
+        for layer, (choice, _), options in rows:
+            yield Slot(layer.name, (choice,), (options,))
+        for below in node.below:
+            yield from self.slots(below)
 
     def solver(self, node: Node) -> str:  # noqa: ARG002 (all splits have one)
         """Return the name of the solver of all splits."""
@@ -181,7 +191,15 @@ class Planner(LevelPlanner):
 
     def claim(self, node: Node) -> str:
         """Return the claim of a tree: the plans that it is optimal among."""
-        return claim_of(self.request, as_branching(node))
+        request, branch = self.request, as_branching(node)
+        over = f"over ({request.space}){pins_text(request)}, one dim a split, for least {request.cost}"
+        inner = f"{request.search} search in each group"
+        inexact = [leaf.answer.solver for leaf in branch.leaves() if not leaf.answer.exact]
+        if inexact:
+            return f"not optimal: solver {inexact[0]!r} is not exact; {inner} {over}"
+        if request.shares == "equal" and not branch.slowest:
+            return f"each uneven split is optimal at equal shares given those above it, then {inner}, {over}"
+        return f"{RULES[request.shares]}, not proven optimal, then {inner}, {over}"
 
     def decided(self, graph: LayerGraph, node: Node, claim: str) -> Plan:
         """Return the plan of a tree for a network, without a score."""
@@ -192,68 +210,20 @@ class Planner(LevelPlanner):
             request, graph, splits, branch.cost, pins=self.pins, claim=claim, solver=solver, path=path
         )
 
-    def split(
-        self,
-        name: str,
-        machine: Machine,
-        graph: PlanGraph,
-        depth: int,
-        entered: State | None,
-    ) -> Branching:
-        """Plan an uneven split over all its device groups, then without the groups that only add cost.
+    def split_of(self, branch: Branching, entered: State | None) -> UnevenSplit:
+        """Return the uneven split of a decision, with its choices as the only options."""
+        return self._split_at(branch, [(choice,) for choice, _ in branch.taken], entered)
 
-        If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
-        """
-        place = Place(name, machine, graph, depth, entered, self._options(machine, graph, depth))
-        return SplitSearch(self, place).best()
-
-    def fits(self, one: Branching) -> bool:
-        """Return whether shares that adapt fit the memory; all others are as they are."""
-        return not self.adapts or self.in_stage or fits(one)
-
-    def _options(self, machine: Machine, graph: PlanGraph, depth: int) -> tuple[Options, ...]:
-        """Return each layer's options at an uneven split."""
-        ways = len(machine.groups)
-        own = [replace(pin, level=None) for pin in self.pins if pin.level in {None, depth}]
-        return split_options(self.request, graph, ways, own)
-
-    def split_at(self, place: Place, at_work: tuple[int, ...]) -> UnevenSplit:
-        """Return the uneven split over the working groups."""
-        groups = tuple(place.machine.groups[group] for group in at_work)
+    def _split_at(self, place: Branching, options: Sequence[Options], entered: State | None) -> UnevenSplit:
+        """Return the uneven split at a place of the tree over the groups that work, below a state."""
         return UnevenSplit(
             graph=place.graph,
-            options=place.options,
-            groups=groups,
-            rates=tuple(self.cost.group_rates(group, self.element_bytes) for group in groups),
+            options=tuple(options),
+            rates=tuple(self.cost.group_rates(group, self.element_bytes) for group in place.groups),
             slowest=self.cost.slowest,
-            solver=load_solver(solver_for(self.request, place.graph)),
-            entered=place.entered or outermost(place.graph, PAPER, tied=False),
+            solver=load_solver(self.request.solver or ""),
+            entered=entered or outermost(place.graph, PAPER, tied=False),
         )
-
-
-def split_options(
-    request: Resolved, graph: PlanGraph, ways: int, pins: Sequence[Pin] = ()
-) -> tuple[Options, ...]:
-    """Return each layer's options at an uneven split: one dim divided over all groups, or a join left whole.
-
-    Args:
-        request: the request, for its space.
-        graph: the layers.
-        ways: the number of device groups.
-        pins: choices to hold at this split.
-
-    Raises:
-        OptionError: a layer has none.
-    """
-    space = space_of(request, graph)
-    free = [(space.choices(layer, ways),) for layer in graph.layers]
-    held = apply_pins(pins, graph, free, (ways,))
-    found = [tuple(choice for choice in options if simple(choice, ways)) for (options,) in held]
-    for layer, options in zip(graph.layers, found, strict=True):
-        if not options:
-            what = f"{layer.name!r} cannot be divided in one dim over {ways} device groups"
-            raise OptionError(f"space {request.space!r}", what, "one dim over all device groups")
-    return tuple(found)
 
 
 def as_planner(planner: LevelPlanner) -> Planner:
@@ -303,5 +273,5 @@ def baseline_of_groups(planner: LevelPlanner, graph: PlanGraph, name: str) -> Br
     shares = named.shares if load_cost(cost, {}).slowest else "equal"
     own = replace(own, cost=cost, shares=shares, solver=None)
     with suppress(MemoryLimitError, OptionError, TableLimitError):
-        return Planner.of(own, graph, planner.pins, planner.element_bytes).planned(graph)
+        return Planner(own, graph, planner.pins, planner.element_bytes).planned(graph)
     return None

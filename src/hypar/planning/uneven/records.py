@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import Setting
 from hypar.planning.levels import Leaf
 from hypar.planning.question import NO_MACHINE, Answer
-from hypar.planning.uneven.shares import Offer
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.lanes import Lane
 from hypar.sharding.tree import WHOLE_ARRAY, GroupRecord, Split
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
@@ -32,8 +32,7 @@ def splits_of(branch: Branch) -> Iterator[Split]:
         return
     yield _uneven_split(branch)
     for below in branch.below:
-        if below is not None:
-            yield from splits_of(below)
+        yield from splits_of(below)
 
 
 def together(splits: Sequence[Split]) -> Split:
@@ -41,7 +40,7 @@ def together(splits: Sequence[Split]) -> Split:
     first = splits[0]
     choices = {layer: own for split in splits for layer, own in split.choices.items()}
     costs = {layer: cost for split in splits for layer, cost in split.costs.items()}
-    found = {"choices": choices, "costs": costs, "cost": exact_number(math.fsum(costs.values()))}
+    found = {"choices": choices, "costs": costs, "cost": _sum(costs.values())}
     if first.sides is None:
         return first.model_copy(update=found)
     apart = {
@@ -51,14 +50,18 @@ def together(splits: Sequence[Split]) -> Split:
         if split.shares_of(layer) != tuple(first.shares)
     }
     sides = [
-        GroupRecord(
-            group=own[0].group,
-            received=exact_number(math.fsum(one.received for one in own)),
-            computed=exact_number(math.fsum(one.computed for one in own)),
-        )
+        _side(own[0].group, [one.received for one in own], [one.computed for one in own])
         for own in zip(*(split.sides or () for split in splits), strict=True)
     ]
     return first.model_copy(update={**found, "layer_shares": apart or None, "sides": sides})
+
+
+def _side(group: str, received: Sequence[float], computed: Sequence[float]) -> GroupRecord:
+    return GroupRecord(group=group, received=_sum(received), computed=_sum(computed))
+
+
+def _sum(costs: Iterable[float]) -> float:
+    return exact_number(math.fsum(costs))
 
 
 def _uneven_split(branch: Branching) -> Split:
@@ -69,110 +72,61 @@ def _uneven_split(branch: Branching) -> Split:
     below = branch.below[branch.late]
     if branch.slowest and isinstance(below, Leaf) and not below.levels:
         costs = [cost + own for cost, own in zip(costs, branch.computed[branch.late], strict=True)]
-    apart = {
-        name: list(offer.shares)
-        for name, offer in zip(names, branch.offers, strict=True)
-        if offer.shares != branch.shares
-    }
-    groups = zip(branch.machine.groups, branch.received, branch.computed, strict=True)
+    groups = branch.machine.groups
+    sides = {own.name: _side(own.name, (), ()) for own in groups}
+    for group, *own in zip(branch.groups, branch.received, branch.computed, strict=True):
+        sides[group.name] = _side(group.name, *own)
+
+    def spread(shares: Sequence[float]) -> list[float]:
+        given = dict(zip(branch.at_work, shares, strict=True))
+        return [given.get(group, 0.0) for group in range(len(groups))]
+
+    named = dict(zip(names, branch.taken, strict=True))
     return Split(
         level=branch.depth,
         group=branch.name,
-        ways=len(branch.shares),
-        shares=list(branch.shares),
-        choices={name: dict(offer.choice.degrees) for name, offer in zip(names, branch.offers, strict=True)},
+        ways=len(groups),
+        shares=spread(branch.shares),
+        choices={name: dict(choice.degrees) for name, (choice, _) in named.items()},
         costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
-        cost=exact_number(math.fsum(costs)),
-        sides=[
-            GroupRecord(
-                group=group.name,
-                received=exact_number(math.fsum(received)),
-                computed=exact_number(math.fsum(computed)),
-            )
-            for group, received, computed in groups
-        ],
-        layer_shares=apart or None,
+        cost=_sum(costs),
+        sides=[*sides.values()],
+        layer_shares={name: spread(own) for name, (_, own) in named.items() if own != branch.shares} or None,
     )
 
 
-def claim_of(request: Resolved, branch: Branching) -> str:
-    """Return the claim of a plan for a heterogeneous machine: the plans that it is optimal among.
+class TreeReader(NamedTuple):
+    """The reading of a plan's tree of device groups as nodes without costs, in a setting but for its devices."""
 
-    Args:
-        request: the request.
-        branch: the planned tree.
-    """
-    pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
-    over = f"over ({request.space}){pins}, one dim a split, for least {request.cost}"
-    inexact = [leaf.answer.solver for leaf in branch.leaves() if not leaf.answer.exact]
-    if inexact:
-        return (
-            f"not optimal: solver {inexact[0]!r} is not exact; {request.search} search in each group {over}"
-        )
-    inner = f"{request.search} search in each group"
-    if request.shares == "equal" and not branch.slowest:
-        return f"each uneven split is optimal at equal shares given those above it, then {inner}, {over}"
-    kinds = {
-        "equal": "equal shares, types by weights of the groups",
-        "linear": "shares by AccPar's rule, found with the types in turn",
-        "exact": "exact shares, found with the types in turn",
-        "layers": "exact shares, then shares of each layer",
-    }
-    return f"{kinds[request.shares]}, not proven optimal, then {inner}, {over}"
+    plan: Plan
+    setting: Setting
+
+    def branch(self, name: str, machine: Machine, graph: PlanGraph, depth: int) -> Branch:
+        """Return one device group, which has a machine and layers, below a number of uneven splits."""
+        own = [split for split in self.plan.splits if split.group == name]
+        if machine.groups:
+            return self._split(own[0], machine, graph, depth)
+        setting = replace(self.setting, machine=machine, array=tuple(split.ways for split in own))
+        choices = tuple(tuple(split.choice(layer.name) for split in own) for layer in graph.layers)
+        lane = Lane(graph, choices, setting, "" if name == WHOLE_ARRAY else name, depth)
+        return Leaf(lane=lane, answer=Answer(choices=choices, costs=(), solver="", exact=True))
+
+    def _split(self, split: Split, machine: Machine, graph: PlanGraph, depth: int) -> Branching:
+        taken = [(split.choice(layer.name), split.shares_of(layer.name)) for layer in graph.layers]
+        found = Branching(name=split.group, depth=depth, graph=graph, machine=machine)
+        found = found.decided(range(len(machine.groups)), taken, split.shares)
+        own = found.groups
+        return found.grown(lambda at, left: self.branch(own[at].name, own[at].machine, left, depth + 1))
 
 
 def branch_of(plan: Plan, request: Resolved, graph: LayerGraph) -> Branch:
     """Return the node of a plan without stages on the machine of a request, if any, without costs; raises ``HardwareError``."""
     used = (request.machine or NO_MACHINE).using(plan.arrays or {})
-    reader = TreeReader(plan, graph.element_bytes, request.optimizer, request.counted)
-    return reader.branch(WHOLE_ARRAY, used, graph.nodes(plan.graph), 0)
-
-
-class TreeReader:
-    """A recursive reader of a plan's tree of device groups."""
-
-    def __init__(self, plan: Plan, element_bytes: int, optimizer: str, counted: str) -> None:
-        self.plan, self.element_bytes, self.optimizer, self.counted = plan, element_bytes, optimizer, counted
-
-    def branch(self, name: str, machine: Machine, graph: PlanGraph, depth: int) -> Branch:
-        """Return one device group."""
-        if machine.groups:
-            return self.split(name, machine, graph, depth)
-        own = [split for split in self.plan.splits if split.group == name]
-        setting = Setting(
-            machine=machine,
-            array=tuple(split.ways for split in own),
-            element_bytes=self.element_bytes,
-            optimizer=self.optimizer,
-            convention=self.counted,
-        )
-        choices = [tuple(split.choice(layer.name) for split in own) for layer in graph.layers]
-        answer = Answer(choices=(*choices,), costs=(), solver="", exact=True)
-        lane = Lane(graph, answer.choices, setting, "" if name == WHOLE_ARRAY else name, depth)
-        return Leaf(lane=lane, answer=answer)
-
-    def split(self, name: str, machine: Machine, graph: PlanGraph, depth: int) -> Branching:
-        """Return one uneven split."""
-        split = next(split for split in self.plan.splits if split.group == name)
-        names = [layer.name for layer in graph.layers]
-        found = Branching(
-            name=name,
-            depth=depth,
-            graph=graph,
-            machine=machine,
-            offers=tuple(Offer(0, split.choice(layer), split.shares_of(layer)) for layer in names),
-            shares=tuple(split.shares),
-            received=(),
-            computed=(),
-            below=(None,) * len(machine.groups),
-            slowest=True,
-            element_bytes=self.element_bytes,
-            counted=self.counted,
-        )
-        below = tuple(
-            self.branch(group.name, group.machine, found.graph_of(number), depth + 1)
-            if split.shares[number]
-            else None
-            for number, group in enumerate(machine.groups)
-        )
-        return found.with_below(below)
+    setting = Setting(
+        machine=used,
+        array=(),
+        element_bytes=graph.element_bytes,
+        optimizer=request.optimizer,
+        convention=request.counted,
+    )
+    return TreeReader(plan, setting).branch(WHOLE_ARRAY, used, graph.nodes(plan.graph), 0)

@@ -8,24 +8,24 @@ not offered.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+import math
+from functools import lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.planning.uneven.memory import fits, limits
-from hypar.planning.uneven.shares import best, by_layer, rows_of, search, settled
-from hypar.planning.uneven.split import quadratics_of
-from hypar.planning.uneven.tree import Branching
+from hypar.planning.uneven.shares import best, by_layer, search, settled
+from hypar.schedule.memory import held_with, holds
+from hypar.schedule.stages import StepWork
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.nodes import PlanGraph
-    from hypar.planning.resolved import Resolved
-    from hypar.planning.uneven.shares import Decision, Offer
-    from hypar.planning.uneven.split import Assignment, Line, Quadratics, UnevenSplit
-    from hypar.planning.uneven.tree import Branch
-    from hypar.sharding.amounts.above import State
-    from hypar.sharding.placement import Options
+    from hypar.planning.uneven.shares import Decision
+    from hypar.planning.uneven.split import Assignment, Line, Quadratics
+    from hypar.planning.uneven.tree import Branch, Branching
+    from hypar.schedule.lanes import Ends
+    from hypar.sharding.amounts.factors import Taken
 
 LEAST_GAIN = 1e-12
 """Relative gain below which a decision is no better, and shares are the same: equal shares stay if no others are cheaper."""
@@ -36,72 +36,44 @@ MOST_TURNS = 5
 MOST_TRIES = 8
 """Largest number of times that shares are found anew within the memory limits."""
 
-
 LEAST_STEP = 0.01
 """Least fraction by which a limit of a share is lowered where the same choices do not fit again: elements are whole."""
 
+BROUGHT = 4
+"""The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
 
-class Place(NamedTuple):
-    """The uneven split to be decided, with its options and the state above it; None by ``paper``."""
-
-    name: str
-    machine: Machine
-    graph: PlanGraph
-    depth: int
-    entered: State | None
-    options: tuple[Options, ...]
+HALVINGS = 16
+"""Number of halvings of the interval of shares that may fit."""
 
 
-class Below(Protocol):
-    """What plans the whole tree, as the search of one split sees it.
+class SplitSearch(NamedTuple):
+    """The search of the decision of one uneven split.
 
     Attributes:
-        request: the request.
-        element_bytes: bytes of an element.
-        adapts: whether shares may differ.
-        in_stage: whether the layers are those of a stage, for which all groups work.
-        counted: the convention by which a score counts.
+        place: the split, with nothing decided.
+        rule: the rule for shares.
+        in_stage: whether the layers are those of a stage: all groups then work, and the memory is of no concern here.
+        quadratics: returns the costs of all options over the groups that work.
+        planned: returns a decision with its costs, and with its device groups planned.
     """
 
-    request: Resolved
-    element_bytes: int
-    adapts: bool
+    place: Branching
+    rule: str
     in_stage: bool
-    counted: str
-
-    def split_at(self, place: Place, at_work: tuple[int, ...]) -> UnevenSplit:
-        """Return the uneven split over the working groups."""
-
-    def branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: State | None) -> Branch:
-        """Plan one device group of an uneven split."""
-
-    def fits(self, one: Branching) -> bool:
-        """Return whether shares that adapt fit the memory; all others are as they are."""
-
-
-class SplitSearch:
-    """The search of the decision of one uneven split."""
-
-    def __init__(self, planner: Below, place: Place) -> None:
-        """Store the arguments.
-
-        Args:
-            planner: the planner of the whole tree, which plans the device groups.
-            place: the split.
-        """
-        self.planner, self.place = planner, place
+    quadratics: Callable[[tuple[int, ...]], Quadratics]
+    planned: Callable[[Branching], Branching]
 
     def best(self) -> Branching:
         """Return the cheapest decision found for an uneven split; equal shares if no shares fit the memory."""
-        machine = self.place.machine
-        at_work = tuple(range(len(machine.groups)))
+        groups = self.place.machine.groups
+        at_work = tuple(range(len(groups)))
         found = self._cheapest(self._tried(at_work, None))
-        while self.planner.adapts and not self.planner.in_stage and len(at_work) > 1:
+        while self.rule != "equal" and not self.in_stage and len(at_work) > 1:
             fewer = [tuple(group for group in at_work if group != out) for out in at_work]
             tried = {one: groups for groups in fewer for one in self._tried(groups, found)}
             without = self._cheapest(iter(tried), found)
             if without is None:
-                least = min(at_work, key=lambda group: machine.groups[group].memory_bytes)
+                least = min(at_work, key=lambda group: groups[group].memory_bytes)
                 at_work = tuple(group for group in at_work if group != least)
             elif without is found:
                 break
@@ -112,26 +84,28 @@ class SplitSearch:
     def _cheapest(self, tried: Iterator[Branching], found: Branching | None = None) -> Branching | None:
         """Return the decision with the cheapest subtree; ties go to the first."""
         for one in tried:
-            if cheaper(one, found) and not (self.planner.in_stage and None in one.below):
+            if cheaper(one, found) and not (self.in_stage and len(one.below) < len(one.machine.groups)):
                 found = one
         return found
 
     def _tried(self, at_work: tuple[int, ...], found: Branching | None) -> Iterator[Branching]:
         """Yield the candidate decisions for the working groups, equal shares first, if these beat what is found."""
-        every = quadratics_of(self.planner.split_at(self.place, at_work))
+        every = self.quadratics(at_work)
         yield from self._within_memory(at_work, every, "equal", found=found)
-        if self.planner.adapts and len(at_work) > 1:
+        if self.rule != "equal" and len(at_work) > 1:
             yield from self._within_memory(at_work, every, "linear")
-            if self.planner.request.shares != "linear":
+            if self.rule != "linear":
                 yield from self._exactly(at_work, every)
 
     def _equally(self) -> Branching:
         """Return the decision with equal shares, whether they fit the memory or not."""
         at_work = tuple(range(len(self.place.machine.groups)))
-        every = quadratics_of(self.planner.split_at(self.place, at_work))
+        every = self.quadratics(at_work)
         decision = best(search(every, "equal"))
-        offers = settled(every.split, decision.assignment, decision.shares)
-        return self._branching(at_work, every.split, offers, decision)
+        return self._made(at_work, settled(every.split, decision), decision)
+
+    def _made(self, at_work: tuple[int, ...], taken: Sequence[Taken], decision: Decision) -> Branching:
+        return self.planned(self.place.decided(at_work, taken, decision.shares))
 
     def _exactly(self, at_work: tuple[int, ...], every: Quadratics) -> Iterator[Branching]:
         """Yield the decisions with exact shares, found again with the communication below."""
@@ -140,9 +114,9 @@ class SplitSearch:
         for _ in range(MOST_TURNS):
             found = list(self._within_memory(at_work, every, "exact", below, before))
             yield from found
-            if not found or (before is not None and found[0].shares == before.shares):
+            if not found or (before is not None and _shares(found[0]) == _shares(before)):
                 return
-            below = found[0].lines_below(at_work, before)
+            below = tuple(_line_below(found[0], group, before) for group in at_work)
             before = found[0]
 
     def _within_memory(
@@ -166,83 +140,70 @@ class SplitSearch:
             if not decisions:
                 return
             decision = best(decisions)
-            if before is not None and _same(decision, before, at_work):
+            taken = settled(every.split, decision)
+            if before is not None and _same(taken, decision.shares, before, at_work):
                 return
-            offers = settled(every.split, decision.assignment, decision.shares)
-            made = self._branching(at_work, every.split, offers, decision)
+            made = self._made(at_work, taken, decision)
             if rule == "equal" and not cheaper(made, found):
                 return
-            if self.planner.fits(made):
+            if self._fits(made):
                 yield made
                 yield from self._by_layer(at_work, every, decision, rule)
                 return
             if rule == "equal":
                 return
-            room = limits(made)
-            own = tuple(room[group] for group in at_work)
+            room = dict(zip(made.at_work, limits(made), strict=True))
+            own = tuple(room.get(group, 0.0) for group in at_work)
             again = most is not None and decision.assignment == chosen
             most, chosen = _tightened(most, own) if most is not None and again else own, decision.assignment
+
+    def _fits(self, one: Branching) -> bool:
+        """Return whether shares that adapt fit the memory; all others are as they are."""
+        return self.rule == "equal" or self.in_stage or fits(one)
 
     def _by_layer(
         self, at_work: tuple[int, ...], every: Quadratics, decision: Decision, rule: str
     ) -> Iterator[Branching]:
         """Yield the decision with separate shares for each layer, if requested and if they fit the memory."""
-        if self.planner.request.shares != "layers" or rule != "exact" or not all(decision.shares):
+        if self.rule != "layers" or rule != "exact" or not all(decision.shares):
             return
-        offers = by_layer(every, decision)
+        taken = by_layer(every, decision)
         # A group without any layer is idle, which is tried separately.
-        if all(any(shares) for shares in zip(*(offer.shares for offer in offers), strict=True)):
-            made = self._branching(at_work, every.split, offers, decision)
-            if self.planner.in_stage or fits(made):
+        if all(any(shares) for shares in zip(*(shares for _, shares in taken), strict=True)):
+            made = self._made(at_work, taken, decision)
+            if self._fits(made):
                 yield made
-
-    def _branching(
-        self,
-        at_work: tuple[int, ...],
-        split: UnevenSplit,
-        offers: Sequence[Offer],
-        decision: Decision,
-    ) -> Branching:
-        """Build the subtree of a decision."""
-        place = self.place
-        count = len(place.machine.groups)
-
-        def spread(shares: Sequence[float]) -> tuple[float, ...]:
-            """Return the shares of all groups, 0 for idle ones."""
-            given = dict(zip(at_work, shares, strict=True))
-            return tuple(given.get(group, 0.0) for group in range(count))
-
-        received, computed = rows_of(split, offers, at_work, count)
-        made = Branching(
-            name=place.name,
-            depth=place.depth,
-            graph=place.graph,
-            machine=place.machine,
-            offers=tuple(offer._replace(shares=spread(offer.shares)) for offer in offers),
-            shares=spread(decision.shares),
-            received=received,
-            computed=computed,
-            below=(None,) * count,
-            slowest=split.slowest,
-            element_bytes=self.planner.element_bytes,
-            counted=self.planner.counted,
-        )
-        busy = [any(offer.shares[number] for offer in made.offers) for number in range(count)]
-        taken = [(offer.choice, offer.shares) for offer in offers]
-        entered = () if place.entered is None else place.entered.crossing(place.graph, taken)[-1]
-        states = dict(zip(at_work, entered, strict=False))
-        below = [
-            self.planner.branch(group, made.graph_of(number), place.depth + 1, states.get(number))
-            if busy[number]
-            else None
-            for number, group in enumerate(place.machine.groups)
-        ]
-        return made.with_below(tuple(below))
 
 
 def cheaper(one: Branching, found: Branching | None) -> bool:
     """Return whether a decision has a cheaper subtree than what is found, if anything is."""
     return found is None or one.cost < found.cost * (1 - LEAST_GAIN)
+
+
+def _line_below(one: Branching, group: int, other: Branching | None) -> Line:
+    """Return the cost below a group as a line over its share, through one decision and another.
+
+    With the same choices a group with a larger share does not move less: if it does, its choices changed between
+    the two decisions, and the line is constant.
+    """
+    (share, moved), slope = _moved_below(one, group), 0.0
+    if other is not None:
+        before, then = _moved_below(other, group)
+        slope = max(0.0, (then - moved) / (before - share)) if before != share else 0.0
+    return moved - slope * share, slope
+
+
+def _moved_below(one: Branching, group: int) -> tuple[float, float]:
+    """Return the share of a group and the cost of its subtree without its computation."""
+    if group not in one.at_work:
+        return 0.0, 0.0
+    at = one.at_work.index(group)
+    return one.shares[at], one.ends[at] - math.fsum(one.received[at]) - math.fsum(one.computed[at])
+
+
+def _shares(one: Branching) -> dict[int, float]:
+    """Return the share of each group that works."""
+    return dict(zip(one.at_work, one.shares, strict=True))
 
 
 def _tightened(most: Sequence[float], room: Sequence[float]) -> tuple[float, ...]:
@@ -251,10 +212,59 @@ def _tightened(most: Sequence[float], room: Sequence[float]) -> tuple[float, ...
     return tuple(before if own >= 1 else min(own, before * (1 - LEAST_STEP)) for before, own in pairs)
 
 
-def _same(decision: Decision, made: Branching, at_work: Sequence[int]) -> bool:
-    """Return whether a decision has the choices of another and, but for rounding, its shares."""
-    picks = tuple(offer.pick for offer in made.offers)
-    shares = [made.shares[group] for group in at_work]
-    return decision.assignment == picks and all(
-        abs(own - other) <= LEAST_GAIN for own, other in zip(decision.shares, shares, strict=True)
-    )
+def _same(taken: Sequence[Taken], shares: Sequence[float], made: Branching, at_work: Sequence[int]) -> bool:
+    """Return whether a decision has the choices of another and, but for rounding, its common shares."""
+    alike, own = [choice for choice, _ in taken] == [choice for choice, _ in made.taken], _shares(made)
+    pairs = zip(shares, at_work, strict=True)
+    return alike and all(abs(share - own.get(group, 0.0)) <= LEAST_GAIN for share, group in pairs)
+
+
+@lru_cache(maxsize=4)
+def fits(branch: Branch) -> bool:
+    """Return whether the shards of every device below fit its memory."""
+    return _fits(branch, ())
+
+
+def _fits(branch: Branch, above: Ends) -> bool:
+    """Return whether devices with their shares at the splits above fit; bounds that tell save the count of transfers."""
+    largest, most_fit = largest_of(branch.graph), True
+    for lane, _ in branch.in_whole_elements().reached(above):
+        machine, least = lane.setting.machine, held_with(lane)
+        if not machine.fits(least):
+            return False
+        most_fit = most_fit and machine.fits(least + BROUGHT * largest * lane.setting.element_bytes)
+    if most_fit:
+        return True
+    lanes, crossings = branch.lanes(above)
+    return holds(lanes, StepWork.of(lanes, crossings).run())
+
+
+def largest_of(moved: PlanGraph) -> float:
+    """Return the elements of the largest tensor that is moved between the layers of a graph, or inside one."""
+    sizes = (layer.elements(tensor) for layer in moved.layers for tensor in ("input", "weight", "output"))
+    made = (layer.nest.elements("output") for layer in moved.layers)
+    return max(chain(sizes, made, (tensor.elements for tensor in moved.tensors)), default=0)
+
+
+def limits(made: Branching) -> tuple[float, ...]:
+    """Return the largest share of each group that works that fits its devices' memory, given the choices made so far.
+
+    Buffers for the transfers of splits above are left out: the caller checks the whole tree again.
+    """
+    every = range(len(made.at_work))
+    return tuple(1.0 if _share_fits(made, group) else _limit(made, group) for group in every)
+
+
+def _share_fits(made: Branching, group: int) -> bool:
+    """Return whether the share of one group fits, in whole elements as its devices hold them."""
+    whole = made.in_whole_elements()
+    return _fits(whole.below[group], [*whole.left(())][group])
+
+
+def _limit(made: Branching, group: int) -> float:
+    """Return the largest share of one group that fits, by bisection; 0 if none fits."""
+    low, high = 0.0, made.shares[group]
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _share_fits(made.with_share(group, middle), group) else (low, middle)
+    return low

@@ -14,11 +14,11 @@ weights. The result is the best assignment found: never worse than the common sh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.planning.uneven.split import Quadratics
 from hypar.sharding.amounts.factors import Offered
 from hypar.sharding.placement import dim_of
 from hypar.solve.balance import balance, linear, times_at
@@ -26,9 +26,8 @@ from hypar.solve.balance import balance, linear, times_at
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.planning.uneven.split import Array, Assignment, Line, Quadratics, UnevenSplit
-    from hypar.sharding.amounts.windows import Shares
-    from hypar.sharding.placement import Choice
+    from hypar.planning.uneven.split import Array, Assignment, Line, UnevenSplit
+    from hypar.sharding.amounts.factors import Taken
 
 MOST_TURNS = 20
 """Largest number of rounds in which choices and shares are found from each other."""
@@ -68,7 +67,7 @@ def search(
         below: the further cost of each group as a line over its share; nothing if not given.
     """
     every = every if below is None else every.above(below)
-    split, count = every.split, len(every.split.groups)
+    split, count = every.split, len(every.split.rates)
     even = (1 / count,) * count
     fixed = rule == "equal" or count == 1 or not split.slowest
     starts = list(_starts(every, even))
@@ -140,125 +139,67 @@ MOST_WEIGHTINGS = 24
 """Largest number of rounds in which the device groups are weighted anew."""
 
 
-class Offer(NamedTuple):
-    """One option of a layer, with the shares of all device groups."""
-
-    pick: int
-    choice: Choice
-    shares: Shares
+def settled(split: UnevenSplit, decision: Decision) -> list[Taken]:
+    """Return the choice of every layer by a decision, with the common shares."""
+    picks = zip(split.options, decision.assignment, strict=True)
+    return [(options[pick], decision.shares) for options, pick in picks]
 
 
-Settled = tuple[Offer, ...]
-"""The offer that each layer takes."""
-
-Rows = tuple[tuple[float, ...], ...]
-"""Costs, ``[groups][layers]``."""
-
-
-def settled(split: UnevenSplit, assignment: Assignment, shares: Shares) -> Settled:
-    """Return the offer of every layer at common shares."""
-    rows = zip(split.options, assignment, strict=True)
-    return tuple(Offer(pick, options[pick], shares) for options, pick in rows)
-
-
-def settled_costs(split: UnevenSplit, offers: Settled) -> tuple[Array, Array]:
+def settled_costs(split: UnevenSplit, taken: Sequence[Taken]) -> tuple[Array, Array]:
     """Return the cost of each layer, with the tensors that it reads, for each group to receive and to compute.
 
     Returns:
         ``[groups, layers]`` both.
     """
-    nodes, edges = _tables(split, tuple((offer,) for offer in offers))
-    distinct = dict(zip(zip(map(id, nodes), offers, strict=True), split.graph.layers, strict=True))
-    works = {key: split.work(layer, _offered((key[1],))) for key, layer in distinct.items()}
-    computed = np.concatenate([works[id(own), offer] for own, offer in zip(nodes, offers, strict=True)], 1)
+    nodes, edges = _tables(split, [(own,) for own in taken])
+    distinct = dict(zip(zip(map(id, nodes), taken, strict=True), split.graph.layers, strict=True))
+    works = {key: split.work(layer, Offered.of([key[1]])) for key, layer in distinct.items()}
+    computed = np.concatenate([works[id(own), one] for own, one in zip(nodes, taken, strict=True)], 1)
     received = np.concatenate(nodes, axis=1) - computed
     for tensor, edge in zip(split.graph.tensors, edges, strict=True):
         received[:, tensor.consumer] += edge[:, 0, 0]
     return np.maximum(received, 0.0), computed
 
 
-def rows_of(
-    split: UnevenSplit, offers: Sequence[Offer], at_work: Sequence[int], count: int
-) -> tuple[Rows, Rows]:
-    """Return the cost for each group to receive and to compute each layer; nothing for an idle group."""
-    found = np.zeros((2, count, len(offers)))
-    found[:, at_work] = settled_costs(split, tuple(offers))
-    received, computed = (tuple(map(tuple, rows.tolist())) for rows in found)
-    return received, computed
-
-
-def _tables(split: UnevenSplit, offers: Sequence[tuple[Offer, ...]]) -> tuple[list[Array], list[Array]]:
+def _tables(split: UnevenSplit, offers: Sequence[tuple[Taken, ...]]) -> tuple[list[Array], list[Array]]:
     """Return the costs of the offers of all layers, and of all tensors."""
-    known = {own: _offered(own) for own in dict.fromkeys(offers)}
+    known = {own: Offered.of(own) for own in dict.fromkeys(offers)}
     return split.tables([known[own] for own in offers])
 
 
-def _offered(offers: tuple[Offer, ...]) -> Offered:
-    return Offered.of([(offer.choice, offer.shares) for offer in offers])
-
-
-def by_layer(every: Quadratics, decision: Decision) -> Settled:
-    """Return the best shares found for each layer, starting from the shares of a decision.
+def by_layer(every: Quadratics, decision: Decision) -> list[Taken]:
+    """Return the best shares found for each layer over several weights of the groups, or the common ones if none are cheaper.
 
     Args:
         every: all options of an uneven split whose cost is that of its slowest device group.
         decision: the decision with common shares.
     """
-    start = settled(every.split, decision.assignment, decision.shares)
-    offered = tuple(tuple(_offers(every, index, offer)) for index, offer in enumerate(start))
-    return ByLayer(every.split, offered).best()
+    split, common = every.split, settled(every.split, decision)
+    offered = [tuple(_offers(every, index, own)) for index, own in enumerate(common)]
+    costs = Quadratics.fixed(
+        split, [tuple(choice for choice, _ in own) for own in offered], *_tables(split, offered)
+    )
+    weights, nothing = np.ones(len(split.rates)), (0.0,) * len(split.rates)
+    tried: Assignment = (0,) * len(offered)
+    found: tuple[float, Assignment] | None = None
+    for _ in range(MOST_WEIGHTINGS):
+        each = costs.times(tried)[:, 0]
+        cost = split.total(each.tolist())
+        if found is None or cost < found[0] * (1 - 1e-12):
+            found = (cost, tried)
+        weights = weights * (each / each.mean()) ** 2 if each.all() else weights
+        tried = costs.least(nothing, (weights / weights.sum()).tolist())
+    assert found is not None  # noqa: S101 (there is a turn)
+    return [offers[pick] for offers, pick in zip(offered, found[1], strict=True)]
 
 
-def _offers(every: Quadratics, index: int, start: Offer) -> Iterator[Offer]:
-    """Yield a layer's present offer, then every option with common or balanced shares, or on one group alone."""
-    options = every.split.options[index]
-    groups = len(every.split.groups)
-    alone = [tuple(float(group == own) for group in range(groups)) for own in range(groups)]
-    times = every.nodes[index]
-    made = {start: None}
-    for pick, choice in enumerate(options):
-        own = balance(times[:, :, pick])
-        for shares in (start.shares, own, *alone):
-            if shares is not None and (dim_of(choice) is not None or shares == start.shares):
-                made[Offer(pick, choice, shares)] = None
+def _offers(every: Quadratics, index: int, start: Taken) -> Iterator[Taken]:
+    """Yield a layer's present choice and shares, then every option with common or balanced shares, or on one group alone."""
+    alone = [*map(tuple, np.eye(len(every.split.rates)).tolist())]
+    made, common = {start: None}, start[1]
+    for pick, choice in enumerate(every.split.options[index]):
+        own = balance(every.nodes[index][:, :, pick])
+        for shares in (common, own, *alone):
+            if shares is not None and (dim_of(choice) is not None or shares == common):
+                made[choice, shares] = None
     yield from made
-
-
-@dataclass(frozen=True, eq=False)
-class ByLayer:
-    """The layers of an uneven split, each with its offers.
-
-    Attributes:
-        split: the uneven split.
-        offered: the offers of each layer; the first has the common shares.
-    """
-
-    split: UnevenSplit
-    offered: tuple[tuple[Offer, ...], ...]
-
-    def best(self) -> Settled:
-        """Return the cheapest assignment over several weights of the groups, or the common shares if none is cheaper."""
-        nodes, edges = _tables(self.split, self.offered)
-        weights = np.ones(len(self.split.groups))
-        found: tuple[float, Assignment] | None = None
-        tried: Assignment = (0,) * len(self.offered)
-        for _ in range(MOST_WEIGHTINGS):
-            each = self._of_groups(nodes, edges, tried)
-            cost = self.split.total(each.tolist())
-            if found is None or cost < found[0] * (1 - 1e-12):
-                found = (cost, tried)
-            weights = weights * (each / each.mean()) ** 2 if each.all() else weights
-            weighed = weights / weights.sum()
-            tried = self.split.least(
-                [np.tensordot(weighed, node, 1) for node in nodes],
-                [np.tensordot(weighed, edge, 1) for edge in edges],
-            )
-        assert found is not None  # noqa: S101 (there is a turn)
-        return tuple(offers[pick] for offers, pick in zip(self.offered, found[1], strict=True))
-
-    def _of_groups(self, nodes: list[Array], edges: list[Array], assignment: Assignment) -> Array:
-        """Return the total cost of each device group."""
-        found = sum((node[:, pick] for node, pick in zip(nodes, assignment, strict=True)), np.zeros(1))
-        for tensor, edge in zip(self.split.graph.tensors, edges, strict=True):
-            found = found + edge[:, assignment[tensor.producer], assignment[tensor.consumer]]
-        return np.asarray(found)

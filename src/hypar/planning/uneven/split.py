@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from hypar.sharding.amounts.factors import Offered
-from hypar.solve.cost_graph import CostGraph, LaidOut, layout_of, level_structure
-from hypar.solve.edge import Edge
+from hypar.solve.cost_graph import LaidOut, layout_of, level_structure
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -19,12 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.costs.base import GroupRates
-    from hypar.machine.machine import DeviceGroup
     from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import Structure
-    from hypar.solve.edge import Costs
     from hypar.solve.solvers.base import Solver
 
     Array = NDArray[np.float64]
@@ -40,8 +37,7 @@ class UnevenSplit:
     Attributes:
         graph: the layers, with the sizes that the splits above leave.
         options: the options of each layer.
-        groups: the device groups that work.
-        rates: the rates that each group pays.
+        rates: the rates that each group that works pays.
         slowest: whether the cost is that of the slowest group; otherwise the sum over all groups.
         solver: the solver of its cost graphs.
         entered: the state above it, by which its transfers are counted.
@@ -49,7 +45,6 @@ class UnevenSplit:
 
     graph: PlanGraph
     options: tuple[Options, ...]
-    groups: tuple[DeviceGroup, ...]
     rates: tuple[GroupRates, ...]
     slowest: bool
     solver: Solver
@@ -146,16 +141,6 @@ class UnevenSplit:
             found = found + moved * price + once * moved.any(axis=several, keepdims=True)
         return np.asarray(found)
 
-    def least(self, nodes: Sequence[Costs], edges: Sequence[Costs]) -> Assignment:
-        """Return the options of least sum; nodes are ``[options]``, edges ``[of producer, of consumer]``."""
-        # Equal tensors share an array, of which a solver then computes once.
-        terms = {id(costs): (costs[:, None, :],) for costs in edges}
-        made = tuple(
-            Edge(source=tensor.producer, target=tensor.consumer, terms=terms[id(costs)])
-            for tensor, costs in zip(self.graph.tensors, edges, strict=True)
-        )
-        return self.solver.solve(CostGraph(nodes=tuple(nodes), edges=made)).assignment
-
 
 Line = tuple[float, float]
 """A cost over a group's own share: constant and linear coefficient."""
@@ -179,6 +164,16 @@ class Quadratics:
     rest: Array
     found: dict[tuple[float, ...], Assignment] = field(default_factory=dict)
 
+    @classmethod
+    def fixed(
+        cls, split: UnevenSplit, options: Sequence[Options], nodes: Sequence[Array], edges: Sequence[Array]
+    ) -> Self:
+        """Return the costs of options whose shares are as they are; arrays as of ``UnevenSplit.tables``."""
+        known = {id(costs): np.stack([costs, 0 * costs, 0 * costs], axis=1) for costs in (*nodes, *edges)}
+        of_layers, of_tensors = (tuple([known[id(costs)] for costs in own]) for own in (nodes, edges))
+        own = replace(split, options=tuple(options))
+        return cls(own, of_layers, of_tensors, np.zeros((len(split.rates), 3)))
+
     def above(self, lines: Sequence[Line]) -> Quadratics:
         """Add to each group's cost a line over its share."""
         rest = np.zeros((len(lines), 3))
@@ -187,7 +182,7 @@ class Quadratics:
 
     def times(self, assignment: Assignment) -> Array:
         """Return the total cost of each group, ``[groups, 3]``."""
-        count = len(self.split.groups)
+        count = len(self.split.rates)
         picked = self._columns[:, layout_of(self._structure).places(assignment)]
         every = np.concatenate([self.rest.reshape(-1, 1), picked], axis=1)
         return np.asarray(np.add.accumulate(every, axis=1)[:, -1].reshape(count, 3))
@@ -207,7 +202,7 @@ class Quadratics:
     @cached_property
     def _columns(self) -> Array:
         """Return the coefficients of all nodes, then of all edges beside each other, ``[groups * 3, entries]``."""
-        rows = 3 * len(self.split.groups)
+        rows = 3 * len(self.split.rates)
         return np.concatenate([array.reshape(rows, -1) for array in (*self.nodes, *self.edges)], axis=1)
 
     @cached_property
@@ -218,7 +213,7 @@ class Quadratics:
 
 def quadratics_of(split: UnevenSplit) -> Quadratics:
     """Compute the costs of all options of an uneven split at three shares of each group; equal ones share their arrays."""
-    count = len(split.groups)
+    count = len(split.rates)
     shares = _samples(count)
     offered = {
         own: Offered(own, np.repeat(shares[:, None], len(own), axis=1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +19,9 @@ from hypar.sharding.placement import dim_of, working
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hypar.machine.machine import Machine
+    from hypar.machine.machine import DeviceGroup, Machine
+    from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.planning.uneven.shares import Offer
-    from hypar.planning.uneven.split import Line
     from hypar.schedule.lanes import Ends, Lane, Lanes
     from hypar.schedule.pieces import Crossing, Receiver, Rounds
     from hypar.sharding.amounts.above import Amount, State
@@ -37,21 +36,22 @@ INSIDE = {"forward": "output", "backward": "input", PHASE: "weight"}
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Branching:
-    """An uneven split with its subtree.
+    """An uneven split with its subtree; before it is decided only the first four attributes are known.
+
+    A group without a share of any layer is idle; of the others all attributes are in the machine's order.
 
     Attributes:
         name: the name of the group that it divides.
         depth: the number of uneven splits above it.
         graph: the layers, with the sizes that these leave.
         machine: the machine whose device groups it divides.
-        offers: the choice of each layer, with the shares of all groups.
-        shares: the common shares of all groups; a group without a share is idle. Single layers may have others.
+        at_work: the indices of the groups that work.
+        taken: the choice of each layer, with the shares of these groups; equal shares are one object.
+        shares: the common shares of these groups; single layers may have others.
         received: the cost for each group to receive each layer's tensors, ``[groups][layers]``.
         computed: the cost for each group to compute each layer, ``[groups][layers]``.
-        below: the subtree of each group; None for an idle one.
+        below: the subtree of each group.
         slowest: whether the cost is that of the slowest group; otherwise the sum over all groups.
-        element_bytes: bytes of an element.
-        counted: the convention by which a score counts its transfers.
         whole: whether the shares are of whole elements, as a run has them.
     """
 
@@ -59,14 +59,13 @@ class Branching:
     depth: int
     graph: PlanGraph
     machine: Machine
-    offers: tuple[Offer, ...]
-    shares: tuple[float, ...]
-    received: tuple[tuple[float, ...], ...]
-    computed: tuple[tuple[float, ...], ...]
-    below: tuple[Branch | None, ...]
-    slowest: bool
-    element_bytes: int
-    counted: str = PAPER
+    at_work: tuple[int, ...] = ()
+    taken: tuple[Taken, ...] = ()
+    shares: tuple[float, ...] = ()
+    received: tuple[tuple[float, ...], ...] = ()
+    computed: tuple[tuple[float, ...], ...] = ()
+    below: tuple[Branch, ...] = ()
+    slowest: bool = True
     whole: bool = False
 
     @property
@@ -75,28 +74,8 @@ class Branching:
         found = []
         for received, computed, below in zip(self.received, self.computed, self.below, strict=True):
             # A single device has no level at which its computation would be counted.
-            alone = below is None or (isinstance(below, Leaf) and not below.levels)
-            found.append(
-                math.fsum(received) + (math.fsum(computed) if alone or below is None else below.cost)
-            )
-        return tuple(found)
-
-    def moved_below(self, group: int) -> float:
-        """Return the cost of a group's subtree without its computation."""
-        return self.ends[group] - math.fsum(self.received[group]) - math.fsum(self.computed[group])
-
-    def lines_below(self, groups: Sequence[int], other: Branching | None) -> tuple[Line, ...]:
-        """Return the cost below each group as a line over its share, through this decision and another.
-
-        With the same choices a group with a larger share does not move less: if it does, its choices changed between
-        the two decisions, and the line is constant.
-        """
-        found = []
-        for group in groups:
-            share, moved, slope = self.shares[group], self.moved_below(group), 0.0
-            if other is not None and other.shares[group] != share:
-                slope = max(0.0, (other.moved_below(group) - moved) / (other.shares[group] - share))
-            found.append((moved - slope * share, slope))
+            alone = isinstance(below, Leaf) and not below.levels
+            found.append(math.fsum(received) + (math.fsum(computed) if alone else below.cost))
         return tuple(found)
 
     @property
@@ -113,35 +92,40 @@ class Branching:
     def path(self) -> list[str]:
         """The groups whose splits the cost of the slowest groups sums, this one first."""
         below = self.below[self.late]
-        rest = below.path if isinstance(below, Branching) else [below.name] if below is not None else []
-        return [self.name, *rest]
+        return [self.name, *(below.path if isinstance(below, Branching) else [below.name])]
 
     @property
-    def at_work(self) -> tuple[int, ...]:
-        """The indices of the groups that work."""
-        return tuple(group for group, below in enumerate(self.below) if below is not None)
+    def groups(self) -> list[DeviceGroup]:
+        """The groups that work."""
+        return [self.machine.groups[group] for group in self.at_work]
 
-    @cached_property
-    def taken(self) -> list[Taken]:
-        """The choice of each layer, with the shares of the groups that work; equal shares are one object."""
+    def decided(self, at_work: Sequence[int], taken: Sequence[Taken], shares: Sequence[float]) -> Branching:
+        """Return the split with choices and shares of some groups, of which those without any share are left out."""
+        some = [at for at in range(len(at_work)) if any(own[at] for _, own in taken)]
         kept: dict[Shares, Shares] = {}
-        found = []
-        for offer in self.offers:
-            shares = tuple(offer.shares[group] for group in self.at_work)
-            found.append((offer.choice, kept.setdefault(shares, shares)))
-        return found
+        for _, own in taken:
+            kept.setdefault(tuple(own), tuple([own[at] for at in some]))
+        return replace(
+            self,
+            at_work=tuple(at_work[at] for at in some),
+            taken=tuple((choice, kept[tuple(own)]) for choice, own in taken),
+            shares=tuple(shares[at] for at in some),
+        )
+
+    def states(self, entered: State | None) -> list[State | None]:
+        """Return the state below the split of each group, below a state; None by ``paper``."""
+        if entered is None:
+            return [None] * len(self.at_work)
+        return [*entered.crossing(self.graph, self.taken)[-1]]
 
     def graph_of(self, group: int, tensors: tuple[Tensor, ...] | None = None) -> PlanGraph:
         """Return the layers with the sizes that a group's shares leave, and their tensors, or others that they read."""
-        return graph_of_group(
-            self.graph if tensors is None else self.graph._replace(tensors=tensors),
-            [offer.choice for offer in self.offers],
-            [offer.shares[group] for offer in self.offers],
-            integral=self.whole,
-        )
+        graph = self.graph if tensors is None else self.graph._replace(tensors=tensors)
+        choices, shares = zip(*self.taken, strict=True)
+        return graph_of_group(graph, choices, [own[group] for own in shares], integral=self.whole)
 
     def left(self, above: Ends) -> Iterator[Ends]:
-        """Yield for each group that works its shares at the splits above and at this one."""
+        """Yield for each group its shares at the splits above and at this one."""
         each = zip(self.graph.layers, self.taken, above or repeat(()), strict=False)
         rows = [
             [(*own, (dim_of(taken[0]), at)) for at in _whole_ends(layer, *taken)]
@@ -152,29 +136,31 @@ class Branching:
     def leaves(self) -> Iterator[Leaf]:
         """Yield the groups of identical devices that work."""
         for below in self.below:
-            if below is not None:
-                yield from below.leaves()
+            yield from below.leaves()
+
+    @property
+    def setting(self) -> Setting:
+        """The setting of the first group of identical devices, whose convention and element size are those of all."""
+        return next(self.leaves()).lane.setting
 
     def receivers(self, first: int) -> list[Receiver]:
-        """Return the groups that work as they receive from each other, with their lanes numbered from the first one on."""
+        """Return the groups as they receive from each other, with their lanes numbered from the first one on."""
         found: list[Receiver] = []
-        for number in self.at_work:
-            below = self.below[number]
-            arrays = [] if below is None else [leaf.lane.setting.array for leaf in below.leaves()]
+        for group, below in zip(self.groups, self.below, strict=True):
+            arrays = [leaf.lane.setting.array for leaf in below.leaves()]
             lanes = tuple(range(first, first := first + len(arrays)))
-            found.append((self.machine.groups[number], lanes, sum(map(math.prod, arrays))))
+            found.append((group, lanes, sum(map(math.prod, arrays))))
         return found
 
     def lanes(self, above: Ends = ()) -> Lanes:
         """Return the groups that work, and the transfers between them, outer splits first; below shares at the splits above."""
-        lanes, crossings = self._counted(self.counted, above)
-        own = [lane._replace(entered=None) if lane.setting.convention == PAPER else lane for lane in lanes]
+        counted = self.setting.convention
+        own, crossings = self._counted(counted, above)
         if not self.integral:
             return own, crossings
         # A run adds up activations at once where ``paper`` counts them.
-        ran = cache(self.in_whole_elements()._counted)
-        counted = partial(ran, MOVED if self.counted == PAPER else self.counted, above)
-        return [lane._replace(ran=(number, counted)) for number, lane in enumerate(own)], crossings
+        ran = cache(partial(self.in_whole_elements()._counted, MOVED if counted == PAPER else counted, above))
+        return [lane._replace(ran=(number, ran)) for number, lane in enumerate(own)], crossings
 
     def _counted(self, convention: str, above: Ends) -> Lanes:
         """Return the groups that work, and the transfers between them, counted by a convention."""
@@ -182,19 +168,12 @@ class Branching:
         crossings = list(_crossings(self, lanes, state_above(self.graph, convention), above))
         return lanes, crossings
 
-    def sharing(self, above: Ends = ()) -> Iterator[Lane]:
-        """Yield the lanes of the groups that work, with their shares of each layer at all uneven splits."""
-        for group, ends in zip(self.at_work, self.left(above), strict=True):
-            below = self.below[group]
-            if below is not None:
-                yield from below.sharing(ends)
-
-    def reading(self, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
-        """Yield the tensors that each group of identical devices shares with other stages, as far as it reads them."""
-        for group in self.at_work:
-            below = self.below[group]
-            if below is not None:
-                yield from below.reading(self.graph_of(group, tensors).tensors)
+    def reached(
+        self, above: Ends = (), tensors: tuple[Tensor, ...] = ()
+    ) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:
+        """Yield the lanes of the groups that work, with their shares at all uneven splits, and what each reads of some tensors."""
+        for at, (below, ends) in enumerate(zip(self.below, self.left(above), strict=True)):
+            yield from below.reached(ends, self.graph_of(at, tensors).tensors if tensors else ())
 
     def summed(self) -> Branching:
         """Return the tree with the costs of all groups summed."""
@@ -208,12 +187,11 @@ class Branching:
     def _with(self, change: Callable[[Branch], Branch], **fields: Any) -> Branching:
         """Return the split with other fields, and with a change of the groups below, of the sizes that these leave."""
         other = replace(self, **fields)
-        return other.with_below(
-            tuple(
-                None if below is None else change(below.of(other.graph_of(group)))
-                for group, below in enumerate(self.below)
-            )
-        )
+        return other.grown(lambda at, graph: change(self.below[at].of(graph)))
+
+    def grown(self, below: Callable[[int, PlanGraph], Branch]) -> Branching:
+        """Return the split with the subtree of each group, by its place among these and its layers."""
+        return replace(self, below=tuple(below(at, self.graph_of(at)) for at in range(len(self.at_work))))
 
     @property
     def integral(self) -> bool:
@@ -224,38 +202,28 @@ class Branching:
         """Return the same choices with shares of whole elements, as devices hold them, with the costs unchanged."""
         if not self.integral:
             return self
-        offers = []
-        for layer, offer in zip(self.graph.layers, self.offers, strict=True):
-            left = [end - start for start, end in _whole_ends(layer, offer.choice, offer.shares)]
+        taken = []
+        for layer, (choice, shares) in zip(self.graph.layers, self.taken, strict=True):
+            left = [end - start for start, end in _whole_ends(layer, choice, shares)]
             # A group without an element still has terms, which are zero.
-            own = tuple(
-                [max(one, TINY) if share else 0.0 for one, share in zip(left, offer.shares, strict=True)]
-            )
+            own = tuple([max(one, TINY) if share else 0.0 for one, share in zip(left, shares, strict=True)])
             # All of an empty layer are whole shares, which sum to more than one.
-            divided = dim_of(offer.choice) is not None and math.fsum(left) < 1 + TINY
-            offers.append(offer._replace(shares=own) if divided else offer)
-        return self._with(
-            lambda below: below.in_whole_elements() if isinstance(below, Branching) else below,
-            offers=tuple(offers),
-            whole=True,
-        )
+            divided = dim_of(choice) is not None and math.fsum(left) < 1 + TINY
+            taken.append((choice, own if divided else shares))
+        return self._with(lambda below: below.in_whole_elements(), taken=tuple(taken), whole=True)
 
     def with_share(self, group: int, share: float) -> Branching:
         """Return the same choices where a group has a share of every layer and the others divide the rest as before."""
         rest = math.fsum(own for other, own in enumerate(self.shares) if other != group)
         scale = (1 - share) / rest if rest else 0.0
         shares = tuple(share if other == group else scale * own for other, own in enumerate(self.shares))
-        offers = tuple(offer._replace(shares=shares) for offer in self.offers)
-        return self._with(lambda below: below, shares=shares, offers=offers)
+        taken = tuple((choice, shares) for choice, _ in self.taken)
+        return self._with(lambda below: below, shares=shares, taken=taken)
 
     def taking(self, chosen: Iterator[Options]) -> Branching:
         """Return the split with other choices at the same shares, then those of the groups below, with the costs unchanged."""
-        offers = tuple(offer._replace(choice=next(chosen)[0]) for offer in self.offers)
-        return self._with(lambda below: below.taking(chosen), offers=offers)
-
-    def with_below(self, below: tuple[Branch | None, ...]) -> Branching:
-        """Replace the subtree of each group."""
-        return replace(self, below=below)
+        taken = tuple((next(chosen)[0], shares) for _, shares in self.taken)
+        return self._with(lambda below: below.taking(chosen), taken=taken)
 
 
 Branch = Leaf | Branching
@@ -323,10 +291,8 @@ def _crossings(branch: Branch, lanes: list[Lane], entered: State | None, ends: E
     above = entered or outermost(branch.graph, PAPER, tied=False)
     of_layers, of_tensors, below_each = above.crossing(branch.graph, branch.taken)
     states = repeat(None) if entered is None else below_each
-    for number, state, own in zip(branch.at_work, states, branch.left(ends), strict=False):
-        below = branch.below[number]
-        if below is not None:
-            inner += _crossings(below, lanes, state, own)
+    for below, state, own in zip(branch.below, states, branch.left(ends), strict=False):
+        inner += _crossings(below, lanes, state, own)
     groups = [[lanes[lane] for lane in own] for _, own, _ in receivers]
 
     @cache
@@ -335,8 +301,11 @@ def _crossings(branch: Branch, lanes: list[Lane], entered: State | None, ends: E
 
     def rounds(amounts: tuple[Amount, ...], ends: Mapping[str, tuple[int, str]]) -> Rounds:
         """Return the transfers of amounts, which lanes share by what they read, or have made."""
-        every = ((amount, fuller(*ends[amount.phase])) for amount in amounts)
-        found = (crossing(own, receivers, branch.depth, branch.element_bytes, more) for own, more in every)
+        size, every = (
+            branch.setting.element_bytes,
+            ((amount, fuller(*ends[amount.phase])) for amount in amounts),
+        )
+        found = (crossing(own, receivers, branch.depth, size, more) for own, more in every)
         return tuple(filter(None, found))
 
     inside = [
