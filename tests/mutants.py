@@ -176,7 +176,6 @@ MUTANTS = [
     Mutant("a device without overlap does one thing at a time", "schedule/tasks.py", "last[group] = (index,)", "last[group] = last[group]"),
     Mutant("of the tasks of a line the last one is waited for", "schedule/tasks.py", "if found.get(line, -1) < task:", "if line not in found:"),
     Mutant("devices of a tree are told apart by all their coordinates", "program/layout.py", "tuple(group[own[group] == part] for part", "tuple(np.flatnonzero(own == part) for part"),
-    Mutant("a dominated choice leaves as it was numbered", "solve/bounds.py", "kept = tuple(old[keep] for old, keep in zip(kept, left, strict=True))", "kept = tuple(left)"),
     Mutant("a separator is of two components", "solve/order.py", "if count > 1}", "if count > 2}"),
     Mutant("a device keeps where its samples lie", "program/layout.py", "piece = _in_place(pieces[number], held, given) if held else pieces[number]", "piece = pieces[number]"),
     Mutant("chunks have as many synchronisations as there are", "planning/buckets.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),

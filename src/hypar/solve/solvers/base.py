@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from hypar.errors import TableLimitError
 from hypar.registry import load_plugin, own_plugins
 from hypar.solve.limits import ENTRY_BYTES
+from hypar.solve.order import trace
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
@@ -79,6 +80,21 @@ class Improving(Protocol):
         """Yield solutions within a budget, each with no higher a cost and no lower a bound than those before."""
 
 
+@lru_cache(maxsize=64)
+def tables_of(structure: Structure) -> Tables:
+    """Return the size of the tables of an elimination."""
+    found = trace(structure)
+    # Every table is kept for the way back; beside it one sum is held before its minimum is taken.
+    stored = sum(step.entries for step in found.steps)
+    widest = max((step.summed for step in found.steps), default=0)
+    return Tables(
+        stored=stored + widest + structure.entries,
+        work=sum(step.work for step in found.steps) + sum(structure.sizes),
+        width=found.width,
+        complete=found.complete,
+    )
+
+
 def load_solver(name: str) -> Solver:
     """Return the solver with a name.
 
@@ -98,8 +114,6 @@ def cheapest(structures: tuple[Structure, ...]) -> str:
     """
     found: list[tuple[int, str]] = []
     for name in sorted(own_plugins("solvers")):
-        if name == FALLBACK:  # not exact, and the slowest to import
-            continue
         solver = load_solver(name)
         tables = [solver.tables(structure) for structure in structures] if solver.exact else [None]
         known = [need for need in tables if need is not None and need.fit]
