@@ -6,7 +6,7 @@ any. Any such pairing is as good as any other.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from hypar.solve.counts.forms import EVERYWHERE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from hypar.solve.counts.forms import CountGraph, Numbers
     from hypar.solve.counts.pivots import Block, Chain, Path, Placed
@@ -23,17 +23,19 @@ if TYPE_CHECKING:
 
 def written(chain: Chain, path: Path) -> Indices:
     """Return the option of each layer at each level, ``[layers, levels]``, of an exact path."""
-    writer = _Writer(chain.relaxed.graph)
-    states = chain.relaxed.states
-    for turn in chain.turns:
-        own = states[turn.node][path.states[turn.node]]
-        if turn.above is None or turn.block is None or turn.table is None:
-            writer.fill(turn.node, writer.levels, own)
-        elif len(turn.block.nodes) == 2:
-            links = turn.block.spokes[turn.block.port]
-            writer.meet(turn.node, turn.above, links, writer.levels, own)
-        else:
-            writer.block(turn.block, turn.table.placed[turn.entry(path.states)], turn.above)
+    writer, left = _Writer(chain.relaxed.graph), [*chain.blocks]
+    states = {node: chain.relaxed.states[node][state] for node, state in path.states.items()}
+    for root in chain.ports:
+        if not writer.has(root):
+            writer.fill(root, writer.levels, states[root])
+        while found := [own for own in left if writer.has(own[0].pivot) or writer.has(own[0].port)]:
+            block, table = found[0]
+            left.remove(found[0])
+            known, other = (block.pivot, block.port)[:: 1 if writer.has(block.pivot) else -1]
+            if len(block.nodes) == 2:
+                writer.meet(other, known, block.spokes[block.port], writer.levels, states[other])
+            else:
+                writer.block(block, table.placed[path.entry(block)], known)
     return writer.orders
 
 
@@ -51,6 +53,10 @@ class _Writer:
         ends = np.cumsum((0, *graph.depths)).tolist()
         self.levels = [[*range(first, last)] for first, last in pairwise(ends)]
         self.orders = np.full((len(graph.nodes), ends[-1]), -1, dtype=np.intp)
+
+    def has(self, node: int) -> bool:
+        """Return whether a node is written down."""
+        return not self.orders.size or bool(self.orders[node, 0] >= 0)
 
     def fill(self, node: int, cells: Sequence[Sequence[int]], counts: Numbers) -> None:
         """Place the options of a node within cells, in any order."""
@@ -84,32 +90,27 @@ class _Writer:
         """Place the options of all nodes of a block, of which pivot or port is known."""
         counts = {node: placed.counts[at] for at, node in enumerate(block.nodes) if node != block.pivot}
         if known == block.port:
-            self._pivot(block, placed, counts[known])
-        pivot = self.orders[block.pivot]
-        cells = [
-            [level for level in self.levels[group] if pivot[level] == option]
-            for group, option in placed.cells
-        ]
-        for branch in block.branches:
-            if branch.node == known:
+            # The port takes each option in each cell of the pivot as often as the pivot takes its own in the port's.
+            cells = [*product(range(len(self.levels)), range(counts[known].shape[1]))]
+            turned = np.zeros((len(cells), self.graph.options(block.pivot)), dtype=np.int8)
+            for (group, option), own in zip(placed.cells, counts[known], strict=True):
+                turned[[group * len(own) + at for at in range(len(own))], option] = own
+            self.fill(block.pivot, self._cells(known, cells), turned)
+        found = self._cells(block.pivot, placed.cells)
+        for node, above, links in block.branches:
+            if node == known:
                 continue
-            if branch.above is None:
-                self.fill(branch.node, cells, counts[branch.node])
+            if above is None:
+                self.fill(node, found, counts[node])
             else:
-                self.meet(branch.node, branch.above, branch.links, cells, counts[branch.node])
+                self.meet(node, above, links, found, counts[node])
 
-    def _pivot(self, block: Block, placed: Placed, counts: Numbers) -> None:
-        """Place the options of the pivot so that the port takes each option in each cell as often as it has to."""
-        free = {
-            (group, option): [level for level in levels if self.orders[block.port, level] == option]
-            for group, levels in enumerate(self.levels)
-            for option in range(counts.shape[1])
-        }
-        for (group, option), own in zip(placed.cells, counts.tolist(), strict=True):
-            for of_port, number in enumerate(own):
-                levels = free[group, of_port]
-                self.orders[block.pivot, levels[:number]] = option
-                free[group, of_port] = levels[number:]
+    def _cells(self, node: int, parts: Iterable[tuple[int, int]]) -> list[list[int]]:
+        """Return the levels of some groups at which a node takes some options."""
+        return [
+            [level for level in self.levels[group] if self.orders[node, level] == option]
+            for group, option in parts
+        ]
 
 
 def _wholeness(classes: Sequence[int], staying: Sequence[int], option: int) -> int:
