@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from hypar.solve.cost_graph import CostGraph, Structure
     from hypar.solve.edge import Costs
-    from hypar.solve.order import Step
 
     Pair = Costs | Edge
     """The costs of a pair: an array, or an edge of several terms."""
@@ -123,6 +122,7 @@ class MinSum:
 
     Attributes:
         sizes: the number of choices of each node.
+        scopes: the nodes of each table.
         steps: the nodes in order, each with its neighbours when it leaves.
         complete: whether the tables have room.
         work: the entries that are computed.
@@ -131,10 +131,8 @@ class MinSum:
     def __init__(self, structure: Structure, last: int | None = None) -> None:
         """Find the order, which depends on the numbers of choices."""
         self.sizes, self.links, self._entries = structure.sizes, structure.links, structure.entries
-        traced = trace(structure, last)
-        self.steps: tuple[Step, ...] = traced.steps
-        self.complete = traced.complete
-        self.work = sum(step.work for step in traced.steps)
+        self.scopes, self.steps, self.complete = trace(structure, last)
+        self.work = sum(step.work for step in self.steps)
 
     @property
     def entries(self) -> float:
@@ -146,20 +144,11 @@ class MinSum:
     @cached_property
     def recipes(self) -> list[Recipe]:
         """The tables that each step adds up; the nodes' tables are numbered first, then the pairs', then the steps'."""
-        place = {step.node: at for at, step in enumerate(self.steps)}
-        scopes: list[tuple[int, ...]] = [(node,) for node in range(len(self.sizes))]
-        # A node of one choice is no neighbour.
-        scopes += [tuple(end for end in link[:2] if self.sizes[end] > 1) or link[:1] for link in self.links]
-        scopes += [step.scope for step in self.steps]
-        around: list[list[int]] = [[] for _ in self.steps]
-        for table, scope in enumerate(scopes):
-            if scope:
-                around[min([place[node] for node in scope])].append(table)
         shared: dict[Form, Form] = {}
         found = []
-        for step, tables in zip(self.steps, around, strict=True):
+        for step in self.steps:
             names = (step.node, *step.scope)
-            each = sorted([(tuple(map(names.index, scopes[table])), table) for table in tables])
+            each = sorted([(tuple(map(names.index, self.scopes[table])), table) for table in step.tables])
             over = None if step.over is None else names.index(step.over)
             own = Form(tuple([self.sizes[name] for name in names]), tuple([axes for axes, _ in each]), over)
             found.append(Recipe(shared.setdefault(own, own), [table for _, table in each]))
@@ -192,49 +181,38 @@ class MinSum:
 
     def first(self, best: Best) -> tuple[int, ...]:
         """Return the first optimum, compared from the last node back; sums must be exact."""
+        rows: list[set[tuple[int, ...]]] = [set() if step.scope else {()} for step in self.steps]
         chosen, tied = [0] * len(self.sizes), False
         for at in range(len(self.steps) - 1, -1, -1):
-            step = self.steps[at]
-            picks = best(at, tuple([chosen[other] for other in step.scope]))
-            chosen[step.node] = picks[0]
-            tied = tied or len(picks) > 1
-        return self._completed(self._optima(best)) if tied else tuple(chosen)
+            step, lower = self.steps[at], self.lower[at]
+            for others in rows[at]:
+                picks = best(at, others)
+                tied = tied or len(picks) > 1
+                for other, choice in zip(step.scope, others, strict=True):
+                    chosen[other] = choice
+                for pick in picks:
+                    chosen[step.node] = pick
+                    for low in lower:
+                        rows[low].add(tuple([chosen[name] for name in self.steps[low].scope]))
+        return self._least_of(rows, best) if tied else tuple(chosen)
 
-    def _optima(self, best: Best) -> list[dict[tuple[int, ...], list[Completed]]]:
-        """Return for each step the choices of its neighbours that optima take, and beside them each best choice of its node with the rows below."""
-        found: list[dict[tuple[int, ...], list[Completed]]] = [
-            {} if step.scope else {(): []} for step in self.steps
-        ]
-        for at in range(len(self.steps) - 1, -1, -1):
-            step = self.steps[at]
-            for others, optimal in found[at].items():
-                chosen = dict(zip(step.scope, others, strict=True))
+    def _least_of(self, rows: Sequence[set[tuple[int, ...]]], best: Best) -> tuple[int, ...]:
+        """Return the least of some optima, as a number whose digits are the choices; rows are those that optima take of each step."""
+        bits = max(self.sizes).bit_length()
+        least = [dict[tuple[int, ...], int]() for _ in rows]
+        for at, step in enumerate(self.steps):
+            for others in rows[at]:
+                chosen, found = dict(zip(step.scope, others, strict=True)), []
                 for pick in best(at, others):
                     chosen[step.node] = pick
                     below = [
-                        (low, tuple([chosen[name] for name in self.steps[low].scope]))
+                        least[low][tuple([chosen[name] for name in self.steps[low].scope])]
                         for low in self.lower[at]
                     ]
-                    optimal.append((pick, below))
-                    for low, row in below:
-                        found[low].setdefault(row, [])
-        return found
-
-    def _completed(self, optima: Sequence[dict[tuple[int, ...], list[Completed]]]) -> tuple[int, ...]:
-        """Return the least of some optima, as a number whose digits are the choices."""
-        bits, best = max(self.sizes).bit_length(), [dict[tuple[int, ...], int]() for _ in optima]
-        for at, of_row in enumerate(optima):
-            shift = bits * self.steps[at].node
-            for others, optimal in of_row.items():
-                best[at][others] = min(
-                    [(pick << shift) + sum([best[low][row] for low, row in below]) for pick, below in optimal]
-                )
-        whole = sum(own.get((), 0) for own in best)
+                    found.append((pick << bits * step.node) + sum(below))
+                least[at][others] = min(found)
+        whole = sum(own.get((), 0) for own in least)
         return tuple([whole >> bits * node & (1 << bits) - 1 for node in range(len(self.sizes))])
-
-
-Completed = tuple[int, list[tuple[int, tuple[int, ...]]]]
-"""A choice, and the steps below with the choices of their neighbours."""
 
 
 class Form(NamedTuple):

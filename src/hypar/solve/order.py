@@ -19,7 +19,6 @@ from functools import lru_cache
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.solve.cost_graph import Link
 from hypar.solve.edge import entries_computed
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ class Step(NamedTuple):
     Attributes:
         node: the node.
         scope: its neighbours at that time, in rising order.
+        tables: what is added up, by numbers: the nodes come first, then the links, then what each step leaves.
         over: the neighbour whose edge is minimised digit by digit; None if no edge can be.
         entries: number of entries in the resulting table.
         summed: number of entries in the sum before the minimum, digit by digit if possible.
@@ -50,6 +50,7 @@ class Step(NamedTuple):
 
     node: int
     scope: Scope
+    tables: tuple[int, ...]
     over: int | None
     entries: int
     summed: int
@@ -60,10 +61,12 @@ class Trace(NamedTuple):
     """The elimination of all nodes.
 
     Attributes:
+        scopes: the nodes of each table; one of one choice is in no table of others.
         steps: the steps in order, up to the first whose table has too many entries.
         complete: whether all nodes are eliminated.
     """
 
+    scopes: list[Scope]
     steps: tuple[Step, ...]
     complete: bool = True
 
@@ -82,7 +85,7 @@ def trace(structure: Structure, last: int | None = None) -> Trace:
         last: the node that leaves last; None for any.
 
     Examples:
-        >>> from hypar.solve.cost_graph import Structure
+        >>> from hypar.solve.cost_graph import Link, Structure
         >>> pairs = [(0, 1), (0, 2), (1, 3), (2, 3)]
         >>> diamond = Structure(sizes=(2,) * 4, links=tuple(Link(a, b, (2,), (2,)) for a, b in pairs))
         >>> found = trace(diamond)
@@ -91,21 +94,23 @@ def trace(structure: Structure, last: int | None = None) -> Trace:
         >>> found.width
         2
     """
-    links = _merged_links(structure)
-    wide: list[set[Scope]] = [set() for _ in structure.sizes]
+    sizes = structure.sizes
+    scopes: list[Scope] = [(node,) for node in range(len(sizes))]
+    scopes += [tuple(end for end in link[:2] if sizes[end] > 1) or link[:1] for link in structure.links]
+    touching: list[list[int]] = [[] for _ in sizes]
+    for table, own in enumerate(scopes):
+        for node in own:
+            touching[node].append(table)
     found: list[Step] = []
     for node, scope in _order(structure, last):
-        over = _digit_by_digit(node, scope, links, wide[node])
-        found.append(_step(node, scope, over, links, structure.sizes))
+        found.append(_step(structure, node, scope, {table: scopes[table] for table in touching[node]}))
         if found[-1].work > MOST_ENTRIES:
             break
-        for a in scope:
-            wide[a] = {other for other in wide[a] if node not in other}
-            if len(scope) > 2:
-                wide[a].add(scope)
-        if len(scope) == 2:
-            links[scope] = _dense_link(scope, structure.sizes)
-    return Trace(steps=tuple(found), complete=len(found) == len(structure.sizes))
+        for other in scope:
+            left = [table for table in touching[other] if node not in scopes[table]]
+            touching[other] = [*left, len(scopes)]
+        scopes.append(scope)
+    return Trace(scopes, tuple(found), complete=len(found) == len(sizes))
 
 
 def _order(structure: Structure, last: int | None) -> Iterator[tuple[int, Scope]]:
@@ -147,43 +152,31 @@ def _order(structure: Structure, last: int | None) -> Iterator[tuple[int, Scope]
                 heapq.heappush(queue, new)
 
 
-def _merged_links(structure: Structure) -> dict[Scope, Link]:
-    """Return one link for each joined pair of nodes; parallel edges that differ in form become a dense one."""
-    links: dict[Scope, Link] = {}
-    for link in structure.links:
-        pair = _pair(link.source, link.target)
-        same = links.get(pair, link) == link
-        links[pair] = link if same else _dense_link(pair, structure.sizes)
-    return links
-
-
-def _dense_link(pair: Scope, sizes: tuple[int, ...]) -> Link:
-    return Link(pair[0], pair[1], (sizes[pair[0]],), (sizes[pair[1]],))
-
-
-def _digit_by_digit(node: int, scope: Scope, links: Mapping[Scope, Link], wide: set[Scope]) -> int | None:
-    """Return the neighbour to minimise over: the one of most digits outside every larger table."""
-    named = {other for table in wide for other in table}
-    open_ends = [other for other in scope if other not in named and _pair(node, other) in links]
-    return max(open_ends, key=lambda other: len(links[_pair(node, other)].source_digits), default=None)
-
-
-def _step(
-    node: int, scope: Scope, over: int | None, links: Mapping[Scope, Link], sizes: tuple[int, ...]
-) -> Step:
-    """Return a step with its sizes."""
+def _step(structure: Structure, node: int, scope: Scope, tables: Mapping[int, Scope]) -> Step:
+    """Return a step with its sizes; minimised over is the neighbour of most digits outside every larger table."""
+    sizes = structure.sizes
     table = math.prod(sizes[near] for near in scope)
+    wide = {other for own in tables.values() if len(own) > 2 for other in own}
+    beside = {
+        other: _digits(structure, (node, other), [at for at, own in tables.items() if other in own])
+        for other in scope
+        if other not in wide
+    }
+    over = max(beside, key=lambda other: len(beside[other][0]), default=None)
     if over is None:
         work = table * sizes[node]
-        return Step(node, scope, None, table, work, work)
-    link = links[_pair(node, over)]
-    entries = entries_computed(link.source_digits, link.target_digits)
+        return Step(node, scope, tuple(tables), None, table, work, work)
     others = table // sizes[over]
-    return Step(node, scope, over, table, others * sizes[node], others * (entries + sizes[node]))
+    work = others * (entries_computed(*beside[over]) + sizes[node])
+    return Step(node, scope, tuple(tables), over, table, others * sizes[node], work)
 
 
-def _pair(a: int, b: int) -> Scope:
-    return (a, b) if a < b else (b, a)
+def _digits(structure: Structure, ends: Scope, tables: Sequence[int]) -> tuple[Scope, Scope]:
+    """Return the digits of the sum of the tables of two nodes: those of all links, or one each of whole matrices."""
+    sizes, first = structure.sizes, len(structure.sizes)
+    links = {structure.links[at - first] if at - first < len(structure.links) else None for at in tables}
+    link = links.pop()
+    return ((sizes[ends[0]],), (sizes[ends[1]],)) if link is None or links else link[2:]
 
 
 def separators(neighbours: Sequence[set[int]]) -> set[int]:
