@@ -14,7 +14,7 @@ from hypar.errors import TableLimitError
 from hypar.solve import order
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
-from hypar.solve.order import separators, trace
+from hypar.solve.order import neighbours, separators, trace
 from hypar.solve.solvers.base import load_solver
 from tests.effort import crossed, examples
 from tests.problems import (
@@ -117,7 +117,7 @@ def test_ties_of_many_nodes_between_two_are_broken_from_the_last_back() -> None:
 def test_separators_are_those_of_networkx(graph: tuple[int, list[Pair]]) -> None:
     size, pairs = graph
     expected: Any = nx.articulation_points(nx.Graph(pairs))
-    assert sorted(separators(structure([2] * size, pairs).neighbours())) == sorted(expected)
+    assert sorted(separators(neighbours(structure([2] * size, pairs)))) == sorted(expected)
 
 
 LARGE = {

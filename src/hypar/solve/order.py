@@ -115,7 +115,7 @@ def trace(structure: Structure, last: int | None = None) -> Trace:
 
 def _order(structure: Structure, last: int | None) -> Iterator[tuple[int, Scope]]:
     """Yield the nodes in min-fill order, each with its neighbours at that time."""
-    near = structure.neighbours()
+    near = neighbours(structure)
     weights = [math.log2(size) for size in structure.sizes]
     parting = separators(near)
 
@@ -150,6 +150,16 @@ def _order(structure: Structure, last: int | None) -> Iterator[tuple[int, Scope]
             if ranks[other] != (new := rank(other)):
                 ranks[other] = new
                 heapq.heappush(queue, new)
+
+
+def neighbours(structure: Structure) -> list[set[int]]:
+    """Return the nodes that share an edge with each node, where both have more than one choice."""
+    found: list[set[int]] = [set() for _ in structure.sizes]
+    for source, target, *_ in structure.links:
+        if structure.sizes[source] > 1 < structure.sizes[target]:
+            found[source].add(target)
+            found[target].add(source)
+    return found
 
 
 def _step(structure: Structure, node: int, scope: Scope, tables: Mapping[int, Scope]) -> Step:
