@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hypar.solve.counts.columns import Columns
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, pair_costs
 from hypar.solve.counts.states import Cells, Own, Tier, all_states, splits
 from tests.counts import LEVELS, count_graphs, forms, groups_of, pairs_of, sequences
@@ -92,9 +93,11 @@ def test_the_cost_of_a_plan_is_that_of_its_levels_in_any_order(
     graph: CountGraph, data: st.DataObject
 ) -> None:
     chosen = [data.draw(st.sampled_from(sequences(graph, node))) for node in range(len(graph.nodes))]
-    orders, groups = np.array(chosen), groups_of(graph)
-    turn = np.array(data.draw(st.permutations(range(len(groups)))))
-    assert np.isclose(graph.cost(orders, groups), graph.cost(orders[:, turn], groups[turn]), rtol=1e-12)
+    orders, search = np.array(chosen), Columns(graph)
+    before = search.cost(orders)
+    turn = np.array(data.draw(st.permutations(range(len(search.groups)))))
+    search.groups, search.alike = search.groups[turn], search.alike[:, turn]
+    assert np.isclose(before, search.cost(orders[:, turn]), rtol=1e-12)
 
 
 def test_splits_have_the_sums_of_rows_and_columns_that_are_asked_for() -> None:

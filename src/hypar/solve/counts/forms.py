@@ -184,6 +184,11 @@ class CountGraph:
     idle: tuple[int | None, ...] = ()
 
     @property
+    def groups(self) -> Indices:
+        """The group of each level."""
+        return np.repeat(np.arange(len(self.ways)), self.depths)
+
+    @property
     def cells(self) -> Cells:
         """The groups as cells."""
         return self.parted(self.depths, tuple(range(len(self.ways))))
@@ -217,43 +222,6 @@ class CountGraph:
     def states_of(self, node: int) -> Numbers:
         """Return all states of a layer, ``[states, groups, options]``."""
         return all_states(self.depths, self.offered[node], self.options(node))
-
-    def cost(self, orders: Indices, groups: Indices) -> float:
-        """Return the cost of a plan.
-
-        Args:
-            orders: the option of each layer at each level, ``[layers, levels]``.
-            groups: the group of each level.
-        """
-        counts = self.counted(orders, groups)
-        known: dict[object, float] = {}
-        total = 0.0
-        for node, (terms, own) in enumerate(zip(self.terms, counts, strict=True)):
-            further = self.own_of(node)
-            key: object = (terms, id(further), own.tobytes())
-            if key not in known:
-                known[key] = float(node_costs(terms, own[None], self.cells)[0])
-                known[key] += 0.0 if further is None else float(further.of(own))
-            total += known[key]
-        for source, target, form in self.links:
-            key = (form, orders[source].tobytes(), orders[target].tobytes())
-            if key not in known:
-                here = [power[orders[source], orders[target]] for power in form.powers]
-                met = [{at: own[groups == at].sum()[None] for at in range(len(self.ways))} for own in here]
-                costs = reduce(np.add, priced(form, met, self.cells))
-                ends = ([*counts[source]], [*counts[target]])
-                known[key] = float(np.sum(costs + further_costs(form, ends, (met[0], met[1]), self.cells)))
-            total += known[key]
-        return total
-
-    def counted(self, orders: Indices, groups: Indices) -> list[Numbers]:
-        """Return how often each layer takes each option in each group, ``[groups, options]``."""
-        found = []
-        for node, order in enumerate(orders):
-            counts = np.zeros((len(self.ways), self.options(node)), dtype=np.int8)
-            np.add.at(counts, (groups, order), 1)
-            found.append(counts)
-        return found
 
 
 def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.solve.counts.columns import Columns
+from hypar.solve.counts.columns import Columns, Found
 from hypar.solve.counts.orders import written
 from hypar.solve.counts.pivots import Chain, blocks_of
 from hypar.solve.counts.relaxed import ROUNDING, STEPS, Relaxed
@@ -17,7 +17,6 @@ from hypar.solve.limits import ENTRY_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.solve.counts.columns import Plan
     from hypar.solve.counts.forms import CountGraph
     from hypar.solve.edge import Indices
     from hypar.solve.limits import Budget
@@ -27,25 +26,6 @@ FEW_STATES = 300
 
 MOST_STATES = 2**16
 """Most states of a layer, of which a plan leaves few."""
-
-
-class Found(NamedTuple):
-    """The result of a search.
-
-    Attributes:
-        orders: the option of each layer at each level, ``[layers, levels]``; levels of one group are consecutive.
-        cost: its cost.
-        bound: a lower bound of every plan's cost; equal to the cost if the plan is proven optimal.
-    """
-
-    orders: Indices
-    cost: float
-    bound: float
-
-    @property
-    def exact(self) -> bool:
-        """Whether the plan is proven optimal."""
-        return self.bound >= self.cost
 
 
 def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
@@ -79,7 +59,7 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
         yield from _closed(relaxed, search, plan, bound)
 
 
-def _bounded(relaxed: Relaxed, plan: Plan, steps: Sequence[float]) -> float:
+def _bounded(relaxed: Relaxed, plan: Found, steps: Sequence[float]) -> float:
     """Leave out the states that no plan of the cost of one takes, and return the bound of the others, at most that cost."""
     for most in (relaxed.most, *steps, *steps[-1:]):
         relaxed.narrow(plan.cost, most)
@@ -95,7 +75,7 @@ def _entries(graph: CountGraph, sizes: Sequence[int], most: float) -> float:
     return 2 * sum(size for _, size in {(form, min(sizes[a] * sizes[b], most)) for a, b, form in graph.links})
 
 
-def _closed(relaxed: Relaxed, search: Columns, plan: Plan, bound: float) -> Iterator[Found]:
+def _closed(relaxed: Relaxed, search: Columns, plan: Found, bound: float) -> Iterator[Found]:
     """Yield better plans and bounds by the tables of blocks; nothing if a block has no pivot."""
     graph = search.graph
     blocks = blocks_of([link[:2] for link in relaxed.graph.links], len(relaxed.graph.nodes))
@@ -107,14 +87,14 @@ def _closed(relaxed: Relaxed, search: Columns, plan: Plan, bound: float) -> Iter
         reached = path if path.exact else chain.best(exact_only=True)
         if reached.bound < plan.cost * (1 - ROUNDING):
             orders = written(chain, reached)
-            value = graph.cost(orders, search.groups)
+            value = search.cost(orders)
             plan = plan._replace(orders=orders, cost=value) if value < plan.cost else plan
             chain.known = plan.cost
         bound = max(bound, min(path.bound, plan.cost))
         yield _found(graph, plan, bound)
 
 
-def _found(graph: CountGraph, plan: Plan, bound: float) -> Found:
+def _found(graph: CountGraph, plan: Found, bound: float) -> Found:
     """Return a plan and a bound, which is the cost if they differ by rounding alone."""
     proven = bound >= plan.cost * (1 - ROUNDING)
     return Found(_sorted(graph, plan.orders), plan.cost, plan.cost if proven else bound)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hypar.planning.question import Question
     from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import Structure
-    from hypar.solve.counts.solution import Found
+    from hypar.solve.counts.columns import Found
     from hypar.solve.edge import Indices
     from hypar.solve.limits import Budget
 
@@ -73,9 +73,9 @@ def _by_seconds(question: Question, problem: Counted, budget: Budget) -> Iterato
     if not every:
         return
     # The last plan by counts, and the last one without idle devices, which cost what their counts say.
-    distinct = {one.orders.tobytes(): one.orders for one in every[-3:]}
+    distinct = {one.orders.tobytes(): one for one in every[-3:]}
     bound = every[-1].bound
-    plans = [_ordered(price, problem, orders, bound) for orders in distinct.values()]
+    plans = [_ordered(price, problem, one.orders, max(bound, one.cost)) for one in distinct.values()]
     best = _standing(min(plans, key=itemgetter(0)), bound)
     yield best if best.exact else better_of(best, greedy(question, bound, COUNTS))
 
@@ -109,21 +109,18 @@ def _standing(plan: Priced, bound: float) -> Standing:
     return Standing(cost, cost if proven else bound, proven, COUNTS, lambda: choices)
 
 
-def _ordered(price: Price, problem: Counted, orders: Indices, bound: float) -> Priced:
+def _ordered(price: Price, problem: Counted, orders: Indices, least: float) -> Priced:
     """Return the cost of a plan by counts, and its choices: levels of one group are told apart by latency alone.
 
-    They change places until no two that do lower the cost, or until it is the bound, or what counts say, which is the
-    same for all orders in a group and no more than any of them costs.
+    They change places until no two that do lower the cost, or until it is the least.
 
     Args:
         price: returns the cost of some choices.
         problem: the problem of counts.
         orders: the option of each layer at each level.
-        bound: a lower bound.
+        least: a lower bound, or what counts say, which is the same for all orders in a group and no more than any of them costs.
     """
     best = _priced(price, problem, orders)
-    groups = np.repeat(np.arange(len(problem.graph.ways)), problem.graph.depths)
-    least = max(bound, problem.graph.cost(orders, groups))
     tries = 0
     while True:
         found = None
