@@ -168,7 +168,7 @@ class Table:
         self.others = [branch.node for branch in block.branches]
         self.ends = [(self.others.index(a), self.others.index(b)) for a, b, _ in self._links(block.links)]
         states = len(relaxed.nodes[block.pivot])
-        step = max(1, AT_ONCE // max([relaxed.pair(link).size for link in block.links], default=1))
+        step = max(1, AT_ONCE // max([relaxed.pairs[link].size for link in block.links], default=1))
         rows = (range(first, min(first + step, states)) for first in range(0, states, step))
         self.first = np.concatenate([self.solved(own).of_last() for own in rows])
         self.costs = self.first.copy()
@@ -198,7 +198,7 @@ class Table:
             nodes.append(self._kept(node, costs, 1, column))
         pairs = []
         for at, (source, target, _) in zip(block.links, self._links(block.links), strict=True):
-            costs = self._kept(source, relaxed.pair(at)[None], 1, column)
+            costs = self._kept(source, relaxed.pairs[at][None], 1, column)
             pairs.append(self._kept(target, costs, 2, column))
         sizes = [costs.shape[1] for costs in nodes]
         return of_pairs(sizes, self.ends, self.others.index(block.port)).solve(nodes, pairs)
