@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hypar.solve.counts.columns import Columns
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, pair_costs
-from hypar.solve.counts.states import Cells, Own, Tier, all_states, splits
+from hypar.solve.counts.states import Own, all_states, splits
 from tests.counts import LEVELS, count_graphs, forms, groups_of, pairs_of, sequences
 from tests.effort import examples
 
@@ -105,10 +105,6 @@ def test_splits_have_the_sums_of_rows_and_columns_that_are_asked_for() -> None:
     assert found.sum(axis=1).tolist() == [[2, 1, 1]] * len(found)
     assert found.sum(axis=2).tolist() == [[3, 1]] * len(found)
     assert len(np.unique(found, axis=0)) == len(found) == 3
-
-
-def test_cells_of_one_group_have_its_ways() -> None:
-    assert Cells((1, 2, 1), (0, 0, 1), (2, 3), (Tier(2, 1.0),)).of_each == (2, 2, 3)
 
 
 def test_costs_of_states_are_looked_up_however_many_numbers_their_counts_could_be() -> None:

@@ -193,16 +193,21 @@ class Columns:
                 known[key] = costs if further is None else costs + further.of(here)
             nodes.append(known[key])
         for (source, target, form), powers in zip(graph.links, self.powers, strict=True):
-            key = (id(form), names[source], names[target])
+            pair = (orders[source], orders[target])
+            late = form.idle is not None or bool(form.once and graph.latencies)
+            same = (names[source], names[target]) if late else tuple(own[pair].tobytes() for own in powers)
+            key = (id(form), *same)
             if key not in known:
-                pair = (orders[source], orders[target])
-                met = [self._met(power, pair, taken, own) for power in powers]
+                met = [
+                    self._met(power, pair, taken, own) if weight or late else []
+                    for weight, power in zip(form.weights, powers, strict=True)
+                ]
                 costs = reduce(np.add, priced(form, met, self.cells))
-                if form.idle or (form.once and graph.latencies):
+                if late:
                     made, read = (
                         np.moveaxis(counts[graph.options(end), names[end]], 2, 0) for end in (source, target)
                     )
-                    ends = ([*made[:, :, :, None]], [*read[:, :, None]])
+                    ends = (made[:, :, :, None], read[:, :, None])
                     costs = costs + further_costs(form, ends, (met[0], met[1]), self.cells)
                 sizes = [len(of) ** len(own) for of in (form.made, form.read)]
                 known[key] = np.broadcast_to(costs, (len(taken), *sizes))
@@ -217,14 +222,14 @@ class Columns:
 
     def _met(
         self, power: Numbers, pair: tuple[Indices, Indices], taken: Indices, own: Sequence[int]
-    ) -> dict[int, Numbers]:
+    ) -> list[Numbers]:
         """Return the exponent of each group, ``[sets, choices of the source, choices of the target]`` where it has a level of a set."""
         here = power[pair] * self.alike[:, : len(pair[0])]
         rest = (here.sum(axis=1)[:, None] - here[:, taken].sum(axis=2)).astype(np.int8)
-        return {
-            group: _crossed(left, [power * (at == group) for at in own if group in own])
+        return [
+            _crossed(left, [power * (at == group) for at in own if group in own])
             for group, left in enumerate(rest)
-        }
+        ]
 
 
 @lru_cache(maxsize=256)

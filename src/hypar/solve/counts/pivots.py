@@ -60,14 +60,9 @@ class Branch(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A block.
+    """A block: without its pivot it is a forest, of branches each behind the one above it, the port's first; it may meet others at both.
 
-    Attributes:
-        nodes: its nodes.
-        pivot: the node without which it is a forest.
-        port: the other node at which it may meet other blocks.
-        spokes: for each other node the links to the pivot.
-        branches: the nodes of the forest, each behind the one above it; the port is the first.
+    ``spokes`` has for each other node the links to the pivot.
     """
 
     nodes: tuple[int, ...]
@@ -138,11 +133,9 @@ def _branches(nodes: Iterable[int], port: int, links: Links) -> Iterator[Branch]
 
 
 class Placed(NamedTuple):
-    """How often each node of a block takes each option in each cell of the pivot.
+    """How often each other node of a block takes each option in each cell of the pivot, ``[cells, options]``, by its place among the nodes.
 
-    Attributes:
-        cells: the group and the pivot's option of each cell.
-        counts: for each other node ``[cells, options]``, by its place among the block's nodes.
+    ``cells`` has the group and the pivot's option of each cell.
     """
 
     cells: tuple[tuple[int, int], ...]
@@ -153,8 +146,6 @@ class Table:
     """The table of a block, shared by equal blocks.
 
     Attributes:
-        relaxed: the problem.
-        block: the block.
         first: the bound of counts, ``[states of the pivot, states of the port]``.
         costs: the best bound that is known.
         exact: whether it is the least cost.
@@ -208,16 +199,13 @@ class Table:
         return costs if column is None or node != self.block.port else costs.take([column], axis=axis)
 
     def close(self, entry: tuple[int, int], gap: float, room: float, slack: float) -> None:
-        """Make an entry exact, or raise its bound.
+        """Make an entry, of states of pivot and port, exact, or raise its bound.
 
         Args:
-            entry: the states of pivot and port.
+            entry: the entry.
             gap: by how much a plan may exceed the best path.
             room: by how much the entry may exceed its first bound now; four times as much each time that it was tried.
             slack: the rounding error.
-
-        Raises:
-            TooMany: entries were tried too often, or this one takes too long.
         """
         room *= 4 ** self.tried[entry]
         self.tried[entry] += 1
@@ -237,13 +225,9 @@ class Table:
 
 
 class _Some(NamedTuple):
-    """Some states of a node in the cells.
+    """Some states of a node in the cells, ``[states, cells, options]``, with the index of each among the node's states.
 
-    Attributes:
-        counts: how often it takes each option, ``[states, cells, options]``.
-        of: the index of each among the node's states.
-        costs: its cost beside the pivot, with the least of the branches behind it.
-        above: by how much that exceeds the bound of counts, at least.
+    Its costs are those beside the pivot, with the least of the branches behind it; ``above`` is by how much these exceed the bound of counts.
     """
 
     counts: Numbers
@@ -265,6 +249,9 @@ class Entry:
         self.parts = tuple(zip(*[own.tolist() for own in np.nonzero(state)], strict=True))
         sizes = tuple(int(state[part]) for part in self.parts)
         self.cells = self.relaxed.graph.parted(sizes, tuple(group for group, _ in self.parts))
+        self.sizes = tuple(
+            tuple(int(own) for own in state[group] if own) for group in range(len(self.cells.ways))
+        )
         self.pivot = np.zeros((1, len(sizes), state.shape[1]), dtype=np.int8)
         self.pivot[0, np.arange(len(sizes)), [option for _, option in self.parts]] = sizes
         solved = table.solved(range(row, row + 1), column)
@@ -275,11 +262,7 @@ class Entry:
         self.least_of[table.block.port] = port
 
     def least(self, room: float) -> tuple[float, Placed] | None:
-        """Return the least cost and the counts of every node; None if it exceeds the bound of counts by more than some room.
-
-        Raises:
-            TooMany: it would take too long.
-        """
+        """Return the least cost and the counts of every node; None if it exceeds the bound of counts by more than some room."""
         block, most, total = self.table.block, self.whole + room, 0.0
         some = {node: self._states(node, most) for node in self.table.others}
         picks: dict[int, Indices] = {}
@@ -301,14 +284,11 @@ class Entry:
 
     def _states(self, node: int, most: float) -> _Some:
         """Return the states of a node in the cells, of counts and costs within the bound."""
-        cells, least = [*zip(self.cells.sizes, self.cells.groups, strict=True)], self.least_of[node]
-        sizes = tuple(
-            tuple(size for size, group in cells if group == own) for own in range(len(self.cells.ways))
-        )
+        least = self.least_of[node]
         few = np.flatnonzero(least <= most)
-        if not few.size:
-            return _Some(np.zeros((0, 0, 0), np.int8), few, np.zeros(0), np.zeros(0))
-        every = [splits(tuple(map(tuple, state)), sizes) for state in self.relaxed.states[node][few].tolist()]
+        every = [
+            splits(tuple(map(tuple, state)), self.sizes) for state in self.relaxed.states[node][few].tolist()
+        ]
         counts, of = np.concatenate(every), np.repeat(few, [len(own) for own in every])
         costs, excess = self.table.own(node)[of], np.zeros(len(of))
         for link in self.table.block.spokes[node]:
@@ -343,13 +323,7 @@ class Entry:
 
 
 class Path(NamedTuple):
-    """The best path through the tables.
-
-    Attributes:
-        states: the state of each node at which blocks may meet.
-        bound: its cost by the tables.
-        exact: whether all entries on it are exact.
-    """
+    """The best path through the tables: the state of each node at which blocks may meet, and whether all its entries are exact."""
 
     states: dict[int, int]
     bound: float
@@ -361,17 +335,10 @@ class Path(NamedTuple):
 
 
 class Chain:
-    """The tables of all blocks.
-
-    Attributes:
-        relaxed: the problem.
-        blocks: the blocks, each with its table, which may be that of an equal one.
-        ports: the nodes at which blocks may meet.
-        known: the cost of a known plan.
-    """
+    """The tables of all blocks, which equal ones share, and the ports at which blocks may meet; ``known`` is the cost of a plan."""
 
     def __init__(self, relaxed: Relaxed, blocks: Sequence[Block], known: float) -> None:
-        """Compute the bounds of counts; equal blocks share a table."""
+        """Compute the bounds of counts."""
         self.relaxed, self.known = relaxed, known
         tables: dict[object, Table] = {}
         for block in blocks:
@@ -392,13 +359,10 @@ class Chain:
         costs = tuple(id(self.relaxed.nodes[node]) for node in block.nodes)
         return costs, shape, place[block.pivot], place[block.port]
 
-    def best(self, *, exact_only: bool = False) -> Path:
-        """Return the best path through the tables, or through their exact entries alone."""
-        most = 2 * self.known + 1
-        costs = {
-            id(table): np.minimum(np.where(table.exact | (not exact_only), table.costs, np.inf), most)[None]
-            for table in {id(table): table for _, table in self.blocks}.values()
-        }
+    def best(self) -> Path:
+        """Return the best path through the tables."""
+        tables = {id(table): table for _, table in self.blocks}
+        costs = {key: np.minimum(own.costs, 2 * self.known + 1)[None] for key, own in tables.items()}
         nodes = [self.relaxed.nodes[node][None] for node in self.ports]
         solved = self._search.solve(nodes, [costs[id(table)] for _, table in self.blocks])
         states = dict(zip(self.ports, solved.choices(), strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,13 +84,9 @@ def _closed(relaxed: Relaxed, search: Columns, plan: Found, bound: float) -> Ite
         return
     chain = Chain(relaxed, blocks, plan.cost)
     for path in chain.closing():
-        # Exact entries alone are plans, of which the best one leaves less to be made exact.
-        reached = path if path.exact else chain.best(exact_only=True)
-        if reached.bound < plan.cost * (1 - ROUNDING):
-            orders = written(chain, reached)
-            value = search.cost(orders)
-            plan = plan._replace(orders=orders, cost=value) if value < plan.cost else plan
-            chain.known = plan.cost
+        if path.exact and path.bound < plan.cost * (1 - ROUNDING):
+            orders = written(chain, path)
+            plan = min(plan, Found(orders, search.cost(orders)), key=attrgetter("cost"))
         bound = max(bound, min(path.bound, plan.cost))
         yield _found(graph, plan, bound)
 
