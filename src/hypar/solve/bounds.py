@@ -60,29 +60,28 @@ class _End(NamedTuple):
         return self.edge.of_target(choice) if self.at_source else self.edge.of_source(choice)
 
 
-def _ends(nodes: Sequence[Costs], edges: Iterable[Edge]) -> list[list[_End]]:
-    """Return the ends of edges at each node, without any cost moved."""
-    found: list[list[_End]] = [[] for _ in nodes]
-    for edge in edges:
-        into = [np.zeros(nodes[node].size) for node in (edge.source, edge.target)]
-        found[edge.source].append(_End(edge, edge.target, into, at_source=True))
-        found[edge.target].append(_End(edge, edge.source, into, at_source=False))
-    return found
-
-
 class Messages:
-    """The messages of a cost graph."""
+    """The messages of a cost graph, and assignments to it that are made better one after another.
 
-    def __init__(self, problem: CostGraph) -> None:
+    Attributes:
+        work: the table entries that exchanges may still compute.
+    """
+
+    def __init__(self, problem: CostGraph, work: int = 0) -> None:
         """Start without any cost moved."""
-        self._nodes, self._ends = problem.nodes, _ends(problem.nodes, problem.joined())
+        self._nodes, self._edges, self.work = problem.nodes, problem.joined(), work
+        self._ends: list[list[_End]] = [[] for _ in self._nodes]
+        for edge in self._edges:
+            into = [np.zeros(self._nodes[node].size) for node in (edge.source, edge.target)]
+            self._ends[edge.source].append(_End(edge, edge.target, into, at_source=True))
+            self._ends[edge.target].append(_End(edge, edge.source, into, at_source=False))
 
     def round(self) -> float:
         """Send messages forth and back; return the greater of the two lower bounds."""
         forth = range(len(self._nodes))
         return max(self._sweep(forth, 1), self._sweep(reversed(forth), -1))
 
-    def choices(self) -> list[int]:
+    def choices(self) -> tuple[int, ...]:
         """Return an assignment: each node's best choice beside those before it and the messages of those behind."""
         found: list[int] = []
         for node, ends in enumerate(self._ends):
@@ -90,7 +89,7 @@ class Messages:
                 end.beside(found[end.other]) if end.other < node else end.gathered() for end in ends
             )
             found.append(int(costs.argmin()))
-        return found
+        return tuple(found)
 
     def _sweep(self, order: Iterable[int], onward: int) -> float:
         """Send messages in one direction; return the lower bound that they give."""
@@ -106,30 +105,12 @@ class Messages:
             bound.append(float((gathered - len(ahead) * shared).min()))
         return math.fsum(bound)
 
-
-def work_of_round(links: Sequence[Link]) -> int:
-    """Return the table entries that a round computes, with what it takes to set each look up."""
-    sides = [(link.source_digits, link.target_digits) for link in links]
-    return sum(
-        2 * OVERHEAD * len(side[0]) + entries_computed(*side) + entries_computed(*side[::-1])
-        for side in sides
-    )
-
-
-class LocalSearch:
-    """Assignments to a summable cost graph, made better one after another."""
-
-    def __init__(self, problem: CostGraph, work: int) -> None:
-        """Search with at most some work, in table entries, for all assignments together."""
-        self._nodes, self._edges, self._work = problem.nodes, problem.joined(), work
-        self._ends = _ends(self._nodes, self._edges)
-
     def improved(self, start: Sequence[int]) -> tuple[int, ...]:
-        """Return an assignment that costs no more: no exchange makes it better, unless work ran out."""
+        """Return an assignment to a summable graph that costs no more: no exchange makes it better, unless work ran out."""
         found, gained = list(start), True
-        while gained and self._work > 0:
+        while gained and self.work > 0:
             ones = [self._exchange_one(found, node) for node in range(len(found))]
-            twos = [self._work > 0 and self._exchange_two(found, edge) for edge in self._edges]
+            twos = [self.work > 0 and self._exchange_two(found, edge) for edge in self._edges]
             gained = any(ones) or any(twos)
         return tuple(found)
 
@@ -138,7 +119,7 @@ class LocalSearch:
         total = self._nodes[node].copy()
         for end in self._ends[node]:
             if end.other != but:
-                self._work -= OVERHEAD * len(end.edge.terms)
+                self.work -= OVERHEAD * len(end.edge.terms)
                 total += end.beside(found[end.other])
         return total
 
@@ -154,10 +135,19 @@ class LocalSearch:
         """Give the ends of an edge their best pair; return whether that gains."""
         a, b = edge.source, edge.target
         checkpoint()
-        self._work -= OVERHEAD * len(edge.terms) + entries_computed(*edge.digits)
+        self.work -= OVERHEAD * len(edge.terms) + entries_computed(*edge.digits)
         of_a, of_b = self._beside(found, a, b), self._beside(found, b, a)
         costs = edge.least_over_source(of_a) + of_b
         best = int(costs.argmin())
         if gains := bool(costs[best] < of_a[found[a]] + of_b[found[b]] + edge.at(found[a], found[b])):
             found[a], found[b] = int((of_a + edge.of_target(best)).argmin()), best
         return gains
+
+
+def work_of_round(links: Sequence[Link]) -> int:
+    """Return the table entries that a round computes, with what it takes to set each look up."""
+    sides = [(link.source_digits, link.target_digits) for link in links]
+    return sum(
+        2 * OVERHEAD * len(side[0]) + entries_computed(*side) + entries_computed(*side[::-1])
+        for side in sides
+    )

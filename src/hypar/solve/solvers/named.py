@@ -1,26 +1,16 @@
 """Exact solvers by elimination, and the name of the search over levels.
 
-*Elimination.* Idea: DeePa (2018), node and edge elimination, generalised to variable elimination, the "min-sum" form of
-bucket elimination (Dechter, Artificial Intelligence 113, 1999). Parallel edges are added up (edge
-elimination). Eliminating a node removes all costs that involve it and leaves a table over its neighbours,
-``rest[y...] = min over x of (sum of its costs at x, y...)``: a vector for one neighbour (leaf elimination), an edge
-for two (node elimination), a larger table for more. Undoing the eliminations in reverse gives every node its
-choice. Order: min-fill, see ``hypar.solve.order``.
+*Elimination:* node and edge elimination of DeePa (2018), generalised to the "min-sum" form of bucket elimination (Dechter, Artificial
+Intelligence 113, 1999). A node that leaves takes all costs that involve it along and leaves a table over its neighbours,
+``rest[y...] = min over x of (sum of its costs at x, y...)``. Order: min-fill, see ``hypar.solve.order``.
 Cost: for each node the product of its neighbours' numbers of choices, times its own number of choices, or times its
-digits if one of its edges is a sum of terms.
-Guarantee: exact on any graph; the size of the tables is known beforehand, and tables past the limits are refused.
+digits if one of its edges is a sum of terms. Guarantee: exact on any graph; tables past the limits are refused.
 Ties go from the last node back to the first declared choice, as in every exact solver.
 
-*Chain.* The same where every component is a path through nodes of rising number: HyPar (HPCA 2019), Algorithm 1, for any number of choices.
-Recurrence: ``best[i][y] = node[i][y] + min over x of (best[i - 1][x] + edge[i - 1][x, y])``.
-Cost: one minimisation over every edge, linear in the number of nodes.
+*Chain:* the same where every component is a path through nodes of rising number: HyPar (HPCA 2019), Algorithm 1, for any number of choices.
+Recurrence: ``best[i][y] = node[i][y] + min over x of (best[i - 1][x] + edge[i - 1][x, y])``. Cost: one minimisation over every edge.
 
-*Counts.* Idea: where every level multiplies what the others leave, a plan's cost does not depend on the order of its levels, and
-two layers meet best in a closed form of how often they take each dim. Recurrence: a least cost for each state of counts, from layer to layer;
-in a block of branches also for each cell of the levels that one layer, the pivot, divides alike.
-Cost: states of counts, C(L + d - 1, d - 1) for L equal levels of d dims, and their pairs.
-Guarantee: the optimum where the bound closes, otherwise a plan and the bound. Ties are broken by the plan found first.
-It needs more than a cost graph: the joint search builds its problem from layers and levels.
+*Counts:* the joint search builds its problem from layers and levels, see ``hypar.solve.counts``.
 """
 
 from __future__ import annotations
@@ -77,11 +67,7 @@ class Counts:
         """Return None: no cost graph is supported."""
 
     def solve(self, problem: CostGraph) -> NoReturn:  # noqa: ARG002 (the solvers' interface)
-        """Refuse a cost graph.
-
-        Raises:
-            ProblemError: always.
-        """
+        """Refuse a cost graph."""
         raise ProblemError(
             "solver 'counts': found costs that depend on the order of levels, or one level at a time; allowed: cost "
             "'volume', or 'time' or 'accpar' on a machine whose outer levels are no faster than inner ones and where all "
