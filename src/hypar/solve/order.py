@@ -43,8 +43,8 @@ class Step(NamedTuple):
         scope: its neighbours at that time, in rising order.
         tables: what is added up, by numbers: the nodes come first, then the links, then what each step leaves.
         over: the neighbour whose edge is minimised digit by digit; None if no edge can be.
-        entries: number of entries in the resulting table.
-        summed: number of entries in the sum before the minimum, digit by digit if possible.
+        entries: number of entries of what it leaves.
+        summed: number of entries of the sum before the minimum, digit by digit if possible.
         work: number of table entries computed.
     """
 
@@ -58,13 +58,7 @@ class Step(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """The elimination of all nodes.
-
-    Attributes:
-        scopes: the nodes of each table; one of one choice is in no table of others.
-        steps: the steps in order, up to the first whose table has too many entries.
-        complete: whether all nodes are eliminated.
-    """
+    """The elimination of all nodes, in steps up to the first whose table has too many entries, and the nodes of each table, without those of one choice."""
 
     scopes: list[Scope]
     steps: tuple[Step, ...]
@@ -78,11 +72,7 @@ class Trace(NamedTuple):
 
 @lru_cache(maxsize=16)
 def trace(structure: Structure, last: int | None = None) -> Trace:
-    """Trace the elimination of a graph without its costs.
-
-    Args:
-        structure: the graph.
-        last: the node that leaves last; None for any.
+    """Trace the elimination of a graph without its costs; ``last`` is the node that leaves last, None for any.
 
     Examples:
         >>> from hypar.solve.cost_graph import Link, Structure

@@ -59,13 +59,7 @@ class Found(NamedTuple):
 
 
 class Columns:
-    """The search for columns of a graph.
-
-    Attributes:
-        graph: the graph.
-        groups: the group of each level.
-        offered: for each layer the options that each group offers, without those that leave devices idle.
-    """
+    """The search for columns of a graph; no option is chosen that leaves devices idle."""
 
     def __init__(self, graph: CountGraph) -> None:
         """Find what layers and tensors depend on."""
@@ -135,13 +129,7 @@ class Columns:
                 return
 
     def _sets(self, orders: Indices, width: int, changed: set[int]) -> Iterator[list[tuple[int, ...]]]:
-        """Yield sets of unlike levels, some at a time, of which each has the same groups.
-
-        Args:
-            orders: the plan.
-            width: the levels of a set.
-            changed: levels of which, or of whose kind, each set has one; none for all sets.
-        """
+        """Yield sets of unlike levels, some at a time, of which each has the same groups, and one of the kind of those that changed, if any did."""
         kinds: dict[object, list[int]] = {}
         for level, group in enumerate(self.groups.tolist()):
             kinds.setdefault((group, orders[:, level].tobytes()), []).append(level)
@@ -158,15 +146,10 @@ class Columns:
                 yield sets[first : first + AT_ONCE]
 
     def renewed(self, orders: Indices, sets: Sequence[tuple[int, ...]]) -> tuple[Indices, float]:
-        """Return the plan of least cost with the levels of one of some sets chosen anew.
-
-        Args:
-            orders: the plan.
-            sets: sets of levels; their groups are the same in each.
-        """
+        """Return the plan of least cost with the levels of one of some sets, of the same groups each, chosen anew."""
         taken, own = np.array(sets), tuple(self.groups[list(sets[0])].tolist())
         solved = self.by_width(len(own)).solve(*self._tables(orders, taken, own))
-        best, found = solved.best, orders.copy()
+        best, found = int(solved.lowest.argmin()), orders.copy()
         for node, choice in enumerate(solved.choices(best)):
             found[node, taken[best]] = np.unravel_index(choice, (self.graph.options(node),) * len(own))
         return found, float(solved.lowest[best])

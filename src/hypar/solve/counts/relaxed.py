@@ -87,12 +87,7 @@ class Relaxed:
                 self.pairs[at] = found[pair]
 
     def narrow(self, known: float, most: float) -> None:
-        """Leave out the states that no plan of a known cost takes.
-
-        Args:
-            known: the cost of a plan.
-            most: the most pairs of states of a tensor whose costs are computed; no tensor may cost less than 0 if there are more.
-        """
+        """Leave out the states that no plan of a known cost takes; no tensor may cost less than 0 that has more than ``most`` pairs of states."""
         if most != self.most:
             self.most = most
             self._keep([slice(None)] * len(self.states))
@@ -129,11 +124,7 @@ class Relaxed:
         return float(solved.lowest[0]) + floor
 
     def _spanned(self, *, far: bool) -> tuple[Solved, float]:
-        """Return the least sums on a spanning forest, and the least of the tensors that it leaves out.
-
-        Args:
-            far: whether tensors between layers that are far apart come into the forest first.
-        """
+        """Return the least sums on a spanning forest, of tensors between layers near each other or far apart, and the least of those that it leaves out."""
         ends, pairs = self._ends, [*self.pairs.values()]
         kept = spanning(len(self.nodes), ends, far=far)
         lowest = {id(costs): float(costs.min()) for costs in {id(costs): costs for costs in pairs}.values()}

@@ -88,27 +88,14 @@ MOST_LEVELS = 60
 
 
 class Tier(NamedTuple):
-    """A set of consecutive levels.
-
-    Attributes:
-        groups: the number of groups of levels from the outermost one down to its end.
-        weight: its weight less that of the next tier.
-    """
+    """A set of consecutive levels: the number of groups from the outermost one down to its end, and its weight less that of the next tier."""
 
     groups: int
     weight: float
 
 
 class Cells(NamedTuple):
-    """Sets of levels whose order among each other does not matter.
-
-    Attributes:
-        sizes: the number of levels of each cell.
-        groups: the group of each.
-        ways: the ways of each group.
-        tiers: the tiers of groups.
-        latencies: the fixed cost of a transfer in each group; empty for none.
-    """
+    """Sets of levels whose order among each other does not matter: the number of levels of each and its group; ways, tiers and latencies of the groups."""
 
     sizes: tuple[int, ...]
     groups: tuple[int, ...]
@@ -151,12 +138,7 @@ def _powers(ways: int) -> Costs:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Own:
-    """Costs of a layer for each of its states.
-
-    Attributes:
-        states: the states, ``[states, groups, options]``.
-        costs: the cost of each.
-    """
+    """Costs of a layer for each of its states ``[states, groups, options]``."""
 
     states: NDArray[np.int8]
     costs: Costs

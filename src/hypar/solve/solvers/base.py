@@ -96,11 +96,7 @@ def tables_of(structure: Structure) -> Tables:
 
 
 def load_solver(name: str) -> Solver:
-    """Return the solver with a name.
-
-    Raises:
-        UnknownNameError: no solver has that name.
-    """
+    """Return the solver with a name; raises ``UnknownNameError``."""
     solver: Solver = load_plugin("solvers", name)
     return solver
 
@@ -123,11 +119,7 @@ def cheapest(structures: tuple[Structure, ...]) -> str:
 
 
 def require_tables(name: str, tables: Tables, most_bytes: float = math.inf) -> None:
-    """Raise if tables exceed the limits, those of all solvers or the memory of a search.
-
-    Raises:
-        TableLimitError: the tables are too large.
-    """
+    """Raise ``TableLimitError`` if tables exceed the limits, those of all solvers or the memory of a search."""
     stored = int(min(STORED_LIMIT, most_bytes / ENTRY_BYTES))
     if tables.stored > stored:
         entries, limit, verb = tables.stored, stored, "hold"
