@@ -107,29 +107,18 @@ class CostGraph:
     """Choices and what they cost, alone and in pairs: as arrays, or as one vector of which these are parts."""
 
     def __init__(self, nodes: Iterable[Costs], edges: Iterable[Edge]) -> None:
-        """Check shapes and numbers once, so that solvers need not.
+        """Check numbers once, so that solvers need not.
 
         Args:
             nodes: for each node the cost of each choice, ``[choices]``.
             edges: the cost of pairs; two nodes may be joined more than once.
 
         Raises:
-            ProblemError: a node without choices, an edge that does not fit its nodes, a cost that is not finite.
+            ProblemError: a cost is not finite.
         """
         self.__dict__.update(nodes=tuple(nodes), edges=tuple(edges))
-        for index, costs in enumerate(self.nodes):
-            if costs.ndim != 1 or not costs.size:
-                raise ProblemError(f"node {index}: found costs of shape {costs.shape}; allowed: one or more")
         if not all(math.isfinite(costs.sum()) for costs in self._distinct().values()):
             self._refuse_infinite()
-        sizes = [costs.size for costs in self.nodes]
-        for edge in self.edges:
-            source, target = edge.source, edge.target
-            if source == target or not (0 <= source < len(sizes) and 0 <= target < len(sizes)):
-                raise ProblemError(f"edge {(source, target)}: its ends must be two of the {len(sizes)} nodes")
-            pair = (sizes[source], sizes[target])
-            if len(edge.terms) != 1 or edge.terms[0].shape != (pair[0], 1, pair[1]):
-                _require_fit(edge, pair)
 
     @classmethod
     def laid_out(cls, structure: Structure, entries: Costs) -> CostGraph:
@@ -298,16 +287,3 @@ def structure_of(
 def level_structure(sizes: tuple[int, ...], ends: tuple[tuple[int, int], ...]) -> Structure:
     """Return the structure of nodes of some sizes, and of edges of one term each between two of them."""
     return structure_of(sizes, ends, tuple([((sizes[made], 1, sizes[read]),) for made, read in ends]))
-
-
-def _require_fit(edge: Edge, sizes: tuple[int, int]) -> None:
-    """Refuse terms that do not make up a matrix over the choices of both ends."""
-    rows, columns = 1, 1
-    for term in edge.terms:
-        if term.ndim != 3 or term.shape[1] != columns:
-            raise ProblemError(f"edge {(edge.source, edge.target)}: found a term of shape {term.shape}")
-        rows, columns = rows * term.shape[0], columns * term.shape[2]
-    if (rows, columns) != sizes:
-        raise ProblemError(
-            f"edge {(edge.source, edge.target)}: found costs of shape {(rows, columns)}; allowed: {sizes}"
-        )

@@ -80,14 +80,7 @@ class Edge(NamedTuple):
         return total
 
     def least_over_source(self, table: Costs) -> Costs:
-        """Minimise over the source: ``min over x of (table[x, ...] + costs[x, y])``.
-
-        Args:
-            table: ``[choices of source]`` or ``[choices of source, anything]``.
-
-        Returns:
-            ``[choices of target]`` or ``[choices of target, anything]``.
-        """
+        """Minimise a table ``[choices of source, ...]`` over the source: ``min over x of (table[x, ...] + costs[x, y])``, ``[choices of target, ...]``."""
         if len(self.terms) == 1:
             return _over_dense(self.terms[0][:, 0], table)
         others, left = table.size // len(table), table
@@ -98,14 +91,7 @@ class Edge(NamedTuple):
         return left.reshape(-1, *table.shape[1:])
 
     def least_over_target(self, table: Costs) -> Costs:
-        """Minimise over the target: ``min over y of (table[y, ...] + costs[x, y])``.
-
-        Args:
-            table: ``[choices of target]`` or ``[choices of target, anything]``.
-
-        Returns:
-            ``[choices of source]`` or ``[choices of source, anything]``.
-        """
+        """Minimise a table ``[choices of target, ...]`` over the target: ``min over y of (table[y, ...] + costs[x, y])``, ``[choices of source, ...]``."""
         if len(self.terms) == 1:
             return _over_dense(self.terms[0][:, 0].T, table)
         others, left, below = table.size // len(table), table, 1

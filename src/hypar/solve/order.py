@@ -180,23 +180,13 @@ def _digits(structure: Structure, ends: Scope, tables: Sequence[int]) -> tuple[S
 
 
 def separators(neighbours: Sequence[set[int]]) -> set[int]:
-    """Return the nodes whose removal disconnects some of the others: those of several biconnected components.
-
-    Examples:
-        >>> sorted(separators([{1}, {0, 2, 3}, {1, 3}, {1, 2}]))
-        [1]
-    """
+    """Return the nodes whose removal disconnects some of the others: those of several biconnected components."""
     often = Counter(chain.from_iterable(components(neighbours)))
     return {node for node, count in often.items() if count > 1}
 
 
 def components(neighbours: Sequence[set[int]]) -> Iterator[set[int]]:
-    """Yield the nodes of each biconnected component of a graph, by depth-first search.
-
-    Examples:
-        >>> sorted(map(sorted, components([{1, 2}, {0, 2}, {0, 1, 3}, {2}])))
-        [[0, 1, 2], [2, 3]]
-    """
+    """Yield the nodes of each biconnected component of a graph, by depth-first search."""
     depth: dict[int, int] = {}
     low: dict[int, int] = {}
     for root in range(len(neighbours)):

@@ -65,7 +65,6 @@ class Columns:
         """Find what layers and tensors depend on."""
         self.graph, self.cells, self.groups = graph, graph.cells, graph.groups
         self.alike = np.arange(len(graph.ways))[:, None] == self.groups
-        self._by_width: dict[int, MinSum] = {}
         self.terms = _shared(graph.terms)
         idle = graph.idle or (None,) * len(graph.nodes)
         self.offered = _shared(
@@ -87,10 +86,8 @@ class Columns:
 
     def by_width(self, width: int) -> MinSum:
         """Return the elimination of the choices of some levels."""
-        if width not in self._by_width:
-            sizes = [self.graph.options(node) ** width for node in range(len(self.graph.nodes))]
-            self._by_width[width] = of_pairs(sizes, [link[:2] for link in self.graph.links])
-        return self._by_width[width]
+        sizes = [self.graph.options(node) ** width for node in range(len(self.graph.nodes))]
+        return of_pairs(sizes, [link[:2] for link in self.graph.links])
 
     def cost(self, orders: Indices) -> float:
         """Return the cost of a plan."""

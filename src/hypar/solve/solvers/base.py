@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hypar.errors import TableLimitError
 from hypar.registry import load_plugin, own_plugins
@@ -13,8 +13,6 @@ from hypar.solve.order import trace
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hypar.solve.cost_graph import CostGraph, Solution, Structure
     from hypar.solve.limits import Budget
 
@@ -54,7 +52,11 @@ class Tables(NamedTuple):
 
 
 class Solver(Protocol):
-    """A minimiser of the cost of a CostGraph's assignments."""
+    """A minimiser of the cost of a CostGraph's assignments.
+
+    One with a method ``improving(problem, budget)`` yields solutions within a budget, each with no higher a cost and no lower a bound
+    than those before.
+    """
 
     @property
     def exact(self) -> bool:
@@ -70,14 +72,6 @@ class Solver(Protocol):
             ProblemError: the solver does not support the graph.
             TableLimitError: the tables would be too large.
         """
-
-
-@runtime_checkable
-class Improving(Protocol):
-    """A solver that gives solutions before its last one."""
-
-    def improving(self, problem: CostGraph, budget: Budget) -> Iterator[Solution]:
-        """Yield solutions within a budget, each with no higher a cost and no lower a bound than those before."""
 
 
 @lru_cache(maxsize=64)

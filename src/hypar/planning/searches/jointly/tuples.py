@@ -10,7 +10,7 @@ import numpy as np
 from hypar.errors import TableLimitError
 from hypar.planning.question import costs_by_level
 from hypar.planning.searches.jointly.answers import Standing, greedy, level_by_level, total
-from hypar.solve.solvers.base import FALLBACK, Improving, load_solver, require_tables
+from hypar.solve.solvers.base import FALLBACK, load_solver, require_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,10 +65,8 @@ def _solver(question: Question, structure: Structure, budget: Budget) -> tuple[s
 
 def _solutions(solver: Solver, problem: CostGraph, budget: Budget) -> Iterator[Solution]:
     """Yield better and better solutions."""
-    if isinstance(solver, Improving):
-        yield from solver.improving(problem, budget)
-    else:
-        yield solver.solve(problem)
+    improving = getattr(solver, "improving", None)
+    yield from [solver.solve(problem)] if improving is None else improving(problem, budget)
 
 
 def _chosen(
