@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from hypar.solve.counts.forms import further_costs, node_costs, priced
+from hypar.solve.counts.states import ROUNDING
 from hypar.solve.limits import checkpoint
 from hypar.solve.minsum import of_pairs
 
@@ -34,9 +35,6 @@ AT_ONCE = 16
 
 MOST_WORK = 2**24
 """Most entries of an elimination of pairs of options; beyond it single levels are chosen anew."""
-
-ROUNDING = 1e-12
-"""Gain, relative to the cost, below which plans cost the same."""
 
 
 class Found(NamedTuple):

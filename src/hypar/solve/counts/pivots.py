@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.solve.counts.forms import pair_costs
-from hypar.solve.counts.relaxed import ROUNDING
-from hypar.solve.counts.states import splits
+from hypar.solve.counts.states import ROUNDING, splits
 from hypar.solve.limits import checkpoint
 from hypar.solve.minsum import of_pairs
 from hypar.solve.order import components

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hypar.solve.bounds import PAYS, Messages
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.forms import node_costs, pair_costs
+from hypar.solve.counts.states import ROUNDING
 from hypar.solve.edge import Edge
 from hypar.solve.minsum import of_pairs, single
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
     Kept = slice | NDArray[np.bool_]
 
-
-ROUNDING = 1e-12
-"""Largest rounding error of a sum, relative to it."""
 
 STEPS = (2**14, 2**17, 2**20, 2**21)
 """Most pairs of states of a tensor whose costs are computed, step by step: those of few leave fewer for the others."""

@@ -86,6 +86,9 @@ def _tables(counts: tuple[int, ...], sizes: tuple[int, ...]) -> Numbers:
 MOST_LEVELS = 60
 """Most levels: the least and largest powers that are held."""
 
+ROUNDING = 1e-12
+"""Largest rounding error of a sum, relative to it."""
+
 
 class Tier(NamedTuple):
     """A set of consecutive levels: the number of groups from the outermost one down to its end, and its weight less that of the next tier."""
