@@ -93,9 +93,13 @@ class Columns:
         return float(sum(costs.item() for costs in (*nodes, *links)))
 
     def greedy(self) -> Found:
-        """Return a plan of first options, with every level chosen anew once."""
-        orders = np.array([[own[group][0] for group in self.groups.tolist()] for own in self.offered])
-        for level in reversed(range(len(self.groups))):
+        """Return a plan level by level; where costs of a layer need all levels, of first options, with every level chosen anew once."""
+        levels, orders = range(len(self.groups)), np.zeros((len(self.graph.nodes), 0), dtype=np.intp)
+        if self.graph.own or self.graph.tiers:
+            orders = np.array([[own[group][0] for group in self.groups.tolist()] for own in self.offered])
+            levels = levels[::-1]
+        for level in levels:
+            orders = np.pad(orders, ((0, 0), (0, level >= orders.shape[1])))
             orders = self.renewed(orders, [(level,)])[0]
         return Found(orders, self.cost(orders))
 
@@ -188,14 +192,14 @@ class Columns:
     def _counts(self, options: int, order: Indices, taken: Indices, own: tuple[int, ...]) -> Indices:
         """Return how often a layer takes each option in each group, ``[sets, choices, groups, options]``."""
         one, more = _ones(len(self.graph.ways), options, own)
-        rest = one[self.groups, order].sum(axis=0) - one[list(own), order[taken]].sum(axis=1)
+        rest = one[self.groups[: len(order)], order].sum(axis=0) - one[list(own), order[taken]].sum(axis=1)
         return np.asarray(rest[:, None] + more)
 
     def _met(
         self, power: Numbers, pair: tuple[Indices, Indices], taken: Indices, own: Sequence[int]
     ) -> list[Numbers]:
         """Return the exponent of each group, ``[sets, choices of the source, choices of the target]`` where it has a level of a set."""
-        here = power[pair] * self.alike
+        here = power[pair] * self.alike[:, : len(pair[0])]
         rest = (here.sum(axis=1)[:, None] - here[:, taken].sum(axis=2)).astype(np.int8)
         return [
             _crossed(left, [power * (at == group) for at in own if group in own])

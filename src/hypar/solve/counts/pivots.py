@@ -358,10 +358,13 @@ class Chain:
         costs = tuple(id(self.relaxed.nodes[node]) for node in block.nodes)
         return costs, shape, place[block.pivot], place[block.port]
 
-    def best(self) -> Path:
-        """Return the best path through the tables."""
-        tables = {id(table): table for _, table in self.blocks}
-        costs = {key: np.minimum(own.costs, 2 * self.known + 1)[None] for key, own in tables.items()}
+    def best(self, *, exact_only: bool = False) -> Path:
+        """Return the best path through the tables, or through their exact entries alone."""
+        most, tables = 2 * self.known + 1, {id(table): table for _, table in self.blocks}
+        costs = {
+            key: np.where(own.exact | (not exact_only), np.minimum(own.costs, most), most)[None]
+            for key, own in tables.items()
+        }
         nodes = [self.relaxed.nodes[node][None] for node in self.ports]
         solved = self._search.solve(nodes, [costs[id(table)] for _, table in self.blocks])
         states = dict(zip(self.ports, solved.choices(), strict=True))

@@ -90,9 +90,12 @@ def _closed(relaxed: Relaxed, search: Columns, plan: Found, bound: float) -> Ite
         return
     chain = Chain(relaxed, blocks, plan.cost)
     for path in chain.closing():
-        if path.exact and path.bound < plan.cost * (1 - ROUNDING):
-            orders = written(chain, path)
+        # Exact entries alone are plans, of which the best one leaves less to be made exact.
+        reached = path if path.exact else chain.best(exact_only=True)
+        if reached.bound < plan.cost * (1 - ROUNDING):
+            orders = written(chain, reached)
             plan = min(plan, Found(orders, search.cost(orders)), key=attrgetter("cost"))
+            chain.known = plan.cost
         bound = max(bound, min(path.bound, plan.cost))
         yield _found(graph, plan, bound)
 
