@@ -135,7 +135,7 @@ MUTANTS = [
     Mutant("the score counts an energy of every lane", "schedule/scoring.py", "if costs is None:\n            return None", "if costs is None:\n            continue"),
     # solve
     Mutant("a node takes the least beside its neighbours", "solve/minsum.py", "np.flatnonzero(costs == costs.min())", "np.flatnonzero(costs == costs.max())"),
-    Mutant("of equal choices the first is taken", "solve/minsum.py", "best[at][others] = min(", "best[at][others] = max("),
+    Mutant("of equal choices the first is taken", "solve/minsum.py", "least[at][others] = min(found)", "least[at][others] = max(found)"),
     Mutant("an elimination takes the least choice", "solve/minsum.py", "least = min(row)", "least = max(row)"),
     Mutant("a partition has a limit", "solve/partition.py", "if bottleneck == np.inf or bottleneck > limit:", "if bottleneck == np.inf:"),
     Mutant("shares sum to one", "solve/balance.py", "if math.fsum(ends) < 1:", "if math.fsum(ends) < 2:"),
@@ -176,7 +176,6 @@ MUTANTS = [
     Mutant("a device without overlap does one thing at a time", "schedule/tasks.py", "last[group] = (index,)", "last[group] = last[group]"),
     Mutant("of the tasks of a line the last one is waited for", "schedule/tasks.py", "if found.get(line, -1) < task:", "if line not in found:"),
     Mutant("devices of a tree are told apart by all their coordinates", "program/layout.py", "tuple(group[own[group] == part] for part", "tuple(np.flatnonzero(own == part) for part"),
-    Mutant("a dominated choice leaves as it was numbered", "solve/bounds.py", "kept = tuple(old[keep] for old, keep in zip(kept, left, strict=True))", "kept = tuple(left)"),
     Mutant("a separator is of two components", "solve/order.py", "if count > 1}", "if count > 2}"),
     Mutant("a device keeps where its samples lie", "program/layout.py", "    if not held:\n        return piece, ends\n", "    if True:\n        return piece, ends\n"),
     Mutant("chunks have as many synchronisations as there are", "planning/buckets.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),

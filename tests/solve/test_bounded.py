@@ -19,21 +19,15 @@ from tests.problems import chains, cost_graphs, random_problem, structure, trees
 from tests.solvers import EXHAUSTIVE
 
 if TYPE_CHECKING:
-    from hypar.solve.cost_graph import CostGraph, Structure
+    from hypar.solve.cost_graph import CostGraph
 
 EVERYONE = list(itertools.combinations(range(12), 2))
 
 
-class _NoTables:
-    """Elimination whose tables never fit."""
-
-    def tables(self, _: Structure) -> Tables:
-        return Tables(stored=2**40, work=2**40)
-
-
 @pytest.fixture
 def no_elimination(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "load_solver", lambda name: _NoTables())
+    """Elimination has tables that never fit."""
+    monkeypatch.setattr(bounded, "tables_of", lambda _: Tables(stored=2**40, work=2**40))
 
 
 def optimum(problem: CostGraph) -> float:

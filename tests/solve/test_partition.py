@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.errors import ProblemError, TableLimitError
+from hypar.errors import TableLimitError
 from hypar.solve.partition import MOST_ENTRIES, Partition, partition
 
 if TYPE_CHECKING:
@@ -91,21 +91,6 @@ def test_ties_are_even_then_of_cheap_seams_then_of_early_ones() -> None:
     costs = flat - flat[:-1, None]
     assert partition(lambda _span: costs, 2, np.array([0, 5, 5, 4, 0.0])) == Partition((0, 3, 4), 1)
     assert partition(lambda _span: costs, 2, np.zeros(5)) == Partition((0, 1, 4), 1)
-
-
-@pytest.mark.parametrize(
-    ("costs", "spans", "message"),
-    [
-        (np.zeros((3, 4)), 0, "found 0 spans of 3 items; allowed: 1 to 3"),
-        (np.zeros((3, 4)), 4, "found 4 spans of 3 items; allowed: 1 to 3"),
-        (np.zeros((3, 3)), 2, r"found costs of \(3, 3\); allowed: 3 x 4"),
-        (np.full((3, 4), -1.0), 2, "found a cost that is negative or no number"),
-        (np.full((3, 4), np.nan), 2, "found a cost that is negative or no number"),
-    ],
-)
-def test_what_is_no_problem_is_refused(costs: Costs, spans: int, message: str) -> None:
-    with pytest.raises(ProblemError, match=message):
-        partition(lambda _span: costs, spans, np.zeros(4))
 
 
 def test_too_many_items_are_refused_before_any_cost_is_asked_for() -> None:

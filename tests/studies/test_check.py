@@ -21,7 +21,7 @@ from hypar.machine.load import load_machine
 from hypar.network.graph import load_model
 from hypar.planning.planner import follow
 from hypar.planning.resolved import Resolved
-from hypar.registry import data_file, load_plugin
+from hypar.registry import data_file, load_plugin, own_plugins
 from hypar.solve.solvers.bounded import Bounded
 from tests.benches import FakeBench
 from tests.effort import examples, late
@@ -219,7 +219,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Be in the folder, with a solver that leaves a gap."""
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("hypar.solve.solvers.bounded.plugin", Loose())
+    monkeypatch.setitem(own_plugins("solvers"), "bounded", Loose())
     load_plugin.cache_clear()
     yield
     load_plugin.cache_clear()

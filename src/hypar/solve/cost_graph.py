@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +23,7 @@ from hypar.errors import ProblemError
 from hypar.solve.edge import Costs, Edge
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from hypar.solve.edge import Indices
 
@@ -58,73 +58,107 @@ class Link(NamedTuple):
         return total
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Structure:
     """A cost graph without its costs: enough to say how large a solver's tables would be.
 
     Attributes:
         sizes: how many choices each node has.
         links: the edges.
-        entries: the entries of the cost graph itself: of its vectors, and of the terms of its edges.
-        hashed: the hash, as much is looked up by structure.
     """
 
     sizes: tuple[int, ...]
     links: tuple[Link, ...]
-    entries: int = field(init=False, repr=False, compare=False)
-    hashed: int = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        """Compute entries and hash once."""
-        object.__setattr__(self, "entries", sum(self.sizes) + sum([link.entries for link in self.links]))
-        object.__setattr__(self, "hashed", hash((self.sizes, self.links)))
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.sizes, self.links))
 
     def __hash__(self) -> int:
-        """Return the hash."""
-        return self.hashed
+        """Return the hash, computed once, as much is looked up by structure."""
+        return self._hash
 
-    def neighbours(self) -> list[set[int]]:
-        """Return the nodes that share an edge with each node, where both have more than one choice."""
-        found: list[set[int]] = [set() for _ in self.sizes]
-        for link in self.links:
-            if self.sizes[link.source] > 1 < self.sizes[link.target]:
-                found[link.source].add(link.target)
-                found[link.target].add(link.source)
+    @cached_property
+    def entries(self) -> int:
+        """The entries of the cost graph itself: of its vectors, and of the terms of its edges."""
+        return sum(self.sizes) + sum([link.entries for link in self.links])
+
+    @cached_property
+    def starts(self) -> Indices:
+        """The first entry of each node, then of each edge, in one vector of all costs."""
+        numbers = [*self.sizes, *[link.entries for link in self.links]]
+        return np.array([*accumulate(numbers, initial=0)][:-1], dtype=np.intp)
+
+    @cached_property
+    def _steps(self) -> tuple[Indices, Indices]:
+        """The ends of each node and edge, and the entries between two choices of these, ``[nodes and edges, 2]``; edges have one term."""
+        ends = [(node, node) for node in range(len(self.sizes))] + [link[:2] for link in self.links]
+        steps = [(1, 0) for _ in self.sizes] + [(self.sizes[link.target], 1) for link in self.links]
+        return np.array(ends, dtype=np.intp), np.array(steps, dtype=np.intp)
+
+    def places(self, assignment: Sequence[int]) -> Indices:
+        """Return the entry that an assignment, one choice index a node, picks of each node, then of each edge of one term."""
+        ends, steps = self._steps
+        chosen = np.array(assignment, dtype=np.intp)[ends]
+        return np.asarray(self.starts + (steps * chosen).sum(axis=1))
+
+
+class CostGraph:
+    """Choices and what they cost, alone and in pairs: as arrays, or as one vector of which these are parts."""
+
+    def __init__(self, nodes: Iterable[Costs], edges: Iterable[Edge]) -> None:
+        """Check numbers once, so that solvers need not.
+
+        Args:
+            nodes: for each node the cost of each choice, ``[choices]``.
+            edges: the cost of pairs; two nodes may be joined more than once.
+
+        Raises:
+            ProblemError: a cost is not finite.
+        """
+        self.__dict__.update(nodes=tuple(nodes), edges=tuple(edges))
+        if not all(math.isfinite(costs.sum()) for costs in self._distinct().values()):
+            self._refuse_infinite()
+
+    @classmethod
+    def laid_out(cls, structure: Structure, entries: Costs) -> CostGraph:
+        """Return a cost graph whose costs are one vector.
+
+        Args:
+            structure: the structure; each edge has one term.
+            entries: the costs of all nodes, then of all edges, one after another.
+
+        Raises:
+            ProblemError: a cost is not finite.
+        """
+        found = cls.__new__(cls)
+        found.__dict__.update(structure=structure, entries=entries)
+        if not math.isfinite(entries.sum()):
+            found._refuse_infinite()
         return found
 
+    @cached_property
+    def nodes(self) -> tuple[Costs, ...]:
+        """For each node the cost of each choice, ``[choices]``."""
+        return tuple(self._parts[: len(self.structure.sizes)])
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostGraph:
-    """Choices and what they cost, alone and in pairs.
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """The cost of pairs; two nodes may be joined more than once."""
+        sizes, links = self.structure.sizes, self.structure.links
+        return tuple(
+            [
+                Edge.dense(link.source, link.target, part.reshape(sizes[link.source], sizes[link.target]))
+                for link, part in zip(links, self._parts[len(sizes) :], strict=True)
+            ]
+        )
 
-    Attributes:
-        nodes: for each node the cost of each choice, ``[choices]``.
-        edges: the cost of pairs; two nodes may be joined more than once.
+    @cached_property
+    def _parts(self) -> list[Costs]:
+        bounds = [*self.structure.starts.tolist(), len(self.entries)]
+        return [self.entries[start:stop] for start, stop in pairwise(bounds)]
 
-    Raises:
-        ProblemError: a node without choices, an edge that does not fit its nodes, a cost that is not finite.
-    """
-
-    nodes: tuple[Costs, ...]
-    edges: tuple[Edge, ...]
-
-    def __post_init__(self) -> None:
-        """Check shapes and numbers once, so that solvers need not."""
-        for index, costs in enumerate(self.nodes):
-            if costs.ndim != 1 or not costs.size:
-                raise ProblemError(f"node {index}: found costs of shape {costs.shape}; allowed: one or more")
-        if not all(math.isfinite(costs.sum()) for costs in self._distinct().values()):
-            refuse_infinite(self.nodes, [edge.terms for edge in self.edges])
-        sizes = [costs.size for costs in self.nodes]
-        for edge in self.edges:
-            source, target = edge.source, edge.target
-            if source == target or not (0 <= source < len(sizes) and 0 <= target < len(sizes)):
-                raise ProblemError(f"edge {(source, target)}: its ends must be two of the {len(sizes)} nodes")
-            pair = (sizes[source], sizes[target])
-            if len(edge.terms) != 1 or edge.terms[0].shape != (pair[0], 1, pair[1]):
-                _require_fit(edge, pair)
-
-    @property
+    @cached_property
     def structure(self) -> Structure:
         """The graph without its costs."""
         return structure_of(
@@ -133,6 +167,11 @@ class CostGraph:
             tuple([tuple([term.shape for term in edge.terms]) for edge in self.edges]),
         )
 
+    @cached_property
+    def entries(self) -> Costs:
+        """The costs of all nodes, then of all edges of one term, one after another."""
+        return np.concatenate([costs.reshape(-1) for costs in self._arrays()])
+
     def summable(self) -> CostGraph:
         """Return the graph with its costs rounded so little that all their sums are exact, in any order.
 
@@ -140,32 +179,19 @@ class CostGraph:
         equal sums tie whichever solver adds them up. Arrays that several nodes or edges share stay shared; a graph
         whose costs are such multiples already, as whole numbers of bytes are, is returned as it is.
         """
-        places, distinct = self._places(), self._distinct()
-        exact = {key: rounded(costs, places) for key, costs in distinct.items()}
+        often, distinct = Counter(map(id, self._arrays())), self._distinct()
+        largest = [float(np.abs(costs).max()) * often[key] for key, costs in distinct.items()]
+        exact = {key: rounded(costs, places_of(math.fsum(largest))) for key, costs in distinct.items()}
         if all((exact[key] == costs).all() for key, costs in distinct.items()):
             return self
-        return self._with(exact)
+        edges = [edge._replace(terms=tuple([exact[id(term)] for term in edge.terms])) for edge in self.edges]
+        return CostGraph([exact[id(costs)] for costs in self.nodes], edges)
 
     def summable_entries(self) -> Costs:
-        """Return the entries of all nodes, then of all terms, one after another, rounded as ``summable`` rounds them."""
-        return rounded(np.concatenate([costs.reshape(-1) for costs in self._arrays()]), self._places())
-
-    def _with(self, arrays: Mapping[int, Costs]) -> CostGraph:
-        """Return the same graph with other finite arrays of the same shapes, by the ``id`` of what they replace."""
-        found = object.__new__(CostGraph)
-        object.__setattr__(found, "nodes", tuple([arrays[id(costs)] for costs in self.nodes]))
-        edges = [
-            Edge(source, target, tuple([arrays[id(term)] for term in terms]))
-            for source, target, terms in self.edges
-        ]
-        object.__setattr__(found, "edges", tuple(edges))
-        return found
-
-    def _places(self) -> int:
-        """Return the number of binary places to which the largest sum that costs of the graph can have is exact."""
-        often = Counter(map(id, self._arrays()))
-        largest = (float(np.abs(costs).max()) * often[key] for key, costs in self._distinct().items())
-        return places_of(math.fsum(largest))
+        """Return the entries, rounded in the same way."""
+        entries = self.entries
+        largest = np.maximum.reduceat(np.abs(entries), self.structure.starts)
+        return rounded(entries, places_of(float(largest.sum())))
 
     def grain(self) -> float:
         """Return the largest power of two that every cost of a summable graph is a multiple of; 0 if all are 0."""
@@ -184,13 +210,6 @@ class CostGraph:
             found[ends] = found[ends].plus(edge) if ends in found else edge
         return tuple(found.values())
 
-    def _distinct(self) -> dict[int, Costs]:
-        """Return the arrays by their ``id``, those that several nodes or edges share once."""
-        return {id(costs): costs for costs in self._arrays()}
-
-    def _arrays(self) -> list[Costs]:
-        return [*self.nodes, *(term for edge in self.edges for term in edge.terms)]
-
     def cost(self, assignment: Sequence[int]) -> float:
         """The sum that an assignment, one choice index a node, picks."""
         nodes, edges = self.picked(assignment)
@@ -199,18 +218,31 @@ class CostGraph:
     def costs_by_node(self, assignment: Sequence[int]) -> tuple[float, ...]:
         """Return the cost that an assignment picks of every node, with the edges from earlier nodes."""
         nodes, edges = self.picked(assignment)
-        for end, cost in zip(self.later_ends(), edges, strict=True):
-            nodes[end] += cost
+        for link, cost in zip(self.structure.links, edges, strict=True):
+            nodes[max(link.source, link.target)] += cost
         return tuple(nodes)
 
     def picked(self, assignment: Sequence[int]) -> tuple[list[float], list[float]]:
         """Return the costs that an assignment picks, those of the nodes and those of the edges."""
+        if "entries" in self.__dict__:
+            found = self.entries[self.structure.places(assignment)].tolist()
+            return found[: len(assignment)], found[len(assignment) :]
         nodes = [float(costs[choice]) for costs, choice in zip(self.nodes, assignment, strict=True)]
         return nodes, [edge.at(assignment[edge.source], assignment[edge.target]) for edge in self.edges]
 
-    def later_ends(self) -> Sequence[int]:
-        """Return the later one of the nodes of each edge."""
-        return [max(edge.source, edge.target) for edge in self.edges]
+    def _arrays(self) -> list[Costs]:
+        return [*self.nodes, *(term for edge in self.edges for term in edge.terms)]
+
+    def _distinct(self) -> dict[int, Costs]:
+        """Return the arrays by their ``id``, those that several nodes or edges share once."""
+        return {id(costs): costs for costs in self._arrays()}
+
+    def _refuse_infinite(self) -> None:
+        """Refuse the first node or edge with NaN or an infinity, which a sum never loses; a sum may overflow without."""
+        named = [(f"node {at}", (costs,)) for at, costs in enumerate(self.nodes)]
+        for what, arrays in named + [(f"edge {at}", edge.terms) for at, edge in enumerate(self.edges)]:
+            if not all(np.isfinite(costs).all() for costs in arrays):
+                raise ProblemError(f"{what}: every cost must be a finite number")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,135 +284,6 @@ def structure_of(
     return Structure(sizes=sizes, links=tuple(links))
 
 
-def refuse_infinite(nodes: Sequence[Costs], edges: Sequence[Sequence[Costs]]) -> None:
-    """Refuse the first node or edge with NaN or an infinity, which a sum never loses; a sum may overflow without."""
-    for what, each in (("node", [(costs,) for costs in nodes]), ("edge", edges)):
-        for index, arrays in enumerate(each):
-            if not all(np.isfinite(costs).all() for costs in arrays):
-                raise ProblemError(f"{what} {index}: every cost must be a finite number")
-
-
-def _require_fit(edge: Edge, sizes: tuple[int, int]) -> None:
-    """Refuse terms that do not make up a matrix over the choices of both ends."""
-    rows, columns = 1, 1
-    for term in edge.terms:
-        if term.ndim != 3 or term.shape[1] != columns:
-            raise ProblemError(f"edge {(edge.source, edge.target)}: found a term of shape {term.shape}")
-        rows, columns = rows * term.shape[0], columns * term.shape[2]
-    if (rows, columns) != sizes:
-        raise ProblemError(
-            f"edge {(edge.source, edge.target)}: found costs of shape {(rows, columns)}; allowed: {sizes}"
-        )
-
-
-class Layout(NamedTuple):
-    """Where the costs of each node, then of each edge are in the vector of a cost graph.
-
-    Attributes:
-        starts: the first entry of each.
-        ends: the node itself, or the source of an edge, and the node itself, or the target, ``[2, nodes and edges]``.
-        steps: the number of entries between two choices of the one and of the other.
-        later: the later one of the nodes of each edge.
-        size: the number of all entries.
-    """
-
-    starts: Indices
-    ends: Indices
-    steps: Indices
-    later: list[int]
-    size: int
-
-    def places(self, assignment: Sequence[int]) -> Indices:
-        """Return the entry that an assignment, one choice index a node, picks of each node, then of each edge."""
-        chosen = np.array(assignment, dtype=np.intp)[self.ends]
-        return np.asarray(self.starts + (self.steps * chosen).sum(axis=0))
-
-    def parts(self, vector: Costs) -> list[Costs]:
-        """Return the entries of each node, then of each edge."""
-        bounds = [*self.starts.tolist(), self.size]
-        return [vector[start:stop] for start, stop in pairwise(bounds)]
-
-
-@lru_cache(maxsize=64)
-def layout_of(structure: Structure) -> Layout:
-    """Return the layout of the costs of a structure whose edges have one term each."""
-    sizes, links = structure.sizes, structure.links
-    nodes = range(len(sizes))
-    *starts, size = accumulate([*sizes, *(link.entries for link in links)], initial=0)
-    return Layout(
-        starts=np.array(starts, dtype=np.intp),
-        ends=np.array([(node, node) for node in nodes] + [link[:2] for link in links], dtype=np.intp).T,
-        steps=np.array(
-            [(1, 0) for _ in nodes] + [(sizes[link.target], 1) for link in links], dtype=np.intp
-        ).T,
-        later=[max(link.source, link.target) for link in links],
-        size=size,
-    )
-
-
 def level_structure(sizes: tuple[int, ...], ends: tuple[tuple[int, int], ...]) -> Structure:
     """Return the structure of nodes of some sizes, and of edges of one term each between two of them."""
     return structure_of(sizes, ends, tuple([((sizes[made], 1, sizes[read]),) for made, read in ends]))
-
-
-class LaidOut(CostGraph):
-    """A cost graph whose costs are one vector, of which its arrays are parts."""
-
-    def __init__(self, structure: Structure, entries: Costs) -> None:
-        """Store the costs.
-
-        Args:
-            structure: the structure; each edge has one term.
-            entries: the costs of all nodes, then of all edges, one after another.
-
-        Raises:
-            ProblemError: a cost is not finite.
-        """
-        self.__dict__.update(_structure=structure, _entries=entries)
-        if not math.isfinite(entries.sum()):
-            refuse_infinite(self.nodes, [edge.terms for edge in self.edges])
-
-    @property
-    def structure(self) -> Structure:
-        """The graph without its costs."""
-        found: Structure = self.__dict__["_structure"]
-        return found
-
-    @property
-    def entries(self) -> Costs:
-        """The costs of all nodes, then of all edges, one after another."""
-        found: Costs = self.__dict__["_entries"]
-        return found
-
-    @cached_property
-    def nodes(self) -> tuple[Costs, ...]:
-        """For each node the cost of each choice, ``[choices]``."""
-        return tuple(layout_of(self.structure).parts(self.entries)[: len(self.structure.sizes)])
-
-    @cached_property
-    def edges(self) -> tuple[Edge, ...]:
-        """The cost of pairs."""
-        sizes, links = self.structure.sizes, self.structure.links
-        own = layout_of(self.structure).parts(self.entries)[len(sizes) :]
-        terms = [
-            part.reshape(sizes[link.source], 1, sizes[link.target])
-            for link, part in zip(links, own, strict=True)
-        ]
-        return tuple(
-            [Edge(link.source, link.target, (term,)) for link, term in zip(links, terms, strict=True)]
-        )
-
-    def summable_entries(self) -> Costs:
-        """Return the entries of all nodes, then of all terms, one after another, rounded as ``summable`` rounds them."""
-        largest = np.maximum.reduceat(np.abs(self.entries), layout_of(self.structure).starts)
-        return rounded(self.entries, places_of(float(largest.sum())))
-
-    def picked(self, assignment: Sequence[int]) -> tuple[list[float], list[float]]:
-        """Return the costs that an assignment picks, those of the nodes and those of the edges."""
-        count = len(assignment)
-        found = self.entries[layout_of(self.structure).places(assignment)].tolist()
-        return found[:count], found[count:]
-
-    def later_ends(self) -> Sequence[int]:
-        """Return the later one of the nodes of each edge."""
-        return layout_of(self.structure).later

@@ -44,47 +44,43 @@ class Edge(NamedTuple):
         return cls(source=source, target=target, terms=(costs[:, None, :],))
 
     @property
+    def digits(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The choices of the source and those of the target at each level."""
+        return tuple([len(term) for term in self.terms]), tuple([term.shape[2] for term in self.terms])
+
+    @property
     def costs(self) -> Costs:
         """The whole matrix, ``[choices of source, choices of target]``."""
-        if len(self.terms) == 1:
-            return np.asarray(self.terms[0][:, 0])
-        total = np.zeros((1, 1))
-        for term in self.terms:
-            grown = total[:, None, :, None] + term
-            total = grown.reshape(len(total) * len(term), -1)
-        return total
+        return self._part(None, None)
 
     def of_source(self, choice: int) -> Costs:
         """Return the row of costs for one choice of the source, ``[choices of target]``."""
-        total: Costs = np.zeros(1)
-        for term, digit in zip(self.terms, _digits(choice, [len(term) for term in self.terms]), strict=True):
-            total = (total[:, None] + term[digit]).reshape(-1)
-        return total
+        return self._part(choice, None).reshape(-1)
 
     def of_target(self, choice: int) -> Costs:
         """Return the column of costs for one choice of the target, ``[choices of source]``."""
-        total: Costs = np.zeros(1)
-        above, widths = 0, [term.shape[2] for term in self.terms]
-        for term, width, digit in zip(self.terms, widths, _digits(choice, widths), strict=True):
-            total = (total[:, None] + term[:, above, digit]).reshape(-1)
-            above = above * width + digit
-        return total
+        return self._part(None, choice).reshape(-1)
 
     def at(self, source: int, target: int) -> float:
         """Return the cost of one pair of choices."""
-        return float(
-            self.terms[0][source, 0, target] if len(self.terms) == 1 else self.of_source(source)[target]
-        )
+        if len(self.terms) == 1:
+            return float(self.terms[0][source, 0, target])
+        return float(self._part(source, target)[0, 0])
+
+    def _part(self, source: int | None, target: int | None) -> Costs:
+        """Return the matrix, of one choice of an end where it is given."""
+        total: Costs = np.zeros((1, 1))
+        above = 0
+        chosen = map(_digits, (source, target), self.digits)
+        for term, x, y in zip(self.terms, *chosen, strict=True):
+            own = term if x is None else term[x : x + 1]
+            if y is not None:
+                own, above = own[:, above : above + 1, y : y + 1], above * term.shape[2] + y
+            total = (total[:, None, :, None] + own).reshape(len(total) * len(own), -1)
+        return total
 
     def least_over_source(self, table: Costs) -> Costs:
-        """Minimise over the source: ``min over x of (table[x, ...] + costs[x, y])``.
-
-        Args:
-            table: ``[choices of source]`` or ``[choices of source, anything]``.
-
-        Returns:
-            ``[choices of target]`` or ``[choices of target, anything]``.
-        """
+        """Minimise a table ``[choices of source, ...]`` over the source: ``min over x of (table[x, ...] + costs[x, y])``, ``[choices of target, ...]``."""
         if len(self.terms) == 1:
             return _over_dense(self.terms[0][:, 0], table)
         others, left = table.size // len(table), table
@@ -95,14 +91,7 @@ class Edge(NamedTuple):
         return left.reshape(-1, *table.shape[1:])
 
     def least_over_target(self, table: Costs) -> Costs:
-        """Minimise over the target: ``min over y of (table[y, ...] + costs[x, y])``.
-
-        Args:
-            table: ``[choices of target]`` or ``[choices of target, anything]``.
-
-        Returns:
-            ``[choices of source]`` or ``[choices of source, anything]``.
-        """
+        """Minimise a table ``[choices of target, ...]`` over the target: ``min over y of (table[y, ...] + costs[x, y])``, ``[choices of source, ...]``."""
         if len(self.terms) == 1:
             return _over_dense(self.terms[0][:, 0].T, table)
         others, left, below = table.size // len(table), table, 1
@@ -133,7 +122,7 @@ def entries_computed(source: tuple[int, ...], target: tuple[int, ...]) -> int:
 
 
 def min_plus(left: Costs, right: Costs) -> Costs:
-    """Return ``min over k of (left[k, i] + right[k, j])``, ``[i, j]``, block by block to save memory.
+    """Return ``min over k of (left[k, i] + right[k, j])``, ``[i, j]``, some rows at once to save memory.
 
     A large sum over pairs is the product ``[left 1] [1 right]'``: each entry is one addition, rounded once, at the
     speed of writing the result.
@@ -141,25 +130,14 @@ def min_plus(left: Costs, right: Costs) -> Costs:
     height, width = left.shape[1], right.shape[1]
     if len(left) * height * width <= BLOCK:
         return np.asarray(np.minimum.reduce(left[:, :, None] + right[:, None, :], axis=0))
-    found = np.empty((height, width))
-    columns = min(width, BLOCK)
-    rows = max(1, BLOCK // columns)
-    for column in range(0, width, columns):
-        for row in range(0, height, rows):
-            block = np.s_[row : row + rows], np.s_[column : column + columns]
-            _least_products(left[:, block[0]], right[:, block[1]], found[block])
+    found, step = np.full((height, width), np.inf), max(1, BLOCK // width)
+    for row in range(0, height, step):
+        least = found[row : row + step]
+        first, second, total = np.ones((len(least), 2)), np.ones((2, width)), np.empty(least.shape)
+        for one, other in zip(left[:, row : row + step], right, strict=True):
+            first[:, 0], second[1] = one, other
+            np.minimum(least, np.matmul(first, second, out=total), out=least)
     return found
-
-
-def _least_products(left: Costs, right: Costs, found: Costs) -> None:
-    """Write the least sum of each pair to ``found``."""
-    first, second = np.ones((len(found), 2)), np.ones((2, found.shape[1]))
-    total = np.empty(found.shape)
-    found.fill(np.inf)
-    for one, other in zip(left, right, strict=True):
-        first[:, 0], second[1] = one, other
-        np.matmul(first, second, out=total)
-        np.minimum(found, total, out=found)
 
 
 def _over_dense(costs: Costs, table: Costs) -> Costs:
@@ -183,10 +161,10 @@ def _least(terms: Iterable[tuple[Costs, Costs]]) -> Costs:
     return found
 
 
-def _digits(choice: int, widths: Sequence[int]) -> list[int]:
-    """Return the digits of a tuple's index, outermost first."""
-    digits = []
+def _digits(choice: int | None, widths: Sequence[int]) -> list[int | None]:
+    """Return the digits of a tuple's index, outermost first; those of none are none."""
+    digits: list[int | None] = []
     for width in reversed(widths):
-        choice, digit = divmod(choice, width)
+        choice, digit = (None, None) if choice is None else divmod(choice, width)
         digits.append(digit)
     return digits[::-1]

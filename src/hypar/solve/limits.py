@@ -27,12 +27,7 @@ DEFAULT_BYTES = 10**9
 
 
 class Limits(NamedTuple):
-    """The limits of a search.
-
-    Attributes:
-        seconds: the time that it may take.
-        bytes: the memory that its tables may take.
-    """
+    """The seconds that a search may take, and the bytes of its tables."""
 
     seconds: float = DEFAULT_S
     bytes: float = DEFAULT_BYTES
@@ -43,12 +38,7 @@ UNLIMITED = Limits(math.inf, math.inf)
 
 
 class Cut(NamedTuple):
-    """The end of a search that was cut short.
-
-    Attributes:
-        by: the clock, or an interrupt.
-        answers: how many answers it had given.
-    """
+    """The end of a search that was cut short, by the clock or an interrupt, after some answers."""
 
     by: Literal["time", "interrupt"]
     answers: int
@@ -56,12 +46,7 @@ class Cut(NamedTuple):
 
 @dataclass(slots=True)
 class Budget:
-    """The entries that a search may still compute.
-
-    Attributes:
-        limits: the limits.
-        struck: whether a limit kept the search from something.
-    """
+    """The limits of a search, and whether one kept it from something."""
 
     limits: Limits = UNLIMITED
     struck: bool = False

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from hypar.solve.cost_graph import CostGraph, Structure
     from hypar.solve.edge import Costs
-    from hypar.solve.order import Step
 
     Pair = Costs | Edge
     """The costs of a pair: an array, or an edge of several terms."""
@@ -123,6 +122,7 @@ class MinSum:
 
     Attributes:
         sizes: the number of choices of each node.
+        scopes: the nodes of each table.
         steps: the nodes in order, each with its neighbours when it leaves.
         complete: whether the tables have room.
         work: the entries that are computed.
@@ -131,10 +131,8 @@ class MinSum:
     def __init__(self, structure: Structure, last: int | None = None) -> None:
         """Find the order, which depends on the numbers of choices."""
         self.sizes, self.links, self._entries = structure.sizes, structure.links, structure.entries
-        traced = trace(structure, last)
-        self.steps: tuple[Step, ...] = traced.steps
-        self.complete = traced.complete
-        self.work = sum(step.work for step in traced.steps)
+        self.scopes, self.steps, self.complete = trace(structure, last)
+        self.work = sum(step.work for step in self.steps)
 
     @property
     def entries(self) -> float:
@@ -146,23 +144,15 @@ class MinSum:
     @cached_property
     def recipes(self) -> list[Recipe]:
         """The tables that each step adds up; the nodes' tables are numbered first, then the pairs', then the steps'."""
-        place = {step.node: at for at, step in enumerate(self.steps)}
-        scopes: list[tuple[int, ...]] = [(node,) for node in range(len(self.sizes))]
-        # A node of one choice is no neighbour.
-        scopes += [tuple(end for end in link[:2] if self.sizes[end] > 1) or link[:1] for link in self.links]
-        scopes += [step.scope for step in self.steps]
-        around: list[list[int]] = [[] for _ in self.steps]
-        for table, scope in enumerate(scopes):
-            if scope:
-                around[min([place[node] for node in scope])].append(table)
         shared: dict[Form, Form] = {}
-        found = []
-        for step, tables in zip(self.steps, around, strict=True):
+        first, found = len(self.sizes) + len(self.links), []
+        for step in self.steps:
             names = (step.node, *step.scope)
-            each = sorted([(tuple(map(names.index, scopes[table])), table) for table in tables])
+            each = sorted([(tuple(map(names.index, self.scopes[table])), table) for table in step.tables])
             over = None if step.over is None else names.index(step.over)
             own = Form(tuple([self.sizes[name] for name in names]), tuple([axes for axes, _ in each]), over)
-            found.append(Recipe(shared.setdefault(own, own), [table for _, table in each]))
+            lower = [(at, table - first) for at, (_, table) in enumerate(each) if table >= first]
+            found.append(Recipe(shared.setdefault(own, own), [table for _, table in each], lower))
         return found
 
     @cached_property
@@ -173,12 +163,6 @@ class MinSum:
         whole = self.complete and not any(len(link.source_digits) > 1 for link in links)
         small = self._entries <= times * MOST_ENTRIES and self.work <= times * MOST_WORK
         return Program(self) if whole and small else None
-
-    @cached_property
-    def lower(self) -> list[list[int]]:
-        """The steps whose tables each step takes along."""
-        first = len(self.sizes) + len(self.links)
-        return [[table - first for table in own.tables if table >= first] for own in self.recipes]
 
     def solve(self, nodes: Sequence[Costs], pairs: Sequence[Pair]) -> Solved:
         """Return the least sums of some problems.
@@ -192,58 +176,44 @@ class MinSum:
 
     def first(self, best: Best) -> tuple[int, ...]:
         """Return the first optimum, compared from the last node back; sums must be exact."""
+        rows: list[set[tuple[int, ...]]] = [set() if step.scope else {()} for step in self.steps]
         chosen, tied = [0] * len(self.sizes), False
         for at in range(len(self.steps) - 1, -1, -1):
-            step = self.steps[at]
-            picks = best(at, tuple([chosen[other] for other in step.scope]))
-            chosen[step.node] = picks[0]
-            tied = tied or len(picks) > 1
-        return self._completed(self._optima(best)) if tied else tuple(chosen)
+            step, lower = self.steps[at], self.recipes[at].lower
+            for others in rows[at]:
+                picks = best(at, others)
+                tied = tied or len(picks) > 1
+                for other, choice in zip(step.scope, others, strict=True):
+                    chosen[other] = choice
+                for pick in picks:
+                    chosen[step.node] = pick
+                    for _, low in lower:
+                        rows[low].add(tuple([chosen[name] for name in self.steps[low].scope]))
+        return self._least_of(rows, best) if tied else tuple(chosen)
 
-    def _optima(self, best: Best) -> list[dict[tuple[int, ...], list[Completed]]]:
-        """Return for each step the choices of its neighbours that optima take, and beside them each best choice of its node with the rows below."""
-        found: list[dict[tuple[int, ...], list[Completed]]] = [
-            {} if step.scope else {(): []} for step in self.steps
-        ]
-        for at in range(len(self.steps) - 1, -1, -1):
-            step = self.steps[at]
-            for others, optimal in found[at].items():
-                chosen = dict(zip(step.scope, others, strict=True))
+    def _least_of(self, rows: Sequence[set[tuple[int, ...]]], best: Best) -> tuple[int, ...]:
+        """Return the least of some optima, as a number whose digits are the choices; rows are those that optima take of each step."""
+        bits = max(self.sizes).bit_length()
+        least = [dict[tuple[int, ...], int]() for _ in rows]
+        for at, step in enumerate(self.steps):
+            for others in rows[at]:
+                chosen, found = dict(zip(step.scope, others, strict=True)), []
                 for pick in best(at, others):
                     chosen[step.node] = pick
                     below = [
-                        (low, tuple([chosen[name] for name in self.steps[low].scope]))
-                        for low in self.lower[at]
+                        least[low][tuple([chosen[name] for name in self.steps[low].scope])]
+                        for _, low in self.recipes[at].lower
                     ]
-                    optimal.append((pick, below))
-                    for low, row in below:
-                        found[low].setdefault(row, [])
-        return found
-
-    def _completed(self, optima: Sequence[dict[tuple[int, ...], list[Completed]]]) -> tuple[int, ...]:
-        """Return the least of some optima, as a number whose digits are the choices."""
-        bits, best = max(self.sizes).bit_length(), [dict[tuple[int, ...], int]() for _ in optima]
-        for at, of_row in enumerate(optima):
-            shift = bits * self.steps[at].node
-            for others, optimal in of_row.items():
-                best[at][others] = min(
-                    [(pick << shift) + sum([best[low][row] for low, row in below]) for pick, below in optimal]
-                )
-        whole = sum(own.get((), 0) for own in best)
+                    found.append((pick << bits * step.node) + sum(below))
+                least[at][others] = min(found)
+        whole = sum(own.get((), 0) for own in least)
         return tuple([whole >> bits * node & (1 << bits) - 1 for node in range(len(self.sizes))])
 
 
-Completed = tuple[int, list[tuple[int, tuple[int, ...]]]]
-"""A choice, and the steps below with the choices of their neighbours."""
-
-
 class Form(NamedTuple):
-    """The form of a sum of tables.
+    """The form of a sum of tables: the number of choices of each of its nodes, the one that leaves first, and the places of each table's among them.
 
-    Attributes:
-        sizes: the number of choices of each node of the sum, of which the one that leaves is first.
-        axes: the places of the nodes of each table among them.
-        over: the place of the neighbour that is minimised digit by digit; None for none.
+    ``over`` is the place of the neighbour that is minimised digit by digit; None for none.
     """
 
     sizes: tuple[int, ...]
@@ -291,19 +261,15 @@ def _edge(axes: Sequence[int], table: Pair) -> Edge:
 
 
 class Recipe(NamedTuple):
-    """The tables that a step of elimination adds up, by their numbers, and their form."""
+    """The tables that a step of elimination adds up, by their numbers, and their form; the places of those that other steps leave, and these."""
 
     form: Form
     tables: list[int]
+    lower: list[tuple[int, int]]
 
 
 class _Kind:
-    """A step of elimination, shared by all nodes with equal tables.
-
-    Attributes:
-        left: the least costs of the node for all choices of its neighbours, less the least of each problem.
-        lowest: the least of each problem.
-    """
+    """A step of elimination, shared by all nodes with equal tables: what it leaves for all choices of its neighbours, less the least of each problem."""
 
     def __init__(self, form: Form, tables: Sequence[Pair]) -> None:
         self.form, self.tables = form, tables
@@ -313,11 +279,6 @@ class _Kind:
             self.lowest = self.left.min(axis=tuple(range(1, self.left.ndim)))
             self.left = self.left - self._spread(self.lowest, self.left.ndim)
         self._best: dict[tuple[int, tuple[int, ...]], list[int]] = {}
-
-    @property
-    def total(self) -> Costs:
-        """The sum of the tables, with an axis for each node, the problems first."""
-        return self.form.total(self.tables)
 
     def best(self, problem: int, others: tuple[int, ...]) -> list[int]:
         """Return the best choices of the node in one problem, given those of its neighbours."""
@@ -339,14 +300,12 @@ class _Kind:
         return found
 
     def back(self, above: Costs | None, lower: Sequence[int]) -> tuple[Costs, list[Costs]]:
-        """Return by how much the least of all rises with each choice of the node, and what some tables lack of it.
+        """Return by how much the least of all rises with each choice of the node, and what tables that other steps left lack of it.
 
-        Args:
-            above: what the least of all lacks in the table that the step leaves; None if that is a number.
-            lower: the places of tables that other steps have left.
+        ``above`` is what the table that this step leaves lacks of it; None if that is a number.
         """
         lowest = self._spread(self.lowest, self.left.ndim)
-        full, rest = self.total + ((0.0 if above is None else above) - lowest)[:, None], []
+        full, rest = self.form.total(self.tables) + ((0.0 if above is None else above) - lowest)[:, None], []
         for at in lower:
             axes, table = self.form.axes[at], _whole(self.tables[at])
             least = full.min(axis=tuple(axis + 1 for axis in range(full.ndim - 1) if axis not in axes))
@@ -366,12 +325,12 @@ class Solved:
     """
 
     def __init__(self, search: MinSum, nodes: Sequence[Costs], pairs: Sequence[Pair]) -> None:
-        self._search, self._first = search, len(nodes) + len(pairs)
+        self._search = search
         self._tables: dict[object, Costs] = {}
         self.lowest: Costs = np.zeros(max([len(costs) for costs in nodes], default=1))
         tables, known = [*nodes, *pairs], dict[object, _Kind]()
         self._kinds: list[_Kind] = []
-        for form, places in search.recipes:
+        for form, places, _ in search.recipes:
             key = (id(form), *[id(tables[place]) for place in places])
             if key not in known:
                 own = [tables[place] for place in places]
@@ -389,11 +348,6 @@ class Solved:
             table if table.size > SHARED else self._tables.setdefault((table.shape, table.tobytes()), table)
         )
 
-    @property
-    def best(self) -> int:
-        """The problem of least cost."""
-        return int(self.lowest.argmin())
-
     def of_step(self, at: int, others: tuple[int, ...]) -> list[int]:
         """Return the best choices of a step's node in the first problem, given those of its neighbours."""
         return self._kinds[at].best(0, others)
@@ -409,7 +363,7 @@ class Solved:
     def of_last(self) -> Costs:
         """Return the least of each problem with each choice of the node that leaves last, ``[problems, choices]``."""
         kind = self._kinds[-1]
-        return np.asarray(kind.total + (self.lowest - kind.lowest)[:, None])
+        return np.asarray(kind.form.total(kind.tables) + (self.lowest - kind.lowest)[:, None])
 
     def marginals(self) -> list[Costs]:
         """Return for each node the least of the first problem with each of its choices, ``[choices]``."""
@@ -418,16 +372,14 @@ class Solved:
         found: list[Costs] = [np.zeros(0)] * len(search.sizes)
         above: dict[int, Costs] = {}
         for at in reversed(range(len(search.steps))):
-            kind, rest, tables = self._kinds[at], above.pop(at, None), search.recipes[at].tables
-            lower = [place for place, table in enumerate(tables) if table >= self._first]
+            kind, rest, lower = self._kinds[at], above.pop(at, None), search.recipes[at].lower
             key = (id(kind), id(rest))
             if key not in known:
                 checkpoint()
-                own, left = kind.back(rest, lower)
-                known[key] = (own, [self._shared(table) for table in left])
-            own, left = known[key]
-            above.update(zip(search.lower[at], left, strict=True))
-            found[search.steps[at].node] = own[0] + self.lowest[0]
+                own, left = kind.back(rest, [place for place, _ in lower])
+                known[key] = (own[0] + self.lowest[0], [self._shared(table) for table in left])
+            found[search.steps[at].node], left = known[key]
+            above.update(zip([low for _, low in lower], left, strict=True))
         return found
 
 
@@ -437,14 +389,14 @@ class Program:
     def __init__(self, search: MinSum) -> None:
         """Find where the entries of each step are, ``[tables, steps, choices of the neighbours, choices]``; a zero where it has fewer tables."""
         sizes, recipes = search.sizes, search.recipes
-        left = [form.sizes[1:] for form, _ in recipes]
+        left = [own.form.sizes[1:] for own in recipes]
         numbers = [*sizes, *[link.entries for link in search.links], *map(math.prod, left)]
         *starts, self._length = accumulate(numbers, initial=0)
         self._strides = [[math.prod(own[at + 1 :]) for at in range(len(own))] for own in left]
         depths: list[int] = []
         alike: dict[tuple[int, ...], list[int]] = {}
-        for at, (form, _) in enumerate(recipes):
-            depths.append(1 + max([depths[low] for low in search.lower[at]], default=0))
+        for at, (form, _, lower) in enumerate(recipes):
+            depths.append(1 + max([depths[low] for _, low in lower], default=0))
             alike.setdefault((depths[at], *form.sizes), []).append(at)
         self._groups = []
         for key in sorted(alike):
@@ -452,7 +404,7 @@ class Program:
             most = max(len(recipes[at].tables) for at in steps)
             entries = np.full((most, len(steps), math.prod(shape[1:]), shape[0]), self._length)
             for column, at in enumerate(steps):
-                form, tables = recipes[at]
+                form, tables, _ = recipes[at]
                 for row, (axes, table) in enumerate(zip(form.axes, tables, strict=True)):
                     own = form.spread(axes, np.arange(starts[table], starts[table] + numbers[table])[None])
                     entries[row, column] = np.broadcast_to(own[0], shape).reshape(shape[0], -1).T

@@ -19,7 +19,6 @@ from functools import lru_cache
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.solve.cost_graph import Link
 from hypar.solve.edge import entries_computed
 
 if TYPE_CHECKING:
@@ -42,14 +41,16 @@ class Step(NamedTuple):
     Attributes:
         node: the node.
         scope: its neighbours at that time, in rising order.
+        tables: what is added up, by numbers: the nodes come first, then the links, then what each step leaves.
         over: the neighbour whose edge is minimised digit by digit; None if no edge can be.
-        entries: number of entries in the resulting table.
-        summed: number of entries in the sum before the minimum, digit by digit if possible.
+        entries: number of entries of what it leaves.
+        summed: number of entries of the sum before the minimum, digit by digit if possible.
         work: number of table entries computed.
     """
 
     node: int
     scope: Scope
+    tables: tuple[int, ...]
     over: int | None
     entries: int
     summed: int
@@ -57,13 +58,9 @@ class Step(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """The elimination of all nodes.
+    """The elimination of all nodes, in steps up to the first whose table has too many entries, and the nodes of each table, without those of one choice."""
 
-    Attributes:
-        steps: the steps in order, up to the first whose table has too many entries.
-        complete: whether all nodes are eliminated.
-    """
-
+    scopes: list[Scope]
     steps: tuple[Step, ...]
     complete: bool = True
 
@@ -75,14 +72,10 @@ class Trace(NamedTuple):
 
 @lru_cache(maxsize=16)
 def trace(structure: Structure, last: int | None = None) -> Trace:
-    """Trace the elimination of a graph without its costs.
-
-    Args:
-        structure: the graph.
-        last: the node that leaves last; None for any.
+    """Trace the elimination of a graph without its costs; ``last`` is the node that leaves last, None for any.
 
     Examples:
-        >>> from hypar.solve.cost_graph import Structure
+        >>> from hypar.solve.cost_graph import Link, Structure
         >>> pairs = [(0, 1), (0, 2), (1, 3), (2, 3)]
         >>> diamond = Structure(sizes=(2,) * 4, links=tuple(Link(a, b, (2,), (2,)) for a, b in pairs))
         >>> found = trace(diamond)
@@ -91,26 +84,28 @@ def trace(structure: Structure, last: int | None = None) -> Trace:
         >>> found.width
         2
     """
-    links = _merged_links(structure)
-    wide: list[set[Scope]] = [set() for _ in structure.sizes]
+    sizes = structure.sizes
+    scopes: list[Scope] = [(node,) for node in range(len(sizes))]
+    scopes += [tuple(end for end in link[:2] if sizes[end] > 1) or link[:1] for link in structure.links]
+    touching: list[list[int]] = [[] for _ in sizes]
+    for table, own in enumerate(scopes):
+        for node in own:
+            touching[node].append(table)
     found: list[Step] = []
     for node, scope in _order(structure, last):
-        over = _digit_by_digit(node, scope, links, wide[node])
-        found.append(_step(node, scope, over, links, structure.sizes))
+        found.append(_step(structure, node, scope, {table: scopes[table] for table in touching[node]}))
         if found[-1].work > MOST_ENTRIES:
             break
-        for a in scope:
-            wide[a] = {other for other in wide[a] if node not in other}
-            if len(scope) > 2:
-                wide[a].add(scope)
-        if len(scope) == 2:
-            links[scope] = _dense_link(scope, structure.sizes)
-    return Trace(steps=tuple(found), complete=len(found) == len(structure.sizes))
+        for other in scope:
+            left = [table for table in touching[other] if node not in scopes[table]]
+            touching[other] = [*left, len(scopes)]
+        scopes.append(scope)
+    return Trace(scopes, tuple(found), complete=len(found) == len(sizes))
 
 
 def _order(structure: Structure, last: int | None) -> Iterator[tuple[int, Scope]]:
     """Yield the nodes in min-fill order, each with its neighbours at that time."""
-    near = structure.neighbours()
+    near = neighbours(structure)
     weights = [math.log2(size) for size in structure.sizes]
     parting = separators(near)
 
@@ -147,63 +142,51 @@ def _order(structure: Structure, last: int | None) -> Iterator[tuple[int, Scope]
                 heapq.heappush(queue, new)
 
 
-def _merged_links(structure: Structure) -> dict[Scope, Link]:
-    """Return one link for each joined pair of nodes; parallel edges that differ in form become a dense one."""
-    links: dict[Scope, Link] = {}
-    for link in structure.links:
-        pair = _pair(link.source, link.target)
-        same = links.get(pair, link) == link
-        links[pair] = link if same else _dense_link(pair, structure.sizes)
-    return links
+def neighbours(structure: Structure) -> list[set[int]]:
+    """Return the nodes that share an edge with each node, where both have more than one choice."""
+    found: list[set[int]] = [set() for _ in structure.sizes]
+    for source, target, *_ in structure.links:
+        if structure.sizes[source] > 1 < structure.sizes[target]:
+            found[source].add(target)
+            found[target].add(source)
+    return found
 
 
-def _dense_link(pair: Scope, sizes: tuple[int, ...]) -> Link:
-    return Link(pair[0], pair[1], (sizes[pair[0]],), (sizes[pair[1]],))
-
-
-def _digit_by_digit(node: int, scope: Scope, links: Mapping[Scope, Link], wide: set[Scope]) -> int | None:
-    """Return the neighbour to minimise over: the one of most digits outside every larger table."""
-    named = {other for table in wide for other in table}
-    open_ends = [other for other in scope if other not in named and _pair(node, other) in links]
-    return max(open_ends, key=lambda other: len(links[_pair(node, other)].source_digits), default=None)
-
-
-def _step(
-    node: int, scope: Scope, over: int | None, links: Mapping[Scope, Link], sizes: tuple[int, ...]
-) -> Step:
-    """Return a step with its sizes."""
+def _step(structure: Structure, node: int, scope: Scope, tables: Mapping[int, Scope]) -> Step:
+    """Return a step with its sizes; minimised over is the neighbour of most digits outside every larger table."""
+    sizes = structure.sizes
     table = math.prod(sizes[near] for near in scope)
+    wide = {other for own in tables.values() if len(own) > 2 for other in own}
+    beside = {
+        other: _digits(structure, (node, other), [at for at, own in tables.items() if other in own])
+        for other in scope
+        if other not in wide
+    }
+    over = max(beside, key=lambda other: len(beside[other][0]), default=None)
     if over is None:
         work = table * sizes[node]
-        return Step(node, scope, None, table, work, work)
-    link = links[_pair(node, over)]
-    entries = entries_computed(link.source_digits, link.target_digits)
+        return Step(node, scope, tuple(tables), None, table, work, work)
     others = table // sizes[over]
-    return Step(node, scope, over, table, others * sizes[node], others * (entries + sizes[node]))
+    work = others * (entries_computed(*beside[over]) + sizes[node])
+    return Step(node, scope, tuple(tables), over, table, others * sizes[node], work)
 
 
-def _pair(a: int, b: int) -> Scope:
-    return (a, b) if a < b else (b, a)
+def _digits(structure: Structure, ends: Scope, tables: Sequence[int]) -> tuple[Scope, Scope]:
+    """Return the digits of the sum of the tables of two nodes: those of all links, or one each of whole matrices."""
+    sizes, first = structure.sizes, len(structure.sizes)
+    links = {structure.links[at - first] if at - first < len(structure.links) else None for at in tables}
+    link = links.pop()
+    return ((sizes[ends[0]],), (sizes[ends[1]],)) if link is None or links else link[2:]
 
 
 def separators(neighbours: Sequence[set[int]]) -> set[int]:
-    """Return the nodes whose removal disconnects some of the others: those of several biconnected components.
-
-    Examples:
-        >>> sorted(separators([{1}, {0, 2, 3}, {1, 3}, {1, 2}]))
-        [1]
-    """
+    """Return the nodes whose removal disconnects some of the others: those of several biconnected components."""
     often = Counter(chain.from_iterable(components(neighbours)))
     return {node for node, count in often.items() if count > 1}
 
 
 def components(neighbours: Sequence[set[int]]) -> Iterator[set[int]]:
-    """Yield the nodes of each biconnected component of a graph, by depth-first search.
-
-    Examples:
-        >>> sorted(map(sorted, components([{1, 2}, {0, 2}, {0, 1, 3}, {2}])))
-        [[0, 1, 2], [2, 3]]
-    """
+    """Yield the nodes of each biconnected component of a graph, by depth-first search."""
     depth: dict[int, int] = {}
     low: dict[int, int] = {}
     for root in range(len(neighbours)):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.errors import ProblemError, TableLimitError
+from hypar.errors import TableLimitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def partition(
     Args:
         costs: function from a span's number to its costs by first item and end: ``[items, items + 1]``, nonnegative,
             infinite if impossible. Entries whose end does not follow their start are not read.
-        spans: number of spans.
+        spans: number of spans, from 1 to that of items.
         seams: cost of ending a span before each item, ``[items + 1]``, for ties only; both ends are not read.
         limit: largest allowed cost of a span.
 
@@ -61,11 +61,10 @@ def partition(
         None if every partition has an impossible span, or one above the limit.
 
     Raises:
-        ProblemError: the number of spans is impossible, or costs have another shape or range.
         TableLimitError: too many items.
     """
     items = len(seams) - 1
-    held = _checked(costs, spans, items)
+    held = _nonempty(costs, spans, items)
     bottleneck = _bottleneck(held, spans, items)
     if bottleneck == np.inf or bottleneck > limit:
         return None
@@ -77,45 +76,28 @@ def partition(
 
 
 def least_bottleneck(costs: Callable[[int], Costs], spans: int, items: int) -> float:
-    """Return the cost of the costliest span of the cheapest partition, infinite if there is none; arguments as in ``partition``.
-
-    Raises:
-        ProblemError: the number of spans is impossible, or costs have another shape or range.
-        TableLimitError: too many items.
-    """
-    return _bottleneck(_checked(costs, spans, items), spans, items)
+    """Return the cost of the costliest span of the cheapest partition, infinite if there is none; arguments as in ``partition``."""
+    return _bottleneck(_nonempty(costs, spans, items), spans, items)
 
 
 def require_entries(items: int, spans: int) -> None:
-    """Raise if a partition would take too long, before any cost is computed for it.
-
-    Raises:
-        TableLimitError: the partition would take too many entries.
-    """
+    """Raise ``TableLimitError`` if a partition would take too many entries, before any cost is computed for it."""
     entries = max(spans, LEAST_SPANS) * items**2
     if entries > MOST_ENTRIES:
         found = f"partition: {items:,} items in {spans:,} spans would take {entries:,} entries"
         raise TableLimitError(f"{found}; allowed: {MOST_ENTRIES:,}", entries, MOST_ENTRIES)
 
 
-def _checked(costs: Callable[[int], Costs], spans: int, items: int) -> Callable[[int], Costs]:
-    """Return the same costs with empty spans made infinite, checked once where spans one after another have one array."""
-    if not 1 <= spans <= items:
-        raise ProblemError(f"partition: found {spans} spans of {items} items; allowed: 1 to {items}")
+def _nonempty(costs: Callable[[int], Costs], spans: int, items: int) -> Callable[[int], Costs]:
+    """Return the same costs with empty spans made infinite, once where spans one after another have one array."""
     require_entries(items, spans)
     nonempty = np.arange(items + 1) > np.arange(items)[:, None]
     last: list[Costs] = []
 
     def held(span: int) -> Costs:
         found = costs(span)
-        if last and found is last[0]:
-            return last[1]
-        if found.shape != (items, items + 1):
-            allowed = f"{items} x {items + 1}"
-            raise ProblemError(f"partition: found costs of {found.shape}; allowed: {allowed}")
-        last[:] = found, np.where(nonempty, found, np.inf)
-        if not (last[1] >= 0).all():
-            raise ProblemError("partition: found a cost that is negative or no number; allowed: from 0")
+        if not last or found is not last[0]:
+            last[:] = found, np.where(nonempty, found, np.inf)
         return last[1]
 
     return held

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hypar.solve.counts.columns import Columns
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, pair_costs
-from hypar.solve.counts.states import Cells, Own, Tier, all_states, splits
+from hypar.solve.counts.states import Own, all_states, splits
 from tests.counts import LEVELS, count_graphs, forms, groups_of, pairs_of, sequences
 from tests.effort import examples
 
@@ -92,9 +93,11 @@ def test_the_cost_of_a_plan_is_that_of_its_levels_in_any_order(
     graph: CountGraph, data: st.DataObject
 ) -> None:
     chosen = [data.draw(st.sampled_from(sequences(graph, node))) for node in range(len(graph.nodes))]
-    orders, groups = np.array(chosen), groups_of(graph)
-    turn = np.array(data.draw(st.permutations(range(len(groups)))))
-    assert np.isclose(graph.cost(orders, groups), graph.cost(orders[:, turn], groups[turn]), rtol=1e-12)
+    orders, search = np.array(chosen), Columns(graph)
+    before = search.cost(orders)
+    turn = np.array(data.draw(st.permutations(range(len(search.groups)))))
+    search.groups, search.alike = search.groups[turn], search.alike[:, turn]
+    assert np.isclose(before, search.cost(orders[:, turn]), rtol=1e-12)
 
 
 def test_splits_have_the_sums_of_rows_and_columns_that_are_asked_for() -> None:
@@ -102,10 +105,6 @@ def test_splits_have_the_sums_of_rows_and_columns_that_are_asked_for() -> None:
     assert found.sum(axis=1).tolist() == [[2, 1, 1]] * len(found)
     assert found.sum(axis=2).tolist() == [[3, 1]] * len(found)
     assert len(np.unique(found, axis=0)) == len(found) == 3
-
-
-def test_cells_of_one_group_have_its_ways() -> None:
-    assert Cells((1, 2, 1), (0, 0, 1), (2, 3), (Tier(2, 1.0),)).of_each == (2, 2, 3)
 
 
 def test_costs_of_states_are_looked_up_however_many_numbers_their_counts_could_be() -> None:

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.solve.counts import pivots
-from hypar.solve.counts.columns import Columns, Plan
+from hypar.solve.counts.columns import Columns, Found
 from hypar.solve.counts.pivots import blocks_of
-from hypar.solve.counts.solution import Found, improving
+from hypar.solve.counts.solution import improving
 from hypar.solve.limits import Budget
 from hypar.solve.order import components
-from tests.counts import count_graphs, groups_of, least, tiered
+from tests.counts import count_graphs, least, tiered
 from tests.effort import examples
 from tests.problems import bridges, chains, series_parallel, trees
 
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from hypar.solve.counts.forms import CountGraph
 
 
-def first(search: Columns, *_: object) -> Plan:
+def first(search: Columns, *_: object) -> Found:
     """The plan of every layer's first option, far above most optima."""
-    graph, groups = search.graph, search.groups
-    orders = np.array([[own[group][0] for group in groups.tolist()] for own in graph.offered])
-    return Plan(orders, groups, graph.cost(orders, groups))
+    orders = np.array([[own[group][0] for group in search.groups.tolist()] for own in search.graph.offered])
+    return Found(orders, search.cost(orders))
 
 
 def solve(graph: CountGraph) -> Found | None:
@@ -45,7 +44,7 @@ def test_the_bound_is_below_the_optimum_and_the_plan_above(graph: CountGraph) ->
     slack = 1e-9 * max(1.0, abs(best))
     assert found.bound <= best + slack
     assert found.cost >= best - slack
-    assert np.isclose(found.cost, graph.cost(found.orders, groups_of(graph)), rtol=1e-12)
+    assert np.isclose(found.cost, Columns(graph).cost(found.orders), rtol=1e-12)
     if found.exact:
         assert abs(found.cost - best) <= slack
 

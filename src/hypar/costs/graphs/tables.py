@@ -36,7 +36,7 @@ from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import Level, LocalSizes
 from hypar.sharding.placement import WHOLE, Options, simple
-from hypar.solve.cost_graph import CostGraph, LaidOut, Link, Structure, layout_of, level_structure
+from hypar.solve.cost_graph import CostGraph, Link, Structure, level_structure
 from hypar.solve.edge import Costs, Edge, Indices
 from hypar.solve.limits import ENTRY_BYTES, Budget
 
@@ -128,11 +128,10 @@ def _alike(
     sizes = tuple([len(own[0]) for own in options])
     ends = tuple([(tensor.producer, tensor.consumer) for tensor in network.tensors])
     whole = level_structure(sizes, ends)
-    starts = layout_of(whole).starts
-    places = [starts[own][:, None] + np.arange(sizes[own[0]]) for own in found.layers]
+    places = [whole.starts[own][:, None] + np.arange(sizes[own[0]]) for own in found.layers]
     for of in found.tensors:
         entries = math.prod(sizes[end] for end in ends[of[0]])
-        places.append(starts[len(sizes) :][of][:, None] + np.arange(entries))
+        places.append(whole.starts[len(sizes) :][of][:, None] + np.arange(entries))
     order = np.argsort(np.concatenate([each.reshape(-1) for each in places]))
     return found._replace(structure=whole, order=order)
 
@@ -179,7 +178,9 @@ class Tables:
         if alike.structure is not None and kept is None and not self.above.least:
             found = [self._nodes(members) for members in alike.layers]
             found += [term for members in alike.tensors for term in self._edges(members)]
-            return LaidOut(alike.structure, np.concatenate([own.reshape(-1) for own in found])[alike.order])
+            return CostGraph.laid_out(
+                alike.structure, np.concatenate([own.reshape(-1) for own in found])[alike.order]
+            )
         selected = [None] * len(self.nodes) if kept is None else kept
         cut: dict[Hashable, Costs] = {}
         nodes = [

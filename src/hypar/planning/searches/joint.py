@@ -25,7 +25,7 @@ from hypar.errors import TableLimitError
 from hypar.planning.question import Answer, Question, Search, costs_by_level, load_search
 from hypar.solve.cost_graph import CostGraph, Solution, Structure
 from hypar.solve.limits import Budget, Cut, Limits, OutOfTime, timed
-from hypar.solve.solvers.base import FALLBACK, Improving, load_solver, require_tables
+from hypar.solve.solvers.base import FALLBACK, load_solver, require_tables
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hypar.costs.graphs.counted import Counted
     from hypar.sharding.placement import Options
-    from hypar.solve.counts.solution import Found
+    from hypar.solve.counts.columns import Found
     from hypar.solve.edge import Indices
 
     Choices = tuple[Options, ...]
@@ -183,9 +183,9 @@ def _by_seconds(question: Question, problem: Counted, improving: Iterator[Found]
     if not every:
         return
     # The last plan by counts, and the last one without idle devices, which cost what their counts say.
-    distinct = {one.orders.tobytes(): one.orders for one in every[-3:]}
+    distinct = {one.orders.tobytes(): one for one in every[-3:]}
     bound = every[-1].bound
-    plans = [_ordered(price, problem, orders, bound) for orders in distinct.values()]
+    plans = [_ordered(price, problem, one.orders, max(bound, one.cost)) for one in distinct.values()]
     best = _standing(min(plans, key=itemgetter(0)), bound)
     yield best if best.exact else better_of(best, greedy(question, bound, COUNTS))
 
@@ -219,15 +219,13 @@ def _standing(plan: Priced, bound: float) -> Standing:
     return Standing(cost, cost if proven else bound, proven, COUNTS, lambda: choices)
 
 
-def _ordered(price: Price, problem: Counted, orders: Indices, bound: float) -> Priced:
+def _ordered(price: Price, problem: Counted, orders: Indices, least: float) -> Priced:
     """Return the cost of a plan by counts, and its choices: levels of one group are told apart by latency alone.
 
-    They change places until no two that do lower the ``price``, or until it is the bound, or what counts say, which is the
-    same for all orders in a group and no more than any of them costs; ``orders`` has the option of each layer at each level.
+    They change places until no two that do lower the ``price``, or until it is ``least``: a lower bound, or what counts
+    say, which is the same for all orders in a group and no more than any of them costs; ``orders`` has the option of each layer at each level.
     """
     best = _priced(price, problem, orders)
-    groups = np.repeat(np.arange(len(problem.graph.ways)), problem.graph.depths)
-    least = max(bound, problem.graph.cost(orders, groups))
     tries = 0
     while True:
         for one, other in _pairs(problem, orders):
@@ -278,7 +276,8 @@ def by_tuples(question: Question, structure: Structure, budget: Budget) -> Itera
     if tables is not None:
         require_tables(name, tables, budget.limits.bytes)
     problem = left[0] if left else question.cost_graph(0, len(question.levels), question.outermost())
-    found = solver.improving(problem, budget) if isinstance(solver, Improving) else [solver.solve(problem)]
+    improving = getattr(solver, "improving", None)
+    found = [solver.solve(problem)] if improving is None else improving(problem, budget)
     for solution in found:
         exact = solver.exact or solution.cost == solution.bound
         choices = partial(_chosen, question, solution, left, level_wise=not exact and name == FALLBACK)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from hypar.sharding.amounts.factors import Offered
-from hypar.solve.cost_graph import LaidOut, layout_of, level_structure
+from hypar.solve.cost_graph import CostGraph, level_structure
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -183,7 +183,7 @@ class Quadratics:
     def times(self, assignment: Assignment) -> Array:
         """Return the total cost of each group, ``[groups, 3]``."""
         count = len(self.split.rates)
-        picked = self._columns[:, layout_of(self._structure).places(assignment)]
+        picked = self._columns[:, self._structure.places(assignment)]
         every = np.concatenate([self.rest.reshape(-1, 1), picked], axis=1)
         return np.asarray(np.add.accumulate(every, axis=1)[:, -1].reshape(count, 3))
 
@@ -196,7 +196,7 @@ class Quadratics:
         if key not in self.found:
             each = [(row, row * share, row * share * share) for row, share in zip(own, shares, strict=True)]
             summed = (np.ravel(each)[:, None] * self._columns).sum(axis=0)
-            self.found[key] = self.split.solver.solve(LaidOut(self._structure, summed)).assignment
+            self.found[key] = self.split.solver.solve(CostGraph.laid_out(self._structure, summed)).assignment
         return self.found[key]
 
     @cached_property

@@ -7,13 +7,15 @@ Guarantee: none; the result is an upper bound that is seldom far from the optimu
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache, reduce
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from hypar.solve.counts.forms import node_costs, priced
+from hypar.solve.counts.forms import further_costs, node_costs, priced
+from hypar.solve.counts.states import ROUNDING
 from hypar.solve.limits import checkpoint
 from hypar.solve.minsum import of_pairs
 
@@ -34,40 +36,33 @@ AT_ONCE = 16
 MOST_WORK = 2**24
 """Most entries of an elimination of pairs of options; beyond it single levels are chosen anew."""
 
-ROUNDING = 1e-12
-"""Gain, relative to the cost, below which plans cost the same."""
 
-
-class Plan(NamedTuple):
-    """A plan.
+class Found(NamedTuple):
+    """A plan, and how far from the optimum it may be.
 
     Attributes:
         orders: the option of each layer at each level, ``[layers, levels]``; levels of one group are consecutive.
-        groups: the group of each level.
         cost: its cost.
+        bound: a lower bound of every plan's cost; equal to the cost if the plan is proven optimal.
     """
 
     orders: Indices
-    groups: Indices
     cost: float
+    bound: float = -math.inf
+
+    @property
+    def exact(self) -> bool:
+        """Whether the plan is proven optimal."""
+        return self.bound >= self.cost
 
 
 class Columns:
-    """The search for columns of a graph.
-
-    Attributes:
-        graph: the graph.
-        groups: the group of each level.
-        offered: for each layer the options that each group offers, without those that leave devices idle.
-    """
+    """The search for columns of a graph; no option is chosen that leaves devices idle."""
 
     def __init__(self, graph: CountGraph) -> None:
         """Find what layers and tensors depend on."""
-        self.graph, self.cells = graph, graph.cells
-        self.groups = np.repeat(np.arange(len(graph.ways)), graph.depths)
+        self.graph, self.cells, self.groups = graph, graph.cells, graph.groups
         self.alike = np.arange(len(graph.ways))[:, None] == self.groups
-        self.sizes = [graph.options(node) for node in range(len(graph.nodes))]
-        self._by_width: dict[int, MinSum] = {}
         self.terms = _shared(graph.terms)
         idle = graph.idle or (None,) * len(graph.nodes)
         self.offered = _shared(
@@ -89,29 +84,26 @@ class Columns:
 
     def by_width(self, width: int) -> MinSum:
         """Return the elimination of the choices of some levels."""
-        if width not in self._by_width:
-            ends = [link[:2] for link in self.graph.links]
-            self._by_width[width] = of_pairs([size**width for size in self.sizes], ends)
-        return self._by_width[width]
+        sizes = [self.graph.options(node) ** width for node in range(len(self.graph.nodes))]
+        return of_pairs(sizes, [link[:2] for link in self.graph.links])
 
-    def greedy(self) -> Plan:
-        """Return a plan level by level."""
+    def cost(self, orders: Indices) -> float:
+        """Return the cost of a plan."""
+        nodes, links = self._tables(orders, np.empty((1, 0), dtype=np.intp), ())
+        return float(sum(costs.item() for costs in (*nodes, *links)))
+
+    def greedy(self) -> Found:
+        """Return a plan level by level; where costs of a layer need all levels, of first options, with every level chosen anew once."""
+        levels, orders = range(len(self.groups)), np.zeros((len(self.graph.nodes), 0), dtype=np.intp)
         if self.graph.own or self.graph.tiers:
-            return self._first()
-        orders = np.zeros((len(self.graph.nodes), 0), dtype=np.intp)
-        for level in range(len(self.groups)):
-            orders = np.concatenate([orders, np.zeros((len(orders), 1), dtype=np.intp)], axis=1)
+            orders = np.array([[own[group][0] for group in self.groups.tolist()] for own in self.offered])
+            levels = levels[::-1]
+        for level in levels:
+            orders = np.pad(orders, ((0, 0), (0, level >= orders.shape[1])))
             orders = self.renewed(orders, [(level,)])[0]
-        return Plan(orders, self.groups, self.graph.cost(orders, self.groups))
+        return Found(orders, self.cost(orders))
 
-    def _first(self) -> Plan:
-        """Return a plan of first options, with every level chosen anew once: costs of a layer may need all levels."""
-        orders = np.array([[own[group][0] for group in self.groups.tolist()] for own in self.offered])
-        for level in reversed(range(len(self.groups))):
-            orders = self.renewed(orders, [(level,)])[0]
-        return Plan(orders, self.groups, self.graph.cost(orders, self.groups))
-
-    def improving(self, plan: Plan, width: int) -> Iterator[Plan]:
+    def improving(self, plan: Found, width: int) -> Iterator[Found]:
         """Yield better and better plans, until no choice of some levels anew improves the last one."""
         orders, cost = plan.orders, plan.cost
         changed: set[int] = set()
@@ -122,20 +114,14 @@ class Columns:
             if value < cost * (1 - ROUNDING):
                 changed = {*np.flatnonzero((better != orders).any(axis=0)).tolist()}
                 orders, cost = better, value
-                yield Plan(orders, self.groups, self.graph.cost(orders, self.groups))
+                yield Found(orders, self.cost(orders))
             elif changed:
                 changed = set()
             else:
                 return
 
     def _sets(self, orders: Indices, width: int, changed: set[int]) -> Iterator[list[tuple[int, ...]]]:
-        """Yield sets of unlike levels, some at a time, of which each has the same groups.
-
-        Args:
-            orders: the plan.
-            width: the levels of a set.
-            changed: levels of which, or of whose kind, each set has one; none for all sets.
-        """
+        """Yield sets of unlike levels, some at a time, of which each has the same groups, and one of the kind of those that changed, if any did."""
         kinds: dict[object, list[int]] = {}
         for level, group in enumerate(self.groups.tolist()):
             kinds.setdefault((group, orders[:, level].tobytes()), []).append(level)
@@ -152,86 +138,80 @@ class Columns:
                 yield sets[first : first + AT_ONCE]
 
     def renewed(self, orders: Indices, sets: Sequence[tuple[int, ...]]) -> tuple[Indices, float]:
-        """Return the plan of least cost with the levels of one of some sets chosen anew.
-
-        Args:
-            orders: the plan.
-            sets: sets of levels; their groups are the same in each.
-        """
-        graph, taken, own = self.graph, np.array(sets), tuple(self.groups[list(sets[0])].tolist())
-        nodes, links = self._nodes(orders, taken, own), self._links(orders, taken, own)
-        solved = self.by_width(len(own)).solve(nodes, links)
-        best, found = solved.best, orders.copy()
+        """Return the plan of least cost with the levels of one of some sets, of the same groups each, chosen anew."""
+        taken, own = np.array(sets), tuple(self.groups[list(sets[0])].tolist())
+        solved = self.by_width(len(own)).solve(*self._tables(orders, taken, own))
+        best, found = int(solved.lowest.argmin()), orders.copy()
         for node, choice in enumerate(solved.choices(best)):
-            found[node, taken[best]] = np.unravel_index(choice, (graph.options(node),) * len(own))
+            found[node, taken[best]] = np.unravel_index(choice, (self.graph.options(node),) * len(own))
         return found, float(solved.lowest[best])
 
-    def _nodes(self, orders: Indices, taken: Indices, own: tuple[int, ...]) -> list[Costs]:
-        """Return the costs of each layer, ``[sets, choices]``; infinite ones are not offered."""
-        graph, found = self.graph, []
-        done: dict[object, Costs] = {}
-        for node, (terms, order) in enumerate(zip(self.terms, orders, strict=True)):
-            further = graph.own_of(node)
-            key = (id(terms), id(further), id(self.offered[node]), order.tobytes())
-            if key not in done:
-                counts = self._counts(node, order, taken, own)
-                costs = node_costs(terms, counts.reshape(-1, *counts.shape[2:]), self.cells)
-                costs = costs.reshape(counts.shape[:2])
-                done[key] = costs if further is None else costs + further.of(counts)
-                done[key] = done[key] + _barred(self.offered[node], own, graph.options(node))
-            found.append(done[key])
-        return found
+    def _tables(
+        self, orders: Indices, taken: Indices, own: tuple[int, ...]
+    ) -> tuple[list[Costs], list[Costs]]:
+        """Return the costs of layers and links with some sets of levels, of the same groups each, chosen anew.
 
-    def _counts(self, node: int, order: Indices, taken: Indices, own: tuple[int, ...]) -> Indices:
+        Returns:
+            For each layer ``[sets, choices]``, infinite where one is not offered; for each link ``[sets, choices of the source, of the target]``.
+        """
+        graph, names = self.graph, [order.tobytes() for order in orders]
+        known: dict[object, Costs] = {}
+        counts: dict[object, Indices] = {}
+        nodes, links = [], []
+        for node, terms in enumerate(self.terms):
+            further, options = graph.own_of(node), (graph.options(node), names[node])
+            key: object = (id(terms), id(further), id(self.offered[node]), names[node])
+            if key not in known:
+                counts[options] = here = self._counts(options[0], orders[node], taken, own)
+                costs = node_costs(terms, here.reshape(-1, *here.shape[2:]), self.cells)
+                costs = costs.reshape(here.shape[:2]) + _barred(self.offered[node], own, options[0])
+                known[key] = costs if further is None else costs + further.of(here)
+            nodes.append(known[key])
+        for (source, target, form), powers in zip(graph.links, self.powers, strict=True):
+            pair = (orders[source], orders[target])
+            late = form.idle is not None or bool(form.once and graph.latencies)
+            same = (names[source], names[target]) if late else tuple(own[pair].tobytes() for own in powers)
+            key = (id(form), *same)
+            if key not in known:
+                met = [
+                    self._met(power, pair, taken, own) if weight or late else []
+                    for weight, power in zip(form.weights, powers, strict=True)
+                ]
+                costs = reduce(np.add, priced(form, met, self.cells))
+                if late:
+                    made, read = (
+                        np.moveaxis(counts[graph.options(end), names[end]], 2, 0) for end in (source, target)
+                    )
+                    ends = (made[:, :, :, None], read[:, :, None])
+                    costs = costs + further_costs(form, ends, (met[0], met[1]), self.cells)
+                sizes = [len(of) ** len(own) for of in (form.made, form.read)]
+                known[key] = np.broadcast_to(costs, (len(taken), *sizes))
+            links.append(known[key])
+        return nodes, links
+
+    def _counts(self, options: int, order: Indices, taken: Indices, own: tuple[int, ...]) -> Indices:
         """Return how often a layer takes each option in each group, ``[sets, choices, groups, options]``."""
-        one, more = _ones(len(self.graph.ways), self.graph.options(node), own)
+        one, more = _ones(len(self.graph.ways), options, own)
         rest = one[self.groups[: len(order)], order].sum(axis=0) - one[list(own), order[taken]].sum(axis=1)
         return np.asarray(rest[:, None] + more)
 
-    def _links(self, orders: Indices, taken: Indices, own: tuple[int, ...]) -> list[Costs]:
-        """Return the costs of each link, ``[sets, choices of the source, choices of the target]``."""
-        graph, names = self.graph, [order.tobytes() for order in orders]
-        late = np.array(graph.latencies)[self.groups[: orders.shape[1]]] if graph.latencies else None
-        known: dict[object, Costs] = {}
-        done: dict[object, Costs] = {}
-        found = []
-        for (source, target, form), powers in zip(graph.links, self.powers, strict=True):
-            ends = (id(form), names[source], names[target])
-            if ends not in known:
-                pair = (orders[source], orders[target])
-                key = ends if late is not None else (form, *[power[pair].tobytes() for power in powers])
-                if key not in done:
-                    met = [
-                        self._met(power, pair, taken, own) if weight else {}
-                        for weight, power in zip(form.weights, powers, strict=True)
-                    ]
-                    costs = reduce(np.add, priced(form, met, self.cells))
-                    shape = (len(taken), *[len(of) ** len(own) for of in (form.made, form.read)])
-                    done[key] = np.broadcast_to(costs, shape)
-                    if late is not None and form.once:
-                        fixed, each = late * form.sure[pair], [late[at] * form.sure for at in taken[0]]
-                        done[key] = done[key] + _crossed(fixed.sum() - fixed[taken].sum(axis=1), each)
-                known[ends] = done[key]
-            found.append(known[ends])
-        return found
-
     def _met(
         self, power: Numbers, pair: tuple[Indices, Indices], taken: Indices, own: Sequence[int]
-    ) -> dict[int, Numbers]:
+    ) -> list[Numbers]:
         """Return the exponent of each group, ``[sets, choices of the source, choices of the target]`` where it has a level of a set."""
         here = power[pair] * self.alike[:, : len(pair[0])]
         rest = (here.sum(axis=1)[:, None] - here[:, taken].sum(axis=2)).astype(np.int8)
-        return {
-            group: _crossed(left, [power * (at == group) for at in own if group in own])
+        return [
+            _crossed(left, [power * (at == group) for at in own if group in own])
             for group, left in enumerate(rest)
-        }
+        ]
 
 
 @lru_cache(maxsize=256)
 def _ones(groups: int, options: int, own: tuple[int, ...]) -> tuple[Numbers, Numbers]:
     """Return the counts of a level with an option, ``[groups, options, groups, options]``, and those of every choice of levels of some groups."""
     one = np.eye(groups * options, dtype=np.int8).reshape(groups, options, groups, options)
-    picks = np.indices((options,) * len(own)).reshape(len(own), -1)
+    picks = np.indices((options,) * len(own)).reshape(len(own), options ** len(own))
     return one, np.asarray(sum(one[group, pick] for group, pick in zip(own, picks, strict=True)))
 
 

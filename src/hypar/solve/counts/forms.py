@@ -15,7 +15,7 @@ import numpy as np
 from hypar.solve.counts.states import Cells, Own, Tier, all_states, number_of_states
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int8]
     Counts = NDArray[np.integer[Any]]
-    Exponents = dict[int, Numbers]
+    Exponents = NDArray[Any] | Sequence[NDArray[Any]]
     """An exponent for each group."""
+
+    Ends = tuple[Exponents, Exponents]
+    """For each group how often producer and consumer take each option, with options last."""
 
 EVERYWHERE = -1
 """The class of an option with which every device has the whole tensor."""
@@ -67,6 +70,21 @@ class Once(NamedTuple):
     everywhere: int
     again: bool
 
+    def costs(self, ends: Ends, totals: Exponents, lacks: Exponents, latencies: Sequence[float]) -> Any:
+        """Return the least fixed costs, given ``s`` of each group, and the part of it of options that divide in different ways."""
+        found: Any = 0.0
+        before: Any = False
+        # Numbers of levels are small: small integers are several times as fast.
+        made, read = np.array(self.made, dtype=np.int16), np.array(self.read, dtype=np.int16)
+        for one, other, total, lack, latency in zip(*ends, totals, lacks, latencies, strict=True):
+            together = total - lack
+            sure = one @ made + other @ read - np.int16(self.shared) * total
+            sure = sure + np.int16(self.everywhere) * together
+            if latency:
+                found = found + latency * (sure + together * before if self.again else sure)
+            before = before | (sure > 0)
+        return found
+
 
 class Idle(NamedTuple):
     """A tensor between two layers that may leave devices idle at the innermost level.
@@ -80,6 +98,18 @@ class Idle(NamedTuple):
     ends: tuple[int | None, int | None]
     whole: tuple[tuple[int, ...], tuple[int, ...]]
     received: tuple[float, float]
+
+    def costs(self, ends: Ends, shared: Costs) -> Any:
+        """Return a lower bound of what the tensor costs more: an end that is idle needs what the other divides, of what both share."""
+        found: Any = 0.0
+        for end, (option, received) in enumerate(zip(self.ends, self.received, strict=True)):
+            if option is None or not received:
+                continue
+            other, there = self.ends[1 - end], ends[1 - end][-1]
+            met = there @ np.array(self.whole[1 - end])
+            met = met if other is None else met + there[..., other]
+            found = found + received * np.where(ends[end][-1][..., option] > met, shared, 0.0)
+        return found
 
 
 class Form(NamedTuple):
@@ -129,15 +159,6 @@ class Form(NamedTuple):
         return s, np.minimum(s, 0), kept
 
     @property
-    def sure(self) -> Costs:
-        """How many transfers move something with each pair of options, whatever was moved further out."""
-        s, found = self.exponents, np.zeros((len(self.made), len(self.read)))
-        for own in self.once:
-            found += np.array(own.made)[:, None] + np.array(own.read)
-            found += own.everywhere * np.maximum(s, 0) - own.shared * s
-        return found
-
-    @property
     def weights(self) -> tuple[float, float, float]:
         """The three weights."""
         return self.both, self.owned, self.kept
@@ -184,6 +205,11 @@ class CountGraph:
     idle: tuple[int | None, ...] = ()
 
     @property
+    def groups(self) -> Indices:
+        """The group of each level."""
+        return np.repeat(np.arange(len(self.ways)), self.depths)
+
+    @property
     def cells(self) -> Cells:
         """The groups as cells."""
         return self.parted(self.depths, tuple(range(len(self.ways))))
@@ -217,43 +243,6 @@ class CountGraph:
     def states_of(self, node: int) -> Numbers:
         """Return all states of a layer, ``[states, groups, options]``."""
         return all_states(self.depths, self.offered[node], self.options(node))
-
-    def cost(self, orders: Indices, groups: Indices) -> float:
-        """Return the cost of a plan.
-
-        Args:
-            orders: the option of each layer at each level, ``[layers, levels]``.
-            groups: the group of each level.
-        """
-        counts = self.counted(orders, groups)
-        known: dict[object, float] = {}
-        total = 0.0
-        for node, (terms, own) in enumerate(zip(self.terms, counts, strict=True)):
-            further = self.own_of(node)
-            key: object = (terms, id(further), own.tobytes())
-            if key not in known:
-                known[key] = float(node_costs(terms, own[None], self.cells)[0])
-                known[key] += 0.0 if further is None else float(further.of(own))
-            total += known[key]
-        for source, target, form in self.links:
-            key = (form, orders[source].tobytes(), orders[target].tobytes())
-            if key not in known:
-                here = [power[orders[source], orders[target]] for power in form.powers]
-                met = [{at: own[groups == at].sum()[None] for at in range(len(self.ways))} for own in here]
-                costs = reduce(np.add, priced(form, met, self.cells))
-                ends = ([*counts[source]], [*counts[target]])
-                known[key] = float(np.sum(costs + further_costs(form, ends, (met[0], met[1]), self.cells)))
-            total += known[key]
-        return total
-
-    def counted(self, orders: Indices, groups: Indices) -> list[Numbers]:
-        """Return how often each layer takes each option in each group, ``[groups, options]``."""
-        found = []
-        for node, order in enumerate(orders):
-            counts = np.zeros((len(self.ways), self.options(node)), dtype=np.int8)
-            np.add.at(counts, (groups, order), 1)
-            found.append(counts)
-        return found
 
 
 def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:
@@ -297,36 +286,28 @@ def _met_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
     mine = {name: _of(form.made, made, name)[:, :, None] for name in classes}
     theirs = {name: _of(form.read, read, name)[:, None] for name in classes}
     whole = mine[EVERYWHERE] + (theirs[EVERYWHERE] - np.array(cells.sizes, np.int8)[:, None, None])
-    equal = {
-        name: np.minimum(mine[name], theirs[name]) for name in {*form.made} & {*form.read} - {EVERYWHERE}
-    }
-    s = reduce(np.add, equal.values(), whole)
-    late = bool(form.once and cells.latencies)
-    totals = cells.by_group(s)
-    lacks = cells.by_group(np.minimum(s, 0)) if form.owned or form.kept or late else {}
-    tried = [(totals, lacks, {group: totals[group] - own for group, own in lacks.items()})]
+    equal = [np.minimum(mine[name], theirs[name]) for name in {*form.made} & {*form.read} - {EVERYWHERE}]
+    s = reduce(np.add, equal, whole)
+    totals = lacks = cells.by_group(s)
+    if form.owned or form.kept or (form.once and cells.latencies):
+        lacks = cells.by_group(np.minimum(s, 0))
+    tried: list[tuple[Exponents, ...]] = [(totals, lacks, totals - lacks)]
     stays = cells.alike and bool(form.staying)
     if form.kept and (stays or len(cells.sizes) > 1):
         left, met = np.zeros_like(s), s - whole
         for name in {form.read[at] for at in form.staying} if stays else ():
-            staying = read[:, :, [at for at in form.staying if form.read[at] == name]].sum(
-                axis=2, dtype=np.int8
-            )
-            own = np.minimum(mine[name], staying.T[:, None])
-            left, met = left + staying.T[:, None] - own, met - own
+            own = [at for at in form.staying if form.read[at] == name]
+            staying = read[:, :, own].sum(axis=2, dtype=np.int8).T[:, None]
+            free = staying - np.minimum(mine[name], staying)
+            left, met = left + free, met - (staying - free)
         tried = _tried(cells, s, np.maximum(s + left, 0), met)[: 2 + stays]
     by_tier = zip(*(priced(form, own, cells) for own in tried), strict=True)
     costs: Costs = reduce(np.add, [reduce(np.minimum, of_tier) for of_tier in by_tier])
-    if form.idle or late:
-        one, other = (cells.by_group(own.swapaxes(0, 1)) for own in (made, read))
-        ends = ([own[:, None] for own in one.values()], [*other.values()])
-        costs = costs + further_costs(form, ends, (totals, lacks), cells)
-    return costs
+    one, other = (cells.by_group(own.swapaxes(0, 1)) for own in (made, read))
+    return np.asarray(costs + further_costs(form, (one[:, :, None], other[:, None]), (totals, lacks), cells))
 
 
-def _tried(
-    cells: Cells, s: Numbers, kept: Numbers, equal: Numbers
-) -> list[tuple[Exponents, Exponents, Exponents]]:
+def _tried(cells: Cells, s: Numbers, kept: Numbers, equal: Numbers) -> list[tuple[Exponents, ...]]:
     """Return the exponents of the meetings of which one costs least: no, some, and all options that may meet others do.
 
     Let g be the number of levels of options that stay but do not meet their own class. Then something is
@@ -341,12 +322,7 @@ def _tried(
     return [(cells.by_group(one), cells.by_group(two), cells.by_group(three)) for one, two, three in tried]
 
 
-def further_costs(
-    form: Form,
-    ends: tuple[Sequence[Counts], Sequence[Counts]],
-    met: tuple[Mapping[int, Counts], Mapping[int, Counts]],
-    cells: Cells,
-) -> Costs | float:
+def further_costs(form: Form, ends: Ends, met: tuple[Exponents, Exponents], cells: Cells) -> Any:
     """Return the least costs of a tensor that are no products over the levels.
 
     Args:
@@ -355,73 +331,14 @@ def further_costs(
         met: ``s`` of each group, and the part of it of options that divide in different ways.
         cells: the cells.
     """
-    found: Costs | float = 0.0
-    if form.once and cells.latencies:
-        found = _once_costs(form.once, ends, met, cells.latencies)
+    found: Any = sum(own.costs(ends, *met, cells.latencies) for own in form.once if cells.latencies)
     if form.idle is not None:
-        found = found + _idle_costs(form.idle, ends, met[0], cells)
+        *_, shared = cells.products(met[0], 1.0)
+        found = found + form.idle.costs(ends, shared)
     return found
 
 
-def _once_costs(
-    transfers: Sequence[Once],
-    ends: tuple[Sequence[Counts], Sequence[Counts]],
-    met: tuple[Mapping[int, Counts], Mapping[int, Counts]],
-    latencies: Sequence[float],
-) -> Costs | float:
-    """Return the least fixed costs of some transfers.
-
-    Args:
-        transfers: the transfers.
-        ends: for each group how often producer and consumer take each option, with options last.
-        met: ``s`` of each group, and the part of it of options that divide in different ways.
-        latencies: the fixed cost of a transfer in each group.
-    """
-    found: Costs | float = 0.0
-    totals, lacks = met
-    for transfer in transfers:
-        before: NDArray[np.bool_] | None = None
-        for group, latency in enumerate(latencies):
-            together = totals[group] - lacks[group]
-            # Numbers of levels are small: small integers are several times as fast.
-            made, read = (np.array(own, dtype=np.int16) for own in (transfer.made, transfer.read))
-            sure = (ends[0][group] @ made) + (ends[1][group] @ read)
-            sure = sure - np.int16(transfer.shared) * totals[group] + np.int16(transfer.everywhere) * together
-            if latency:
-                number = sure if before is None or not transfer.again else sure + together * before
-                found = found + latency * number
-            moves = sure > 0
-            before = moves if before is None else before | moves
-    return found
-
-
-def _idle_costs(
-    idle: Idle,
-    ends: tuple[Sequence[Counts], Sequence[Counts]],
-    totals: Mapping[int, Counts],
-    cells: Cells,
-) -> Costs | float:
-    """Return a lower bound of what a tensor costs more because devices are idle: an end that is needs what the other divides.
-
-    Args:
-        idle: the tensor.
-        ends: for each group how often producer and consumer take each option, with options last.
-        totals: ``s`` of each group.
-        cells: the groups.
-    """
-    *_, shared = cells.products(totals, 1.0)
-    found: Costs | float = 0.0
-    for end, (option, received) in enumerate(zip(idle.ends, idle.received, strict=True)):
-        if option is None or not received:
-            continue
-        other, there = idle.ends[1 - end], ends[1 - end][-1]
-        met = there @ np.array(idle.whole[1 - end])
-        met = met if other is None else met + there[..., other]
-        found = found + received * np.where(ends[end][-1][..., option] > met, shared, 0.0)
-    return found
-
-
-def priced(form: Form, met: Sequence[Mapping[int, Counts]], cells: Cells) -> list[Costs]:
+def priced(form: Form, met: Sequence[Exponents], cells: Cells) -> list[Costs]:
     """Return the cost of each tier, given the exponents of every group: ``s``, of it what options of different ways take, and what is kept."""
     each = [
         cells.products(powers, weight) for weight, powers in zip(form.weights, met, strict=True) if weight

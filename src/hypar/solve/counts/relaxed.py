@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hypar.solve.bounds import PAYS, Messages
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.forms import node_costs, pair_costs
+from hypar.solve.counts.states import ROUNDING
 from hypar.solve.edge import Edge
 from hypar.solve.minsum import of_pairs, single
 
@@ -26,16 +27,6 @@ if TYPE_CHECKING:
     from hypar.solve.minsum import Ends, Solved
 
     Kept = slice | NDArray[np.bool_]
-
-
-def state_costs(graph: CountGraph, node: int, states: Numbers) -> Costs:
-    """Return the costs of some states of a layer."""
-    costs, own = node_costs(graph.nodes[node], states, graph.cells), graph.own_of(node)
-    return costs if own is None else costs + own.of(states)
-
-
-ROUNDING = 1e-12
-"""Largest rounding error of a sum, relative to it."""
 
 
 STEPS = (2**14, 2**17, 2**20, 2**21)
@@ -53,56 +44,48 @@ class Relaxed:
         most: the most pairs of states of a tensor whose costs are computed.
         states: for each layer its states, ``[states, groups, options]``; equal ones of equal layers are one object.
         nodes: their costs.
-        costs_of: for each link the costs of pairs, ``[states of the source, states of the target]``; None if there are more.
+        pairs: by link the costs of pairs, ``[states of the source, states of the target]``; there are none of links with more.
     """
 
     def __init__(self, graph: CountGraph, most: float = math.inf) -> None:
         """Take all states."""
         self.graph, self.most = graph, most
         self.states = [graph.states_of(node) for node in range(len(graph.nodes))]
-        self.costs_of: list[Costs | None] = [None] * len(graph.links)
+        self.pairs: dict[int, Costs] = {}
         self._keep([slice(None)] * len(self.states))
 
     @property
     def complete(self) -> bool:
         """Whether the costs of all pairs of states are computed."""
-        return not any(costs is None for costs in self.costs_of)
+        return len(self.pairs) == len(self.graph.links)
 
     def _keep(self, kept: Sequence[Kept]) -> None:
         """Leave out all but some states of each layer, and compute the costs of what is left and has none; equal layers share them."""
-        graph = self.graph
+        graph, before = self.graph, self.pairs
         known: dict[object, tuple[Numbers, Costs]] = {}
-        states = [own[some] for own, some in zip(self.states, kept, strict=True)]
-        self.states, self.nodes = [], []
-        for node, (terms, own) in enumerate(zip(graph.nodes, states, strict=True)):
-            key = (terms, id(graph.own_of(node)), own.shape, own.tobytes())
+        self.nodes: list[Costs] = []
+        for node, (terms, some) in enumerate(zip(graph.nodes, kept, strict=True)):
+            own, further = self.states[node][some], graph.own_of(node)
+            key = (terms, id(further), own.shape, own.tobytes())
             if key not in known:
-                known[key] = (own, state_costs(graph, node, own))
-            self.states.append(known[key][0])
+                costs = node_costs(terms, own, graph.cells)
+                known[key] = (own, costs if further is None else costs + further.of(own))
+            self.states[node] = known[key][0]
             self.nodes.append(known[key][1])
-        found: dict[object, Costs | None] = {}
+        found: dict[object, Costs] = {}
+        self.pairs = {}
         for at, (source, target, form) in enumerate(graph.links):
-            made, read, costs = self.states[source], self.states[target], self.costs_of[at]
+            made, read = self.states[source], self.states[target]
             pair = (form, id(made), id(read))
-            if pair not in found and costs is not None:
-                found[pair] = costs[kept[source]][:, kept[target]]
-            elif pair not in found:
-                few = len(made) * len(read) <= self.most
-                found[pair] = pair_costs(form, made, read, graph.cells) if few else None
-            self.costs_of[at] = found[pair]
-
-    @property
-    def pairs(self) -> list[Costs]:
-        """The costs of the pairs of all links."""
-        return [costs for costs in self.costs_of if costs is not None]
+            if pair not in found and at in before:
+                found[pair] = before[at][kept[source]][:, kept[target]]
+            elif pair not in found and len(made) * len(read) <= self.most:
+                found[pair] = pair_costs(form, made, read, graph.cells)
+            if pair in found:
+                self.pairs[at] = found[pair]
 
     def narrow(self, known: float, most: float) -> None:
-        """Leave out the states that no plan of a known cost takes.
-
-        Args:
-            known: the cost of a plan.
-            most: the most pairs of states of a tensor whose costs are computed; no tensor may cost less than 0 if there are more.
-        """
+        """Leave out the states that no plan of a known cost takes; no tensor may cost less than 0 that has more than ``most`` pairs of states."""
         if most != self.most:
             self.most = most
             self._keep([slice(None)] * len(self.states))
@@ -112,8 +95,10 @@ class Relaxed:
 
     def by_messages(self, known: float) -> float:
         """Return the lower bound of messages between all layers, which is more than that of any spanning forest."""
-        edges = [Edge.dense(*ends, costs) for ends, costs in zip(self._ends, self.pairs, strict=True)]
-        messages = Messages(CostGraph(nodes=tuple(self.nodes), edges=tuple(edges)))
+        edges = [
+            Edge.dense(*ends, costs) for ends, costs in zip(self._ends, self.pairs.values(), strict=True)
+        ]
+        messages = Messages(CostGraph(self.nodes, edges))
         before, bound = -math.inf, messages.round()
         while bound < known * (1 - ROUNDING) and bound - before > PAYS * bound:
             before, bound = bound, max(bound, messages.round())
@@ -122,17 +107,14 @@ class Relaxed:
     def by_cliques(self, known: float) -> float:
         """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""
         least = 0.0
-        while True:
-            sizes = [len(costs) for costs in self.nodes]
-            if not self.complete or of_pairs(sizes, self._ends).entries > MOST_ENTRIES:
-                return least
-            found = single(self.nodes, self._ends, self.pairs)
-            lowest, most = float(found.lowest[0]), known * (1 + ROUNDING)
-            kept = [costs <= most for costs in found.marginals()]
-            least = max(least, lowest)
-            if lowest > known or all(own.all() for own in kept):
-                return least
+        while self.complete and of_pairs([*map(len, self.nodes)], self._ends).entries <= MOST_ENTRIES:
+            found = single(self.nodes, self._ends, [*self.pairs.values()])
+            kept = [costs <= known * (1 + ROUNDING) for costs in found.marginals()]
+            least = max(least, float(found.lowest[0]))
+            if found.lowest[0] > known or all(own.all() for own in kept):
+                break
             self._keep(kept)
+        return least
 
     def bound(self) -> float:
         """Return a lower bound of all plans."""
@@ -140,34 +122,21 @@ class Relaxed:
         return float(solved.lowest[0]) + floor
 
     def _spanned(self, *, far: bool) -> tuple[Solved, float]:
-        """Return the least sums on a spanning forest, and the least of the tensors that it leaves out.
-
-        Args:
-            far: whether tensors between layers that are far apart come into the forest first.
-        """
-        ends, pairs = self._ends, self.pairs
+        """Return the least sums on a spanning forest, of tensors between layers near each other or far apart, and the least of those that it leaves out."""
+        ends, pairs = self._ends, [*self.pairs.values()]
         kept = spanning(len(self.nodes), ends, far=far)
-        least = {id(costs): costs for costs in pairs}
-        lowest = {key: float(costs.min()) for key, costs in least.items()}
+        lowest = {id(costs): float(costs.min()) for costs in {id(costs): costs for costs in pairs}.values()}
         floor = math.fsum(lowest[id(pairs[at])] for at in {*range(len(ends))} - {*kept})
         return single(self.nodes, [ends[at] for at in kept], [pairs[at] for at in kept]), floor
 
     def between(self, link: int, first: int) -> Costs:
         """Return the costs of pairs of a link, one of its ends first."""
-        costs = self.pair(link)
-        return costs if self.graph.links[link].source == first else costs.T
-
-    def pair(self, link: int) -> Costs:
-        """Return the costs of pairs of a link."""
-        costs = self.costs_of[link]
-        assert costs is not None  # noqa: S101 (only some are missing, and only while states are left out)
-        return costs
+        return self.pairs[link] if self.graph.links[link].source == first else self.pairs[link].T
 
     @property
     def _ends(self) -> list[Ends]:
         """The layers of the tensors whose costs are computed."""
-        links = zip(self.graph.links, self.costs_of, strict=True)
-        return [(link.source, link.target) for link, costs in links if costs is not None]
+        return [self.graph.links[at][:2] for at in self.pairs]
 
 
 def spanning(nodes: int, ends: Sequence[Ends], *, far: bool) -> list[int]:

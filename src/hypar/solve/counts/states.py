@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -37,16 +37,16 @@ def all_states(depths: tuple[int, ...], offered: tuple[tuple[int, ...], ...], op
     """Return all states of a layer with some options in each group, ``[states, groups, options]``."""
     by_group = []
     for depth, own in zip(depths, offered, strict=True):
-        found = np.zeros((math.comb(depth + len(own) - 1, len(own) - 1), options), dtype=np.int8)
-        found[:, own] = list(_parts(depth, (depth,) * len(own)))
+        found = np.zeros((math.comb(depth + len(own) - 1, len(own) - 1), 1, options), dtype=np.int8)
+        found[:, 0, own] = list(_parts(depth, (depth,) * len(own)))
         by_group.append(found)
     return _crossed(by_group)
 
 
-def _crossed(by_group: Sequence[Numbers]) -> Numbers:
-    """Return every combination of the rows of arrays, ``[combinations, arrays, columns]``."""
-    picks = np.indices([len(rows) for rows in by_group]).reshape(len(by_group), -1)
-    return np.stack([rows[pick] for rows, pick in zip(by_group, picks, strict=True)], axis=1)
+def _crossed(tables: Sequence[Numbers]) -> Numbers:
+    """Return every combination of the tables of each group, ``[combinations, rows of all, columns]``."""
+    picks = np.indices([*map(len, tables)]).reshape(len(tables), -1)
+    return np.concatenate([own[pick] for own, pick in zip(tables, picks, strict=True)], axis=1)
 
 
 def _parts(total: int, most: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -67,9 +67,7 @@ def splits(counts: tuple[tuple[int, ...], ...], sizes: tuple[tuple[int, ...], ..
         >>> splits(((1, 2),), ((2, 1),)).tolist()
         [[[1, 1], [0, 1]], [[0, 2], [1, 0]]]
     """
-    tables = [_tables(own, cells) for own, cells in zip(counts, sizes, strict=True)]
-    picks = np.indices([len(table) for table in tables]).reshape(len(tables), -1)
-    return np.concatenate([table[pick] for table, pick in zip(tables, picks, strict=True)], axis=1)
+    return _crossed([*map(_tables, counts, sizes)])
 
 
 @lru_cache(maxsize=2**15)
@@ -88,29 +86,19 @@ def _tables(counts: tuple[int, ...], sizes: tuple[int, ...]) -> Numbers:
 MOST_LEVELS = 60
 """Most levels: the least and largest powers that are held."""
 
+ROUNDING = 1e-12
+"""Largest rounding error of a sum, relative to it."""
+
 
 class Tier(NamedTuple):
-    """A set of consecutive levels.
-
-    Attributes:
-        groups: the number of groups of levels from the outermost one down to its end.
-        weight: its weight less that of the next tier.
-    """
+    """A set of consecutive levels: the number of groups from the outermost one down to its end, and its weight less that of the next tier."""
 
     groups: int
     weight: float
 
 
 class Cells(NamedTuple):
-    """Sets of levels whose order among each other does not matter.
-
-    Attributes:
-        sizes: the number of levels of each cell.
-        groups: the group of each.
-        ways: the ways of each group.
-        tiers: the tiers of groups.
-        latencies: the fixed cost of a transfer in each group; empty for none.
-    """
+    """Sets of levels whose order among each other does not matter: the number of levels of each and its group; ways, tiers and latencies of the groups."""
 
     sizes: tuple[int, ...]
     groups: tuple[int, ...]
@@ -119,31 +107,24 @@ class Cells(NamedTuple):
     latencies: tuple[float, ...] = ()
 
     @property
-    def of_each(self) -> tuple[int, ...]:
-        """The ways of each cell."""
-        return tuple(self.ways[group] for group in self.groups)
-
-    @property
     def alike(self) -> bool:
         """Whether all levels cost the same and have equal ways."""
         return len(self.tiers) == 1 and len({*self.ways}) == 1
 
-    def by_group(self, numbers: NDArray[Any]) -> dict[int, NDArray[Any]]:
-        """Return for each group the sum of its cells' numbers, ``[cells, ...]``."""
-        cells = [[at for at, of in enumerate(self.groups) if of == group] for group in range(len(self.ways))]
-        return {
-            group: numbers[own[0]] if len(own) == 1 else numbers[own].sum(axis=0, dtype=np.int8)
-            for group, own in enumerate(cells)
-        }
+    def by_group(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum of each group's cells, which are next to each other, ``[groups, ...]``."""
+        if len(self.groups) == len(self.ways):
+            return numbers
+        starts = np.searchsorted(self.groups, range(len(self.ways)))
+        return np.asarray(np.add.reduceat(numbers, starts, axis=0, dtype=np.int8))
 
-    def products(self, powers: Mapping[int, Counts], weight: float) -> Iterator[Costs]:
+    def products(self, powers: NDArray[Any] | Sequence[NDArray[Any]], weight: float) -> Iterator[Costs]:
         """Yield for each tier its weight, times another, times the ways raised to the power of each group down to its end."""
         reached: dict[int, Counts] = {}
         first = 0
         for tier in self.tiers:
-            for group in range(first, tier.groups):
-                own = self.ways[group]
-                reached[own] = reached[own] + powers[group] if own in reached else powers[group]
+            for own, power in zip(self.ways[first : tier.groups], powers[first : tier.groups], strict=True):
+                reached[own] = reached[own] + power if own in reached else power
             first = tier.groups
             (own, power), *others = reached.items()
             product = (weight * tier.weight * _powers(own))[power]
@@ -160,12 +141,7 @@ def _powers(ways: int) -> Costs:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Own:
-    """Costs of a layer for each of its states.
-
-    Attributes:
-        states: the states, ``[states, groups, options]``.
-        costs: the cost of each.
-    """
+    """Costs of a layer for each of its states ``[states, groups, options]``."""
 
     states: NDArray[np.int8]
     costs: Costs

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hypar.errors import TableLimitError
 from hypar.registry import load_plugin, own_plugins
 from hypar.solve.limits import ENTRY_BYTES
+from hypar.solve.order import trace
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hypar.solve.cost_graph import CostGraph, Solution, Structure
     from hypar.solve.limits import Budget
 
@@ -53,7 +52,11 @@ class Tables(NamedTuple):
 
 
 class Solver(Protocol):
-    """A minimiser of the cost of a CostGraph's assignments."""
+    """A minimiser of the cost of a CostGraph's assignments.
+
+    One with a method ``improving(problem, budget)`` yields solutions within a budget, each with no higher a cost and no lower a bound
+    than those before.
+    """
 
     @property
     def exact(self) -> bool:
@@ -71,20 +74,23 @@ class Solver(Protocol):
         """
 
 
-@runtime_checkable
-class Improving(Protocol):
-    """A solver that gives solutions before its last one."""
-
-    def improving(self, problem: CostGraph, budget: Budget) -> Iterator[Solution]:
-        """Yield solutions within a budget, each with no higher a cost and no lower a bound than those before."""
+@lru_cache(maxsize=64)
+def tables_of(structure: Structure) -> Tables:
+    """Return the size of the tables of an elimination."""
+    found = trace(structure)
+    # Every table is kept for the way back; beside it one sum is held before its minimum is taken.
+    stored = sum(step.entries for step in found.steps)
+    widest = max((step.summed for step in found.steps), default=0)
+    return Tables(
+        stored=stored + widest + structure.entries,
+        work=sum(step.work for step in found.steps) + sum(structure.sizes),
+        width=found.width,
+        complete=found.complete,
+    )
 
 
 def load_solver(name: str) -> Solver:
-    """Return the solver with a name.
-
-    Raises:
-        UnknownNameError: no solver has that name.
-    """
+    """Return the solver with a name; raises ``UnknownNameError``."""
     solver: Solver = load_plugin("solvers", name)
     return solver
 
@@ -98,8 +104,6 @@ def cheapest(structures: tuple[Structure, ...]) -> str:
     """
     found: list[tuple[int, str]] = []
     for name in sorted(own_plugins("solvers")):
-        if name == FALLBACK:  # not exact, and the slowest to import
-            continue
         solver = load_solver(name)
         tables = [solver.tables(structure) for structure in structures] if solver.exact else [None]
         known = [need for need in tables if need is not None and need.fit]
@@ -109,11 +113,7 @@ def cheapest(structures: tuple[Structure, ...]) -> str:
 
 
 def require_tables(name: str, tables: Tables, most_bytes: float = math.inf) -> None:
-    """Raise if tables exceed the limits, those of all solvers or the memory of a search.
-
-    Raises:
-        TableLimitError: the tables are too large.
-    """
+    """Raise ``TableLimitError`` if tables exceed the limits, those of all solvers or the memory of a search."""
     stored = int(min(STORED_LIMIT, most_bytes / ENTRY_BYTES))
     if tables.stored > stored:
         entries, limit, verb = tables.stored, stored, "hold"

@@ -1,6 +1,6 @@
 """A plan and its gap: an assignment and a lower bound, where the tables of elimination would be too large.
 
-Idea: choices that no optimum takes leave. Where elimination then computes no more than the messages, it is elimination.
+Idea: where elimination computes no more than the messages, it is elimination.
 Else messages along the edges raise a lower bound and point at an assignment after every round. If they prove none, it is
 elimination where that is within the limits; if not, exchanges of one and of two choices improve the best of these, the
 nodes' best choices by themselves, and some drawn.
@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.solve.bounds import PAYS, LocalSearch, Messages, undominated, work_of_round
+from hypar.solve.bounds import PAYS, Messages, work_of_round
 from hypar.solve.cost_graph import Solution
 from hypar.solve.limits import ENTRIES_PER_S, Budget
 from hypar.solve.minsum import optimum
-from hypar.solve.solvers.base import Solver, Tables, load_solver, require_tables
+from hypar.solve.solvers.base import Solver, Tables, require_tables, tables_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from hypar.solve.cost_graph import CostGraph, Structure
+
+    Assignment = tuple[int, ...]
 
 TURNS = 4
 """Rounds, and sweeps of exchanges, that a search takes at least, about."""
@@ -52,7 +54,7 @@ class Bounded:
 
     def tables(self, structure: Structure) -> Tables:
         """Return the size of elimination's tables where they take no more work than that of two vectors for each edge and node."""
-        exact, sizes = _exactly(structure), structure.sizes
+        exact, sizes = tables_of(structure), structure.sizes
         messages = sum(sizes[link.source] + sizes[link.target] for link in structure.links)
         steps = max(
             (math.prod(link.source_digits) * link.target_digits[0] for link in structure.links), default=0
@@ -70,22 +72,21 @@ class Bounded:
 
     def improving(self, problem: CostGraph, budget: Budget) -> Iterator[Solution]:
         """Yield the same after every round of messages, and every start that is improved."""
-        left = undominated(problem.summable())
-        for found, bound in self._search(left.problem, budget):
-            assignment = left.original(found)
+        exact = problem.summable()
+        for assignment, bound in self._search(exact, budget):
             cost = problem.cost(assignment)
-            proven = left.problem.cost(found) <= bound
+            proven = exact.cost(assignment) <= bound
             yield Solution(assignment=assignment, cost=cost, bound=cost if proven else min(bound, cost))
 
-    def _search(self, problem: CostGraph, budget: Budget) -> Iterator[tuple[tuple[int, ...], float]]:
+    def _search(self, problem: CostGraph, budget: Budget) -> Iterator[tuple[Assignment, float]]:
         """Yield an assignment, and a lower bound that holds however its sums were rounded."""
         structure = problem.structure
-        exact, tables, rounding = _exactly(structure), self.tables(structure), _rounding(problem)
+        exact, tables, rounding = tables_of(structure), self.tables(structure), _rounding(problem)
         require_tables("bounded", tables)
-        work = int(min(self.work, budget.limits.seconds * ENTRIES_PER_S))
+        messages = Messages(problem, int(min(self.work, budget.limits.seconds * ENTRIES_PER_S)))
         best, bound = (0,) * len(problem.nodes), -math.inf
         if tables is not exact or not exact.within(budget):
-            for best, bound in self._sent(problem, rounding, work):
+            for best, bound in self._sent(problem, messages, rounding):
                 yield best, bound
         cost = problem.cost(best)
         if cost > bound and exact.within(budget):
@@ -93,48 +94,34 @@ class Bounded:
             yield best, problem.cost(best)
         # No assignment costs less by more than the sums' rounding: there is nothing left to search for.
         elif cost > bound + 2 * rounding:
-            for found in self._improved(problem, best, work):
-                yield found, bound
-
-    def _improved(self, problem: CostGraph, best: tuple[int, ...], work: int) -> Iterator[tuple[int, ...]]:
-        """Yield the best assignment after every start that is improved by exchanges."""
-        search = LocalSearch(problem, work)
-        found: list[tuple[int, ...]] = []
-        for start in [list(best), *_starts(problem.nodes, self.starts)]:
-            found.append(search.improved(start))
-            yield min(found, key=lambda each: (problem.cost(each), each[::-1]))
+            found: list[Assignment] = []
+            for start in [best, *self._starts(problem)]:
+                found.append(messages.improved(start))
+                yield min(found, key=lambda each: (problem.cost(each), each[::-1])), bound
 
     def _sent(
-        self, problem: CostGraph, rounding: float, work: int
-    ) -> Iterator[tuple[tuple[int, ...], float]]:
+        self, problem: CostGraph, messages: Messages, rounding: float
+    ) -> Iterator[tuple[Assignment, float]]:
         """Yield an assignment and a lower bound after every round of messages."""
         grain = problem.grain()
-        messages = Messages(problem)
-        rounds = max(1, min(self.rounds, work // max(1, work_of_round(problem.structure.links))))
-        best, least, bound = [0] * len(problem.nodes), math.inf, -math.inf
+        rounds = max(1, min(self.rounds, messages.work // max(1, work_of_round(problem.structure.links))))
+        best, least, bound = (0,) * len(problem.nodes), math.inf, -math.inf
         for _ in range(rounds):
             before, bound = bound, max(bound, messages.round())
             choices = messages.choices()
             if (cost := problem.cost(choices)) < least:
                 best, least = choices, cost
             proven = _raised(bound - rounding, grain)
-            yield tuple(best), proven
+            yield best, proven
             if least <= max(proven, bound + rounding) or bound - before <= PAYS * abs(bound):
                 return
 
-
-def _exactly(structure: Structure) -> Tables:
-    """Return the size of elimination's tables, which every graph has."""
-    found = load_solver("elimination").tables(structure)
-    assert found is not None  # noqa: S101 (elimination takes any graph)
-    return found
-
-
-def _starts(nodes: Sequence[np.typing.NDArray[np.float64]], count: int) -> list[list[int]]:
-    """Return every node's best choice by itself, and choices drawn."""
-    generator = np.random.default_rng(0)
-    drawn = [[int(generator.integers(costs.size)) for costs in nodes] for _ in range(count)]
-    return [[int(costs.argmin()) for costs in nodes], *drawn]
+    def _starts(self, problem: CostGraph) -> Iterator[Assignment]:
+        """Yield every node's best choice by itself, and choices drawn."""
+        generator = np.random.default_rng(0)
+        yield tuple([int(costs.argmin()) for costs in problem.nodes])
+        for _ in range(self.starts):
+            yield tuple([int(generator.integers(costs.size)) for costs in problem.nodes])
 
 
 def _raised(bound: float, grain: float) -> float:
@@ -149,4 +136,4 @@ def _rounding(problem: CostGraph) -> float:
     return ROUNDING * float(sum(largest))
 
 
-plugin: Solver = Bounded()
+plugins: dict[str, Solver] = {"bounded": Bounded()}
