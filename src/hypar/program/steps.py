@@ -71,11 +71,6 @@ class Transfer:
         found = ~self.need.lacks(self.have) & (self.need.elements > 0)
         return found if self.copies is None else found | (self.need.elements >= self.have.elements)
 
-    @cached_property
-    def missing(self) -> NDArray[np.int64]:
-        """The elements that each device needs and has not, ``[*devices]``."""
-        return self.need.elements - self.need.shared(self.have)
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Move:

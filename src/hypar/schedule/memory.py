@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from itertools import accumulate, repeat, starmap
+from itertools import accumulate, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from hypar.machine.work import fullest_share
 from hypar.network.nodes import PlanGraph, Tensor, kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.program.fragments import Fragment, following, fragment_of, weight_of
-from hypar.program.holding import Holding, Members, flat, kinds_of
+from hypar.program.holding import Holding
 from hypar.program.layout import grids
 from hypar.schedule.lifetimes import Arrays, Course, Sent, ops_of
 from hypar.schedule.liveness import larger
@@ -146,11 +146,10 @@ def _courses(
         [own.elements for each in graphs for own in _weights(each, fragments)], np.zeros(1, np.int64)
     )
     arrays = Arrays(ops, fragments, element_bytes, more=[weights])
-    lacking = max(
-        [0.0, *(element_bytes * _lacking(own) for one in fragments.values() for own in one.transfers)]
-    )
+    each = (own for one in fragments.values() for own in one.transfers)
+    arriving = max([0.0, *(element_bytes * _arriving(own, whole.ways) for own in each)])
     courses = [
-        (kinds, course._replace(entering=max(course.entering, lacking)))
+        (kinds, course._replace(entering=max(course.entering, arriving)))
         for kinds, course in arrays.courses(len(graphs))
     ]
     return arrays.kinds.of(weights).astype(float), courses
@@ -169,24 +168,24 @@ def _weights(graph: PlanGraph, fragments: Mapping[str, Fragment]) -> Iterator[Ho
 
 
 @lru_cache(maxsize=4096)
-def _lacking(own: Transfer) -> float:
-    """Return the elements of a copy that the fullest device lacks, where all of them come at once.
+def _arriving(own: Transfer, ways: tuple[int, ...]) -> float:
+    """Return the most elements of a copy that arrive on a device at a level.
 
-    So they do at a single level, and where devices that have as much as others need as much: these lack what unequal sizes leave.
-    Of others all devices lack as much, and share what several of them lack.
+    What several devices of a part lack comes to the part once, and to each of them as much of it; the rest they get of each other.
     """
-    if own.kind != "copy" or not own.moves or not own.have.meets(own.need):
-        return 0.0
-    pairs = [*zip(own.have.members, own.need.members, strict=True)]
-    single = pairs[0][0].ndim == 2
-    return float(own.missing.max()) if single or all(starmap(_alike, pairs)) else 0.0
-
-
-def _alike(one: Members, other: Members) -> bool:
-    """Return whether devices that have the same indices of one have the same of the other, and the other way round."""
-    first, second = (kinds_of(own.T)[1] for own in flat(one, other)[1])
-    pairs = len(np.unique(first * (second.max() + 1) + second))
-    return bool(pairs == first.max() + 1 == second.max() + 1)
+    most, before = 0.0, np.zeros(1)
+    for level in range(len(ways) if own.kind == "copy" and own.have.meets(own.need) else 0):
+        inner = tuple(range(level + 1, len(ways)))
+        there, every = (
+            Holding(tuple(np.asarray(dim.any(axis=inner, keepdims=True)) for dim in each.members))
+            for each in (own.have, own.need)
+        )
+        lacks = own.need.elements - own.need.shared(there)
+        alike = math.prod(ways[at] for at in inner if lacks.shape[at] == 1)
+        distinct = every.elements - every.shared(there)
+        now = lacks * (distinct / np.maximum(alike * lacks.sum(axis=inner, keepdims=True), 1))
+        most, before = max(most, float((now - before).max())), now
+    return most
 
 
 def course_on(lane: Lane) -> Course:
