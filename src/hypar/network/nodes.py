@@ -44,15 +44,13 @@ class FusedOp(NamedTuple):
 
 
 class LayerOp(NamedTuple):
-    """A layer of a plan node as a step runs it: its name, the names of the layers that it reads, its loops for the mini-batch.
-
-    ``number`` is that of the tensor in the node's trail that it writes, or views.
-    """
+    """A layer of a plan node as a step runs it, with its nest for the mini-batch, and its tensor's ``number`` in the node's trail."""
 
     name: str
     inputs: tuple[str, ...]
     nest: Nest
     number: int
+    layer: Layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,7 +281,7 @@ class Fused:
         for number, layer in enumerate(layers):
             nest = layer.nest(batch)
             self.places[layer.name] = owner, at = self._placed(number, layer, nest, layer.name in cut)
-            self.ops.setdefault(owner, []).append(LayerOp(layer.name, layer.inputs, nest, at))
+            self.ops.setdefault(owner, []).append(LayerOp(layer.name, layer.inputs, nest, at, layer))
             before = {} if layer.name in cut or not layer.inputs else self.shapes[layer.inputs[0]]
             self.shapes[layer.name] = before if len(before) > len(layer.shape) else layer.shape
         views = {layer.name for layer in layers if layer.name not in cut and layer.nest(batch).view}

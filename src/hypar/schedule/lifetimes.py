@@ -193,11 +193,13 @@ class Arrays:
         fragments: Mapping[str, Fragment],
         element_bytes: int,
         written: Mapping[str, Elements] | None = None,
+        *,
+        unit: int = 1,
         more: Iterable[NDArray[Any]] = (),
     ) -> None:
-        """Take the layers; more amounts of devices tell their kinds apart as well."""
+        """Take the layers, of which each sample stands for some; more amounts of devices tell their kinds apart as well."""
         self.ops, self.fragments = ops, [fragments[op.layer.name] for op in ops]
-        self.element_bytes, self.written = float(element_bytes), written
+        self.element_bytes, self.unit, self.written = float(element_bytes), unit, written
         self.flags = [own for fragment in self.fragments for own in fragment.flags]
         amounts = [own for fragment in self.fragments for own in fragment.amounts]
         self.kinds = Kinds([*more, *self.flags, *amounts, *(written or {}).values()])
@@ -275,7 +277,7 @@ class _Walk:
     def _bytes(self, elements: NDArray[Any]) -> Bytes:
         """Return the bytes of elements on these devices; of those that all have alike as a number."""
         if id(elements) not in self.known:
-            own = self.arrays.element_bytes * self.arrays.kinds.of(elements)[self.kinds]
+            own = self.arrays.element_bytes * self.arrays.unit * self.arrays.kinds.of(elements)[self.kinds]
             self.known[id(elements)] = float(own[0]) if (own == own[0]).all() else own
         return self.known[id(elements)]
 
@@ -286,7 +288,9 @@ class _Walk:
             each = saved.elements + saved.mask_bytes / self.arrays.element_bytes
             found = each * self._bytes(own.output.elements) / whole
         if own.trained and saved.statistics:
-            found = (0.0 if found is None else found) + saved.statistics * self._bytes(own.channels)
+            found = (0.0 if found is None else found) + saved.statistics * self._bytes(
+                own.channels
+            ) / self.arrays.unit
         return found
 
     def _saved(self, buffers: Sequence[int]) -> Bytes:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.machine.work import fullest_share
-from hypar.network.nodes import PlanGraph, Tensor, kept_with_graph
+from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.program.fragments import Fragment, following, fragment_of, weight_of
 from hypar.program.holding import Holding
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from hypar.program.steps import Transfer
     from hypar.schedule.lanes import Ends, Lane
     from hypar.schedule.stages import Step
+
+
+MANY = 4096
+"""Samples of a mini-batch from four times which on those that devices have together count as one."""
 
 
 def memory_of(lane: Lane, pieces: Iterable[Piece], number: int) -> dict[str, float]:
@@ -140,19 +144,40 @@ def _courses(
     *layouts, whole = grids([*choices, (WHOLE,) * len(array)], above, array)
     chosen = dict(zip([node.name for node in nodes], layouts, strict=True))
     gone = [op.layer.name for op in ops for _ in op.sent]
+    unit = _samples_alike(nodes, choices, above, array)
     every = {op.name: op for node in nodes for op in node.ops}.values()
-    fragments = following([*every], chosen, whole, convention, sent=gone, make=fragment_of)
+    fewer = (
+        [op._replace(nest=op.layer.nest(op.nest.sizes["batch"] // unit)) for op in every]
+        if unit > 1
+        else [*every]
+    )
+    fragments = following(fewer, chosen, whole, convention, sent=gone, make=fragment_of)
     weights = sum(
         [own.elements for each in graphs for own in _weights(each, fragments)], np.zeros(1, np.int64)
     )
-    arrays = Arrays(ops, fragments, element_bytes, more=[weights])
+    arrays = Arrays(ops, fragments, element_bytes, unit=unit, more=[weights])
     each = (own for one in fragments.values() for own in one.transfers)
-    arriving = max([0.0, *(element_bytes * _arriving(own, whole.ways) for own in each)])
+    arriving = max([0.0, *(unit * element_bytes * _arriving(own, whole.ways) for own in each)])
     courses = [
         (kinds, course._replace(entering=max(course.entering, arriving)))
         for kinds, course in arrays.courses(len(graphs))
     ]
     return arrays.kinds.of(weights).astype(float), courses
+
+
+def _samples_alike(
+    nodes: Sequence[PlanNode], choices: Sequence[Options], above: Ends, array: Sequence[int]
+) -> int:
+    """Return of how many samples devices have all or none, so that these count as one, where a mini-batch has very many.
+
+    Shares of an uneven split are then rounded to so many samples, less than a thousandth of them.
+    """
+    batch = nodes[0].ops[-1].nest.sizes["batch"]
+    levels = zip(array, zip(*choices, strict=True), strict=True)
+    parts = math.prod(ways for ways, each in levels if any("batch" in choice.divided for choice in {*each}))
+    uneven = any(dim == "batch" for own in above for dim, _ in own)
+    parts = math.lcm(parts, MANY) if uneven else parts
+    return batch // parts if batch > 4 * MANY and not batch % parts else 1
 
 
 def _weights(graph: PlanGraph, fragments: Mapping[str, Fragment]) -> Iterator[Holding]:
