@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import pytest
@@ -115,3 +116,21 @@ def test_resnet_50_needs_twice_what_its_weighted_layers_read() -> None:
     found = course(load_model("resnet50").with_batch(128))
     assert found.activations == pytest.approx(11.0e9, rel=0.001)
     assert not load_machine("hmc").fits(float(found.peak))
+
+
+@pytest.mark.parametrize(("levels", "least"), [((2,), 1.0), ((3, 5), 0.998)])
+def test_samples_of_a_very_large_batch_count_together(levels: tuple[int, ...], least: float) -> None:
+    """All of a device's samples are as many times those of a batch that is counted one by one; thirds are rounded."""
+    held = {}
+    for batch in (1024, 2**20):
+        graph = load_model("lenet-c").with_batch(batch)
+        plan = plan_model(graph, array=levels, strategy="dp", hardware=load_machine("dojo"))
+        assert plan.score is not None
+        held[batch] = plan.score.memory["activations"]
+    assert (
+        least
+        <= held[2**20]
+        / (1024 * held[1024])
+        * (math.ceil(1024 / math.prod(levels)) / 1024 * math.prod(levels))
+        <= 1.002
+    )

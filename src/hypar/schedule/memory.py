@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from hypar.schedule.stages import Step
 
 
-MANY = 4096
-"""Samples of a mini-batch from four times which on those that devices have together count as one."""
+MANY = 2**14
+"""Samples of a mini-batch above which those that devices have together count as one."""
 
 
 def memory_of(lane: Lane, pieces: Iterable[Piece], number: int) -> dict[str, float]:
@@ -170,14 +170,17 @@ def _samples_alike(
 ) -> int:
     """Return of how many samples devices have all or none, so that these count as one, where a mini-batch has very many.
 
-    Shares of an uneven split are then rounded to so many samples, less than a thousandth of them.
+    What is not divided evenly is then rounded to so many samples, a five-hundredth of what a device has at most.
     """
     batch = nodes[0].ops[-1].nest.sizes["batch"]
     levels = zip(array, zip(*choices, strict=True), strict=True)
     parts = math.prod(ways for ways, each in levels if any("batch" in choice.divided for choice in {*each}))
-    uneven = any(dim == "batch" for own in above for dim, _ in own)
-    parts = math.lcm(parts, MANY) if uneven else parts
-    return batch // parts if batch > 4 * MANY and not batch % parts else 1
+    if batch <= MANY:
+        return 1
+    if batch % parts or any(dim == "batch" for own in above for dim, _ in own):
+        most = max(1, batch // (512 * parts))
+        return next(count for count in range(most, 0, -1) if not batch % count)
+    return int(batch // parts)
 
 
 def _weights(graph: PlanGraph, fragments: Mapping[str, Fragment]) -> Iterator[Holding]:
