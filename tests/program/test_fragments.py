@@ -9,9 +9,10 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hypar.network.graph import load_model
 from hypar.program.fragments import following
 from hypar.program.layout import Layout, grid_of, grids, places_of
-from hypar.schedule.lifetimes import Kinds
+from hypar.sharding.placement import cut
 from tests.effort import examples
 from tests.program.machines import ARRAYS, choices
 from tests.program.networks import networks
@@ -75,28 +76,11 @@ def test_a_grid_has_what_its_devices_have(case: tuple[LayerGraph, list[Grid], st
     assert [name for name in found if facts(found[name], ways) != facts(expected[name], devices)] == []
 
 
-@st.composite
-def amounts(draw: st.DrawFn) -> tuple[tuple[int, ...], list[np.ndarray]]:
-    """An array, and amounts that vary over some of its levels each."""
-    array = tuple(draw(st.lists(st.sampled_from([2, 3]), min_size=1, max_size=3)))
-    found = []
-    for _ in range(draw(st.integers(1, 3))):
-        shape = [draw(st.sampled_from([1, ways])) for ways in array]
-        count = math.prod(shape)
-        own = draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
-        found.append(np.array(own, float).reshape(shape))
-    return array, found
-
-
-@settings(max_examples=examples(300, 60))
-@given(amounts())
-def test_devices_of_one_kind_have_as_much_of_everything(
-    case: tuple[tuple[int, ...], list[np.ndarray]],
-) -> None:
-    array, every = case
-    kinds = Kinds(every)
-    found = [*zip(*(kinds.of(own).tolist() for own in every), strict=True)]
-    devices = zip(*(np.broadcast_to(own, array).reshape(-1).tolist() for own in every), strict=True)
-    numbers = np.broadcast_to(kinds.number, array).reshape(-1).tolist()
-    assert len({*found}) == len(found)
-    assert [found[number] for number in numbers] == [*devices]
+def test_what_devices_have_is_not_moved() -> None:
+    """Behind halves of the batch all layers read, and send back, what their devices have."""
+    nodes = load_model("lenet-c").contracted.layers
+    layouts = grids([(cut("batch", 2),)] * len(nodes), (), (2,))
+    ops = [*{op.name: op for node in nodes for op in node.ops}.values()]
+    chosen = dict(zip([node.name for node in nodes], layouts, strict=True))
+    found = following(ops, chosen, grid_of(((2, "copies"),), ()), "moved")
+    assert [name for name, own in found.items() if own.transfers] == []
