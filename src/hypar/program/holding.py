@@ -6,7 +6,7 @@ Few different masks occur in a program, however many layers it has, so what is f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, reduce, wraps
+from functools import cached_property, lru_cache, reduce, wraps
 from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -208,14 +208,40 @@ def _along(own: Projection, dims: Mapping[str, Members], working: Members) -> Me
     if own.turns or not own.dims:
         return np.repeat(working, own.size, axis=-1)
     if own.window is not None:
-        made = dims[own.dims[0]]
-        return np.asarray(made @ _read_by(own.window, made.shape[-1], own.size))
+        return _read(own.window, dims[own.dims[0]], own.size)
     return dims[own.dims[0]] if len(own.dims) == 1 else flattened([dims[dim] for dim in own.dims])
 
 
+def _read(window: Window, made: Members, size: int) -> Members:
+    """Return the inputs that devices read which make some outputs."""
+    places, inputs, starts = _readers(window, made.shape[-1], size)
+    found = np.zeros((*made.shape[:-1], size), bool)
+    if len(inputs):
+        found[..., inputs] = np.logical_or.reduceat(made[..., places], starts, axis=-1)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _taps(window: Window, made: int, size: int) -> NDArray[np.intp]:
+    """Return the input that each tap of each output meets, -1 outside, ``[outputs, taps]``."""
+    return np.asarray(window.taps(size, np.arange(made)))
+
+
+@lru_cache(maxsize=1024)
+def _readers(window: Window, made: int, size: int) -> tuple[NDArray[np.intp], ...]:
+    """Return the outputs that read each input that is read, input by input; these inputs; where the outputs of each begin."""
+    taps = _taps(window, made, size)
+    places, which = np.nonzero(taps >= 0)
+    met = taps[places, which]
+    order = np.argsort(met, kind="stable")
+    inputs, starts = np.unique(met[order], return_index=True)
+    return places[order], inputs, starts
+
+
 def reached(window: Window, held: Members, size: int) -> Members:
-    """Return the outputs, ``[devices, size]``, of which devices hold something, ``[devices, inputs]``, that windows read."""
-    return np.asarray(held @ _read_by(window, size, held.shape[-1]).T)
+    """Return the outputs, ``[*devices, size]``, of which devices hold something, ``[*devices, inputs]``, that windows read."""
+    taps = _taps(window, size, held.shape[-1])
+    return np.asarray((held[..., taps] & (taps >= 0)).any(axis=-1))
 
 
 def in_place(window: Window, held: Members, size: int) -> Members:
@@ -223,16 +249,9 @@ def in_place(window: Window, held: Members, size: int) -> Members:
 
     An output that reads nothing goes with the next one.
     """
-    reading = np.flatnonzero(_read_by(window, size, held.shape[-1]).any(axis=1))
+    reading = np.flatnonzero((_taps(window, size, held.shape[-1]) >= 0).any(axis=1))
     nearest = np.abs(np.arange(size)[:, None] - reading).argmin(axis=1)
     return np.asarray(reached(window, held, size)[..., reading[nearest]])
-
-
-def _read_by(window: Window, made: int, size: int) -> Members:
-    """Return whether each output reads each index, ``[outputs, size]``."""
-    found = np.zeros((made, size + 1), bool)
-    found[np.arange(made)[:, None], window.taps(size, np.arange(made))] = True
-    return found[:, :size]
 
 
 def one_each(reading: Holding, held: Holding) -> Holding:
