@@ -118,7 +118,7 @@ class Lane(_Devices):
 
     @cached_property
     def executed(self) -> Lane:
-        """The lane as a run of its program holds and moves its tensors: in whole elements, those counted by ``paper`` by ``moved``."""
+        """The lane as a run of its program moves tensors: in whole elements, those counted by ``paper`` by ``moved``."""
         found = self
         if self.ran is not None:
             number, counted = self.ran

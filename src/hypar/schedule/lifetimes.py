@@ -36,7 +36,7 @@ class Course(NamedTuple):
     Attributes:
         pieces: the pieces of work of a microbatch: the forward phase of each part of a stage, then the backward phases in reverse.
         most: for each node the most bytes during its forward phase, that of the layers behind it included, and its backward phase.
-        entering: the bytes that come from other stages for the piece of work to which most come.
+        entering: the most bytes that come at once: from other stages for a piece of work, or of a copy at a level.
     """
 
     pieces: Sequence[Piece]
@@ -96,7 +96,7 @@ class StepOp(NamedTuple):
         part: the part of the stage that runs it.
         sources: the layer that makes each input; ``ELSEWHERE`` for another stage's, ``SAMPLES`` for what nothing before it trains.
         views: the layer whose output its own is; its own number for an output of its own.
-        sent: for each reader in another stage the parts that have run when it reads the output, and its place among these.
+        sent: for each reader in another stage a key by which the last one comes first, and how many parts have run before it reads.
     """
 
     layer: LayerOp
@@ -104,7 +104,7 @@ class StepOp(NamedTuple):
     part: int
     sources: tuple[int, ...]
     views: int
-    sent: tuple[tuple[int, int, int], ...]
+    sent: tuple[tuple[tuple[int, int], int], ...]
 
 
 @lru_cache(maxsize=256)
@@ -123,10 +123,10 @@ def ops_of(
         idle: the nodes for which the devices do not work.
     """
     found, numbers = list[StepOp](), dict[str, int]()
-    readers: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+    readers: dict[tuple[int, int], list[tuple[tuple[int, int], int]]] = {}
     for number, (node_of, tensor, reader) in enumerate(sent):
         behind = sum(first < reader for _, first in parts[1:])
-        readers.setdefault((node_of, tensor), []).append((-reader, number, behind))
+        readers.setdefault((node_of, tensor), []).append(((-reader, number), behind))
     for at, node in enumerate(nodes):
         before, part = len(node.ops) - _own(node), sum(first <= at for first, _ in parts[1:])
         for place, own in enumerate(node.ops):
@@ -236,7 +236,7 @@ class _Walk:
         self.arrays, self.kinds, self.parts = arrays, kinds, parts
         self.ops, self.fragments = arrays.ops, arrays.fragments
         self.ledger = Ledger()
-        self.known: dict[int, Bytes] = {}
+        self.known: dict[int, tuple[NDArray[Any], Bytes]] = {}
         self.own, self.kept, self.whole = dict[int, int](), dict[int, int](), dict[int, int]()
         self.inputs: dict[int, list[int]] = {}
         self.samples: dict[tuple[str, Holding], int] = {}
@@ -278,8 +278,9 @@ class _Walk:
         """Return the bytes of elements on these devices; of those that all have alike as a number."""
         if id(elements) not in self.known:
             own = self.arrays.element_bytes * self.arrays.unit * self.arrays.kinds.of(elements)[self.kinds]
-            self.known[id(elements)] = float(own[0]) if (own == own[0]).all() else own
-        return self.known[id(elements)]
+            # The elements are kept too, so that no other ones get their identity.
+            self.known[id(elements)] = elements, float(own[0]) if (own == own[0]).all() else own
+        return self.known[id(elements)][1]
 
     def _kept(self, own: Fragment) -> Bytes | None:
         """Return the bytes that a layer keeps besides its tensors; None if there are none."""
@@ -353,7 +354,7 @@ class _Walk:
 
     def _leave(self, part: int) -> None:
         """End the forward phase of a part: what other stages read next leaves."""
-        going = [self.own[at] for at, op in enumerate(self.ops) for *_, behind in op.sent if behind == part]
+        going = [self.own[at] for at, op in enumerate(self.ops) for _, behind in op.sent if behind == part]
         self.ledger.next(*going)
         self.ledger.end()
 
@@ -363,8 +364,8 @@ class _Walk:
         """Begin the backward phase of a part: later parts hand errors on, then other stages send theirs, the last reader first."""
         for waiting in self.waiting[part]:
             self._return(*waiting)
-        sent = [(reader, number, at) for at in own for reader, number, _ in self.ops[at].sent]
-        for *_, at in sorted(sent):
+        sent = [(key, at) for at in own for key, _ in self.ops[at].sent]
+        for _, at in sorted(sent):
             size = self.ledger.sizes[self.own[at]]
             self.errors.setdefault(at, []).append(self.ledger.receive(size))
             self.entering[self.parts + part] = self.entering[self.parts + part] + size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from itertools import accumulate, repeat
+from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from hypar.network.training import OPTIMIZERS
 from hypar.program.fragments import Fragment, following, fragment_of, weight_of
 from hypar.program.holding import Holding
 from hypar.program.layout import grids
-from hypar.schedule.lifetimes import Arrays, Course, Sent, ops_of
+from hypar.schedule.lifetimes import Arrays, Course, Sent, StepOp, ops_of
 from hypar.schedule.liveness import larger
 from hypar.schedule.pieces import BETWEEN_STAGES, PHASE, Piece, excess
 from hypar.sharding.collectives import SUMMED
@@ -125,33 +125,15 @@ def _courses(
     """
     graphs = (graph, *others)
     nodes = tuple(node for own in graphs for node in own.layers)
-    firsts = [*accumulate((len(own.layers) for own in graphs), initial=0)]
-    within = {
-        first + at for own, (first, _) in zip(graphs, places, strict=True) for at in range(len(own.layers))
-    }
-    sent = tuple(
-        Sent(start + own.producer, own.number, first + own.consumer)
-        for start, (first, outside) in zip(firsts, places, strict=False)
-        for own in outside
-        if own.producer >= 0 and first + own.consumer not in within
-    )
-    none = [any(start == end for _, (start, end) in own) for own in above] or repeat(False)
-    idle = frozenset(
-        at for at, (node, left) in enumerate(zip(nodes, none, strict=False)) if node.empty or left
-    )
-    parts = tuple(zip(firsts, (first for first, _ in places), strict=False))
-    ops = ops_of(nodes, sent, parts, idle)
+    ops = _ops(graphs, places, nodes, above)
     *layouts, whole = grids([*choices, (WHOLE,) * len(array)], above, array)
     chosen = dict(zip([node.name for node in nodes], layouts, strict=True))
     gone = [op.layer.name for op in ops for _ in op.sent]
     unit = _samples_alike(nodes, choices, above, array)
-    every = {op.name: op for node in nodes for op in node.ops}.values()
-    fewer = (
-        [op._replace(nest=op.layer.nest(op.nest.sizes["batch"] // unit)) for op in every]
-        if unit > 1
-        else [*every]
-    )
-    fragments = following(fewer, chosen, whole, convention, sent=gone, make=fragment_of)
+    every = [*{op.name: op for node in nodes for op in node.ops}.values()]
+    if unit > 1:
+        every = [op._replace(nest=op.layer.nest(op.nest.sizes["batch"] // unit)) for op in every]
+    fragments = following(every, chosen, whole, convention, sent=gone, make=fragment_of)
     weights = sum(
         [own.elements for each in graphs for own in _weights(each, fragments)], np.zeros(1, np.int64)
     )
@@ -163,6 +145,28 @@ def _courses(
         for kinds, course in arrays.courses(len(graphs))
     ]
     return arrays.kinds.of(weights).astype(float), courses
+
+
+def _ops(
+    graphs: Sequence[PlanGraph],
+    places: Sequence[tuple[int, tuple[Tensor, ...]]],
+    nodes: tuple[PlanNode, ...],
+    above: Ends,
+) -> tuple[StepOp, ...]:
+    """Return the layers of the parts of a stage for which the devices work, in their order; arguments as of ``_courses``."""
+    starts = [*accumulate((len(own.layers) for own in graphs), initial=0)][:-1]
+    spans = [range(first, first + len(own.layers)) for own, (first, _) in zip(graphs, places, strict=True)]
+    sent = tuple(
+        Sent(start + own.producer, own.number, first + own.consumer)
+        for start, (first, outside) in zip(starts, places, strict=True)
+        for own in outside
+        if own.producer >= 0 and not any(first + own.consumer in span for span in spans)
+    )
+    none = [any(start == end for _, (start, end) in own) for own in above] or [False] * len(nodes)
+    idle = frozenset(
+        at for at, (node, left) in enumerate(zip(nodes, none, strict=True)) if node.empty or left
+    )
+    return ops_of(nodes, sent, tuple(zip(starts, [first for first, _ in places], strict=True)), idle)
 
 
 def _samples_alike(

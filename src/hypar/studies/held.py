@@ -76,12 +76,15 @@ def held_by(
     place_of = {op.name: parts.get(node.name, (0, 0)) for node in nodes.layers for op in node.ops}
     of = np.array([stage for stage, _ in places])
     chunks = [frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else []
-    buffers = _buffers(program, {at: (own, of) for at, own in arrived.items()}, chunks, place_of)
+    received = {
+        at: shares(program.places, step, arrived[at], of.tolist()) for at, step in program.transfers.items()
+    }
+    buffers = _buffers(program, received, chunks, place_of)
     found = size * ((2 + OPTIMIZERS[score.optimizer]) * _weights(program, nodes) + buffers)
     for stage, moments in enumerate(
         [ALONE] if stages is None else fullest_moments(stages, len(stages.stages))
     ):
-        found += (of == stage) * _peak(program, nodes, elements, (stage, place_of, moments), size)
+        found += (of == stage) * _peak(program, nodes, elements, stage, place_of, moments, size)
     if score.groups is None:
         return [Held("all", score.memory_bytes, float(found.max()))]
     groups = [group.group for group in score.groups]
@@ -124,13 +127,14 @@ def _peak(
     program: Program,
     nodes: PlanGraph,
     elements: Mapping[str, Numbers],
-    stage: tuple[int, Mapping[str, Place], Sequence[Moment]],
+    stage: int,
+    place_of: Mapping[str, Place],
+    moments: Sequence[Moment],
     element_bytes: int,
 ) -> Bytes:
     """Return the most bytes of activations and errors at once on the devices, if they are those of a stage."""
-    number, place_of, moments = stage
     of = [place_of[node.name] for node in nodes.layers]
-    own = {at: place for place, at in enumerate(at for at, (its, _) in enumerate(of) if its == number)}
+    own = {at: place for place, at in enumerate(at for at, (its, _) in enumerate(of) if its == stage)}
     firsts = {of[at][1]: (place, at) for at, place in reversed(own.items())}
     sent = tuple(
         Sent(own[tensor.producer], tensor.number, tensor.consumer)
@@ -148,11 +152,11 @@ def _peak(
 
 def _buffers(
     program: Program,
-    arrived: Mapping[int, tuple[Numbers, Numbers]],
+    received: Mapping[int, Bytes],
     chunks: Sequence[frozenset[str]],
     place_of: Mapping[str, Place],
 ) -> Bytes:
-    """Return the room in elements of each device for the largest transfer.
+    """Return the room in elements of each device for the largest transfer, from what each has ``received``, ``[levels, devices]``.
 
     A transfer is what arrives for one tensor or one chunk of gradients at a level, as a collective is called for one of these; of
     what other stages have made everything that a phase needs, as its work begins when all of it is there.
@@ -161,13 +165,12 @@ def _buffers(
     for number, step in program.transfers.items():
         if step.item.tensor in UNCOUNTED:
             continue
-        own, of_stages = arrived[number]
         key: object = number
         if exchanges_gradients(step):
             key = next((chunk for chunk in chunks if step.item.layer in chunk), number)
-        for level, received in enumerate(shares(program.places, step, own, of_stages.tolist())):
+        for level, own in enumerate(received[number]):
             at = (step.item.phase, place_of[_to(step)]) if _crosses(step) else (level, key)
-            together[at] = together.get(at, 0) + received
+            together[at] = together.get(at, 0) + own
     return np.asarray(np.max([np.zeros(program.places.devices), *together.values()], axis=0))
 
 
