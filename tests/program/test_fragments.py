@@ -68,7 +68,7 @@ def test_a_grid_has_what_its_devices_have(case: tuple[LayerGraph, list[Grid], st
         [*{op.name: op for node in nodes for op in node.ops}.values()],
         [node.name for node in nodes],
     )
-    whole = grid_of(tuple((own, "copies") for own in ways), ())
+    whole = grid_of(tuple(((own, "copies"),) for own in ways), ())
     found = following(ops, dict(zip(names, layouts, strict=True)), whole, convention)
     each = dict(zip(names, map(one_by_one, layouts), strict=True))
     expected = following(ops, each, one_by_one(whole), convention)
@@ -82,5 +82,5 @@ def test_what_devices_have_is_not_moved() -> None:
     layouts = grids([(cut("batch", 2),)] * len(nodes), (), (2,))
     ops = [*{op.name: op for node in nodes for op in node.ops}.values()]
     chosen = dict(zip([node.name for node in nodes], layouts, strict=True))
-    found = following(ops, chosen, grid_of(((2, "copies"),), ()), "moved")
+    found = following(ops, chosen, grid_of((((2, "copies"),),), ()), "moved")
     assert [name for name, own in found.items() if own.transfers] == []

@@ -34,7 +34,7 @@ def test_a_choice_divides_each_part_alike() -> None:
 def test_devices_beyond_the_grid_are_idle(choice: Choice, working: list[int]) -> None:
     layout = array_layout((4,), (choice,))
     assert layout.working.tolist() == [bool(own) for own in working]
-    assert (layout.copies(("batch",)) >= 0).tolist() == layout.working.tolist()
+    assert (layout.copies(("batch",)).number >= 0).tolist() == layout.working.tolist()
 
 
 def test_a_grid_numbers_its_shards_through_the_dims() -> None:

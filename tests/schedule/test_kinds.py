@@ -31,7 +31,7 @@ def test_devices_of_one_kind_have_as_much_of_everything(
     case: tuple[tuple[int, ...], list[np.ndarray]],
 ) -> None:
     array, every = case
-    kinds = Kinds(every)
+    kinds = Kinds(every, np.asarray)
     found = [*zip(*(kinds.of(own).tolist() for own in every), strict=True)]
     devices = zip(*(np.broadcast_to(own, array).reshape(-1).tolist() for own in every), strict=True)
     numbers = np.broadcast_to(kinds.number, array).reshape(-1).tolist()

@@ -47,7 +47,7 @@ def paced(schedule: Schedule, paces: Sequence[Pace], microbatches: int) -> Step:
         for number, pace in enumerate(paces)
     ]
     timeline = Pipeline(found, parts, count).run(schedule, microbatches)
-    return Step(timeline=timeline, pieces=tuple(found.pieces), places=tuple(found.places))
+    return Step(timeline=timeline, pieces=tuple(found.pieces), places=tuple(found.places), buckets=())
 
 
 Span = tuple[float, float]

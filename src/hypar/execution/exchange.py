@@ -180,7 +180,7 @@ def moved(places: Places, own: Transfer) -> Numbers:
     """Return the elements that each level moves by a transfer; of a return as many as of a copy the other way."""
     if own.kind == "return":
         return counted(places, own.need, own.have)
-    return counted(places, own.have, own.need, own.copies)
+    return counted(places, own.have, own.need, own.copies and own.copies.number)
 
 
 @by_content

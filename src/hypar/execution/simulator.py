@@ -124,7 +124,7 @@ def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:
         if step.transfer.kind == "return":
             found, arrived = reduced(places, source, mask(step.transfer.have), need)
         elif step.transfer.kind != "copy":
-            found, arrived = add(places, source, mask(step.transfer.have), need, step.transfer.copies)
+            found, arrived = add(places, source, mask(step.transfer.have), need, step.transfer.copies.number)
         else:
             found, arrived = copy(places, source, mask(step.transfer.have), need)
         devices.values[step.target] = found

@@ -227,7 +227,7 @@ class Ran:
     @cached_property
     def fits(self) -> bool:
         """Whether it fits the devices' memory."""
-        return holds(self.work.lanes, self.step)
+        return holds(self.work.lanes, self.step.buckets)
 
     def beats(self, other: Ran) -> bool:
         """Return whether only this one fits the memory or, if both or neither fit, whether it is faster."""
@@ -275,7 +275,7 @@ def _split(work: StepWork, layers: Sequence[int], sizes: Sizes) -> Buckets:
 def _fastest_chunks(work: StepWork, layers: tuple[int, ...], best: Step) -> tuple[Sizes, Step]:
     """Return the fastest candidate, improved by local search, with its step; ``best`` is that of single layers."""
     sizes: Sizes = (1,) * len(layers)
-    tried, held, least_s = {sizes}, holds(work.lanes, best), _computing_s(best)
+    tried, held, least_s = {sizes}, holds(work.lanes, best.buckets), _computing_s(best)
 
     def gains(own: Sizes) -> bool:
         """Take chunks if they are new and faster, and still fit the memory if the first step did."""
@@ -286,7 +286,7 @@ def _fastest_chunks(work: StepWork, layers: tuple[int, ...], best: Step) -> tupl
         ran = work.run(_split(work, layers, own))
         if not faster(ran.timeline.makespan, best.timeline.makespan):
             return False
-        if held and not holds(work.lanes, ran):
+        if held and not holds(work.lanes, ran.buckets):
             return False
         sizes, best = own, ran
         return True

@@ -37,7 +37,7 @@ from hypar.program.holding import (
     reached,
 )
 from hypar.program.layout import Layout, Numbers, divide
-from hypar.program.steps import Transfer
+from hypar.program.steps import Copies, Transfer
 from hypar.sharding.conventions import FUSED, MOVED
 from hypar.sharding.placement import partial_results
 
@@ -169,12 +169,12 @@ class Fragment:
         return held_by(members(result, self.dims))
 
     @cached_property
-    def copies(self) -> Numbers:
-        """Which copy of its terms each device has, where the op leaves terms."""
+    def copies(self) -> Copies:
+        """Whose terms are summed together, where the op leaves terms."""
         layout = self.layout
         if self.rests:
             # Who has an element of a tensor at rest has a term of its error.
-            return np.where(layout.working, 0, -1)
+            return layout.copy()
         left = {*layout.dims} - self.nest.reduced
         terms = self.dims if self.chosen else layout.dims if self.partial else left
         return layout.copies(tuple(sorted(terms)))
@@ -318,10 +318,10 @@ class Fragment:
         own = dict(zip(self.nest.result.axes, self.output.members, strict=True))["channels"]
         return np.asarray(own.mean(axis=-1))
 
-    def adding(self, have: Holding, need: Holding, copies: Numbers | None = None) -> Transfer:
+    def adding(self, have: Holding, need: Holding, copies: Copies | None = None) -> Transfer:
         """Return how terms are added up, of which devices have the copies of its output's terms, or others."""
         of = self.copies if copies is None else copies
-        return Transfer("add", have, need, of, _overlapping(have, of, self.layout.devices))
+        return Transfer("add", have, need, of, _overlapping(have, of.number, self.layout.devices))
 
 
 fragment_of = lru_cache(maxsize=1024)(Fragment)
@@ -424,8 +424,8 @@ def _ungrouped(names: Mapping[str, str]) -> dict[str, str]:
 
 
 @lru_cache(maxsize=512)
-def weight_of(users: tuple[Fragment, ...]) -> Holding:
-    """Return who holds what of the weight of some layers, that of its owner first."""
+def gradient_of(users: tuple[Fragment, ...]) -> Transfer:
+    """Return how the terms of the gradient of a weight are added up, for all who hold it, of the layers that use it, its own first."""
     found: list[tuple[Members, ...]] = []
     order = [atom_of(dim) for dim in users[0].nest.weight]
     for own in users:
@@ -433,5 +433,6 @@ def weight_of(users: tuple[Fragment, ...]) -> Holding:
         whole = {dim: np.ones((*places, size), bool) for dim, size in own.nest.sizes.items()}
         box, axes = members(operand, {**whole, **own.dims}), [atom_of(dim) for dim in own.nest.weight]
         found.append(tuple([box[axes.index(axis)] for axis in order]) if found else box)
-    first, *more = found
-    return Holding(first, tuple(more))
+    (first, *more), own = found, users[0]
+    have = Holding(first, tuple(more))
+    return own.adding(have, have, own.layout.copy() if more else own.layout.copies(tuple(own.dims)))

@@ -11,12 +11,13 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, pairwise, repeat, zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hypar.program.holding import Members, by_content, key_of, kinds_of
+from hypar.program.steps import Copies
 from hypar.sharding.levels import TINY, whole_ends
 from hypar.sharding.placement import ALONE, IDLE, WHOLE, Choice, Options, choice_of, digits_of, shards_of
 from hypar.sharding.tree import Device, Node, Split, Stages, splits_of
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from hypar.plan.plan import Plan
 
+T = TypeVar("T", bound=np.generic)
+
 Numbers = NDArray[np.int64]
 
 Shares = NDArray[np.float64]
@@ -34,8 +37,20 @@ Shares = NDArray[np.float64]
 ALL: Shares = np.array((0.0, 1.0))
 """The share of a device whose group does not divide the dim."""
 
-Share = tuple[str | None, tuple[float, float]]
-"""The dim that an uneven split divides, or None, with the ends of a share of it as fractions."""
+
+class Share(NamedTuple):
+    """A share of a layer at an uneven split.
+
+    Attributes:
+        dim: the dim that the split divides; None if all groups have all.
+        ends: the ends of the share of each group as fractions; None of one without a share.
+        own: the number of the group whose share it is.
+    """
+
+    dim: str | None
+    ends: tuple[tuple[float, float] | None, ...]
+    own: int
+
 
 PART = ""
 """The dim under which the part of each device stands while layouts are made; 0 where a level has none."""
@@ -102,7 +117,7 @@ class Layout:
         return self.places, key_of(tuple(tuple(own.items()) for own in self.levels)), key_of(self.working)
 
     @by_content
-    def copies(self, dims: tuple[str, ...]) -> Numbers:
+    def copies(self, dims: tuple[str, ...]) -> Copies:
         """Return which copy of its shards of some dims each device has.
 
         At every level the parts of a group that have the same shards are copies of one another. A copy at all levels is
@@ -124,7 +139,11 @@ class Layout:
         _, copy = np.unique(ranks, axis=1, return_inverse=True)
         whole = np.isclose(np.bincount(copy.reshape(-1), share), 1.0)
         number = np.where(whole, np.cumsum(whole) - 1, -1)[copy.reshape(-1)]
-        return np.where(self.working, number, -1)
+        return Copies(np.where(self.working, number, -1))
+
+    def copy(self) -> Copies:
+        """Return the copy of all devices that work."""
+        return Copies(np.where(self.working, 0, -1))
 
     def of(self, names: Mapping[str, str]) -> Layout:
         """Return the layout of a tensor that has the dims that are named, by these names; parts are copies where others differ."""
@@ -181,25 +200,39 @@ class Layout:
 class Grid(Layout):
     """The division of the loops of a layer, or of a tensor, by an array of identical devices, an axis a level.
 
-    Below uneven splits the first levels have the only part of these that the devices are in, and its shares.
+    Below uneven splits the first axes are these, with the shares of all groups; what is below those of other groups is unknown, so
+    that what their devices have together matters alone.
 
     Attributes:
-        ways: the parts of each level.
-        levels: the shares of the parts of each level, ``[ways, 2]``.
+        ways: the parts of each axis.
+        levels: the shares of the parts of each axis, ``[ways, 2]``.
         working: as of all layouts, ``[*devices]``.
+        own: the group of each split above that the devices are in.
+        stops: for each split and each level the axis behind its last one.
     """
 
     ways: tuple[int, ...]
+    own: tuple[int, ...]
+    stops: tuple[int, ...]
 
-    def copies(self, dims: tuple[str, ...]) -> Numbers:
+    def copies(self, dims: tuple[str, ...]) -> Copies:
         """Return the last copy for every device that works: all copies are whole, and as many."""
-        count = 1
-        for level, shares in enumerate(self.levels):
-            parts = np.flatnonzero(self._at_work(level))
-            count *= len(parts) // len(
-                {tuple(shares[dim][part][0] for dim in shares if dim in dims) for part in parts}
-            )
-        return np.where(self.working, count - 1, -1)
+        alike = [shares.keys().isdisjoint(dims) for shares in self.levels]
+        count = math.prod(int(self._at_work(level).sum()) for level, own in enumerate(alike) if own)
+        parts = zip(alike, self.copy().parts, strict=True)
+        return Copies(
+            np.where(self.working, count - 1, -1), tuple([1 if own else several for own, several in parts])
+        )
+
+    def copy(self) -> Copies:
+        """Return the copy of all devices that work."""
+        parts = tuple([int(self._at_work(level).sum()) for level in range(len(self.ways))])
+        return Copies(np.where(self.working, 0, -1), parts)
+
+    def inside(self, amount: NDArray[T]) -> NDArray[T]:
+        """Return an amount of each device on those of the group that the array is in."""
+        each = zip(self.own, amount.shape, strict=False)
+        return amount[tuple([slice(own, own + 1) if size > 1 else slice(None) for own, size in each])]
 
     def _at_work(self, level: int) -> NDArray[np.bool_]:
         others = tuple(at for at in range(len(self.ways)) if at != level)
@@ -240,23 +273,31 @@ class Grid(Layout):
 
 
 @lru_cache(maxsize=4096)
-def grid_of(digits: tuple[tuple[int, str], ...], above: tuple[Share, ...]) -> Grid:
+def grid_of(digits: tuple[tuple[tuple[int, str], ...], ...], above: tuple[Share, ...]) -> Grid:
     """Return the layout of a layer on an array.
 
     Args:
-        digits: the ways of each digit of its levels, and what the layer divides there.
+        digits: for each of its levels the ways of each digit, and what the layer divides there.
         above: its shares at the uneven splits above.
     """
-    levels: list[dict[str, Shares]] = [{} if dim is None else {dim: np.array([own])} for dim, own in above]
-    places = [1] * (len(above) + len(digits))
-    working = np.ones(places, bool)
-    for ways, label in digits:
-        shares, works = shares_of(choice_of(label, ways), ways)
+    each = [*chain.from_iterable(digits)]
+    array = (*(len(own.ends) for own in above), *(ways for ways, _ in each))
+    splits = (_shares(own) for own in above)
+    parts = [*splits, *(shares_of(choice_of(label, ways), ways) for ways, label in each)]
+    working = np.ones([1] * len(parts), bool)
+    for level, (_, works) in enumerate(parts):
         if not works.all():
-            working = working & works.reshape([-1 if at == len(levels) else 1 for at in range(len(places))])
-        levels.append(shares)
-    array = (*[1] * len(above), *(ways for ways, _ in digits))
-    return Grid(places_of(array), tuple(levels), working, array)
+            working = working & works.reshape([-1 if at == level else 1 for at in range(len(parts))])
+    stops, levels = accumulate((*[1] * len(above), *map(len, digits))), tuple(shares for shares, _ in parts)
+    return Grid(places_of(array), levels, working, array, tuple(own.own for own in above), tuple(stops))
+
+
+def _shares(split: Share) -> tuple[dict[str, Shares], NDArray[np.bool_]]:
+    """Return the shares of the groups of a split, and whether each works; as of ``shares_of``."""
+    if split.dim is None:
+        return {}, np.ones(len(split.ends), bool)
+    ends = np.array([own or (0.0, 0.0) for own in split.ends])
+    return {split.dim: ends}, np.array([own is not None for own in split.ends])
 
 
 def grids(choices: Sequence[Options], above: Sequence[tuple[Share, ...]], array: Sequence[int]) -> list[Grid]:
@@ -265,12 +306,9 @@ def grids(choices: Sequence[Options], above: Sequence[tuple[Share, ...]], array:
         _digits(tuple(dict.fromkeys(own)), ways)
         for own, ways in zip(zip(*choices, strict=True), array, strict=True)
     ]
-    rows = (
-        tuple(chain.from_iterable(level[choice] for level, choice in zip(each, own, strict=True)))
-        for own in choices
-    )
+    rows = (tuple([level[choice] for level, choice in zip(each, own, strict=True)]) for own in choices)
     # Layers without shares of their own, as those that nothing divides, have all below each split.
-    none = tuple((None, (0.0, 1.0)) for _ in above[0]) if above else ()
+    none = tuple(own._replace(dim=None) for own in above[0]) if above else ()
     return [grid_of(row, own) for row, own in zip(rows, chain(map(tuple, above), repeat(none)), strict=False)]
 
 

@@ -14,7 +14,7 @@ from hypar.ops.nest import operand_name
 from hypar.program.fragments import Fragment, following
 from hypar.program.holding import Holding, Members, members, pieces_of
 from hypar.program.layout import Layout, Places
-from hypar.program.steps import Compute, Item, Move, Step, Transfer, Update
+from hypar.program.steps import Compute, Copies, Item, Move, Step, Transfer, Update
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -232,17 +232,17 @@ class _Lowered:
         for tie, array, added in self.users:
             have = Holding(tuple(added.have.members[axis] for axis in tie.axes))
             every[tie.user] = array, have, added.copies
-        copies = np.maximum.reduce([each for *_, each in every.values()])
+        copies = np.maximum.reduce([each.number for *_, each in every.values()])
         whole = {str(axis): np.arange(size) for axis, size in enumerate(own.have.shape)}
         pieces = tuple(None if copy < 0 else whole for copy in copies)
         reads = {role: array for role, (array, *_) in every.items()}
         target = f"d terms {self.name} of all"
         # Where several devices have the terms of one piece, those of the first count.
-        due = {role: have.on(each == 0) for role, (_, have, each) in every.items()}
+        due = {role: have.on(each.number == 0) for role, (_, have, each) in every.items()}
         self.flow.steps.append(Compute("tied", self.name, pieces, reads, {"weight": target}, due))
         first, *more = (have.members for _, have, _ in every.values())
         have = Holding(first, tuple(more))
-        return target, self.fragment.adding(have, have, np.minimum(copies, 0))
+        return target, self.fragment.adding(have, have, Copies(np.minimum(copies, 0)))
 
     def _held(self, name: str) -> tuple[Holding, Holding]:
         """Return who has terms of the gradient of a trained tensor, and who holds it: a bias also where sums lie."""

@@ -37,6 +37,18 @@ class Item(NamedTuple):
     tensor: str
 
 
+class Copies(NamedTuple):
+    """Whose terms are summed together.
+
+    Attributes:
+        number: which copy of the terms each device has, ``[*devices]``; each copy is summed by itself, -1 for none.
+        parts: on an array of devices, for each of its axes the number of parts that have terms of one copy.
+    """
+
+    number: NDArray[np.int64]
+    parts: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Transfer:
     """What devices get of each other.
@@ -49,7 +61,7 @@ class Transfer:
         kind: what it does.
         have: who has what of its source.
         need: who gets what of its target.
-        copies: which copy of its terms each device has; each copy is summed by itself. None of what is copied.
+        copies: whose terms are summed together, ``Copies``; None of what is copied.
         terms: whether several devices have terms of an element.
     """
 
@@ -62,7 +74,7 @@ class Transfer:
     @cached_property
     def moves(self) -> bool:
         """Whether it is needed: terms are to be summed, or devices lack something."""
-        have = self.have if self.copies is None else self.have.on(self.copies >= 0)
+        have = self.have if self.copies is None else self.have.on(self.copies.number >= 0)
         return self.terms or not self.need.within(have)
 
     @cached_property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import cache, cached_property, lru_cache
 from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -25,7 +24,6 @@ from hypar.schedule.pieces import (
 )
 from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.amounts.above import State, outermost
-from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import Options, degrees, working
 
 if TYPE_CHECKING:
@@ -52,6 +50,7 @@ class StagePlace(NamedTuple):
             layers are counted from the lane's first one.
         first: the index of its first layer in the network.
         parts: the lanes of the stage's parts, if there are several.
+        tied: its layers whose weight other stages have as well, with the number of stages from which they get terms, or sums.
         shared: the layers whose weight an earlier stage has as well, with the transfers that add up its gradient at the levels
             outside the stages, in place of their own.
     """
@@ -62,6 +61,7 @@ class StagePlace(NamedTuple):
     outside: tuple[Tensor, ...] = ()
     first: int = 0
     parts: tuple[Lane, ...] = ()
+    tied: tuple[tuple[int, int], ...] = ()
     shared: tuple[tuple[int, Pieces], ...] = ()
 
 
@@ -81,8 +81,6 @@ class _Devices(NamedTuple):
         entered: the state below these splits; None by ``paper``, which counts each level by itself.
         place: its place in a pipeline.
         ends: its shares at the uneven splits above.
-        ran: its number among all groups below these splits, and a function that returns all of them, and the transfers between
-            them, as a run of the program moves whole elements; None if there are none, or if sizes are no whole elements.
         number: its number among the groups of all stages.
     """
 
@@ -94,7 +92,6 @@ class _Devices(NamedTuple):
     entered: State | None = None
     place: StagePlace = StagePlace()
     ends: Ends = ()
-    ran: tuple[int, Callable[[], Lanes]] | None = None
     number: int = 0
 
 
@@ -115,17 +112,6 @@ class Lane(_Devices):
     def devices(self) -> int:
         """The number of its devices."""
         return math.prod(self.setting.array)
-
-    @cached_property
-    def executed(self) -> Lane:
-        """The lane as a run of its program moves tensors: in whole elements, those counted by ``paper`` by ``moved``."""
-        found = self
-        if self.ran is not None:
-            number, counted = self.ran
-            found = counted()[0][number]._replace(place=self.place)
-        if self.setting.convention == PAPER:
-            found = found._replace(setting=replace(found.setting, convention=MOVED))
-        return found
 
     @cached_property
     def times(self) -> tuple[LayerTime | None, ...]:
@@ -272,5 +258,4 @@ def whole_lane(parts: Sequence[Lane]) -> Lane:
         choices=tuple(options for part in parts for options in part.choices),
         place=parts[0].place._replace(outside=(), parts=tuple(parts)),
         ends=(),
-        ran=None,
     )

@@ -19,7 +19,7 @@ from hypar.program.holding import Holding, Members
 from hypar.schedule.liveness import Bytes, Ledger, Piece, held_at, larger, largest, on_device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hypar.network.nodes import LayerOp, PlanNode
     from hypar.program.fragments import Fragment
@@ -154,14 +154,15 @@ class Kinds:
     """The devices of each kind, which have as much of everything.
 
     Attributes:
+        inside: returns an amount of devices on some of them, whose kinds these are.
         number: the kind of each device, ``[*devices]``.
         first: the places of one device of each kind.
     """
 
-    def __init__(self, every: Iterable[NDArray[Any]]) -> None:
+    def __init__(self, every: Iterable[NDArray[Any]], inside: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         """Tell devices apart that have unlike amounts."""
-        self.number = np.zeros(1, np.int64)
-        for own in {id(own): own for own in every if own.size > 1}.values():
+        self.inside, self.number = inside, np.zeros(1, np.int64)
+        for own in map(inside, {id(own): own for own in every if own.size > 1}.values()):
             values, which = np.unique(own, return_inverse=True)
             both = self.number * len(values) + which.reshape(own.shape)
             self.number = np.unique(both, return_inverse=True)[1].reshape(both.shape)
@@ -170,6 +171,7 @@ class Kinds:
 
     def of(self, amount: NDArray[Any]) -> NDArray[Any]:
         """Return an amount on the devices of each kind, ``[kinds]``."""
+        amount = self.inside(amount)
         if amount.size == 1:
             return np.repeat(amount.reshape(-1), len(self.first[0]))
         places = [np.minimum(own, size - 1) for own, size in zip(self.first, amount.shape, strict=True)]
@@ -196,13 +198,17 @@ class Arrays:
         *,
         unit: int = 1,
         more: Iterable[NDArray[Any]] = (),
+        inside: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray,
     ) -> None:
-        """Take the layers, of which each sample stands for some; more amounts of devices tell their kinds apart as well."""
+        """Take the layers, of which each sample stands for some; more amounts of devices tell their kinds apart as well.
+
+        ``inside`` returns an amount of all devices of the fragments on those that count.
+        """
         self.ops, self.fragments = ops, [fragments[op.layer.name] for op in ops]
         self.element_bytes, self.unit, self.written = float(element_bytes), unit, written
         self.flags = [own for fragment in self.fragments for own in fragment.flags]
         amounts = [own for fragment in self.fragments for own in fragment.amounts]
-        self.kinds = Kinds([*more, *self.flags, *amounts, *(written or {}).values()])
+        self.kinds = Kinds([*more, *self.flags, *amounts, *(written or {}).values()], inside)
 
     def courses(self, parts: int) -> Iterator[tuple[NDArray[np.intp], Course]]:
         """Yield the kinds of devices whose arrays lie in the same buffers, with their activations and errors over a step."""

@@ -7,11 +7,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.sharding.amounts.counted import SEAM, Received, received_between, received_inside
-from hypar.sharding.collectives import SUMMED
-from hypar.sharding.placement import Options, degrees
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from hypar.machine.links import LevelLink
     from hypar.machine.machine import DeviceGroup
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.above import Amount
     from hypar.sharding.amounts.factors import Above
     from hypar.sharding.amounts.transfers import Between, Part, Sums
+    from hypar.sharding.placement import Options
 
 PHASE = "gradient"
 """The phase whose results are exchanged in chunks."""
@@ -50,8 +49,6 @@ class Piece(NamedTuple):
         level: the level of a transfer, 0 for the outermost; ``BETWEEN_STAGES``.
         link_bytes: bytes that its link brings: each subgroup of a group receives them.
         num_bytes: bytes that all devices receive.
-        device_bytes: for each group that it occupies the bytes that its fullest device receives; of a transfer between two
-            layers a device at work on average.
         link: the link; None for computation, and between stages of the same devices.
         latency_s: the seconds of a transfer that do not depend on its bytes.
     """
@@ -66,7 +63,6 @@ class Piece(NamedTuple):
     level: int = 0
     link_bytes: float = 0.0
     num_bytes: float = 0.0
-    device_bytes: tuple[float, ...] = ()
     link: LevelLink | DeviceGroup | None = None
     latency_s: float = 0.0
 
@@ -119,33 +115,26 @@ def _merged(pieces: Sequence[Piece]) -> Piece:
         latency_s=first.link.line(first.collective, link_bytes).latency_s,
         link_bytes=link_bytes,
         num_bytes=math.fsum(own.num_bytes for own in pieces),
-        device_bytes=tuple(map(math.fsum, zip(*[own.device_bytes for own in pieces], strict=True))),
     )
 
 
-def priced(setting: Setting, found: Sequence[Received], fuller: Mapping[str, float] | None = None) -> Pieces:
-    """Return the transfers of counted elements on the links of identical devices.
-
-    Args:
-        setting: the devices.
-        found: the elements.
-        fuller: how much more the fullest device receives of a tensor than all do on average; None for no more.
-    """
+def priced(setting: Setting, found: Sequence[Received]) -> Pieces:
+    """Return the transfers of counted elements on the links of identical devices."""
     pieces, size = [], setting.element_bytes
     links = setting.machine.links(setting.array) if setting.array else ()
-    for level, phase, tensor, kind, elements, receivers, devices, _ in found:
+    for level, phase, _, kind, elements, receivers, *_ in found:
         link, num_bytes = links[level], elements * size
-        link_bytes, more = num_bytes / receivers, fuller.get(tensor, 1.0) if fuller else 1.0
-        line, held = link.line(kind, link_bytes), (num_bytes / devices * more,)
+        link_bytes = num_bytes / receivers
+        line = link.line(kind, link_bytes)
         own = ((0,), (0,), link.resource, line.seconds(link_bytes), COMMUNICATION, phase, kind, level)
-        pieces.append(Piece(*own, link_bytes, num_bytes, held, link, line.latency_s))
+        pieces.append(Piece(*own, link_bytes, num_bytes, link, line.latency_s))
     return tuple(pieces)
 
 
 @lru_cache(maxsize=16384)
 def inside(setting: Setting, nest: Nest, sums: Sums, chosen: Options, above: Above) -> Pieces:
     """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
-    return priced(setting, received_inside(nest, sums, setting.array, chosen, above), excess(nest, chosen))
+    return priced(setting, received_inside(nest, sums, setting.array, chosen, above))
 
 
 @lru_cache(maxsize=16384)
@@ -158,36 +147,11 @@ def between(
     return sums, priced(setting, [one for one in found if not one.inside])
 
 
-@lru_cache(maxsize=16384)
-def excess(nest: Nest, chosen: Options) -> dict[str, float]:
-    """Return for each tensor of a layer how much more of it the fullest device holds, in whole elements, than all have on average."""
-    more = {}
-    for dim, degree in zip(nest.counted, degrees(chosen, nest.counted), strict=True):
-        if size := nest.sizes.get(dim, 0):
-            more[dim] = -(-round(size) // degree) * degree / size
-    return {tensor: math.prod(more.get(dim, 1.0) for dim in own) for tensor, own in nest.names.items()}
+Receiver = tuple["DeviceGroup", tuple[int, ...]]
+"""A device group that receives from the others of an uneven split, and the numbers of its lanes."""
 
 
-@lru_cache(maxsize=16384)
-def elements_on(nest: Nest, tensor: str, chosen: Options) -> float:
-    """Return the elements of a layer's tensor that a device has on average."""
-    carried = nest.names[tensor]
-    counts = zip(nest.counted, degrees(chosen, nest.counted), strict=True)
-    elements = nest.input_elements if tensor == "input" else nest.elements(tensor)
-    return float(elements) / math.prod(count for dim, count in counts if dim in carried)
-
-
-Receiver = tuple["DeviceGroup", tuple[int, ...], int]
-"""A device group that receives from the others of an uneven split, the numbers of its lanes, and of its devices that work."""
-
-
-def crossing(
-    amount: Amount,
-    receivers: Sequence[Receiver],
-    level: int,
-    element_bytes: int,
-    fuller: Sequence[Sequence[float]],
-) -> Pieces:
+def crossing(amount: Amount, receivers: Sequence[Receiver], level: int, element_bytes: int) -> Pieces:
     """Return the transfers of an amount between the device groups of an uneven split as a round, in which each waits for all.
 
     Args:
@@ -195,18 +159,12 @@ def crossing(
         receivers: the groups.
         level: number of uneven splits above this one.
         element_bytes: bytes of an element.
-        fuller: for each lane of each group how many times the group's average its fullest device receives.
     """
-    received = [float(elements) * element_bytes for elements in amount.elements]
-    # Whoever adds up a sum, so that no group needs more room for terms and sums than the others.
-    shared = math.fsum(received) / (sum(map(bool, received)) or 1)
-    waits = tuple([lane for _, lanes, _ in receivers for lane in lanes])
+    waits = tuple([lane for _, lanes in receivers for lane in lanes])
     found = []
-    for (link, lanes, working), num_bytes, more in zip(receivers, received, fuller, strict=True):
-        if num_bytes:
+    for (link, lanes), elements in zip(receivers, amount.elements, strict=True):
+        if num_bytes := float(elements) * element_bytes:
             seconds = link.seconds(amount.collective, num_bytes)
-            each = (shared if amount.collective in SUMMED else num_bytes) / working
-            held = tuple([each * own for own in more])
             own = (lanes, waits, link.resource, seconds, COMMUNICATION, amount.phase, amount.collective)
-            found.append(Piece(*own, level, num_bytes, num_bytes, held, link, link.latency_s))
+            found.append(Piece(*own, level, num_bytes, num_bytes, link, link.latency_s))
     return tuple(found)

@@ -43,7 +43,7 @@ def summarise(lanes: Sequence[Lane], step: Step, machine: Machine) -> Score:
     setting, timeline, staged = lanes[0].setting, step.timeline, lanes[0].place.stages > 0
     levels = max(lane.depth + len(lane.setting.array) for lane in lanes)
     received, energy = step.received(levels, stages=staged), energy_of(lanes, step)
-    memories = [memory_of(lane, step.pieces, number) for number, lane in enumerate(lanes)]
+    memories = [memory_of(lane, step.buckets) for lane in lanes]
     held = [math.fsum(memory.values()) for memory in memories]
     own = [lane.setting.machine for lane in lanes]
     filled = [num_bytes / (each.memory_bytes or math.inf) for num_bytes, each in zip(held, own, strict=True)]

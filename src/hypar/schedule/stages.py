@@ -88,10 +88,9 @@ class StageWork(NamedTuple):
     def entered(self, entering: Entering, phase: str) -> Piece:
         """Return the transfer of what comes from other stages, over a link yet without a name."""
         groups, received = tuple([lane.number for lane in self.lanes]), entering.from_stages
-        each = received / sum(lane.devices for lane in self.lanes)
-        collective, held = "all_reduce" if phase == PHASE else "send", (each,) * len(groups)
+        collective = "all_reduce" if phase == PHASE else "send"
         own = (groups, groups, "", entering.link_s, COMMUNICATION, phase, collective, BETWEEN_STAGES)
-        return Piece(*own, received, received, held, entering.outward)
+        return Piece(*own, received, received, entering.outward)
 
 
 def _together(rounds: Sequence[Pieces]) -> Iterator[Pieces]:
@@ -108,11 +107,13 @@ class Step:
         timeline: when each task ran.
         pieces: for each task its piece of an op.
         places: for each task the layer and the microbatch that it is for.
+        buckets: the layers that exchange their gradients together; nothing if each does by itself.
     """
 
     timeline: Timeline
     pieces: tuple[Piece, ...]
     places: tuple[Place, ...]
+    buckets: Buckets
 
     @property
     def exchanging(self) -> tuple[int, ...]:
@@ -232,15 +233,16 @@ class StepWork:
             part = part_of(self.stages[0], found, chunks)
             for phase in ("forward", "backward"):
                 part.phase(phase, 0)
-            return _step(found, run(found.tasks))
+            return _step(found, run(found.tasks), chunks)
         parts, layer = [], 0
         for number, stage in enumerate(self.stages):
             shared = {node: own for tied in self.exchanges for at, node, own in tied if at == number}
             parts.append(part_of(stage, found, chunks, layer, shared))
             layer += stage.layers
         pipeline = Pipeline(found, parts, self.count, self.exchanges)
-        return _step(found, pipeline.run(self.schedule, self.microbatches))
+        return _step(found, pipeline.run(self.schedule, self.microbatches), chunks)
 
 
-def _step(found: TaskList, timeline: Timeline) -> Step:
-    return Step(timeline=timeline, pieces=tuple(found.pieces), places=tuple(found.places))
+def _step(found: TaskList, timeline: Timeline, buckets: Buckets | None) -> Step:
+    pieces, places = tuple(found.pieces), tuple(found.places)
+    return Step(timeline=timeline, pieces=pieces, places=places, buckets=buckets or ())

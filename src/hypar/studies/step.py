@@ -214,8 +214,8 @@ class StepRows:
     def memory(self) -> tuple[DeviceMemory, ...]:
         """The memory of a device of each group, or of each stage, over the step."""
         found = []
-        for number, (group, lane) in enumerate(zip(self.groups, self.ran.lanes, strict=True)):
-            course, held = course_on(lane), memory_of(lane, self.ran.step.pieces, number)
+        for group, lane in zip(self.groups, self.ran.lanes, strict=True):
+            course, held = course_on(lane), memory_of(lane, self.ran.step.buckets)
             most = cast("list[tuple[float, float]]", course.most)
             phases = {} if self.ran.stages else dict(zip(self.ran.plan.layers, most, strict=True))
             found.append(DeviceMemory(group, held, phases))

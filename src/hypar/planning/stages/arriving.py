@@ -257,10 +257,9 @@ class _Way(NamedTuple):
         if any(amount.elements):
             kind = "all_gather" if inside and self.part.manner != "sums" else amount.collective
             amount = amount._replace(collective=kind)
-            fuller = [(1.0,) * len(lanes) for _, lanes, _ in receivers]
-            handed = crossing(amount, receivers, own.depth, own.setting.element_bytes, fuller)
+            handed = crossing(amount, receivers, own.depth, own.setting.element_bytes)
             yield own, Arrival(self.layer, self.tensor, rounds=(handed,))
-        for at, (below, (_, lanes, _)) in enumerate(zip(own.below, receivers, strict=True)):
+        for at, (below, (_, lanes)) in enumerate(zip(own.below, receivers, strict=True)):
             there = None if beyond is None else beyond.below[at]
             yield from self.arrivals(below, there, each[at], lanes[0])
 

@@ -21,7 +21,7 @@ from hypar.planning.stages.lower_bounds import ROUNDING, LowerBounds
 from hypar.planning.stages.running import estimated_s, fullest_moments, kept_in_flight
 from hypar.planning.stages.spans import joined
 from hypar.schedule.lanes import whole_lane
-from hypar.schedule.memory import held_with
+from hypar.schedule.memory import memory_of
 from hypar.solve.partition import Partition, least_bottleneck, partition
 from hypar.units import format_bytes
 
@@ -236,8 +236,7 @@ def held_in(stages: Sequence[CutSpan]) -> Iterator[tuple[int, Lane, float]]:
                 lane.having(place=lane.place._replace(first=first, moments=own)) for lane, first in each
             )
             lane = whole_lane([*placed])
-            buffers = max(part.cuts.memory[group]["buffers"] for part in parts)
-            yield stage + 1, lane, held_with(lane, buffers)
+            yield stage + 1, lane, math.fsum(memory_of(lane).values())
 
 
 def _require_fits(given: Sequence[CutSpan], graph: LayerGraph) -> None:

@@ -188,12 +188,15 @@ def run_stages(request: Resolved, stages: Sequence[CutSpan], stored: ChunksRecor
     groups = [*accumulate((len(span.cuts.lanes) for span in stages[:count]), initial=0)]
     for number, span in enumerate(stages):
         stage, lanes = number % count, []
+        # The stage of a weight's own layer gets the terms of all others, these the sums.
+        each = ((own, max(1, (not at) * len(tied) - 1)) for tied in exchanges for at, own in enumerate(tied))
+        tied = tuple((layer, others) for (part, layer, _), others in each if part == number)
         shared = tuple((layer, pieces) for (part, layer), pieces in sums.items() if part == number)
         for group, lane in enumerate(span.cuts.lanes, start=groups[stage]):
             places = places_for(lane.setting.machine, lane.setting.array, span.spans.stages)
             own = places, microbatches, fullest[stage], lane.place.outside, first
             name = f"{stage_name(stage)} {lane.name}".rstrip()
-            lanes.append(lane.having(name=name, number=group, place=StagePlace(*own, shared=shared)))
+            lanes.append(lane.having(name=name, number=group, place=StagePlace(*own, (), tied, shared)))
         arriving = span.received, span.returned
         works.append(StageWork(tuple(lanes), span.cuts.crossings, *arriving, stage_name(stage)))
         first += span.layers

@@ -108,10 +108,7 @@ class Cuts:
     @cached_property
     def memory(self) -> tuple[dict[str, float], ...]:
         """The bytes on each device of each group, including one microbatch's activations."""
-        part = part_of(StageWork(self.lanes, self.crossings), TaskList(()))
-        ops = [*part.ops("forward", True), *part.ops("backward", True)]
-        pieces = [piece for _, rounds in ops for own in rounds for piece in own]
-        return tuple(memory_of(lane, pieces, number) for number, lane in enumerate(self.lanes))
+        return tuple(map(memory_of, self.lanes))
 
     def named(self, graph: PlanGraph) -> Cuts:
         """Return the same cuts of equal layers with other names."""

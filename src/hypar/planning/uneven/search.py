@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.planning.uneven.shares import best, by_layer, search, settled
-from hypar.schedule.memory import held_with, holds
-from hypar.schedule.stages import StepWork
+from hypar.schedule.memory import holds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hypar.network.nodes import PlanGraph
     from hypar.planning.uneven.shares import Decision
     from hypar.planning.uneven.split import Assignment, Line, Quadratics
     from hypar.planning.uneven.tree import Branch, Branching
@@ -38,9 +35,6 @@ MOST_TRIES = 8
 
 LEAST_STEP = 0.01
 """Least fraction by which a limit of a share is lowered where the same choices do not fit again: elements are whole."""
-
-BROUGHT = 4
-"""The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
 
 HALVINGS = 16
 """Number of halvings of the interval of shares that may fit."""
@@ -226,31 +220,12 @@ def fits(branch: Branch) -> bool:
 
 
 def _fits(branch: Branch, above: Ends) -> bool:
-    """Return whether devices with their shares at the splits above fit; bounds that tell save the count of transfers."""
-    largest, most_fit = largest_of(branch.graph), True
-    for lane, _ in branch.in_whole_elements().reached(above):
-        machine, least = lane.setting.machine, held_with(lane)
-        if not machine.fits(least):
-            return False
-        most_fit = most_fit and machine.fits(least + BROUGHT * largest * lane.setting.element_bytes)
-    if most_fit:
-        return True
-    lanes, crossings = branch.lanes(above)
-    return holds(lanes, StepWork.of(lanes, crossings).run())
-
-
-def largest_of(moved: PlanGraph) -> float:
-    """Return the elements of the largest tensor that is moved between the layers of a graph, or inside one."""
-    sizes = (layer.elements(tensor) for layer in moved.layers for tensor in ("input", "weight", "output"))
-    made = (layer.nest.elements("output") for layer in moved.layers)
-    return max(chain(sizes, made, (tensor.elements for tensor in moved.tensors)), default=0)
+    """Return whether devices with their shares at the splits above fit."""
+    return holds(lane for lane, _ in branch.in_whole_elements().reached(above))
 
 
 def limits(made: Branching) -> tuple[float, ...]:
-    """Return the largest share of each group that works that fits its devices' memory, given the choices made so far.
-
-    Buffers for the transfers of splits above are left out: the caller checks the whole tree again.
-    """
+    """Return the largest share of each group that works that fits its devices' memory, given the choices made so far."""
     every = range(len(made.at_work))
     return tuple(1.0 if _share_fits(made, group) else _limit(made, group) for group in every)
 

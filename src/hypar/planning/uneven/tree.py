@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 from hypar.network.nodes import Content
 from hypar.planning.levels import Leaf
-from hypar.schedule.pieces import PHASE, crossing, elements_on, excess
+from hypar.program.layout import Share
+from hypar.schedule.pieces import crossing
 from hypar.sharding.amounts.above import outermost
-from hypar.sharding.conventions import MOVED, PAPER
+from hypar.sharding.conventions import PAPER
 from hypar.sharding.levels import TINY, divided_einsum, divided_size, whole_ends
-from hypar.sharding.placement import dim_of, working
+from hypar.sharding.placement import dim_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.machine.machine import DeviceGroup, Machine
     from hypar.machine.setting import Setting
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.amounts.windows import Shares
     from hypar.sharding.placement import Choice, Options
-
-
-INSIDE = {"forward": "output", "backward": "input", PHASE: "weight"}
-"""The tensor of a layer that is added up in each phase."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -126,11 +123,11 @@ class Branching:
 
     def left(self, above: Ends) -> Iterator[Ends]:
         """Yield for each group its shares at the splits above and at this one."""
-        each = zip(self.graph.layers, self.taken, above or repeat(()), strict=False)
-        rows = [
-            [(*own, (dim_of(taken[0]), at)) for at in _whole_ends(layer, *taken)]
-            for layer, taken, own in each
-        ]
+        rows = []
+        for layer, taken, own in zip(self.graph.layers, self.taken, above or repeat(()), strict=False):
+            each = zip(_whole_ends(layer, *taken), taken[1], strict=True)
+            ends = tuple([at if share else None for at, share in each])
+            rows.append([(*own, Share(dim_of(taken[0]), ends, group)) for group in range(len(ends))])
         return zip(*rows, strict=True)
 
     def leaves(self) -> Iterator[Leaf]:
@@ -147,25 +144,15 @@ class Branching:
         """Return the groups as they receive from each other, with their lanes numbered from the first one on."""
         found: list[Receiver] = []
         for group, below in zip(self.groups, self.below, strict=True):
-            arrays = [leaf.lane.setting.array for leaf in below.leaves()]
-            lanes = tuple(range(first, first := first + len(arrays)))
-            found.append((group, lanes, sum(map(math.prod, arrays))))
+            lanes = tuple(range(first, first := first + len([*below.leaves()])))
+            found.append((group, lanes))
         return found
 
     def lanes(self, above: Ends = ()) -> Lanes:
         """Return the groups that work, and the transfers between them, outer splits first; below shares at the splits above."""
-        counted = self.setting.convention
-        own, crossings = self._counted(counted, above)
-        if not self.integral:
-            return own, crossings
-        # A run adds up activations at once where ``paper`` counts them.
-        ran = cache(partial(self.in_whole_elements()._counted, MOVED if counted == PAPER else counted, above))
-        return [lane._replace(ran=(number, ran)) for number, lane in enumerate(own)], crossings
-
-    def _counted(self, convention: str, above: Ends) -> Lanes:
-        """Return the groups that work, and the transfers between them, counted by a convention."""
         lanes: list[Lane] = []
-        crossings = list(_crossings(self, lanes, state_above(self.graph, convention), above))
+        entered = state_above(self.graph, self.setting.convention)
+        crossings = list(_crossings(self, lanes, entered, above))
         return lanes, crossings
 
     def reached(
@@ -293,41 +280,11 @@ def _crossings(branch: Branch, lanes: list[Lane], entered: State | None, ends: E
     states = repeat(None) if entered is None else below_each
     for below, state, own in zip(branch.below, states, branch.left(ends), strict=False):
         inner += _crossings(below, lanes, state, own)
-    groups = [[lanes[lane] for lane in own] for _, own, _ in receivers]
 
-    @cache
-    def fuller(layer: int, tensor: str) -> list[tuple[float, ...]]:
-        return [_fuller(own, layer, tensor) for own in groups]
-
-    def rounds(amounts: tuple[Amount, ...], ends: Mapping[str, tuple[int, str]]) -> Rounds:
-        """Return the transfers of amounts, which lanes share by what they read, or have made."""
-        size, every = (
-            branch.setting.element_bytes,
-            ((amount, fuller(*ends[amount.phase])) for amount in amounts),
-        )
-        found = (crossing(own, receivers, branch.depth, size, more) for own, more in every)
+    def rounds(amounts: tuple[Amount, ...]) -> Rounds:
+        size = branch.setting.element_bytes
+        found = (crossing(own, receivers, branch.depth, size) for own in amounts)
         return tuple(filter(None, found))
 
-    inside = [
-        rounds(own, {phase: (layer, tensor) for phase, tensor in INSIDE.items()})
-        for layer, own in enumerate(of_layers)
-    ]
-    between = [
-        rounds(own, {"forward": (tensor.consumer, "input"), "backward": (tensor.producer, "output")})
-        for tensor, own in zip(branch.graph.tensors, of_tensors, strict=True)
-    ]
-    yield tuple(inside), tuple(between)
+    yield tuple(map(rounds, of_layers)), tuple(map(rounds, of_tensors))
     yield from inner
-
-
-def _fuller(lanes: Sequence[Lane], layer: int, tensor: str) -> tuple[float, ...]:
-    """Return how much more of a tensor the fullest device of each lane has than all devices of its group on average."""
-    counted, fullest, devices = [], [], 0
-    for lane in lanes:
-        nest, chosen = lane.graph.layers[layer].nest, lane.choices[layer]
-        each = elements_on(nest, tensor, chosen)
-        counted.append(each * working(chosen, lane.setting.array)[-1])
-        fullest.append(each * excess(nest, chosen)[tensor])
-        devices += lane.devices
-    average = math.fsum(counted) / devices
-    return tuple([own / average if average else 1.0 for own in fullest])
