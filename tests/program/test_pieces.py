@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from hypar.program.holding import Members
-    from hypar.program.layout import Shares
+    from hypar.sharding.shares import Shares
 
 
 def pieces(members: Members) -> list[list[int]]:

@@ -8,20 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar.machine.load import load_machine
-from hypar.machine.setting import Setting
 from hypar.network.graph import load_model
-from hypar.schedule.lanes import Lane
-from hypar.schedule.memory import course_on
 from tests.effort import late
 from tests.ops.in_torch import Ops, native, shapes
+from tests.schedule.test_lifetimes import course
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
-    from hypar.schedule.lifetimes import Course
 
 MODELS = ("lenet-c", "alexnet", "vgg11", "resnet50", "googlenet", "mobilenet-v2", "inception-v3", "unet")
 TRANSFORMERS = ("gpt2", "bert-large", "vit-b16", "llama2-7b")
@@ -187,12 +183,6 @@ class InTorch:
 @pytest.fixture
 def in_torch() -> InTorch:
     return InTorch(pytest.importorskip("torch", reason="torch is not installed: pip install torch"))
-
-
-def course(graph: LayerGraph) -> Course:
-    """On one device."""
-    setting = Setting(machine=load_machine("hmc"), array=(), element_bytes=4)
-    return course_on(Lane(graph.contracted, [()] * len(graph.contracted.layers), setting))
 
 
 def written(folder: Path, text: str) -> LayerGraph:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.schedule.liveness import Ledger, held_at
+from hypar.schedule.lifetimes import Course
+from hypar.schedule.liveness import Ledger
+from hypar.schedule.pipeline_orders import Moment
 from tests.effort import examples
 
 if TYPE_CHECKING:
@@ -69,7 +71,8 @@ def test_what_waits_is_what_lives_behind_its_piece(ledger: Ledger, data: st.Data
     counts = data.draw(st.lists(st.integers(0, 3), min_size=len(pieces) - 1, max_size=len(pieces) - 1))
     at = data.draw(st.integers(0, len(pieces) - 1))
     waiting = sum(count * piece.behind for count, piece in zip(counts, pieces, strict=False))
-    assert held_at(pieces, [(at, counts)]) == pieces[at].most + waiting
+    course = Course(pieces, [], 0.0)
+    assert course.held([Moment(at, tuple(counts))])[1] == pieces[at].most + waiting
 
 
 def test_an_error_is_added_in_its_place_but_to_none_that_is_passed_on() -> None:

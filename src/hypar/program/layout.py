@@ -10,8 +10,8 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import accumulate, chain, pairwise, repeat, zip_longest
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from itertools import accumulate, chain, pairwise, repeat
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from hypar.program.holding import Members, by_content, key_of, kinds_of
 from hypar.program.steps import Copies
 from hypar.sharding.levels import TINY, whole_ends
-from hypar.sharding.placement import ALONE, IDLE, WHOLE, Choice, Options, choice_of, digits_of, shards_of
-from hypar.sharding.tree import Device, Node, Split, Stages, splits_of
+from hypar.sharding.placement import Options, choice_of
+from hypar.sharding.shares import ALL, PART, GroupShare, Shares, digits_of_each, given_in, laid, shares_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,30 +30,6 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=np.generic)
 
 Numbers = NDArray[np.int64]
-
-Shares = NDArray[np.float64]
-"""The start and the end of each device's share of a dim, as fractions of its group's piece, ``[devices, 2]``."""
-
-ALL: Shares = np.array((0.0, 1.0))
-"""The share of a device whose group does not divide the dim."""
-
-
-class Share(NamedTuple):
-    """A share of a layer at an uneven split.
-
-    Attributes:
-        dim: the dim that the split divides; None if all groups have all.
-        ends: the ends of the share of each group as fractions; None of one without a share.
-        own: the number of the group whose share it is.
-    """
-
-    dim: str | None
-    ends: tuple[tuple[float, float] | None, ...]
-    own: int
-
-
-PART = ""
-"""The dim under which the part of each device stands while layouts are made; 0 where a level has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +249,7 @@ class Grid(Layout):
 
 
 @lru_cache(maxsize=4096)
-def grid_of(digits: tuple[tuple[tuple[int, str], ...], ...], above: tuple[Share, ...]) -> Grid:
+def grid_of(digits: tuple[tuple[tuple[int, str], ...], ...], above: tuple[GroupShare, ...]) -> Grid:
     """Return the layout of a layer on an array.
 
     Args:
@@ -282,8 +258,10 @@ def grid_of(digits: tuple[tuple[tuple[int, str], ...], ...], above: tuple[Share,
     """
     each = [*chain.from_iterable(digits)]
     array = (*(len(own.ends) for own in above), *(ways for ways, _ in each))
-    splits = (_shares(own) for own in above)
-    parts = [*splits, *(shares_of(choice_of(label, ways), ways) for ways, label in each)]
+    parts = [
+        *(own.of_groups for own in above),
+        *(shares_of(choice_of(label, ways), ways) for ways, label in each),
+    ]
     working = np.ones([1] * len(parts), bool)
     for level, (_, works) in enumerate(parts):
         if not works.all():
@@ -292,18 +270,12 @@ def grid_of(digits: tuple[tuple[tuple[int, str], ...], ...], above: tuple[Share,
     return Grid(places_of(array), levels, working, array, tuple(own.own for own in above), tuple(stops))
 
 
-def _shares(split: Share) -> tuple[dict[str, Shares], NDArray[np.bool_]]:
-    """Return the shares of the groups of a split, and whether each works; as of ``shares_of``."""
-    if split.dim is None:
-        return {}, np.ones(len(split.ends), bool)
-    ends = np.array([own or (0.0, 0.0) for own in split.ends])
-    return {split.dim: ends}, np.array([own is not None for own in split.ends])
-
-
-def grids(choices: Sequence[Options], above: Sequence[tuple[Share, ...]], array: Sequence[int]) -> list[Grid]:
+def grids(
+    choices: Sequence[Options], above: Sequence[tuple[GroupShare, ...]], array: Sequence[int]
+) -> list[Grid]:
     """Return the layouts of layers on an array, from their choices at each level and their shares at the uneven splits above."""
     each = [
-        _digits(tuple(dict.fromkeys(own)), ways)
+        digits_of_each(tuple(dict.fromkeys(own)), ways)
         for own, ways in zip(zip(*choices, strict=True), array, strict=True)
     ]
     rows = (tuple([level[choice] for level, choice in zip(each, own, strict=True)]) for own in choices)
@@ -313,20 +285,9 @@ def grids(choices: Sequence[Options], above: Sequence[tuple[Share, ...]], array:
 
 
 @lru_cache(maxsize=1024)
-def _digits(choices: Options, ways: int) -> dict[Choice, tuple[tuple[int, str], ...]]:
-    """Return what each of some choices divides at each digit of a level."""
-    digits = digits_of(choices, ways)
-    return {choice: tuple((own, labels[at]) for own, labels in digits) for at, choice in enumerate(choices)}
-
-
-@lru_cache(maxsize=1024)
 def places_of(array: tuple[int, ...]) -> Places:
     """Return the devices of an array."""
     return Places(tuple(own.reshape(-1) for own in np.indices(array)))
-
-
-Given = tuple[Choice, int | tuple[float, ...]]
-"""What a node decides for a layer: a choice, and the number of equal parts or the share of each; a stage has it alone."""
 
 
 def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
@@ -334,10 +295,10 @@ def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
 
     Pieces are laid digit by digit, transfers are counted level by level.
     """
-    splits = {id(split): _given(split) for split in splits_of(plan.root)}
-    each = {name: _laid(plan.root, name, splits) for name in plan.layers}
+    splits = given_in(plan.root)
+    each = {name: laid(plan.root, name, splits) for name in plan.layers}
     levels, _ = next(iter(each.values()))
-    digits, places = _places(levels), _places(_laid(plan.root, "", {})[0])
+    digits, places = _places(levels), _places(laid(plan.root, "", {})[0])
     for own in (level for levels, _ in each.values() for level in levels):
         del own[PART]
     return places, {name: Layout(digits, tuple(own), working) for name, (own, working) in each.items()}
@@ -345,62 +306,6 @@ def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
 
 def _places(levels: Sequence[Mapping[str, Shares]]) -> Places:
     return Places(tuple(own[PART][:, 0].astype(np.int64) for own in levels))
-
-
-def _given(split: Split) -> dict[str, tuple[Given, ...]]:
-    """Return what a split decides for each of its layers, digit by digit; under no name, for those of other stages."""
-    choices = {name: split.choice(name) for name in split.choices}
-    if split.sides is not None:
-        own = {name: ((choice, split.shares_of(name)),) for name, choice in choices.items()}
-        return {**own, "": ((WHOLE, split.ways),)}
-    digits = digits_of([*choices.values()], split.ways)
-    rows = zip(*[[(choice_of(label, own), own) for label in labels] for own, labels in digits], strict=True)
-    return {**dict(zip(choices, rows, strict=True)), "": tuple((WHOLE, own) for own, _ in digits)}
-
-
-def _laid(
-    node: Node, name: str, splits: Mapping[int, Mapping[str, tuple[Given, ...]]]
-) -> tuple[list[dict[str, Shares]], NDArray[np.bool_]]:
-    """Return the shares that each device below a node has of a layer at each level, and whether it works.
-
-    Levels whose splits are not given are whole. The number of a device's part at a level is a share, too.
-    """
-    if isinstance(node, Device):
-        return [], np.ones(1, bool)
-    if isinstance(node, Stages):
-        given: tuple[Given, ...] = ((ALONE, tuple(float(name in own) for own in node.layers)),)
-    else:
-        decided = splits.get(id(node.split), {"": ((WHOLE, node.split.ways),)})
-        given = decided.get(name, decided[""])
-    ways = [own if isinstance(own, int) else len(own) for _, own in given]
-    below = [None if part is None else _laid(part, name, splits) for part in node.below]
-    each = enumerate(below * (math.prod(ways) // len(below)))
-    numbers, parts = zip(*[(number, part) for number, part in each if part is not None], strict=True)
-    sizes, working = [len(own) for _, own in parts], np.concatenate([own for _, own in parts])
-    levels = list[dict[str, Shares]]()
-    for part, own in zip(np.unravel_index(np.repeat(numbers, sizes), ways), given, strict=True):
-        shares, works = shares_of(*own)
-        levels.append(
-            {PART: np.stack([part, part], axis=1), **{dim: ends[part] for dim, ends in shares.items()}}
-        )
-        working &= works[part]
-    for level in zip_longest(*[own for own, _ in parts], fillvalue=dict[str, Shares]()):
-        pairs = [*zip(level, [np.tile(ALL, (size, 1)) for size in sizes], strict=True)]
-        dims = dict.fromkeys(dim for own in level for dim in own)
-        levels.append({dim: np.concatenate([own.get(dim, rest) for own, rest in pairs]) for dim in dims})
-    return levels, working
-
-
-@lru_cache(maxsize=1024)
-def shares_of(choice: Choice, given: int | tuple[float, ...]) -> tuple[dict[str, Shares], NDArray[np.bool_]]:
-    """Return the share of each part of a node of the dims that it divides, ``[parts, 2]``, and whether each part works."""
-    if isinstance(given, int):
-        numbers = shards_of(choice, given)
-        each = {dim: np.stack([numbers[dim], numbers[dim] + 1], axis=1) for dim in choice.divided}
-        return {dim: found / choice.degree(dim) for dim, found in each.items()}, numbers[IDLE] == 0
-    starts = [math.fsum(given[:part]) for part in range(len(given))]
-    ends = np.stack([starts, np.add(starts, given)], axis=1)
-    return dict.fromkeys(choice.divided, ends), (np.array(given) > 0) | (choice == WHOLE)
 
 
 @by_content

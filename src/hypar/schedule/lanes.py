@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hypar.network.nodes import PlanGraph, Tensor
 from hypar.ops.nest import PHASES, Nest
-from hypar.program.layout import Share
 from hypar.schedule.pieces import (
     COMMUNICATION,
     PHASE,
@@ -25,6 +24,7 @@ from hypar.schedule.pieces import (
 from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.amounts.above import State, outermost
 from hypar.sharding.placement import Options, degrees, working
+from hypar.sharding.shares import GroupShare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -65,7 +65,7 @@ class StagePlace(NamedTuple):
     shared: tuple[tuple[int, Pieces], ...] = ()
 
 
-Ends = tuple[tuple[Share, ...], ...]
+Ends = tuple[tuple[GroupShare, ...], ...]
 """For each layer its share at each uneven split, in whole elements; nothing if there are none."""
 
 

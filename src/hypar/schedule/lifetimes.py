@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.program.holding import Holding, Members
-from hypar.schedule.liveness import Bytes, Ledger, Piece, held_at, larger, largest, on_device
+from hypar.schedule.liveness import Bytes, Ledger, Piece, larger, largest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,22 +43,6 @@ class Course(NamedTuple):
     most: Sequence[tuple[Bytes, Bytes]]
     entering: float
 
-    @property
-    def activations(self) -> Bytes:
-        """Bytes of activations when the forward phase ends."""
-        return self.pieces[len(self.pieces) // 2 - 1].behind
-
-    @property
-    def peak(self) -> Bytes:
-        """Most bytes at any moment."""
-        return largest([piece.most for piece in self.pieces])
-
-    def on(self, device: int) -> Course:
-        """Return those on one device."""
-        pieces = [Piece(on_device(most, device), on_device(behind, device)) for most, behind in self.pieces]
-        most = [(on_device(forward, device), on_device(backward, device)) for forward, backward in self.most]
-        return Course(pieces, most, self.entering)
-
     def held(self, moments: Sequence[Moment]) -> tuple[Bytes, Bytes]:
         """Return the most bytes of microbatches that wait, and the most at any moment of work on one of them.
 
@@ -66,17 +50,19 @@ class Course(NamedTuple):
             moments: the pieces of work, each with the microbatches that wait beside it.
         """
         waiting: Bytes = 0.0
+        most: Bytes = 0.0
         behind = [piece.behind for piece in self.pieces]
         for piece, counts in moments:
+            others = sum(map(mul, counts, behind), 0.0)
+            most = larger(most, self.pieces[piece].most + others)
             for at in (piece - 1, piece):
                 if 0 <= at < len(counts):
-                    also = [count + (number == at) for number, count in enumerate(counts)]
-                    waiting = larger(waiting, sum(map(mul, also, behind), 0.0))
-        return waiting, held_at(self.pieces, moments)
+                    waiting = larger(waiting, others + behind[at])
+        return waiting, most
 
 
 class Sent(NamedTuple):
-    """A tensor that another stage reads: its node, its number there, the index in the network of the node that reads it."""
+    """A tensor that another stage reads: the index of its node, its number there, the index of the node that reads it."""
 
     node: int
     number: int
@@ -92,7 +78,7 @@ class StepOp(NamedTuple):
 
     Attributes:
         layer: the layer.
-        node: the index of its node.
+        node: the index of its node in the network.
         part: the part of the stage that runs it.
         sources: the layer that makes each input; ``ELSEWHERE`` for another stage's, ``SAMPLES`` for what nothing before it trains.
         views: the layer whose output its own is; its own number for an output of its own.
@@ -109,26 +95,27 @@ class StepOp(NamedTuple):
 
 @lru_cache(maxsize=256)
 def ops_of(
-    nodes: tuple[PlanNode, ...],
+    parts: tuple[tuple[int, tuple[PlanNode, ...]], ...],
     sent: tuple[Sent, ...] = (),
-    parts: tuple[tuple[int, int], ...] = ((0, 0),),
     idle: frozenset[int] = frozenset(),
 ) -> tuple[StepOp, ...]:
     """Return the layers of nodes in the order in which they run.
 
     Args:
-        nodes: the nodes of some devices.
+        parts: the nodes of each part of a stage, behind the index in the network of the first of them.
         sent: the tensors that other stages read.
-        parts: of each part of the stage the index of its first node, and that in the network.
-        idle: the nodes for which the devices do not work.
+        idle: the indices of nodes for which the devices do not work.
     """
     found, numbers = list[StepOp](), dict[str, int]()
     readers: dict[tuple[int, int], list[tuple[tuple[int, int], int]]] = {}
     for number, (node_of, tensor, reader) in enumerate(sent):
-        behind = sum(first < reader for _, first in parts[1:])
+        behind = sum(first < reader for first, _ in parts[1:])
         readers.setdefault((node_of, tensor), []).append(((-reader, number), behind))
-    for at, node in enumerate(nodes):
-        before, part = len(node.ops) - _own(node), sum(first <= at for first, _ in parts[1:])
+    every = (
+        (part, at, node) for part, (first, nodes) in enumerate(parts) for at, node in enumerate(nodes, first)
+    )
+    for part, at, node in every:
+        before = len(node.ops) - _own(node)
         for place, own in enumerate(node.ops):
             if at in idle or own.name in numbers:
                 continue
@@ -156,26 +143,21 @@ class Kinds:
     Attributes:
         inside: returns an amount of devices on some of them, whose kinds these are.
         number: the kind of each device, ``[*devices]``.
-        first: the places of one device of each kind.
+        first: the number of one device of each kind.
+        shape: the axes of the devices.
     """
 
     def __init__(self, every: Iterable[NDArray[Any]], inside: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         """Tell devices apart that have unlike amounts."""
-        self.inside, self.number = inside, np.zeros(1, np.int64)
-        for own in map(inside, {id(own): own for own in every if own.size > 1}.values()):
-            values, which = np.unique(own, return_inverse=True)
-            both = self.number * len(values) + which.reshape(own.shape)
-            self.number = np.unique(both, return_inverse=True)[1].reshape(both.shape)
-        found = np.unique(self.number, return_index=True)[1]
-        self.first = np.unravel_index(found, self.number.shape)
+        varied = [inside(own) for own in {id(own): own for own in every if own.size > 1}.values()]
+        self.inside, self.shape = inside, np.broadcast_shapes((1,), *[own.shape for own in varied])
+        rows = np.array([np.broadcast_to(own, self.shape).reshape(-1) for own in (np.zeros(1), *varied)])
+        _, self.first, number = np.unique(rows, axis=1, return_index=True, return_inverse=True)
+        self.number = number.reshape(self.shape)
 
     def of(self, amount: NDArray[Any]) -> NDArray[Any]:
         """Return an amount on the devices of each kind, ``[kinds]``."""
-        amount = self.inside(amount)
-        if amount.size == 1:
-            return np.repeat(amount.reshape(-1), len(self.first[0]))
-        places = [np.minimum(own, size - 1) for own, size in zip(self.first, amount.shape, strict=True)]
-        return np.asarray(amount[tuple(places)])
+        return np.broadcast_to(self.inside(amount), self.shape).reshape(-1)[self.first]
 
 
 class Arrays:
@@ -212,7 +194,7 @@ class Arrays:
 
     def courses(self, parts: int) -> Iterator[tuple[NDArray[np.intp], Course]]:
         """Yield the kinds of devices whose arrays lie in the same buffers, with their activations and errors over a step."""
-        rows = np.reshape([self.kinds.of(own) for own in self.flags], (-1, len(self.kinds.first[0])))
+        rows = np.reshape([self.kinds.of(own) for own in self.flags], (-1, len(self.kinds.first)))
         for row in np.unique(rows, axis=1).T:
             kinds = np.flatnonzero((rows == row[:, None]).all(axis=0))
             yield kinds, _Walk(self, kinds, parts).course()

@@ -34,22 +34,6 @@ class Piece(NamedTuple):
     behind: Bytes
 
 
-def held_at(pieces: Sequence[Piece], moments: Iterable[tuple[int, Sequence[int]]]) -> Bytes:
-    """Return the most bytes that are held at once.
-
-    Args:
-        pieces: the pieces of the work on a microbatch.
-        moments: the number of a piece, and the numbers of other microbatches that wait behind each piece but the last.
-    """
-    found: Bytes = 0.0
-    for at, waiting in moments:
-        held = pieces[at].most
-        for count, piece in zip(waiting, pieces, strict=False):
-            held = held + count * piece.behind
-        found = larger(found, held)
-    return found
-
-
 def largest(amounts: Sequence[Bytes]) -> Bytes:
     """Return the largest of some numbers, on each device if they differ; 0 of none."""
     if all(isinstance(amount, float) for amount in amounts):
@@ -62,11 +46,6 @@ def larger(one: Bytes, other: Bytes) -> Bytes:
     if isinstance(one, float) and isinstance(other, float):
         return max(one, other)
     return np.maximum(one, other)
-
-
-def on_device(amount: Bytes, device: int) -> float:
-    """Return the bytes on one device; fractions of bytes are the noise of shares."""
-    return amount if isinstance(amount, float) else round(float(amount[device]), 3)
 
 
 class Ledger:

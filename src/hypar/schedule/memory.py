@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate
+from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from hypar.program.fragments import Fragment, following, fragment_of, gradient_o
 from hypar.program.layout import grids
 from hypar.schedule.buffers import arriving, largest, largest_together, shared
 from hypar.schedule.lifetimes import Arrays, Course, Sent, StepOp, ops_of
-from hypar.schedule.liveness import larger
+from hypar.schedule.liveness import Bytes, larger
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import WHOLE, Options
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hypar.schedule.buffers import Amount
     from hypar.schedule.lanes import Ends, Lane
     from hypar.schedule.record import Buckets
+    from hypar.sharding.shares import GroupShare
 
 
 MANY = 2**14
@@ -57,9 +58,10 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
         lane: the devices and their work for a microbatch.
         buckets: the layers that exchange their gradients together, by their index in the network; without any each does alone.
     """
-    (course, elements), held = _fullest(lane), _held(lane)
+    held = _held(lane)
+    course, device, elements = _fullest(lane, held)
     weights = lane.setting.element_bytes * elements
-    waiting, most = map(float, course.held(lane.place.moments))
+    waiting, most = (_on(amount, device) for amount in course.held(lane.place.moments))
     together = [largest_together([held.gradients.get(at, ()) for at in bucket]) for bucket in buckets]
     return {
         "weights": weights,
@@ -71,66 +73,58 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
     }
 
 
-def course_on(lane: Lane) -> Course:
-    """Return the activations and errors on the fullest device of a lane over a step, as a run holds them."""
-    return _fullest(lane)[0]
+def layers_of(lane: Lane) -> list[tuple[float, float]]:
+    """Return for each layer the most bytes of activations and errors in its forward and its backward phase, on the fullest device."""
+    course, device, _ = _fullest(lane, _held(lane))
+    return [(_on(forward, device), _on(backward, device)) for forward, backward in course.most]
 
 
-def _fullest(lane: Lane) -> tuple[Course, float]:
-    """Return the activations and errors on the fullest device of a lane, and the elements of its weights."""
-    size, held, found = lane.setting.element_bytes, _held(lane), []
-    each = size * (2 + OPTIMIZERS[lane.setting.optimizer])
+def _on(amount: Bytes, device: int) -> float:
+    """Return the bytes on one device; fractions of bytes are the noise of shares."""
+    return amount if isinstance(amount, float) else round(float(amount[device]), 3)
+
+
+def _fullest(lane: Lane, held: Held) -> tuple[Course, int, float]:
+    """Return the activations and errors on devices of a lane, the number of the fullest of these, and the elements of its weights."""
+    found = []
+    each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
     for kinds, course in held.courses:
-        own = held.weights[kinds]
-        total = np.broadcast_to(each * own + larger(*course.held(lane.place.moments)), len(kinds))
+        weights = held.weights[kinds]
+        total = np.broadcast_to(each * weights + larger(*course.held(lane.place.moments)), len(kinds))
         device = int(total.argmax())
-        found.append((float(total[device]), course.on(device), float(own[device])))
-    _, course, elements = max(found, key=itemgetter(0))
-    return course, elements
+        found.append((float(total[device]), (course, device, float(weights[device]))))
+    return max(found, key=itemgetter(0))[1]
+
+
+class _Part(NamedTuple):
+    """A part of a stage: its nodes, with a choice at each level, and their shares at the splits above; others as of ``StagePlace``."""
+
+    graph: PlanGraph
+    choices: tuple[Options, ...]
+    above: Ends
+    first: int
+    outside: tuple[Tensor, ...]
+    tied: tuple[tuple[int, int], ...]
 
 
 def _held(lane: Lane) -> Held:
     """Return what the devices of a lane hold; of a stage in parts with the layers of all parts."""
-    parts, setting = lane.place.parts or (lane,), lane.setting
-    return _held_by(
-        parts[0].graph,
-        tuple([part.graph for part in parts[1:]]),
-        tuple([(part.place.first, part.place.outside, part.place.tied) for part in parts]),
-        tuple([own for part in parts for own in part.choices]),
-        tuple([own for part in parts for own in part.ends]),
-        setting.array,
-        MOVED if setting.convention == PAPER else setting.convention,
-        setting.element_bytes,
+    setting = lane.setting
+    each = ((own, own.place) for own in lane.place.parts or (lane,))
+    parts = tuple(
+        [_Part(own.graph, tuple(own.choices), own.ends, at.first, at.outside, at.tied) for own, at in each]
     )
+    convention = MOVED if setting.convention == PAPER else setting.convention
+    return _held_by(parts[0].graph, parts, setting.array, convention, setting.element_bytes)
 
 
 @kept_with_graph
 def _held_by(
-    graph: PlanGraph,
-    others: tuple[PlanGraph, ...],
-    places: tuple[tuple[int, tuple[Tensor, ...], tuple[tuple[int, int], ...]], ...],
-    choices: tuple[Options, ...],
-    above: Ends,
-    array: tuple[int, ...],
-    convention: str,
-    element_bytes: int,
+    _: PlanGraph, parts: tuple[_Part, ...], array: tuple[int, ...], convention: str, element_bytes: int
 ) -> Held:
-    """Return what devices hold.
-
-    Args:
-        graph: the nodes of the first part of a stage.
-        others: those of the further parts.
-        places: of each part the index of its first node in the network, the tensors that it shares with other stages, and the nodes
-            whose weight other stages have as well.
-        choices: of each node of all parts a choice at each level.
-        above: its shares at the uneven splits above; nothing if there are none.
-        array: the ways of each level.
-        convention: what becomes of partial sums.
-        element_bytes: bytes of an element.
-    """
-    graphs = (graph, *others)
-    nodes = tuple(node for own in graphs for node in own.layers)
-    ops = _ops(graphs, places, nodes, above)
+    nodes = [node for part in parts for node in part.graph.layers]
+    choices = [own for part in parts for own in part.choices]
+    above, ops = [own for part in parts for own in part.above], _ops(parts)
     *layouts, whole = grids([*choices, (WHOLE,) * len(array)], above, array)
     chosen = dict(zip([node.name for node in nodes], layouts, strict=True))
     gone = [op.layer.name for op in ops for _ in op.sent]
@@ -140,46 +134,47 @@ def _held_by(
         every = [op._replace(nest=op.layer.nest(op.nest.sizes["batch"] // unit)) for op in every]
     fragments = following(every, chosen, whole, convention, sent=gone, make=fragment_of)
     weights, gradients = np.zeros(1, np.int64), {}
-    for part, (first, _, tied) in zip(graphs, places, strict=True):
-        for at, gradient in _gradients(part, fragments):
+    for part in parts:
+        for at, gradient in _gradients(part.graph, fragments):
             weights = weights + whole.inside(gradient.need.elements)
-            stages = [others * shared(gradient) for layer, others in tied if layer == at]
-            gradients[first + at] = [element_bytes * own for own in (*arriving(gradient, whole), *stages)]
+            stages = [others * shared(gradient) for layer, others in part.tied if layer == at]
+            gradients[part.first + at] = [
+                element_bytes * own for own in (*arriving(gradient, whole), *stages)
+            ]
     each = (moved for own in fragments.values() for one in own.transfers for moved in arriving(one, whole))
     most = unit * element_bytes * largest([*each])
     arrays = Arrays(ops, fragments, element_bytes, unit=unit, more=[weights], inside=whole.inside)
     courses = [
         (kinds, course._replace(entering=max(course.entering, most)))
-        for kinds, course in arrays.courses(len(graphs))
+        for kinds, course in arrays.courses(len(parts))
     ]
     alone = max(map(largest, gradients.values()), default=0.0)
     return Held(arrays.kinds.of(weights).astype(float), courses, gradients, alone)
 
 
-def _ops(
-    graphs: Sequence[PlanGraph],
-    places: Sequence[tuple[int, tuple[Tensor, ...], tuple[tuple[int, int], ...]]],
-    nodes: tuple[PlanNode, ...],
-    above: Ends,
-) -> tuple[StepOp, ...]:
-    """Return the layers of the parts of a stage for which the devices work, in their order; arguments as of ``_held_by``."""
-    starts = [*accumulate((len(own.layers) for own in graphs), initial=0)][:-1]
-    spans = [range(first, first + len(own.layers)) for own, (first, *_) in zip(graphs, places, strict=True)]
+def _ops(parts: Sequence[_Part]) -> tuple[StepOp, ...]:
+    """Return the layers of the parts of a stage for which the devices work, in their order."""
+    spans = [range(part.first, part.first + len(part.graph.layers)) for part in parts]
     sent = tuple(
-        Sent(start + own.producer, own.number, first + own.consumer)
-        for start, (first, outside, _) in zip(starts, places, strict=True)
-        for own in outside
-        if own.producer >= 0 and not any(first + own.consumer in span for span in spans)
+        Sent(part.first + own.producer, own.number, part.first + own.consumer)
+        for part in parts
+        for own in part.outside
+        if own.producer >= 0 and not any(part.first + own.consumer in span for span in spans)
     )
-    none = [any(share.ends[share.own] is None for share in own) for own in above] or [False] * len(nodes)
-    idle = frozenset(
-        at for at, (node, left) in enumerate(zip(nodes, none, strict=True)) if node.empty or left
-    )
-    return ops_of(nodes, sent, tuple(zip(starts, [first for first, *_ in places], strict=True)), idle)
+    each = [
+        own
+        for part, span in zip(parts, spans, strict=True)
+        for own in zip(span, part.graph.layers, part.above or repeat(()), strict=False)
+    ]
+    idle = [at for at, node, above in each if node.empty or any(own.ends[own.own] is None for own in above)]
+    return ops_of(tuple([(part.first, part.graph.layers) for part in parts]), sent, frozenset(idle))
 
 
 def _samples_alike(
-    nodes: Sequence[PlanNode], choices: Sequence[Options], above: Ends, array: Sequence[int]
+    nodes: Sequence[PlanNode],
+    choices: Sequence[Options],
+    above: Iterable[Sequence[GroupShare]],
+    array: Sequence[int],
 ) -> int:
     """Return of how many samples devices have all or none, so that these count as one, where a mini-batch has very many.
 

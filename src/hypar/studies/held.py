@@ -18,7 +18,6 @@ from hypar.network.training import OPTIMIZERS
 from hypar.planning.stages.running import fullest_moments
 from hypar.program.steps import Move, exchanges_gradients
 from hypar.schedule.lifetimes import Arrays, Sent, ops_of
-from hypar.schedule.liveness import held_at
 from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.tree import Device, Level, Node, Stages
 
@@ -133,20 +132,21 @@ def _peak(
     element_bytes: int,
 ) -> Bytes:
     """Return the most bytes of activations and errors at once on the devices, if they are those of a stage."""
-    of = [place_of[node.name] for node in nodes.layers]
-    own = {at: place for place, at in enumerate(at for at, (its, _) in enumerate(of) if its == stage)}
-    firsts = {of[at][1]: (place, at) for at, place in reversed(own.items())}
+    of, places = [place_of[node.name] for node in nodes.layers], dict[int, list[int]]()
+    for at, (its, part) in enumerate(of):
+        if its == stage:
+            places.setdefault(part, []).append(at)
     sent = tuple(
-        Sent(own[tensor.producer], tensor.number, tensor.consumer)
+        Sent(tensor.producer, tensor.number, tensor.consumer)
         for tensor in nodes.tensors
-        if tensor.producer in own and tensor.consumer not in own
+        if of[tensor.producer][0] == stage != of[tensor.consumer][0]
     )
-    parts = tuple(firsts[part] for part in sorted(firsts))
-    ops = ops_of(tuple(nodes.layers[at] for at in own), sent, parts)
+    parts = tuple((own[0], tuple(nodes.layers[at] for at in own)) for _, own in sorted(places.items()))
+    ops = ops_of(parts, sent)
     arrays = Arrays(ops, program.fragments, element_bytes, elements)
-    each = np.zeros(len(arrays.kinds.first[0]))
+    each = np.zeros(len(arrays.kinds.first))
     for kinds, course in arrays.courses(len(parts)):
-        each[kinds] = held_at(course.pieces, moments)
+        each[kinds] = course.held(moments)[1]
     return np.asarray(np.broadcast_to(each[arrays.kinds.number], program.places.devices))
 
 

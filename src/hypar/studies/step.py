@@ -6,14 +6,14 @@ import math
 from collections import Counter, defaultdict
 from functools import cached_property
 from itertools import product, takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.machine.energy import phase_of
 from hypar.machine.machine import OUTWARD, Machine
 from hypar.network.graph import LayerGraph, gradients_of
 from hypar.ops.nest import PHASES
 from hypar.planning.replay import ScoredStep, run_plan
-from hypar.schedule.memory import course_on, memory_of
+from hypar.schedule.memory import layers_of, memory_of
 from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE, Piece, level_name
 from hypar.schedule.scoring import joules_of
 from hypar.sharding.tree import WHOLE_ARRAY
@@ -215,8 +215,7 @@ class StepRows:
         """The memory of a device of each group, or of each stage, over the step."""
         found = []
         for group, lane in zip(self.groups, self.ran.lanes, strict=True):
-            course, held = course_on(lane), memory_of(lane, self.ran.step.buckets)
-            most = cast("list[tuple[float, float]]", course.most)
+            held, most = memory_of(lane, self.ran.step.buckets), layers_of(lane)
             phases = {} if self.ran.stages else dict(zip(self.ran.plan.layers, most, strict=True))
             found.append(DeviceMemory(group, held, phases))
         return tuple(found)

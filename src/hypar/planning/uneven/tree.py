@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.network.nodes import Content
 from hypar.planning.levels import Leaf
-from hypar.program.layout import Share
 from hypar.schedule.pieces import crossing
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.levels import TINY, divided_einsum, divided_size, whole_ends
 from hypar.sharding.placement import dim_of
+from hypar.sharding.shares import GroupShare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -127,7 +127,7 @@ class Branching:
         for layer, taken, own in zip(self.graph.layers, self.taken, above or repeat(()), strict=False):
             each = zip(_whole_ends(layer, *taken), taken[1], strict=True)
             ends = tuple([at if share else None for at, share in each])
-            rows.append([(*own, Share(dim_of(taken[0]), ends, group)) for group in range(len(ends))])
+            rows.append([(*own, GroupShare(dim_of(taken[0]), ends, group)) for group in range(len(ends))])
         return zip(*rows, strict=True)
 
     def leaves(self) -> Iterator[Leaf]:
