@@ -157,7 +157,8 @@ class Kinds:
 
     def of(self, amount: NDArray[Any]) -> NDArray[Any]:
         """Return an amount on the devices of each kind, ``[kinds]``."""
-        return np.broadcast_to(self.inside(amount), self.shape).reshape(-1)[self.first]
+        own = amount.reshape(1) if amount.size == 1 else self.inside(amount)
+        return np.broadcast_to(own, self.shape).reshape(-1)[self.first]
 
 
 class Arrays:
