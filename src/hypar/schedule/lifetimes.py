@@ -69,10 +69,6 @@ class Sent(NamedTuple):
     reader: int
 
 
-ELSEWHERE, SAMPLES = -1, -2
-"""In place of the number of a layer: one of another stage, or one before all nodes that nothing trains."""
-
-
 class StepOp(NamedTuple):
     """A layer of a step.
 
@@ -80,16 +76,14 @@ class StepOp(NamedTuple):
         layer: the layer.
         node: the index of its node in the network.
         part: the part of the stage that runs it.
-        sources: the layer that makes each input; ``ELSEWHERE`` for another stage's, ``SAMPLES`` for what nothing before it trains.
-        views: the layer whose output its own is; its own number for an output of its own.
+        view: whether its output is that of the layer before.
         sent: for each reader in another stage a key by which the last one comes first, and how many parts have run before it reads.
     """
 
     layer: LayerOp
     node: int
     part: int
-    sources: tuple[int, ...]
-    views: int
+    view: bool
     sent: tuple[tuple[tuple[int, int], int], ...]
 
 
@@ -99,14 +93,14 @@ def ops_of(
     sent: tuple[Sent, ...] = (),
     idle: frozenset[int] = frozenset(),
 ) -> tuple[StepOp, ...]:
-    """Return the layers of nodes in the order in which they run.
+    """Return the layers of nodes in the order in which they run, without those before all nodes that nothing trains.
 
     Args:
         parts: the nodes of each part of a stage, behind the index in the network of the first of them.
         sent: the tensors that other stages read.
         idle: the indices of nodes for which the devices do not work.
     """
-    found, numbers = list[StepOp](), dict[str, int]()
+    found, seen, run = list[StepOp](), set[str](), set[str]()
     readers: dict[tuple[int, int], list[tuple[tuple[int, int], int]]] = {}
     for number, (node_of, tensor, reader) in enumerate(sent):
         behind = sum(first < reader for first, _ in parts[1:])
@@ -115,26 +109,17 @@ def ops_of(
         (part, at, node) for part, (first, nodes) in enumerate(parts) for at, node in enumerate(nodes, first)
     )
     for part, at, node in every:
-        before = len(node.ops) - _own(node)
+        before = [op.name for op in node.ops].index(node.name)
         for place, own in enumerate(node.ops):
-            if at in idle or own.name in numbers:
+            if at in idle or own.name in seen:
                 continue
-            sources = tuple([numbers.get(each, ELSEWHERE) for each in own.inputs])
-            if place < before and not own.nest.trained and max(sources, default=SAMPLES) < 0:
-                numbers[own.name] = SAMPLES
-                continue
-            view = own.nest.view and place != before
-            views = found[sources[0]].views if view else len(found)
-            gone = () if view else tuple(readers.get((at, own.number), ()))
-            numbers[own.name] = len(found)
-            found.append(StepOp(own, at, part, sources, views, gone))
+            seen.add(own.name)
+            if place >= before or own.nest.trained or run.intersection(own.inputs):
+                run.add(own.name)
+                view = own.nest.view and place != before
+                gone = () if view else tuple(readers.get((at, own.number), ()))
+                found.append(StepOp(own, at, part, view, gone))
     return tuple(found)
-
-
-def _own(node: PlanNode) -> int:
-    """Return the number of layers of a node that are not before it."""
-    names = [op.name for op in node.ops]
-    return len(names) - names.index(node.name)
 
 
 class Kinds:
@@ -166,7 +151,7 @@ class Arrays:
 
     Attributes:
         ops: the layers.
-        fragments: the fragment of each.
+        fragments: the fragment of each, by name, and of those before all nodes.
         element_bytes: bytes of an element.
         written: the elements of the arrays that a run has written, by name; None for those that devices are to have.
         kinds: the devices that have as much of every array.
@@ -187,10 +172,11 @@ class Arrays:
 
         ``inside`` returns an amount of all devices of the fragments on those that count.
         """
-        self.ops, self.fragments = ops, [fragments[op.layer.name] for op in ops]
+        self.ops, self.fragments = ops, fragments
         self.element_bytes, self.unit, self.written = float(element_bytes), unit, written
-        self.flags = [own for fragment in self.fragments for own in fragment.flags]
-        amounts = [own for fragment in self.fragments for own in fragment.amounts]
+        every = [fragments[op.layer.name] for op in ops]
+        self.flags = [own for fragment in every for own in fragment.flags]
+        amounts = [own for fragment in every for own in fragment.amounts]
         self.kinds = Kinds([*more, *self.flags, *amounts, *(written or {}).values()], inside)
 
     def courses(self, parts: int) -> Iterator[tuple[NDArray[np.intp], Course]]:
@@ -226,33 +212,32 @@ class _Walk:
         self.ops, self.fragments = arrays.ops, arrays.fragments
         self.ledger = Ledger()
         self.known: dict[int, tuple[NDArray[Any], Bytes]] = {}
-        self.own, self.kept, self.whole = dict[int, int](), dict[int, int](), dict[int, int]()
-        self.inputs: dict[int, list[int]] = {}
+        self.own, self.kept, self.whole = dict[str, int](), dict[str, int](), dict[int, int]()
+        self.owner, self.part_of = dict[str, str](), {op.layer.name: op.part for op in arrays.ops}
+        self.inputs: dict[str, list[int]] = {}
         self.samples: dict[tuple[str, Holding], int] = {}
         self.saves: dict[int, set[Holding]] = {}
-        self.errors: dict[int, list[int]] = {}
-        self.waiting: list[list[tuple[int, int, int]]] = [[] for _ in range(parts)]
+        self.errors: dict[str, list[int]] = {}
+        self.waiting: list[list[tuple[StepOp, int, int]]] = [[] for _ in range(parts)]
         self.entering: list[Bytes] = [0.0] * (2 * parts)
 
     def course(self) -> Course:
         """Write down both phases of all layers."""
         nodes = 1 + max((op.node for op in self.ops), default=-1)
         ends: list[dict[int, tuple[int, int]]] = [{}, {}]
-        each = [[at for at, op in enumerate(self.ops) if op.part == part] for part in range(self.parts)]
+        each = [[op for op in self.ops if op.part == part] for part in range(self.parts)]
         for part, own in enumerate(each):
-            for at in own:
+            for op in own:
                 start = self.ledger.op + 1
-                self._forward(at)
-                node = self.ops[at].node
-                ends[0][node] = ends[0].get(node, (start,))[0], self.ledger.op + 1
+                self._forward(op)
+                ends[0][op.node] = ends[0].get(op.node, (start,))[0], self.ledger.op + 1
             self._leave(part)
         for part, own in reversed([*enumerate(each)]):
             self._arrive(part, own)
-            for at in reversed(own):
+            for op in reversed(own):
                 start = self.ledger.op + 1
-                self._backward(at)
-                node = self.ops[at].node
-                ends[1][node] = ends[1].get(node, (start,))[0], self.ledger.op + 1
+                self._backward(op)
+                ends[1][op.node] = ends[1].get(op.node, (start,))[0], self.ledger.op + 1
             self.ledger.end()
         during, behind = self.ledger.course(self._saved)
         forward, backward = (
@@ -302,109 +287,108 @@ class _Walk:
 
     # Forward
 
-    def _forward(self, at: int) -> None:
+    def _forward(self, op: StepOp) -> None:
         """Write the forward phase of a layer: what it receives, and what it makes."""
-        op, own, ledger = self.ops[at], self.fragments[at], self.ledger
-        if op.views != at:
-            self.own[at] = self.own[op.views]
+        name, own, ledger = op.layer.name, self.fragments[op.layer.name], self.ledger
+        if op.view:
+            before = op.layer.inputs[0]
+            self.own[name], self.owner[name] = self.own[before], self.owner[before]
             return
-        reads = [self._read(op, own, number) for number in range(len(op.sources))]
+        reads = [self._read(op, own, number) for number in range(len(op.layer.inputs))]
         ledger.next(*reads, *[self.whole[read] for read in reads if read in self.whole])
         # A tensor at rest is what it reads.
-        array = f"terms {op.layer.name}" if own.summed else f"F {op.layer.name}"
+        array = f"terms {name}" if own.summed else f"F {name}"
         made = self._write(array, own.output, reads[0] if own.rests else -1)
         if (kept := self._kept(own)) is not None:
-            self.kept[at] = ledger.write(kept)
-        sums = f"sums {op.layer.name}" if op.layer.nest.multiplies else f"F {op.layer.name}"
-        self.inputs[at], self.own[at] = reads, self._moved(made, sums, own.summed)
+            self.kept[name] = ledger.write(kept)
+        sums = f"sums {name}" if op.layer.nest.multiplies else f"F {name}"
+        self.inputs[name], self.own[name] = reads, self._moved(made, sums, own.summed)
+        self.owner[name] = name
 
     def _read(self, op: StepOp, own: Fragment, number: int) -> int:
         """Write a tensor as a layer reads it: as it was made, a shard of what the device has, or a copy; that of another stage arrives.
 
         Layers that read alike of the samples, or of what is made of these before all nodes, read one.
         """
-        name, held = f"in {op.layer.name} {number}", own.shards[number]
-        if op.sources[number] == SAMPLES:
-            key = op.layer.inputs[number], held
-            if key not in self.samples:
-                self.ledger.next()
-                self.samples[key] = self.ledger.write(self._bytes(held.elements))
-            return self.samples[key]
-        if op.sources[number] == ELSEWHERE:
-            self.ledger.next()
-            found = self._write(name, held)
-            self.entering[op.part] = self.entering[op.part] + self.ledger.sizes[found]
+        source, name, held = op.layer.inputs[number], f"in {op.layer.name} {number}", own.shards[number]
+        if source in self.own:
+            before = self.own[source]
+            found = self._moved(before, name, own.reads[number], held)
+            if found != before and self.ledger.owners[found] == self.ledger.owners[before]:
+                self.whole[found] = before
             return found
-        before = self.own[op.sources[number]]
-        found = self._moved(before, name, own.reads[number], held)
-        if found != before and self.ledger.owners[found] == self.ledger.owners[before]:
-            self.whole[found] = before
+        if source in self.fragments and not self.fragments[source].trained:
+            if (source, held) not in self.samples:
+                self.ledger.next()
+                self.samples[source, held] = self.ledger.write(self._bytes(held.elements))
+            return self.samples[source, held]
+        self.ledger.next()
+        found = self._write(name, held)
+        self.entering[op.part] = self.entering[op.part] + self.ledger.sizes[found]
         return found
 
     def _leave(self, part: int) -> None:
         """End the forward phase of a part: what other stages read next leaves."""
-        going = [self.own[at] for at, op in enumerate(self.ops) for _, behind in op.sent if behind == part]
+        going = [self.own[op.layer.name] for op in self.ops for _, behind in op.sent if behind == part]
         self.ledger.next(*going)
         self.ledger.end()
 
     # Backward
 
-    def _arrive(self, part: int, own: Sequence[int]) -> None:
+    def _arrive(self, part: int, own: Sequence[StepOp]) -> None:
         """Begin the backward phase of a part: later parts hand errors on, then other stages send theirs, the last reader first."""
         for waiting in self.waiting[part]:
             self._return(*waiting)
-        sent = [(key, at) for at in own for key, _ in self.ops[at].sent]
-        for _, at in sorted(sent):
-            size = self.ledger.sizes[self.own[at]]
-            self.errors.setdefault(at, []).append(self.ledger.receive(size))
+        for _, name in sorted((key, op.layer.name) for op in own for key, _ in op.sent):
+            size = self.ledger.sizes[self.own[name]]
+            self.errors.setdefault(name, []).append(self.ledger.receive(size))
             self.entering[self.parts + part] = self.entering[self.parts + part] + size
 
-    def _backward(self, at: int) -> None:
+    def _backward(self, op: StepOp) -> None:
         """Write the backward phase of a layer."""
-        op, fragment, ledger = self.ops[at], self.fragments[at], self.ledger
-        if op.views != at or not fragment.trained:
+        name, fragment, ledger = op.layer.name, self.fragments[op.layer.name], self.ledger
+        if op.view or not fragment.trained:
             return
-        own, arrived, saved = self.own[at], self.errors.pop(at, []), fragment.nest.saved
+        own, arrived, saved = self.own[name], self.errors.pop(name, []), fragment.nest.saved
         if arrived:
             error = ledger.add(arrived, ledger.sizes[own])
         else:
             # The network's outputs stay until their errors come back: the training loop has a name for them.
             ledger.next(own)
             error = ledger.write(ledger.sizes[own])
-        error = self._moved(error, f"E all {op.layer.name}", fragment.gathered)
+        error = self._moved(error, f"E all {name}", fragment.gathered)
         reads = [error, *([own] if saved.output or not arrived else [])]
-        inputs = self.inputs[at] if saved.input else []
+        inputs = self.inputs[name] if saved.input else []
         for buffer, need in zip(inputs, fragment.shards, strict=False):
             self.saves.setdefault(buffer, set()).add(need)
-        ledger.next(*reads, *([self.kept[at]] if at in self.kept else []), saved=inputs)
-        self._send(at, error)
+        ledger.next(*reads, *([self.kept[name]] if name in self.kept else []), saved=inputs)
+        self._send(op, error)
         if op.layer.nest.weight:
             # The gradient may be computed while the error of the input is sent, so its operands stay until then.
             ledger.next(*reads, saved=inputs)
 
-    def _send(self, at: int, error: int) -> None:
+    def _send(self, op: StepOp, error: int) -> None:
         """Send the errors of a layer's inputs to those that have made them, of an earlier part when its work begins.
 
         An error may be that of the output or a slice of it, as large as the whole.
         """
-        op, own, found = self.ops[at], self.fragments[at], []
-        for number, source in enumerate(op.sources):
-            if own.nest.passes and own.sources[number].trained:
-                found.append((source, number, self.ledger.pass_on(error)))
-            elif own.sources[number].trained:
-                array = self._write(f"E terms {op.layer.name} {number}", own.shards[number])
+        own, found = self.fragments[op.layer.name], []
+        for number, (source, made) in enumerate(zip(op.layer.inputs, own.sources, strict=False)):
+            if made.trained:
+                name, held = f"E terms {op.layer.name} {number}", own.shards[number]
+                array = self.ledger.pass_on(error) if own.nest.passes else self._write(name, held)
                 found.append((source, number, array))
         for source, number, array in found:
-            if source >= 0 and self.ops[source].part < op.part:
-                self.waiting[self.ops[source].part].append((at, number, array))
-            elif source >= 0:
-                self._return(at, number, array)
+            if source in self.part_of and self.part_of[source] < op.part:
+                self.waiting[self.part_of[source]].append((op, number, array))
+            elif source in self.part_of:
+                self._return(op, number, array)
 
-    def _return(self, at: int, number: int, error: int) -> None:
+    def _return(self, op: StepOp, number: int, error: int) -> None:
         """Bring the error of what a layer has read to those that have made it."""
-        op, fragment = self.ops[at], self.fragments[at]
+        name, fragment = op.layer.name, self.fragments[op.layer.name]
         *sums, last = fragment.returned[number]
         for own in sums:
-            error = self._moved(error, f"E sums {op.layer.name} {number}", own)
-        error = self._moved(error, f"E {op.layer.name} {number}", last, fragment.sources[number].holding)
-        self.errors.setdefault(self.ops[op.sources[number]].views, []).append(error)
+            error = self._moved(error, f"E sums {name} {number}", own)
+        error = self._moved(error, f"E {name} {number}", last, fragment.sources[number].holding)
+        self.errors.setdefault(self.owner[op.layer.inputs[number]], []).append(error)
