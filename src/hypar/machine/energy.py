@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from hypar.ops.nest import PHASES
 
 if TYPE_CHECKING:
     from hypar.machine.machine import Machine
+    from hypar.machine.setting import Setting
     from hypar.machine.work import LayerTime
     from hypar.network.graph import LayerGraph
 
@@ -63,6 +65,25 @@ def phase_energy(machine: Machine, time: LayerTime, phase: str) -> dict[str, flo
         found[place] = time.work[phase].accesses[place] * joules
     found["static"] = power_at_rest(machine) * time.seconds[phase]
     return found
+
+
+def layer_energy(
+    setting: Setting, time: LayerTime, microbatches: int, devices: int
+) -> list[tuple[str, float]]:
+    """Return the joules of a layer on some devices in all microbatches and in its update, component by component."""
+    costs, words = (
+        setting.machine.content.device.energy,
+        setting.element_bytes / setting.machine.content.device.word.value,
+    )
+    if costs is None:
+        return []
+    weight, macs = time.words["weight"], microbatches * math.fsum(map(time.done_macs, time.work))
+    updates, each = setting.update_accesses * weight, access_energies(setting.machine).items()
+    return [
+        ("arithmetic", devices * (macs + weight) * (costs.multiply.value + costs.add.value)),
+        *((place, devices * words * microbatches * time.accesses[place] * own) for place, own in each),
+        ("memory", devices * words * updates * costs.memory.value),
+    ]
 
 
 def whole_layers(machine: Machine, graph: LayerGraph) -> list[dict[str, Any]]:

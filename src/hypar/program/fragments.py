@@ -76,7 +76,6 @@ def held_by(each: tuple[Members, ...]) -> Holding:
 
 @by_content
 def _alike(layout: Layout) -> Layout:
-    """Return one layout for those of equal shares."""
     return layout
 
 
@@ -200,7 +199,6 @@ class Fragment:
 
     @property
     def _behind(self) -> Iterable[str]:
-        """The dims that its layout divides behind it."""
         return self.nest.result.dims if self.chosen else {*self.layout.dims} - self.nest.reduced
 
     def _divided(self) -> dict[str, Members]:
@@ -384,7 +382,6 @@ def _next_choices(
 
 @lru_cache(maxsize=1024)
 def _elsewhere(shape: tuple[int, ...], whole: Layout) -> Source:
-    """Return a tensor of which no device has anything."""
     places = [1] * whole.working.ndim
     return Source(held_by(tuple(np.zeros((*places, size), bool) for size in shape)), whole, trained=True)
 

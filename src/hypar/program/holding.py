@@ -150,7 +150,6 @@ class Holding:
 
 
 def _united(boxes: Sequence[tuple[Members, ...]]) -> NDArray[np.int64]:
-    """Return the number of elements that each device has in any of some boxes."""
     first, *others = boxes
     if not others:
         return _size(first)
@@ -213,7 +212,6 @@ def _along(own: Projection, dims: Mapping[str, Members], working: Members) -> Me
 
 
 def _read(window: Window, made: Members, size: int) -> Members:
-    """Return the inputs that devices read which make some outputs."""
     places, inputs, starts = _readers(window, made.shape[-1], size)
     found = np.zeros((*made.shape[:-1], size), bool)
     if len(inputs):

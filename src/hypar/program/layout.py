@@ -237,7 +237,6 @@ class Grid(Layout):
         return Layout(places, levels, working).pieces(size, dim, tables).reshape(*ways, size)
 
     def _in_order(self, size: int, dim: str) -> Members:
-        """Return the consecutive pieces of a dim."""
         start, end = np.zeros([1] * len(self.ways), np.int64), np.full([1] * len(self.ways), size)
         for level, shares in enumerate(self.levels):
             if dim in shares:

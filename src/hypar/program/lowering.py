@@ -117,7 +117,6 @@ class _Lowered:
             self._forward()
 
     def _compute(self, kind: str, of: Holding | None, reads: Arrays, writes: Arrays, **due: Holding) -> None:
-        """Add a computation of what is read to what is written, on the pieces of the op or of some of its output."""
         dims = self.dims if of is None else dict(zip(self.nest.result.axes, of.members, strict=True))
         self.flow.steps.append(Compute(kind, self.name, pieces_of(dims), reads, writes, due))
 
@@ -197,7 +196,6 @@ class _Lowered:
             self._update(name, sums.get(f"back {name}"))
 
     def _return(self, number: int) -> None:
-        """Send the error of an input to those who have made it."""
         array, source, name = f"E terms {self.name} {number}", self.sources[number], f"{self.name} {number}"
         *sums, last = self.fragment.returned[number]
         for own in sums:
@@ -245,7 +243,6 @@ class _Lowered:
         return target, self.fragment.adding(have, have, Copies(np.minimum(copies, 0)))
 
     def _held(self, name: str) -> tuple[Holding, Holding]:
-        """Return who has terms of the gradient of a trained tensor, and who holds it: a bias also where sums lie."""
         own, devices = self.nest.trained[name], self.flow.places.devices
         whole = {dim: np.ones((devices, size), bool) for dim, size in self.nest.sizes.items()}
         terms = members(own, {**whole, **self.dims})

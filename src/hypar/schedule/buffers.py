@@ -70,7 +70,6 @@ def _copied(own: Transfer, levels: Sequence[Axes], ways: tuple[int, ...]) -> Ite
 
 
 def _summed(own: Transfer, levels: Sequence[Axes]) -> Iterator[Amount]:
-    """Yield what arrives at each level, the innermost first."""
     parts: tuple[int, ...] = own.copies.parts
     has, needs, inner = own.have, own.need, Axes()
     if has is not needs:
@@ -118,7 +117,6 @@ def _both(one: Holding, other: Holding) -> Holding:
 
 
 def _within(own: Holding, axes: Axes) -> Holding:
-    """Return what the devices along some axes have together."""
     first, *more = (tuple([np.asarray(dim.any(axis=axes, keepdims=True)) for dim in box]) for box in own.each)
     return Holding(first, tuple(more))
 

@@ -205,8 +205,6 @@ def _together(holdings: frozenset[Holding]) -> Elements:
 
 
 class _Walk:
-    """The ledger of a step under way, on devices of some kinds."""
-
     def __init__(self, arrays: Arrays, kinds: NDArray[np.intp], parts: int) -> None:
         self.arrays, self.kinds, self.parts = arrays, kinds, parts
         self.ops, self.fragments = arrays.ops, arrays.fragments
@@ -249,7 +247,6 @@ class _Walk:
     # Sizes
 
     def _bytes(self, elements: NDArray[Any]) -> Bytes:
-        """Return the bytes of elements on these devices; of those that all have alike as a number."""
         if id(elements) not in self.known:
             own = self.arrays.element_bytes * self.arrays.unit * self.arrays.kinds.of(elements)[self.kinds]
             # The elements are kept too, so that no other ones get their identity.
@@ -288,7 +285,6 @@ class _Walk:
     # Forward
 
     def _forward(self, op: StepOp) -> None:
-        """Write the forward phase of a layer: what it receives, and what it makes."""
         name, own, ledger = op.layer.name, self.fragments[op.layer.name], self.ledger
         if op.view:
             before = op.layer.inputs[0]
@@ -328,7 +324,6 @@ class _Walk:
         return found
 
     def _leave(self, part: int) -> None:
-        """End the forward phase of a part: what other stages read next leaves."""
         going = [self.own[op.layer.name] for op in self.ops for _, behind in op.sent if behind == part]
         self.ledger.next(*going)
         self.ledger.end()
@@ -345,7 +340,6 @@ class _Walk:
             self.entering[self.parts + part] = self.entering[self.parts + part] + size
 
     def _backward(self, op: StepOp) -> None:
-        """Write the backward phase of a layer."""
         name, fragment, ledger = op.layer.name, self.fragments[op.layer.name], self.ledger
         if op.view or not fragment.trained:
             return
@@ -385,7 +379,6 @@ class _Walk:
                 self._return(op, number, array)
 
     def _return(self, op: StepOp, number: int, error: int) -> None:
-        """Bring the error of what a layer has read to those that have made it."""
         name, fragment = op.layer.name, self.fragments[op.layer.name]
         *sums, last = fragment.returned[number]
         for own in sums:

@@ -169,6 +169,5 @@ class Ledger:
 
 
 def _hold(changes: list[Bytes], start: int, end: int, size: Bytes) -> None:
-    """Hold bytes from one op until before another."""
     changes[start] = changes[start] + size
     changes[end] = changes[end] - size

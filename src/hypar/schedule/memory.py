@@ -108,7 +108,6 @@ class _Part(NamedTuple):
 
 
 def _held(lane: Lane) -> Held:
-    """Return what the devices of a lane hold; of a stage in parts with the layers of all parts."""
     setting = lane.setting
     each = ((own, own.place) for own in lane.place.parts or (lane,))
     parts = tuple(
@@ -153,7 +152,6 @@ def _held_by(
 
 
 def _ops(parts: Sequence[_Part]) -> tuple[StepOp, ...]:
-    """Return the layers of the parts of a stage for which the devices work, in their order."""
     spans = [range(part.first, part.first + len(part.graph.layers)) for part in parts]
     sent = tuple(
         Sent(part.first + own.producer, own.number, part.first + own.consumer)

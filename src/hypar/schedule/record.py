@@ -105,7 +105,6 @@ def _way(graph: PlanGraph, edge: int) -> int:
 
 
 def _forward(graph: PlanGraph, node: int, into: Sequence[int]) -> list[Op]:
-    """Return the forward ops of a node: its tensors arrive, it computes, its partial sums are added up."""
     at, arrived = EACH * node, tuple([_way(graph, edge) for edge in into])
     makers = [EACH * graph.tensors[edge].producer for edge in into]
     moves = zip(into, makers, arrived, strict=True)
@@ -117,7 +116,6 @@ def _forward(graph: PlanGraph, node: int, into: Sequence[int]) -> list[Op]:
 
 
 def _backward(graph: PlanGraph, node: int, into: Sequence[int], out_of: Sequence[int]) -> list[Op]:
-    """Return the backward ops of a node: the error of its input, which is sent, and the gradient of its weight."""
     at, arrived = EACH * node, tuple([_way(graph, edge) + 1 for edge in out_of])
     reads = (*(arrived or (ERROR,)), at + OUTPUT)
     moves = sorted((-graph.tensors[edge].producer, edge) for edge in into)
@@ -174,9 +172,3 @@ def issued(ops: Iterable[Op], *, eager: bool, deferred: bool, final: bool) -> li
         (computed[op.node], 0, op.edge) if op.kind == "move" else (at, 1, -1) for at, op in enumerate(order)
     ]
     return [op for _, op in sorted(zip(places, order, strict=True))]
-
-
-@kept_with_graph
-def backward_of(graph: PlanGraph, *, eager: bool, deferred: bool, final: bool) -> tuple[Op, ...]:
-    """Return the ops of the backward phase of a graph in the order of issue, each node summing its own gradient."""
-    return tuple(issued(record_of(graph).backward, eager=eager, deferred=deferred, final=final))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.machine.energy import access_energies, byte_energies, power_at_rest
+from hypar.machine.energy import access_energies, byte_energies, layer_energy, power_at_rest
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
 from hypar.schedule.lanes import COMPUTE, Lane
@@ -77,7 +77,6 @@ def summarise(lanes: Sequence[Lane], step: Step, machine: Machine) -> Score:
 
 
 def _critical(step: Step) -> dict[str, float]:
-    """Sum the seconds of each kind of task on the critical path."""
     found = dict.fromkeys(KINDS, 0.0)
     for task in step.timeline.critical_path:
         found[step.pieces[task].kind] += step.pieces[task].seconds
@@ -85,7 +84,6 @@ def _critical(step: Step) -> dict[str, float]:
 
 
 def _groups(lanes: Sequence[Lane], step: Step, held: Sequence[float]) -> list[GroupScore]:
-    """Return the step's score on each group of identical devices."""
     timeline = step.timeline
     spans: list[list[tuple[float, float, bool]]] = [[] for _ in lanes]
     for start, end, piece in zip(timeline.starts, timeline.ends, step.pieces, strict=True):
@@ -110,7 +108,6 @@ def _groups(lanes: Sequence[Lane], step: Step, held: Sequence[float]) -> list[Gr
 
 
 def _covered(spans: Sequence[tuple[float, float, bool]]) -> float:
-    """Return the seconds of the union of spans."""
     total, until = [], 0.0
     for start, end, _ in sorted(spans):
         total.append(max(0.0, end - max(start, until)))
@@ -168,24 +165,12 @@ def joules_of(lanes: Sequence[Lane], step: Step) -> Iterator[Joules]:
 
 
 def _computed(lane: Lane) -> Iterator[Joules]:
-    """Yield the arithmetic and the accesses of each layer, place by place, in all microbatches and in its update."""
-    setting, microbatches = lane.setting, lane.place.microbatches
-    costs, each = setting.machine.content.device.energy, access_energies(setting.machine)
-    words = setting.element_bytes / setting.machine.content.device.word.value
+    """Yield the joules of each layer, place by place, in all microbatches and in its update."""
     known: dict[object, list[tuple[str, float]]] = {}
     for layer, time, devices in lane.computing:
         key = (id(time), devices)
-        if time is not None and costs is not None and key not in known:
-            weight, macs = time.words["weight"], microbatches * math.fsum(map(time.done_macs, time.work))
-            updates, accesses = setting.update_accesses * weight, time.accesses
-            known[key] = [
-                ("arithmetic", devices * (macs + weight) * (costs.multiply.value + costs.add.value)),
-                *(
-                    (place, devices * words * microbatches * accesses[place] * own)
-                    for place, own in each.items()
-                ),
-                ("memory", devices * words * updates * costs.memory.value),
-            ]
+        if time is not None and key not in known:
+            known[key] = layer_energy(lane.setting, time, lane.place.microbatches, devices)
         for component, joules in known.get(key, ()):
             yield layer, None, component, joules
 

@@ -25,7 +25,7 @@ from hypar.schedule.pieces import (
     placed,
     together,
 )
-from hypar.schedule.record import Buckets, Op, backward_of, bucketed, issued, record_of
+from hypar.schedule.record import Buckets, Op, bucketed, issued, record_of
 from hypar.schedule.tasks import Costed, Entering, PartTasks, Pipeline, Place, TaskList, Tied
 from hypar.schedule.timeline import Timeline, run
 
@@ -75,7 +75,6 @@ class StageWork(NamedTuple):
         return tuple(rounds)
 
     def _across(self, crossings: Iterable[Crossing], op: Op) -> Iterator[Pieces]:
-        """Yield the rounds of an op at some uneven splits; those of a bucket together for each collective."""
         for inside, between in crossings:
             every = (inside[node] for node in op.bucket or (op.node,)) if op.edge < 0 else (between[op.edge],)
             own = [pieces for rounds in every for pieces in rounds if pieces[0].phase == op.phase]
@@ -94,7 +93,6 @@ class StageWork(NamedTuple):
 
 
 def _together(rounds: Sequence[Pieces]) -> Iterator[Pieces]:
-    """Yield rounds of one split as one for each collective."""
     for kind in dict.fromkeys(pieces[0].collective for pieces in rounds):
         yield together(piece for pieces in rounds for piece in pieces if piece.collective == kind)
 
@@ -163,9 +161,7 @@ def part_of(
     def ops(phase: str, final: bool) -> list[Costed]:
         if phase == "forward":
             return stage.costed(record.forward)
-        if buckets is None:
-            return stage.costed(backward_of(graph, eager=eager, deferred=deferred, final=final))
-        summed = bucketed(record.backward, buckets)
+        summed = record.backward if buckets is None else bucketed(record.backward, buckets)
         return stage.costed(issued(summed, eager=eager, deferred=deferred, final=final))
 
     first = stage.lanes[0].number

@@ -264,7 +264,6 @@ class PartTasks:
         return found.latest([own for buffer in results for own in done[buffer]])
 
     def _handed_on(self, phase: str, item: int, after: After) -> Waits:
-        """Hand on what came from other stages; return the tasks to wait for."""
         waits = [after] * len(self.overlaps)
         for node, rounds in self.handed_on.get(phase, ()):
             waits = self.found.issue(rounds, waits, self.place(node, item), self.first)
@@ -380,7 +379,6 @@ class Pipeline:
             self._made[result] = self._received(piece, ends, self._made[result], place)
 
     def _received(self, piece: Piece, ends: tuple[int, int], after: After, place: Place) -> After:
-        """Add a transfer from the stage of a part to that of another one; return the tasks to wait for."""
         sender, reader = (number % self.count + 1 for number in ends)
         return (self.found.add(piece._replace(resource=f"link {sender}-{reader}"), after, place),)
 
