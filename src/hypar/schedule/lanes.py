@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hypar.network.nodes import PlanGraph, Tensor
-from hypar.ops.nest import PHASES, Nest
+from hypar.ops.nest import PHASES
 from hypar.schedule.pieces import (
     COMMUNICATION,
     PHASE,
@@ -117,19 +117,13 @@ class Lane(_Devices):
     def times(self) -> tuple[LayerTime | None, ...]:
         """For each layer its time on a device; None without a weight, or if the layer is empty."""
         machine, size = self.setting.machine, self.setting.element_bytes
-
-        @cache
-        def time(nest: Nest, chosen: Options, name: str) -> LayerTime | None:
-            own = degrees(chosen, nest.counted)
-            return machine.layer_time(nest, own, size, name) if machine.times(nest) else None
-
-        # Measured times are those of one layer, not of all layers that are equal to it.
-        named = machine.measured is not None
-        every = zip(self.graph.layers, self.choices, strict=True)
+        every = ((own, own.nest, chosen) for own, chosen in zip(self.graph.layers, self.choices, strict=True))
         return tuple(
             [
-                None if own.empty else time(own.nest, chosen, own.name if named else "")
-                for own, chosen in every
+                None
+                if own.empty or not machine.times(nest)
+                else machine.layer_time(nest, degrees(chosen, nest.counted), size, own.name)
+                for own, nest, chosen in every
             ]
         )
 
