@@ -145,7 +145,7 @@ MUTANTS = [
     Mutant("refinement takes what is faster", "planning/climb.py", "if faster(own, best):", "if faster(best, own):"),
     Mutant("memory balances stages by what they hold", "planning/stages/spans.py", "return max(self.held_bytes(in_flight))", "return min(self.held_bytes(in_flight))"),
     Mutant("a stage receives in each microbatch", "planning/stages/spans.py", "return computing + microbatches * (self.received", "return computing + (self.received"),
-    Mutant("the best stages are the fastest", "planning/stages/best.py", "if staging.ran.seconds < limit:", "if best is None:"),
+    Mutant("the best stages are the fastest", "planning/stages/best.py", "min(found, default=(limit, 0, None))", "max(found, default=(limit, 0, None))"),
     Mutant("traffic balances stages by what they receive", "planning/stages/spans.py", "microbatches * (self.received.from_stages + self.returned.from_stages)", "microbatches * self.received.from_stages"),
     # machine
     Mutant("a roofline works at an efficiency", "machine/compute_models/roofline.py", "seconds=flop / (units * self.peak.value * efficiency)", "seconds=flop / (units * self.peak.value)"),
@@ -182,7 +182,7 @@ MUTANTS = [
     # planning, of stages, chunks and uneven splits
     Mutant("equal spans have equal layers", "planning/stages/partition.py", "kinds[start : start + length] == own", "kinds[start] == own[0]"),
     Mutant("no step is shorter than its bound", "planning/stages/partition.py", "np.asarray(table.costs[kept] + late)", "np.asarray(table.costs[kept] * 1.5 + late)"),
-    Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.where(some, found * (1 - ROUNDING), np.inf)", "np.where(some, found * 1.5, np.inf)"),
+    Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.asarray(found + received + returned)", "np.asarray(1.5 * (found + received + returned))"),
     Mutant("a refined plan says its time", "planning/climb.py", "best, found = own, changed", "best, found = own * 0.99, changed"),
     Mutant("a group may be idle", "planning/uneven/search.py", "and not self.in_stage and len(at_work) > 1:", "and not self.in_stage and len(at_work) > 9:"),
     Mutant("a chunk is of one stage", "planning/climb.py", "key=stages.__getitem__", "key=lambda _: 0"),

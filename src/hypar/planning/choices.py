@@ -100,7 +100,7 @@ def _in_stages(
     each = spans_of(request, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
     for spans, ends in zip(each, bounds, strict=True):
-        node = spans.costed(spans.stored(plan, *ends).cuts.node, *ends)
+        node = spans.costed(spans.stored(plan, *ends).node, *ends)
         yield from _in_tree(plan, spans.planner, node, root=spans.group or "")
 
 

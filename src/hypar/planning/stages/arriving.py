@@ -13,7 +13,6 @@ import math
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import cached_property
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -66,7 +65,7 @@ class StageDevices:
     forward: Link | None
     backward: Link | None
 
-    @cached_property
+    @property
     def network(self) -> Network:
         """The transfers whatever the choices, if sums are added up before they leave a stage."""
         return network_of(self.microbatch, MOVED, tied=False)

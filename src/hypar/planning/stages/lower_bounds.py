@@ -65,7 +65,7 @@ class LowerBounds:
     def _over_choices(self) -> Iterator[LayerBounds]:
         spans = self.spans
         known: dict[object, LayerBounds] = {}
-        graph, offered = spans.microbatch, spans.question(0, len(spans.whole.layers)).options
+        graph, offered = spans.microbatch, spans.question().options
         rows = zip(graph.layers, _kept(graph), self._added_up(), offered, strict=True)
         for layer, kept, sums, options in rows:
             key = (layer.nest, kept, sums, options)
@@ -135,18 +135,15 @@ class LowerBounds:
 
     @cached_property
     def seconds(self) -> Costs:
-        """The busy time for a mini-batch; infinite for empty spans."""
-        found = self._added(lambda layer: layer.seconds)
+        """The busy time for a mini-batch."""
+        spans, found = self.spans, self._added(lambda layer: layer.seconds)
         received, returned = (
-            self.spans.microbatches * _seconds(link, each / self.spans.replicas)
-            for link, each in zip((self.spans.forward, self.spans.backward), self.arriving, strict=True)
+            spans.microbatches * _seconds(link, each / spans.replicas)
+            for link, each in zip((spans.forward, spans.backward), self.arriving, strict=True)
         )
-        if self.spans.setting.machine.overlap:
-            found = np.maximum(found, np.maximum(received, returned))
-        else:
-            found = found + received + returned
-        some = np.arange(found.shape[1]) > np.arange(len(found))[:, None]
-        return np.where(some, found * (1 - ROUNDING), np.inf)
+        if spans.setting.machine.overlap:
+            return np.asarray(np.maximum(found, np.maximum(received, returned)))
+        return np.asarray(found + received + returned)
 
     def memory(self, in_flight: int) -> Costs:
         """Return the bytes on a device with microbatches in flight.
@@ -165,15 +162,12 @@ class LowerBounds:
         """Return the lower bounds of a quantity that a partition can minimise, one of ``BALANCES``, with microbatches in flight."""
         if balance == "memory":
             return self.memory(in_flight)
-        if balance == "traffic":
-            return np.asarray(
-                self.spans.microbatches * (self.arriving[0] + self.arriving[1]) * (1 - ROUNDING)
-            )
         if balance == "macs":
             macs = [self.spans.microbatches * layer.nest.macs for layer in self.spans.microbatch.layers]
             before = np.cumsum([0.0, *macs])[[*self.spans.ends]]
             return np.asarray(before - before[:-1, None])
-        return self.seconds
+        found = self.seconds if balance == "time" else self.spans.microbatches * sum(self.arriving)
+        return np.asarray(found * (1 - ROUNDING))
 
 
 @kept_with_graph

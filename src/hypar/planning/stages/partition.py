@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -59,36 +60,29 @@ class _Table:
 
     def plan(self, ends: tuple[int, int]) -> bool:
         """Replace the lower bounds of a span, and of all that are equal, by its costs; return whether they were not known."""
-        if not self._new("cost", ends):
-            return False
-        span, equal = self.spans.priced(*ends), self._equal(ends)
-        for count, own in self.costs.items():
+        found = [*self._new("cost", ends)]
+        for span, count, own, equal in found:
             own[equal] = np.where(np.isinf(own[equal]), np.inf, span.cost(self.balance, count))
-        return True
+        return bool(found)
 
     def fits(self, ends: tuple[int, int], in_flight: int) -> bool:
         """Return whether a span fits the memory with microbatches in flight, and rule out with how many it does not."""
-        if self.share and self._new("memory", ends):
-            span, equal = self.spans.priced(*ends), self._equal(ends)
-            for count, own in self.costs.items():
-                if not span.fits(count, self.share):
-                    own[equal] = np.inf
+        for span, count, own, equal in self._new("memory", ends) if self.share else ():
+            if not span.fits(count, self.share):
+                own[equal] = np.inf
         start, end = (self._place[layer] for layer in ends)
         return math.isfinite(self.costs[in_flight][start, end])
 
-    def _new(self, what: str, ends: tuple[int, int]) -> bool:
-        """Return whether something was not asked of a span, or of one that is equal to it, before."""
-        key = what, self.spans.kinds[slice(*ends)]
-        found = key not in self._known
-        self._known.add(key)
-        return found
-
-    def _equal(self, ends: tuple[int, int]) -> tuple[list[int], list[int]]:
-        """Return the places at which all spans that are equal to one start and end."""
-        kinds, length = self.spans.kinds, ends[1] - ends[0]
-        own, at = kinds[slice(*ends)], self._place
-        starts = [start for start in at if start + length in at and kinds[start : start + length] == own]
-        return [at[start] for start in starts], [at[start + length] for start in starts]
+    def _new(self, what: str, ends: tuple[int, int]) -> Iterator[tuple[CutSpan, int, Costs, Any]]:
+        """Yield a span, the costs by microbatches in flight, and the places of all equal spans; nothing if asked of one before."""
+        kinds, length, at = self.spans.kinds, ends[1] - ends[0], self._place
+        own = kinds[slice(*ends)]
+        if (what, own) not in self._known:
+            self._known.add((what, own))
+            starts = [start for start in at if start + length in at and kinds[start : start + length] == own]
+            equal = [at[start] for start in starts], [at[start + length] for start in starts]
+            for count, costs in self.costs.items():
+                yield self.spans.priced(*ends), count, costs, equal
 
 
 def _tables(spans: Sequence[CutSpans], balance: str, share: int) -> list[tuple[_Table, int]]:
@@ -159,20 +153,19 @@ def divided(spans: Sequence[CutSpans], graph: LayerGraph, limit: float = math.in
     """
     request = spans[0].request
     if request.starts:
-        given = _within(spans, given_bounds(request.starts, graph, spans[0].whole))
-        _require_fits(given, graph)
-        return joined(given)
-    best = _best(spans, limit if request.balance == "time" else math.inf)
-    return None if best is None else joined(_within(spans, best))
-
-
-def _within(spans: Sequence[CutSpans], bounds: Sequence[int]) -> list[CutSpan]:
-    return [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
-
-
-def _equal_to(spans: Sequence[CutSpans], bounds: Sequence[int]) -> list[CutSpan]:
-    """Return spans that cost the same."""
-    return [own.priced(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+        bounds: tuple[int, ...] | None = given_bounds(request.starts, graph, spans[0].whole)
+    else:
+        bounds = _best(spans, limit if request.balance == "time" else math.inf)
+    if bounds is None:
+        return None
+    found = [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+    for number, lane, held in held_in(found) if request.starts else ():
+        machine = lane.setting.machine
+        if not machine.fits(held):
+            problem = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
+            allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
+            raise MemoryLimitError(f"hardware {machine.name!r}", problem, allowed, _hint(spans, graph))
+    return joined(found)
 
 
 def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
@@ -190,14 +183,18 @@ def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
     return None
 
 
+def _equal_to(spans: Sequence[CutSpans], bounds: Sequence[int]) -> list[CutSpan]:
+    """Return spans that cost the same."""
+    return [own.priced(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+
+
 def _fit(stages: Sequence[CutSpan]) -> bool:
     return all(lane.setting.machine.fits(held) for _, lane, held in held_in(stages))
 
 
 def _shifted(spans: Sequence[CutSpans], bounds: tuple[int, ...]) -> tuple[int, ...]:
     """Return the bounds of the parts of a partition after shifts of their ends, as long as the estimated step gets shorter."""
-    best, tried = bounds, {bounds}
-    least = estimated_s(_equal_to(spans, best))
+    best, tried, least = bounds, {bounds}, estimated_s(_equal_to(spans, bounds))
     most = MOST_WORK // (2 * spans[0].microbatches * len(spans))
     while len(tried) <= most:
         ahead = next((ends for ends in _neighbours(best, spans[0].ends) if ends not in tried), None)
@@ -230,47 +227,35 @@ def held_in(stages: Sequence[CutSpan]) -> Iterator[tuple[int, Lane, float]]:
     firsts = [*accumulate((span.layers for span in stages), initial=0)]
     for stage, own in enumerate(fullest_moments(request, count)):
         parts = stages[stage::count]
-        for group in range(len(parts[0].cuts.lanes)):
-            each = zip((part.cuts.lanes[group] for part in parts), firsts[stage::count], strict=False)
-            placed = (
-                lane.having(place=lane.place._replace(first=first, moments=own)) for lane, first in each
-            )
+        for group in range(len(parts[0].lanes)):
+            each = zip((part.lanes[group] for part in parts), firsts[stage::count], strict=False)
+            placed = (lane.having(place=lane.place._replace(first=at, moments=own)) for lane, at in each)
             lane = whole_lane([*placed])
-            buffers = max(part.cuts.memory[group]["buffers"] for part in parts)
-            yield stage + 1, lane, held_with(lane, buffers)
-
-
-def _require_fits(given: Sequence[CutSpan], graph: LayerGraph) -> None:
-    """Refuse given stages of which one does not fit the memory."""
-    for number, lane, held in held_in(given):
-        machine = lane.setting.machine
-        if not machine.fits(held):
-            found = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
-            allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
-            raise MemoryLimitError(f"hardware {machine.name!r}", found, allowed, _hint(given, graph))
+            yield stage + 1, lane, held_with(lane, max(part.memory[group]["buffers"] for part in parts))
 
 
 def unfit(request: Resolved, graph: LayerGraph, spans: Sequence[CutSpans]) -> MemoryLimitError:
     """Return why no partition fits, with the bytes of evenly divided stages; ``spans`` are those of each part."""
     least = _least(_tables(spans, "memory", 0))
     assert least is not None  # noqa: S101 (there is room for every stage, and no limit)
-    own = _within(spans, least.bounds)
     sizes = dict.fromkeys(format_bytes(each.memory_bytes) for each in request.machines if each.memory_bytes)
     words = "" if request.parts is None else f" of {request.parts} parts that share it equally"
     stages = len(spans) // (request.parts or 1)
     problem = f"no {stages} stages{words} fit {' and '.join(sizes)}, the memory of a device"
-    number, lane, held = max(
-        held_in(own), key=lambda each: each[2] / (each[1].setting.machine.memory_bytes or math.inf)
+    over = (
+        (held / (lane.setting.machine.memory_bytes or math.inf), number, held, lane.setting.machine)
+        for number, lane, held in held_in(_equal_to(spans, least.bounds))
     )
-    if not lane.setting.machine.fits(held):
-        lacking = format_bytes(held - (lane.setting.machine.memory_bytes or 0))
+    _, number, held, machine = max(over, key=itemgetter(0))
+    if not machine.fits(held):
+        lacking = format_bytes(held - (machine.memory_bytes or 0))
         problem += f": divided evenly, stage {number} holds {format_bytes(held)}, {lacking} too much"
     machine = request.heterogeneous or request.machines[0]
-    return MemoryLimitError(f"hardware {machine.name!r}", problem, hint=_hint(own, graph))
+    return MemoryLimitError(f"hardware {machine.name!r}", problem, hint=_hint(spans, graph))
 
 
-def _hint(stages: Sequence[CutSpan], graph: LayerGraph) -> str:
-    microbatches = stages[0].spans.microbatches
-    further = FLUSHES[stages[0].spans.request.schedule] and microbatches < graph.batch
+def _hint(spans: Sequence[CutSpans], graph: LayerGraph) -> str:
+    microbatches = spans[0].microbatches
+    further = FLUSHES[spans[0].request.schedule] and microbatches < graph.batch
     more = f"--microbatches above {microbatches}, " * further
     return f"try {more}another number of stages, a smaller batch, or devices with more memory"

@@ -22,7 +22,7 @@ from hypar.planning.uneven.records import TreeReader
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
 from hypar.schedule.stages import StageWork, part_of
-from hypar.schedule.tasks import TaskList
+from hypar.schedule.tasks import Entering, TaskList
 from hypar.schedule.timeline import run
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import WHOLE_ARRAY
@@ -37,8 +37,12 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.lanes import Lane
     from hypar.schedule.pieces import Crossing
-    from hypar.schedule.tasks import Entering, Link, PartTasks
+    from hypar.schedule.tasks import Link, PartTasks
     from hypar.solve.edge import Costs
+
+
+NOTHING = Entering()
+"""What comes from other stages where there are none."""
 
 
 class Phases(NamedTuple):
@@ -60,15 +64,14 @@ class Phases(NamedTuple):
 def phases_of(stage: StageWork) -> Phases:
     """Return the phases of a stage: each from its own beginning, so that none gets longer because another gets shorter."""
     serial = [not lane.setting.machine.overlap for lane in stage.lanes]
-    found = TaskList(serial)
-    part = part_of(stage, found)
+    part = part_of(stage, TaskList(serial))
     if serial != [True]:
         # Transfers overlap, or groups work beside each other: the engine says how long a phase takes.
         forward = _makespan(part, "forward", 0)
         part.phase("forward", 1)
         backward, whole = (_makespan(part, "backward", item, final=item > 0) for item in range(2))
         return Phases(forward, backward, max(0.0, whole - backward), 0.0)
-    spent: dict[str, list[float]] = {phase: [0.0] for phase in ("forward", "backward", "once", "behind")}
+    spent: dict[str, list[float]] = {phase: [0.0] for phase in Phases._fields}
     for op, rounds in (*part.ops("forward", True), *part.ops("backward", True)):
         seconds = [piece.seconds for pieces in rounds for piece in pieces]
         spent["once" if op.once else "forward" if op.phase == "forward" else "backward"] += seconds
@@ -84,78 +87,51 @@ def _makespan(part: PartTasks, phase: str, item: int, *, final: bool = False) ->
     return run(part.found.tasks).makespan
 
 
-@dataclass(frozen=True, eq=False)
-class Cuts:
-    """The cuts of a span, whose phases and memory are counted once they are asked for.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CutSpan:
+    """A span of layers as a stage, whose phases and memory are counted once they are asked for.
 
     Attributes:
-        node: the planned devices, with the layers of a microbatch and the costs of a mini-batch.
-        solver: the name of its solver.
+        spans: all spans of the network on its devices.
+        start: its first layer.
+        node: its cuts, with the layers of a microbatch and the costs of a mini-batch.
         lanes: its layers for a microbatch, their choices and their setting, on each group of identical devices.
         crossings: the transfers at uneven splits between the groups, outer splits first.
+        received: a microbatch's F that other stages send.
+        returned: its E that they send.
+        shared_bytes: the most that one of its devices receives of the gradient of a weight that layers of other stages use.
+        counted: the span with its phases and memory, if it is one that is equal.
     """
 
+    spans: CutSpans
+    start: int
     node: Node
-    solver: str
     lanes: tuple[Lane, ...]
     crossings: tuple[Crossing, ...]
+    received: Entering = NOTHING
+    returned: Entering = NOTHING
+    shared_bytes: float = 0.0
+    counted: CutSpan | None = None
 
     @cached_property
     def phases(self) -> Phases:
         """The durations of the phases of a microbatch."""
-        return phases_of(StageWork(self.lanes, self.crossings))
+        return self.counted.phases if self.counted else phases_of(StageWork(self.lanes, self.crossings))
 
     @cached_property
     def memory(self) -> tuple[dict[str, float], ...]:
-        """The bytes on each device of each group, including one microbatch's activations."""
+        """The bytes on each device of each group, including one microbatch's activations, without what other stages send."""
+        if self.counted:
+            return self.counted.memory
         part = part_of(StageWork(self.lanes, self.crossings), TaskList(()))
         ops = [*part.ops("forward", True), *part.ops("backward", True)]
         pieces = [piece for _, rounds in ops for own in rounds for piece in own]
         return tuple(memory_of(lane, pieces, number) for number, lane in enumerate(self.lanes))
 
-    def named(self, graph: PlanGraph) -> Cuts:
-        """Return the same cuts of equal layers with other names."""
-        node = self.node.of(graph)
-        each = zip(self.lanes, node.leaves(), strict=True)
-        found = replace(self, node=node, lanes=tuple(lane.having(graph=leaf.graph) for lane, leaf in each))
-        known = {"phases", "memory"}
-        found.__dict__.update({name: own for name, own in self.__dict__.items() if name in known})
-        return found
-
-    @property
-    def lane(self) -> Lane:
-        """The first group of identical devices, with the layers of all."""
-        return self.lanes[0]
-
-    @property
-    def overlap(self) -> bool:
-        """Whether transfers run beside computation on all devices."""
-        return all(lane.setting.machine.overlap for lane in self.lanes)
-
-
-class CutSpan(NamedTuple):
-    """A span of layers as a stage.
-
-    Attributes:
-        spans: all spans of the network on its devices.
-        start: its first layer.
-        cuts: its cuts.
-        received: a microbatch's F that other stages send.
-        returned: its E that they send.
-        shared_bytes: the most that one of its devices receives of the gradient of a weight that layers of other stages use.
-    """
-
-    spans: CutSpans
-    start: int
-    cuts: Cuts
-    received: Entering
-    returned: Entering
-    shared_bytes: float = 0.0
-
     @property
     def layers(self) -> int:
         """The number of its layers."""
-        return len(self.cuts.lane.graph.layers)
+        return len(self.node.graph.layers)
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -163,20 +139,23 @@ class CutSpan(NamedTuple):
         return self.start, self.start + self.layers
 
     @property
+    def overlap(self) -> bool:
+        """Whether transfers run beside computation on all devices."""
+        return all(lane.setting.machine.overlap for lane in self.lanes)
+
+    @property
     def seconds(self) -> float:
         """Its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""
-        phases, microbatches = self.cuts.phases, self.spans.microbatches
-        computing = microbatches * (phases.forward + phases.backward) + phases.once
-        if self.cuts.overlap:
+        microbatches, (forward, backward, once, _) = self.spans.microbatches, self.phases
+        computing = microbatches * (forward + backward) + once
+        if self.overlap:
             return max(computing, microbatches * max(self.received.seconds, self.returned.seconds))
         return computing + microbatches * (self.received.seconds + self.returned.seconds)
 
     def cost(self, balance: str, in_flight: int = 1) -> float:
-        """Return the quantity that a partition minimises in its costliest stage.
+        """Return the quantity that a partition minimises in its costliest stage, one of ``BALANCES``.
 
-        Args:
-            balance: one of ``BALANCES``.
-            in_flight: the largest number of microbatches whose activations it keeps.
+        ``in_flight`` is the largest number of microbatches whose activations it keeps.
         """
         microbatches = self.spans.microbatches
         if balance == "memory":
@@ -184,26 +163,26 @@ class CutSpan(NamedTuple):
         if balance == "traffic":
             return microbatches * (self.received.from_stages + self.returned.from_stages)
         if balance == "macs":
-            return microbatches * sum(layer.nest.macs for layer in self.cuts.node.graph.layers)
-        if not FLUSHES[self.spans.request.schedule] and self.cuts.overlap:
+            return microbatches * sum(layer.nest.macs for layer in self.node.graph.layers)
+        if not FLUSHES[self.spans.request.schedule] and self.overlap:
             # Over each end as many bytes are sent as received, so what it sends takes as long as what it receives there.
-            forward, backward, once, _ = self.cuts.phases
+            forward, backward, once, _ = self.phases
             return forward + max(self.returned.seconds, backward + max(once, self.received.seconds))
         return self.seconds
 
     def held(self, in_flight: int, group: int = 0) -> dict[str, float]:
         """Return the bytes on each device of one of the groups of identical devices, with microbatches in flight."""
-        memory = self.cuts.memory[group]
+        memory = self.memory[group]
         buffers = max(memory["buffers"], self.shared_bytes)
         return {**memory, "activations": in_flight * memory["activations"], "buffers": buffers}
 
     def held_bytes(self, in_flight: int) -> list[float]:
         """Return the bytes on each device of each group of identical devices with microbatches in flight."""
-        return [math.fsum(self.held(in_flight, group).values()) for group in range(len(self.cuts.lanes))]
+        return [math.fsum(self.held(in_flight, group).values()) for group in range(len(self.lanes))]
 
     def fits(self, in_flight: int, share: int) -> bool:
         """Return whether all its devices hold as much with microbatches in flight, in one of equal shares of their memory."""
-        each = zip(self.cuts.lanes, self.held_bytes(in_flight), strict=True)
+        each = zip(self.lanes, self.held_bytes(in_flight), strict=True)
         return all(lane.setting.machine.fits(share * held) for lane, held in each)
 
 
@@ -240,7 +219,7 @@ class CutSpans(StageDevices):
     whole: PlanGraph
     answers: dict[str, Node]
     bounds: list[LayerBounds] = field(default_factory=list)
-    _cuts: dict[str, Cuts] = field(default_factory=dict)
+    _cuts: dict[str, CutSpan] = field(default_factory=dict)
     _priced: dict[str, CutSpan] = field(default_factory=dict)
 
     def over(self, forward: Link | None, backward: Link | None) -> CutSpans:
@@ -264,18 +243,23 @@ class CutSpans(StageDevices):
 
     def span(self, start: int, end: int) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end``."""
-        return self.between(start, self._cut(start, end).named(self._of(self.microbatch, start, end)))
+        equal, graph = self._cut(start, end), self._of(self.microbatch, start, end)
+        node = equal.node.of(graph)
+        each = zip(equal.lanes, node.leaves(), strict=True)
+        lanes = tuple(lane.having(graph=leaf.graph) for lane, leaf in each)
+        return self.between(replace(equal, start=start, node=node, lanes=lanes, counted=equal))
 
     def priced(self, start: int, end: int) -> CutSpan:
         """Return a span that is equal to one, and costs the same."""
         key = self.kinds[start:end]
         if key not in self._priced:
-            self._priced[key] = self.between(start, self._cut(start, end))
+            equal = self._cut(start, end)
+            self._priced[key] = self.between(replace(equal, start=start, counted=equal))
         return self._priced[key]
 
     def having(self, start: int, end: int, node: Node) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a planned node."""
-        return self.between(start, self._lowered(start, end, node))
+        return self.between(self._lowered(start, end, node))
 
     def stored(self, plan: Plan, start: int, end: int, *, costed: bool = False) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""
@@ -284,22 +268,20 @@ class CutSpans(StageDevices):
         node: Node = TreeReader(plan, self.setting).branch(self.group or WHOLE_ARRAY, machine, graph, 0)
         return self.having(start, end, self.costed(node, start, end) if costed else node)
 
-    def between(
-        self, start: int, cuts: Cuts, outer: Callable[[int], Outer | None] = lambda _: None
-    ) -> CutSpan:
-        """Return the span of the layers from ``start`` on with its cuts as a stage; ``outer`` as in ``entering``."""
-        ends = start, start + len(cuts.lane.graph.layers)
-        arriving = entering(self, ends, cast("Branch", cuts.node), outer)
-        devices = sum(lane.devices for lane in cuts.lanes)
-        shared = self.replicas * self.setting.element_bytes * most_shared(self.ties, *ends) / devices
-        return CutSpan(self, start, cuts, *arriving, shared)
+    def between(self, span: CutSpan, outer: Callable[[int], Outer | None] = lambda _: None) -> CutSpan:
+        """Return a span with what other stages send; ``outer`` as in ``entering``."""
+        received, returned = entering(self, span.ends, cast("Branch", span.node), outer)
+        devices, counted = sum(lane.devices for lane in span.lanes), span.counted or span
+        shared = self.replicas * self.setting.element_bytes * most_shared(self.ties, *span.ends) / devices
+        found = replace(span, spans=self, received=received, returned=returned)
+        return replace(found, shared_bytes=shared, counted=counted)
 
     def _of(self, graph: PlanGraph, start: int, end: int) -> PlanGraph:
         """Return the layers of a span, with the tensors between them; by other counts than ``paper`` also its ends."""
         by_paper = {self.request.convention, self.setting.convention} == {PAPER}
         return span_of(graph, start, end, None if by_paper else self.network)
 
-    def _cut(self, start: int, end: int) -> Cuts:
+    def _cut(self, start: int, end: int) -> CutSpan:
         """Return the best cuts of a span, or of one that is equal to it."""
         key = self.kinds[start:end]
         if key not in self._cuts:
@@ -308,7 +290,7 @@ class CutSpans(StageDevices):
             self._cuts[key] = self._lowered(start, end, self.answers[key])
         return self._cuts[key]
 
-    def _lowered(self, start: int, end: int, planned: Node) -> Cuts:
+    def _lowered(self, start: int, end: int, planned: Node) -> CutSpan:
         """Return the cuts of the layers of a span for a microbatch."""
         node = planned.of(self._of(self.microbatch, start, end))
         if isinstance(node, Leaf):
@@ -317,7 +299,7 @@ class CutSpans(StageDevices):
         reached = node.in_whole_elements().reached(tensors=read_outside(self.microbatch, start, end))
         each = zip(lanes, reached, strict=True)
         placed = tuple(lane.having(place=StagePlace(outside=own)) for lane, (_, own) in each)
-        return Cuts(node, self.planner.solver(planned), placed, tuple(crossings))
+        return CutSpan(spans=self, start=start, node=node, lanes=placed, crossings=tuple(crossings))
 
     def of_batch(self, node: Node, start: int, end: int) -> Node:
         """Return the cuts of a span with the layers of a mini-batch, as a search has them."""
@@ -327,9 +309,9 @@ class CutSpans(StageDevices):
         """Return the cuts of a span with the layers of a mini-batch, and with their costs."""
         return self.planner.costed(self.of_batch(node, start, end))
 
-    def question(self, start: int, end: int) -> Question:
-        """Return the search problem of the cuts of a span on identical devices."""
-        inside = self._of(self.whole, start, end)
+    def question(self) -> Question:
+        """Return the search problem of the cuts of all layers on identical devices."""
+        inside = self._of(self.whole, 0, len(self.whole.layers))
         return question_of(self.request, inside, self.planner.pins, self.setting.element_bytes)
 
 
@@ -347,7 +329,6 @@ def joined(stages: Sequence[CutSpan]) -> list[CutSpan]:
 
     def outer(reader: int, layer: int) -> Outer:
         number, own = places[layer]
-        return Outer(cast("Branch", stages[number].cuts.node), own, (number - reader) % count == 0)
+        return Outer(cast("Branch", stages[number].node), own, (number - reader) % count == 0)
 
-    each = enumerate(stages)
-    return [own.spans.between(own.start, own.cuts, partial(outer, number)) for number, own in each]
+    return [own.spans.between(own, partial(outer, number)) for number, own in enumerate(stages)]
