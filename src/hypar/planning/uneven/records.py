@@ -113,8 +113,9 @@ class TreeReader(NamedTuple):
 
     def _split(self, split: Split, machine: Machine, graph: PlanGraph, depth: int) -> Branching:
         taken = [(split.choice(layer.name), split.shares_of(layer.name)) for layer in graph.layers]
-        found = Branching(name=split.group, depth=depth, graph=graph, machine=machine)
-        found = found.decided(range(len(machine.groups)), taken, split.shares)
+        at_work = tuple(range(len(machine.groups)))
+        found = Branching(name=split.group, depth=depth, graph=graph, machine=machine, at_work=at_work)
+        found = found.decided(taken, split.shares)
         own = found.groups
         return found.grown(lambda at, left: self.branch(own[at].name, own[at].machine, left, depth + 1))
 

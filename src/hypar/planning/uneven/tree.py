@@ -99,15 +99,20 @@ class Branching:
         """The groups that work."""
         return [self.machine.groups[group] for group in self.at_work]
 
-    def decided(self, at_work: Sequence[int], taken: Sequence[Taken], shares: Sequence[float]) -> Branching:
-        """Return the split with choices and shares of some groups, of which those without any share are left out."""
-        some = [at for at in range(len(at_work)) if any(own[at] for _, own in taken)]
+    @property
+    def share_of(self) -> dict[int, float]:
+        """The common share of each group that works, by its index."""
+        return dict(zip(self.at_work, self.shares, strict=True))
+
+    def decided(self, taken: Sequence[Taken], shares: Sequence[float]) -> Branching:
+        """Return the split with choices and shares of the groups that work, of which those without any are left out."""
+        some = [at for at in range(len(self.at_work)) if any(own[at] for _, own in taken)]
         kept: dict[Shares, Shares] = {}
         for _, own in taken:
             kept.setdefault(tuple(own), tuple([own[at] for at in some]))
         return replace(
             self,
-            at_work=tuple(at_work[at] for at in some),
+            at_work=tuple(self.at_work[at] for at in some),
             taken=tuple((choice, kept[tuple(own)]) for choice, own in taken),
             shares=tuple(shares[at] for at in some),
         )
