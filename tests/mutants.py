@@ -182,7 +182,7 @@ MUTANTS = [
     # planning, of stages, chunks and uneven splits
     Mutant("equal spans have equal layers", "planning/stages/partition.py", "kinds[start : start + length] == own", "kinds[start] == own[0]"),
     Mutant("no step is shorter than its bound", "planning/stages/partition.py", "np.asarray(table.costs[kept] + late)", "np.asarray(table.costs[kept] * 1.5 + late)"),
-    Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.asarray(found + received + returned)", "np.asarray(1.5 * (found + received + returned))"),
+    Mutant("a span is no faster than its bound", "planning/stages/partition.py", "np.asarray(found + received + returned)", "np.asarray(1.5 * (found + received + returned))"),
     Mutant("a refined plan says its time", "planning/climb.py", "best, found = own, changed", "best, found = own * 0.99, changed"),
     Mutant("a group may be idle", "planning/uneven/search.py", "and not self.in_stage and len(at_work) > 1:", "and not self.in_stage and len(at_work) > 9:"),
     Mutant("a chunk is of one stage", "planning/climb.py", "key=stages.__getitem__", "key=lambda _: 0"),

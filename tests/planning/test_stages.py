@@ -18,8 +18,7 @@ from hypar.plan.stages import BALANCES
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.best import spans_of
-from hypar.planning.stages.lower_bounds import LowerBounds
-from hypar.planning.stages.partition import best_partition
+from hypar.planning.stages.partition import LowerBounds, best_partition
 from hypar.planning.stages.running import estimated_s, kept_in_flight
 from hypar.registry import data_file
 from hypar.schedule.lanes import Lane

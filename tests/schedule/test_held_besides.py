@@ -13,7 +13,7 @@ from hypar import load_machine, plan_model
 from hypar.errors import InputError
 from hypar.planning.resolved import Resolved
 from hypar.planning.uneven.memory import BROUGHT, largest_of
-from hypar.planning.uneven.records import branch_of
+from hypar.planning.uneven.tree import branch_of
 from hypar.schedule.memory import held_with, memory_of
 from hypar.schedule.stages import StepWork
 from tests.effort import examples

@@ -26,8 +26,7 @@ from hypar.planning.pins import parse_pin
 from hypar.planning.question import setting_for
 from hypar.planning.stages.arriving import Beside, places_for
 from hypar.planning.stages.ends import stage_ends
-from hypar.planning.stages.lower_bounds import ROUNDING
-from hypar.planning.stages.partition import divided, least_seconds, unfit
+from hypar.planning.stages.partition import ROUNDING, divided, least_seconds, unfit
 from hypar.planning.stages.running import run_stages
 from hypar.planning.stages.spans import CutSpans
 from hypar.planning.uneven.planner import Planner

@@ -17,8 +17,7 @@ from hypar.planning.stages.best import plan_stages, spans_of
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.running import run_stages, works_of
 from hypar.planning.stages.spans import joined
-from hypar.planning.uneven.records import splits_of, together
-from hypar.planning.uneven.tree import Branching
+from hypar.planning.uneven.tree import Branching, splits_of, together
 from hypar.schedule.pipeline_orders import in_flight, staleness
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import load_solver

@@ -18,7 +18,7 @@ from hypar.planning.levels import Leaf
 from hypar.planning.question import question_of
 from hypar.planning.stages.arriving import Outer, StageDevices, entering
 from hypar.planning.stages.ends import crossing, kinds_of, most_shared, read_outside, span_of, stage_ends
-from hypar.planning.uneven.records import TreeReader
+from hypar.planning.uneven.tree import TreeReader
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
 from hypar.schedule.stages import StageWork, part_of
@@ -46,13 +46,10 @@ NOTHING = Entering()
 
 
 class Phases(NamedTuple):
-    """The durations of a stage's phases, without transfers from other stages.
+    """The seconds of a stage's phases, without transfers from other stages.
 
-    Attributes:
-        forward: seconds for the forward phase of a microbatch.
-        backward: seconds for the backward phase of a microbatch, with its gradients.
-        once: seconds for exchanging gradients and updating, after the last microbatch of a mini-batch.
-        behind: the seconds of the backward phase behind the error that goes to the stage before: the first layer's gradient.
+    Those of a microbatch, the ``backward`` one with its gradients; to exchange gradients and update ``once``, after the last
+    microbatch; and those of the backward phase ``behind`` the error that goes to the stage before: the first layer's gradient.
     """
 
     forward: float
@@ -89,18 +86,11 @@ def _makespan(part: PartTasks, phase: str, item: int, *, final: bool = False) ->
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CutSpan:
-    """A span of layers as a stage, whose phases and memory are counted once they are asked for.
+    """A span of layers as a stage, whose phases and memory are counted once they are asked for, or are those of an equal one.
 
-    Attributes:
-        spans: all spans of the network on its devices.
-        start: its first layer.
-        node: its cuts, with the layers of a microbatch and the costs of a mini-batch.
-        lanes: its layers for a microbatch, their choices and their setting, on each group of identical devices.
-        crossings: the transfers at uneven splits between the groups, outer splits first.
-        received: a microbatch's F that other stages send.
-        returned: its E that they send.
-        shared_bytes: the most that one of its devices receives of the gradient of a weight that layers of other stages use.
-        counted: the span with its phases and memory, if it is one that is equal.
+    Its cuts are a ``node`` with the layers of a microbatch and the costs of a mini-batch, and the ``lanes`` with ``crossings``
+    of a microbatch on it; other stages send F, ``received``, and E, ``returned``. ``shared_bytes`` are the most that a device
+    receives of the gradient of a weight that layers of other stages use. ``start`` is the first layer.
     """
 
     spans: CutSpans
@@ -153,10 +143,7 @@ class CutSpan:
         return computing + microbatches * (self.received.seconds + self.returned.seconds)
 
     def cost(self, balance: str, in_flight: int = 1) -> float:
-        """Return the quantity that a partition minimises in its costliest stage, one of ``BALANCES``.
-
-        ``in_flight`` is the largest number of microbatches whose activations it keeps.
-        """
+        """Return what a partition minimises in its costliest stage, one of ``BALANCES``, with microbatches in flight."""
         microbatches = self.spans.microbatches
         if balance == "memory":
             return max(self.held_bytes(in_flight))
@@ -180,21 +167,12 @@ class CutSpan:
         """Return the bytes on each device of each group of identical devices with microbatches in flight."""
         return [math.fsum(self.held(in_flight, group).values()) for group in range(len(self.lanes))]
 
-    def fits(self, in_flight: int, share: int) -> bool:
-        """Return whether all its devices hold as much with microbatches in flight, in one of equal shares of their memory."""
-        each = zip(self.lanes, self.held_bytes(in_flight), strict=True)
-        return all(lane.setting.machine.fits(share * held) for lane, held in each)
-
 
 class LayerBounds(NamedTuple):
-    """The lower bounds of a layer.
+    """The lower bounds of a layer: its seconds for a mini-batch, those to compute the forward phase of a microbatch, and elements.
 
-    Attributes:
-        seconds: time for a mini-batch.
-        forward: time of the computation of the forward phase of a microbatch.
-        weights: elements of its weight on the fullest device.
-        kept: elements that it and its trail keep there for each microbatch in flight.
-        error: elements of the error of its trail's output there.
+    On the fullest device they are those of its weight, those that it and its trail keep for each microbatch in flight, and those
+    of the error of its trail's output.
     """
 
     seconds: float = 0.0
@@ -206,13 +184,10 @@ class LayerBounds(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CutSpans(StageDevices):
-    """All spans of a network on the devices of a stage.
+    """All spans of a network on the devices of a stage, which have a planner; ``whole`` are the layers for a mini-batch.
 
-    Attributes:
-        planner: the planner of these devices.
-        whole: the layers for a mini-batch.
-        answers: the best cuts of spans for a mini-batch, which do not depend on microbatches or the number of stages.
-        bounds: the lower bounds of all layers, once they are asked for.
+    ``answers`` are the best cuts of spans for a mini-batch, which do not depend on microbatches or the number of stages,
+    ``bounds`` the lower bounds of all layers, once they are asked for.
     """
 
     planner: LevelPlanner

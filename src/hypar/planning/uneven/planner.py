@@ -22,7 +22,6 @@ from hypar.planning.records import pins_text, plan_of
 from hypar.planning.resolved import baseline_request
 from hypar.planning.strategies.base import load_strategy
 from hypar.planning.uneven.memory import fits, limits, tightened
-from hypar.planning.uneven.records import splits_of
 from hypar.planning.uneven.split import (
     UnevenSplit,
     best,
@@ -32,7 +31,7 @@ from hypar.planning.uneven.split import (
     settled,
     settled_costs,
 )
-from hypar.planning.uneven.tree import Branching, state_above
+from hypar.planning.uneven.tree import Branching, splits_of, state_above
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import simple

@@ -1,4 +1,4 @@
-"""The tree planned for a heterogeneous machine: uneven splits, and groups of identical devices below them."""
+"""The tree planned for a heterogeneous machine: uneven splits, and groups of identical devices below them; as lanes and records."""
 
 from __future__ import annotations
 
@@ -6,23 +6,30 @@ import math
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import accumulate, pairwise, repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hypar.machine.setting import Setting
 from hypar.network.nodes import Content
 from hypar.planning.levels import Leaf
+from hypar.planning.question import NO_MACHINE, Answer
+from hypar.schedule.lanes import Lane
 from hypar.schedule.pieces import PHASE, crossing, elements_on, excess
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.levels import TINY, divided_einsum, divided_size, whole_ends
 from hypar.sharding.placement import dim_of, working
+from hypar.sharding.tree import WHOLE_ARRAY, GroupRecord, Split
+from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hypar.machine.machine import DeviceGroup, Machine
-    from hypar.machine.setting import Setting
+    from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.schedule.lanes import Ends, Lane, Lanes
+    from hypar.plan.plan import Plan
+    from hypar.planning.resolved import Resolved
+    from hypar.schedule.lanes import Ends, Lanes
     from hypar.schedule.pieces import Crossing, Receiver, Rounds
     from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.amounts.factors import Taken
@@ -36,23 +43,14 @@ INSIDE = {"forward": "output", "backward": "input", PHASE: "weight"}
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Branching:
-    """An uneven split with its subtree; before it is decided only the first four attributes are known.
+    """An uneven split with its subtree; a group without a share of any layer is idle.
 
-    A group without a share of any layer is idle; of the others all attributes are in the machine's order.
-
-    Attributes:
-        name: the name of the group that it divides.
-        depth: the number of uneven splits above it.
-        graph: the layers, with the sizes that these leave.
-        machine: the machine whose device groups it divides.
-        at_work: the indices of the groups that work.
-        taken: the choice of each layer, with the shares of these groups; equal shares are one object.
-        shares: the common shares of these groups; single layers may have others.
-        received: the cost for each group to receive each layer's tensors, ``[groups][layers]``.
-        computed: the cost for each group to compute each layer, ``[groups][layers]``.
-        below: the subtree of each group.
-        slowest: whether the cost is that of the slowest group; otherwise the sum over all groups.
-        whole: whether the shares are of whole elements, as a run has them.
+    It divides the groups of a ``machine``, a group of some ``name`` itself, below ``depth`` other uneven splits, which leave
+    the sizes of the layers of ``graph``. Of the groups ``at_work``, by their indices, and in this order, ``taken`` has the choice
+    of each layer with their shares, of which equal ones are one object; ``shares`` are the common ones, from which single layers
+    may differ; ``received`` and ``computed`` what it costs each to receive and to compute each layer, ``[groups][layers]``;
+    ``below`` their subtrees. The cost is that of the ``slowest`` group, or the sum over all; ``whole`` says whether shares are of
+    whole elements, as a run has them.
     """
 
     name: str
@@ -249,17 +247,11 @@ def _whole_ends(layer: PlanNode, choice: Choice, shares: Sequence[float]) -> lis
 def graph_of_group(
     graph: PlanGraph, choices: Sequence[Choice], shares: Sequence[float], *, integral: bool = False
 ) -> PlanGraph:
-    """Return the network that a device group with given shares computes.
+    """Return the network that a device group computes of a graph, with its share of each layer by the choices at a split.
 
-    Divided sizes are real numbers unless the shares are of whole elements. Equal layers with equal shares have
-    one nest object, also in different calls, so that what is cached by nest is found again. Tensors that other layers
-    read are as they are.
-
-    Args:
-        graph: the network before the split.
-        choices: the choice of each layer at the split.
-        shares: the group's share of each layer.
-        integral: whether the shares are of whole elements.
+    Divided sizes are real numbers unless the shares are of whole elements, ``integral``. Equal layers with equal shares have one
+    nest object, also in different calls, so that what is cached by nest is found again. Tensors that other layers read are as
+    they are.
     """
     layers, tensors = [], []
     for layer, choice, share in zip(graph.layers, choices, shares, strict=True):
@@ -336,3 +328,111 @@ def _fuller(lanes: Sequence[Lane], layer: int, tensor: str) -> tuple[float, ...]
         devices += lane.devices
     average = math.fsum(counted) / devices
     return tuple([own / average if average else 1.0 for own in fullest])
+
+
+def splits_of(branch: Branch) -> Iterator[Split]:
+    """Yield the splits of a group, then the splits of the device groups inside it."""
+    if isinstance(branch, Leaf):
+        yield from branch.splits()
+        return
+    yield _uneven_split(branch)
+    for below in branch.below:
+        yield from splits_of(below)
+
+
+def together(splits: Sequence[Split]) -> Split:
+    """Return the splits of one group in several stages as one, with the layers of all; its costs sum over all groups."""
+    first = splits[0]
+    choices = {layer: own for split in splits for layer, own in split.choices.items()}
+    costs = {layer: cost for split in splits for layer, cost in split.costs.items()}
+    found = {"choices": choices, "costs": costs, "cost": _sum(costs.values())}
+    if first.sides is None:
+        return first.model_copy(update=found)
+    apart = {
+        layer: [*split.shares_of(layer)]
+        for split in splits
+        for layer in split.choices
+        if split.shares_of(layer) != tuple(first.shares)
+    }
+    sides = [
+        _side(own[0].group, [one.received for one in own], [one.computed for one in own])
+        for own in zip(*(split.sides or () for split in splits), strict=True)
+    ]
+    return first.model_copy(update={**found, "layer_shares": apart or None, "sides": sides})
+
+
+def _side(group: str, received: Sequence[float], computed: Sequence[float]) -> GroupRecord:
+    return GroupRecord(group=group, received=_sum(received), computed=_sum(computed))
+
+
+def _sum(costs: Iterable[float]) -> float:
+    return exact_number(math.fsum(costs))
+
+
+def _uneven_split(branch: Branching) -> Split:
+    """Return an uneven split, with the cost that its slowest device group receives, or that all receive."""
+    names = [layer.name for layer in branch.graph.layers]
+    rows = [branch.received[branch.late]] if branch.slowest else branch.received
+    costs = [math.fsum(column) for column in zip(*rows, strict=True)]
+    below = branch.below[branch.late]
+    if branch.slowest and isinstance(below, Leaf) and not below.levels:
+        costs = [cost + own for cost, own in zip(costs, branch.computed[branch.late], strict=True)]
+    groups = branch.machine.groups
+    sides = {own.name: _side(own.name, (), ()) for own in groups}
+    for group, *own in zip(branch.groups, branch.received, branch.computed, strict=True):
+        sides[group.name] = _side(group.name, *own)
+
+    def spread(shares: Sequence[float]) -> list[float]:
+        given = dict(zip(branch.at_work, shares, strict=True))
+        return [given.get(group, 0.0) for group in range(len(groups))]
+
+    named = dict(zip(names, branch.taken, strict=True))
+    return Split(
+        level=branch.depth,
+        group=branch.name,
+        ways=len(groups),
+        shares=spread(branch.shares),
+        choices={name: dict(choice.degrees) for name, (choice, _) in named.items()},
+        costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
+        cost=_sum(costs),
+        sides=[*sides.values()],
+        layer_shares={name: spread(own) for name, (_, own) in named.items() if own != branch.shares} or None,
+    )
+
+
+class TreeReader(NamedTuple):
+    """The reading of a plan's tree of device groups as nodes without costs, in a setting but for its devices."""
+
+    plan: Plan
+    setting: Setting
+
+    def branch(self, name: str, machine: Machine, graph: PlanGraph, depth: int) -> Branch:
+        """Return one device group, which has a machine and layers, below a number of uneven splits."""
+        own = [split for split in self.plan.splits if split.group == name]
+        if machine.groups:
+            return self._split(own[0], machine, graph, depth)
+        setting = replace(self.setting, machine=machine, array=tuple(split.ways for split in own))
+        choices = tuple(tuple(split.choice(layer.name) for split in own) for layer in graph.layers)
+        lane = Lane(graph, choices, setting, "" if name == WHOLE_ARRAY else name, depth)
+        return Leaf(lane=lane, answer=Answer(choices=choices, costs=(), solver="", exact=True))
+
+    def _split(self, split: Split, machine: Machine, graph: PlanGraph, depth: int) -> Branching:
+        taken = [(split.choice(layer.name), split.shares_of(layer.name)) for layer in graph.layers]
+        at_work = tuple(range(len(machine.groups)))
+        found = Branching(name=split.group, depth=depth, graph=graph, machine=machine, at_work=at_work)
+        found = found.decided(taken, split.shares)
+        own = found.groups
+        return found.grown(lambda at, left: self.branch(own[at].name, own[at].machine, left, depth + 1))
+
+
+def branch_of(plan: Plan, request: Resolved, graph: LayerGraph) -> Branch:
+    """Return the node of a plan without stages on the machine of a request, if any, without costs; raises ``HardwareError``."""
+    used = (request.machine or NO_MACHINE).using(plan.arrays or {})
+    setting = Setting(
+        machine=used,
+        array=(),
+        element_bytes=graph.element_bytes,
+        optimizer=request.optimizer,
+        convention=request.counted,
+    )
+    return TreeReader(plan, setting).branch(WHOLE_ARRAY, used, graph.nodes(plan.graph), 0)
