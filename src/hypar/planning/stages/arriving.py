@@ -45,16 +45,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StageDevices:
-    """The devices of a group on which a network has some of its stages, and what comes to them.
+    """The devices of a group on which a network has a number of its ``stages``, and what comes to them.
 
-    Attributes:
-        request: the request; its arrays are those inside a stage, and may be empty.
-        microbatch: the layers for a microbatch.
-        setting: the setting of a stage, or of its first group of identical devices.
-        group: name of the device group; None if all devices of the machine are identical.
-        stages: number of stages on its devices.
-        forward: the link from the stage before; None if there is none.
-        backward: the link from the stage behind.
+    The arrays of the ``request`` are those inside a stage, and may be empty; ``setting`` is that of a stage, or of its first group
+    of identical devices. ``microbatch`` has the layers for one; ``group`` is None if all devices of the machine are identical,
+    and so are ``forward`` and ``backward``, the links from the stages before and behind, where there are none.
     """
 
     request: Resolved
@@ -133,13 +128,10 @@ Arriving = list[At]
 def entering(
     devices: StageDevices, ends: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
 ) -> tuple[Entering, Entering]:
-    """Return what a stage receives of a microbatch's F, and of its E.
+    """Return what a stage on some devices receives of a microbatch's F, and of its E.
 
-    Args:
-        devices: its devices.
-        ends: its first layer, and the first one behind it.
-        tree: its cuts.
-        outer: returns where a layer outside is; None if it is taken to be cut in samples outside the stages.
+    Its ``ends`` are its first layer and the first one behind it, its cuts a ``tree``; ``outer`` returns where a layer outside is,
+    None if it is taken to be cut in samples outside the stages.
     """
     by_paper = devices.setting.convention == PAPER
     found = _by_paper(devices, ends, tree) if by_paper else _by_tensor(devices, ends, tree, outer)

@@ -56,13 +56,8 @@ def stage_arrays(
 ) -> dict[str, tuple[int, ...]]:
     """Return the ways of each level of each group of identical devices in a stage.
 
-    Args:
-        machine: the machine.
-        stages: the number of stages.
-        levels: the number of two-way levels inside each stage, uneven splits included; all devices of every group if no
-            array is given either.
-        array: the ways of each uneven split and level of a stage, in place of ``levels``.
-        outside: the number of uneven splits and levels outside the stages.
+    Uneven splits and levels inside a stage are given by the number of two-way ``levels``, or as an array of their ways; neither
+    stands for all devices of every group. ``outside`` is the number of those outside the stages.
 
     Raises:
         OptionError: the groups cannot hold that number of stages, or of devices in each.
@@ -126,12 +121,8 @@ def spans_of(
 ) -> tuple[CutSpans, ...]:
     """Return for each part of each stage, in the network's order, the spans of a network on its devices.
 
-    Args:
-        request: the request; its arrays are the ones inside a stage.
-        graph: the network.
-        groups: the device group of each stage; None for identical devices.
-        microbatches: microbatches in a mini-batch.
-        known: the best cuts of spans for the same request; more are added.
+    The arrays of the request are those inside a stage; ``groups`` has the device group of each stage, None for identical devices.
+    More best cuts of spans are added to those that are ``known`` for the same request.
 
     Raises:
         InputError: the request does not suit the network, or an array the machine.

@@ -71,12 +71,7 @@ def _block(name: str) -> str:
 
 
 def given_bounds(starts: Sequence[str], graph: LayerGraph, nodes: PlanGraph) -> tuple[int, ...]:
-    """Return the first layer of each stage, by its index among the layers that are cut, and their number.
-
-    Args:
-        starts: names of the stages' first layers, in order.
-        graph: the network.
-        nodes: its layers that are cut.
+    """Return the first layer of each stage, named in order, by its index among the layers that are cut, and the number of these.
 
     Raises:
         OptionError: a layer does not exist or is not cut, precedes the one named before it, or is named first without
@@ -137,11 +132,7 @@ def _counted_from(start: int, tensor: Tensor) -> Tensor:
 def span_of(graph: PlanGraph, start: int, end: int, network: Network | None = None) -> PlanGraph:
     """Return the layers from ``start`` up to ``end``, with the tensors between them.
 
-    Args:
-        graph: the layers of the network.
-        start: the first layer.
-        end: the first layer behind the span.
-        network: its transfers, to tell the layers that send errors to others.
+    The transfers of the network, if given, tell the layers that send errors to others.
     """
     inside, sent, fed = [], [], []
     for at, tensor in enumerate(graph.tensors):

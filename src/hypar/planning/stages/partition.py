@@ -292,13 +292,9 @@ def _least(tables: Sequence[tuple[_Table, int]], limit: float = math.inf) -> Par
 def best_partition(
     spans: Sequence[CutSpans], limit: float = math.inf, balance: str = "time", share: int = 1
 ) -> Partition | None:
-    """Return the best partition into stages, or None if none that fits the memory is within a limit.
+    """Return the best partition into stages on the devices of some spans each; None if none that fits the memory is within a limit.
 
-    Args:
-        spans: for each stage the spans on its devices.
-        limit: what the costliest stage may cost.
-        balance: the quantity that a stage costs, one of ``BALANCES``.
-        share: the number of stages that share a device's memory equally.
+    A stage costs a quantity of ``BALANCES``; ``share`` stages share a device's memory equally.
     """
     tables, tight = _tables(spans, balance, share), True
     while (found := _least(tables, limit)) is not None:

@@ -51,12 +51,9 @@ WHOLE = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Staging:
-    """A network divided into stages, each cut over its own devices.
+    """A network divided into stages, each cut over its own devices, by a request with the number of microbatches.
 
-    Attributes:
-        request: the request, with the number of microbatches; its array is the one inside a stage.
-        stages: the parts of the stages in the network's order, in turn of the first stage to the last.
-        ran: a mini-batch, with its chunks.
+    ``stages`` are their parts in the network's order, in turn of the first stage to the last; ``ran`` is a mini-batch.
     """
 
     request: Resolved

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from hypar.planning.pins import Pin
     from hypar.planning.question import Answer, Question
     from hypar.planning.resolved import Resolved
-    from hypar.planning.uneven.split import Decision, Line, Quadratics
+    from hypar.planning.uneven.split import Assignment, Decision, Line, Quadratics
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.amounts.above import State
     from hypar.sharding.amounts.factors import Taken
@@ -67,11 +67,8 @@ RULES = {
 LEAST_GAIN = 1e-12
 """Relative gain below which a decision is no better, and shares are the same: equal shares stay if no others are cheaper."""
 
-MOST_TURNS = 5
-"""Largest number of rounds in which shares are found from the costs below them."""
-
-MOST_TRIES = 8
-"""Largest number of times that shares are found anew within the memory limits."""
+MOST_TURNS = 12
+"""Largest number of times that shares are found anew, from the costs below them or within the memory limits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +78,7 @@ class SplitSearch:
     An uneven split is decided by the communication between its device groups and by their computation, as AccPar does. Of
     the candidate decisions, which include equal shares, the one whose whole subtree is cheapest is kept. Exact shares are found
     again with the communication found below, which differs between groups. Shares that exceed a device's memory are not offered.
-
-    Attributes:
-        planner: the planner of all splits.
-        place: the split, with the groups that work.
-        entered: the state above it.
-        options: the options of each layer.
+    ``place`` is the split with nothing decided but the groups that work, ``entered`` the state above it.
     """
 
     planner: Planner
@@ -135,43 +127,26 @@ class SplitSearch:
     def tried(self, found: Branching | None) -> Iterator[Branching]:
         """Yield the candidate decisions, equal shares first, if these beat what is found."""
         rule = self.planner.rule
-        yield from self._within_memory("equal", found=found)
+        yield from self._proposed("equal", found)
         if rule != "equal" and len(self.place.at_work) > 1:
-            yield from self._within_memory("linear")
-            if rule != "linear":
-                yield from self._exactly()
+            yield from self._proposed("linear")
+            yield from self._proposed("exact") if rule != "linear" else ()
 
     def _made(self, taken: Sequence[Taken], decision: Decision) -> Branching:
         """Return a decision with its costs, and with its device groups planned."""
         made = self.place.decided(taken, decision.shares)
         return self.planner.with_groups(self.planner.priced(made, self.entered), self.entered)
 
-    def _exactly(self) -> Iterator[Branching]:
-        """Yield the decisions with exact shares, found again with the communication below."""
-        below: tuple[Line, ...] | None = None
-        before: Branching | None = None
-        for _ in range(MOST_TURNS):
-            found = list(self._within_memory("exact", below, before))
-            yield from found
-            if not found or (before is not None and found[0].share_of == before.share_of):
-                return
-            below = tuple(_line_below(found[0], group, before) for group in self.place.at_work)
-            before = found[0]
+    def _proposed(self, rule: str, found: Branching | None = None) -> Iterator[Branching]:
+        """Yield the decisions of a rule that fit the memory: of shares that are exact, found again with what is known below.
 
-    def _within_memory(
-        self,
-        rule: str,
-        below: Sequence[Line] | None = None,
-        before: Branching | None = None,
-        found: Branching | None = None,
-    ) -> Iterator[Branching]:
-        """Yield the decision of a rule, finding its shares anew until they fit the memory; equal shares stay.
-
-        Nothing is yielded if the rule comes back to an earlier decision, or if equal shares are no cheaper than what
-        is found.
+        Shares that do not fit are found anew within what does; equal shares stay, and are none if no cheaper than what is found.
         """
-        at_work, most, chosen = self.place.at_work, None, None
-        for _ in range(MOST_TRIES):
+        at_work, before = self.place.at_work, None
+        below: list[Line] | None = None
+        most: tuple[float, ...] | None = None
+        chosen: Assignment | None = None
+        for _ in range(MOST_TURNS):
             decisions = search(self.every, rule, most, below)
             if not decisions:
                 return
@@ -180,20 +155,24 @@ class SplitSearch:
             if before is not None and _same(taken, dict(zip(at_work, decision.shares, strict=True)), before):
                 return
             made = self._made(taken, decision)
-            if rule == "equal" and not _cheaper(made, found):
+            if rule == "equal" and not (_cheaper(made, found) and self._fits(made)):
                 return
             if self._fits(made):
                 yield made
-                yield from (
-                    self._by_layer(decision) if (rule, self.planner.rule) == ("exact", "layers") else ()
+                if rule != "exact":
+                    return
+                yield from self._by_layer(decision) if self.planner.rule == "layers" else ()
+                if before is not None and made.share_of == before.share_of:
+                    return
+                below, before = [_line_below(made, group, before) for group in at_work], made
+            else:
+                room = dict(zip(made.at_work, limits(made), strict=True))
+                own = tuple(room.get(group, 0.0) for group in at_work)
+                again = most is not None and decision.assignment == chosen
+                most, chosen = (
+                    tightened(most, own) if most is not None and again else own,
+                    decision.assignment,
                 )
-                return
-            if rule == "equal":
-                return
-            room = dict(zip(made.at_work, limits(made), strict=True))
-            own = tuple(room.get(group, 0.0) for group in at_work)
-            again = most is not None and decision.assignment == chosen
-            most, chosen = tightened(most, own) if most is not None and again else own, decision.assignment
 
     def _fits(self, one: Branching) -> bool:
         """Return whether shares that adapt fit the memory; all others are as they are."""
@@ -244,12 +223,10 @@ def _same(taken: Sequence[Taken], shares: Mapping[int, float], made: Branching) 
 
 
 class Planner(LevelPlanner):
-    """A recursive planner of a machine's tree of device groups.
+    """A recursive planner of a machine's tree of device groups, whose outermost split divides a group of a name, ``root``.
 
-    Attributes:
-        root: the name of the group that the outermost split divides.
-        in_stage: whether the layers are those of a stage: all groups then work, the partition regards the memory, and the costs
-            of all groups are summed, as another stage may have another slowest group.
+    In a stage all groups work, the partition regards the memory, and the costs of all groups are summed, as another stage may have
+    another slowest group.
     """
 
     def __init__(
@@ -376,7 +353,7 @@ class Planner(LevelPlanner):
 
     def claim(self, node: Node) -> str:
         """Return the claim of a tree: the plans that it is optimal among."""
-        request, branch = self.request, as_branching(node)
+        request, branch = self.request, cast("Branching", node)
         over = f"over ({request.space}){pins_text(request)}, one dim a split, for least {request.cost}"
         inner = f"{request.search} search in each group"
         inexact = [leaf.answer.solver for leaf in branch.leaves() if not leaf.answer.exact]
@@ -388,7 +365,7 @@ class Planner(LevelPlanner):
 
     def decided(self, graph: LayerGraph, node: Node, claim: str) -> Plan:
         """Return the plan of a tree for a network, without a score."""
-        branch, request = as_branching(node), self.request
+        branch, request = cast("Branching", node), self.request
         found: dict[str, Any] = {"claim": claim, "solver": self.solver(branch)}
         found["path"] = branch.path if branch.slowest else None
         return plan_of(request, graph, [*splits_of(branch)], branch.cost, pins=self.pins, **found)
@@ -407,18 +384,6 @@ class Planner(LevelPlanner):
             solver=load_solver(self.request.solver or ""),
             entered=entered or outermost(place.graph, PAPER, tied=False),
         )
-
-
-def as_planner(planner: LevelPlanner) -> Planner:
-    """Return a planner that is known to be one of uneven splits."""
-    assert isinstance(planner, Planner)  # noqa: S101 (its machine has several groups)
-    return planner
-
-
-def as_branching(node: Node) -> Branching:
-    """Return a node that is known to be an uneven split."""
-    assert isinstance(node, Branching)  # noqa: S101 (the node divides several groups)
-    return node
 
 
 @lru_cache(maxsize=512)

@@ -56,15 +56,9 @@ MOST_WEIGHTINGS = 24
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UnevenSplit:
-    """An uneven split to be decided.
+    """An uneven split to be decided: layers with the sizes that the splits above leave, their options, and what each group pays.
 
-    Attributes:
-        graph: the layers, with the sizes that the splits above leave.
-        options: the options of each layer.
-        rates: the rates that each group that works pays.
-        slowest: whether the cost is that of the slowest group; otherwise the sum over all groups.
-        solver: the solver of its cost graphs.
-        entered: the state above it, by which its transfers are counted.
+    The cost is that of the ``slowest`` group, or the sum over all groups; transfers are counted by the state above, ``entered``.
     """
 
     graph: PlanGraph
@@ -84,10 +78,7 @@ class UnevenSplit:
         return sum(sum(layer.nest.flop.values()) for layer in self.graph.layers)
 
     def tables(self, offered: Sequence[Offered]) -> tuple[list[Array], list[Array]]:
-        """Return the costs of the offers of all layers and of all tensors for each group; equal ones share an array.
-
-        Args:
-            offered: for each layer its offers.
+        """Return the costs of offers for each group; equal ones share an array.
 
         Returns:
             For each layer ``[groups, ..., offers]``, for each tensor ``[groups, ..., of producer, of consumer]``.
@@ -148,14 +139,10 @@ class UnevenSplit:
 
 @dataclass(frozen=True, eq=False)
 class Quadratics:
-    """The costs of all options of an uneven split.
+    """The costs of all options of an uneven split as constant, linear and quadratic coefficients of each group's share.
 
-    Attributes:
-        split: the uneven split.
-        nodes: for each layer ``[groups, 3, options]``: constant, linear and quadratic coefficients.
-        edges: for each tensor ``[groups, 3, options of producer, options of consumer]``.
-        rest: the cost of each group that does not depend on the options, a line over its share.
-        found: the assignments of least cost that are known, which do not depend on ``rest``.
+    Those of layers are ``nodes``, ``[groups, 3, options]`` each, those of tensors ``edges``, ``[groups, 3, options of producer,
+    options of consumer]``; ``rest`` does not depend on the options. Assignments of least cost that are ``found`` do not depend on it.
     """
 
     split: UnevenSplit
@@ -241,13 +228,7 @@ def _samples(count: int) -> Array:
 
 
 class Decision(NamedTuple):
-    """The choices and shares of an uneven split.
-
-    Attributes:
-        cost: the cost of its slowest device group, or the sum over all of them.
-        assignment: one option for each layer.
-        shares: the share of each working group.
-    """
+    """An option for each layer of an uneven split, and a share of each group that works, with their cost."""
 
     cost: float
     assignment: Assignment
@@ -267,11 +248,8 @@ def search(
 ) -> tuple[Decision, ...]:
     """Return the decisions of all rounds whose shares are allowed, in the order in which they were found.
 
-    Args:
-        every: all options of the uneven split.
-        rule: one of ``SHARES``: ``linear`` is AccPar's, ``exact`` minimises the slowest group's time.
-        most: the largest share of each group; no limit if not given. Shares beyond it are balanced within it.
-        below: the further cost of each group as a line over its share; nothing if not given.
+    By a rule of ``SHARES``: ``linear`` is AccPar's, ``exact`` minimises the slowest group's time. Shares beyond ``most``, the largest
+    of each group, are balanced within it; ``below`` has the further cost of each group as a line over its share.
     """
     every = replace(every, rest=tuple(below or ()))
     split, count = every.split, len(every.split.rates)
@@ -343,11 +321,7 @@ def settled(split: UnevenSplit, decision: Decision) -> list[Taken]:
 
 
 def settled_costs(split: UnevenSplit, taken: Sequence[Taken]) -> tuple[Array, Array]:
-    """Return the cost of each layer, with the tensors that it reads, for each group to receive and to compute.
-
-    Returns:
-        ``[groups, layers]`` both.
-    """
+    """Return the cost of each layer, with the tensors that it reads, for each group to receive and to compute, ``[groups, layers]``."""
     nodes, edges = split.at_shares([(own,) for own in taken])
     distinct = dict(zip(zip(map(id, nodes), taken, strict=True), split.graph.layers, strict=True))
     works = {key: split.work(layer, Offered.of([key[1]])) for key, layer in distinct.items()}
@@ -361,9 +335,7 @@ def settled_costs(split: UnevenSplit, taken: Sequence[Taken]) -> tuple[Array, Ar
 def by_layer(every: Quadratics, decision: Decision) -> list[Taken]:
     """Return the best shares found for each layer over several weights of the groups, or the common ones if none are cheaper.
 
-    Args:
-        every: all options of an uneven split whose cost is that of its slowest device group.
-        decision: the decision with common shares.
+    The cost is that of the slowest device group; the decision has common shares.
     """
     split, common = every.split, settled(every.split, decision)
     offered = [tuple(_offers(every, index, own)) for index, own in enumerate(common)]
