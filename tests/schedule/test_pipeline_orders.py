@@ -39,7 +39,8 @@ class Pace(NamedTuple):
         """What stands for the span of a stage."""
         phases = Phases(self.forward, self.backward, self.update, self.behind)
         received, returned = Entering(self.received), Entering(self.returned)
-        return SimpleNamespace(phases=phases, received=received, returned=returned, overlap=self.overlap)
+        work = SimpleNamespace(received=received, returned=returned)
+        return SimpleNamespace(phases=phases, work=work, overlap=self.overlap)
 
 
 def paced(schedule: Schedule, paces: Sequence[Pace], microbatches: int) -> Step:

@@ -407,7 +407,7 @@ def held_in(stages: Sequence[CutSpan]) -> Iterator[tuple[int, Lane, float]]:
     """
     request = stages[0].spans.request
     count = len(stages) // (request.parts or 1)
-    firsts = [*accumulate((span.layers for span in stages), initial=0)]
+    firsts = [*accumulate((span.work.layers for span in stages), initial=0)]
     for stage, own in enumerate(fullest_moments(request, count)):
         parts = stages[stage::count]
         for group in range(len(parts[0].lanes)):

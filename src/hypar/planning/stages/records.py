@@ -111,12 +111,7 @@ def stored_stages(
     Raises:
         HardwareError: the array does not fit the machine.
     """
-    own = replace(
-        request.as_planned(plan),
-        pins=(),
-        schedule=stages.schedule,
-        parts=stages.parts_of_each,
-    )
+    own = replace(request.as_planned(plan), pins=(), schedule=stages.schedule, parts=stages.parts_of_each)
     spans = spans_of(own, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
     found = [of.stored(plan, *ends, costed=costed) for of, ends in zip(spans, bounds, strict=True)]
@@ -138,7 +133,7 @@ def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
             StageRecord(
                 group=parts[0].spans.group,
                 layers=[layer.name for span in parts for layer in span.lanes[0].graph.layers],
-                parts=None if request.parts is None else [span.layers for span in parts],
+                parts=None if request.parts is None else [span.work.layers for span in parts],
                 busy_s=math.fsum(span.seconds for span in parts),
                 in_flight=in_flight(works),
                 staleness=staleness(works, microbatches),

@@ -21,7 +21,7 @@ from hypar.schedule.lanes import StagePlace
 from hypar.schedule.pieces import COMMUNICATION, Piece, priced
 from hypar.schedule.pipeline_orders import Schedule, in_flight, moments
 from hypar.schedule.record import ERROR, INPUT, Op, Record
-from hypar.schedule.stages import StageWork, StepWork
+from hypar.schedule.stages import StepWork
 from hypar.schedule.tasks import Arrival, Entering, PartTasks, Pipeline, TaskList
 from hypar.sharding.amounts.counted import SEAM, received_between
 from hypar.sharding.amounts.transfers import between_of, parts_of_weight
@@ -103,7 +103,7 @@ def exchanges_of(stages: Sequence[CutSpan], count: int) -> tuple[tuple[Tied, ...
     ties: dict[int, list[Tensor]] = {}
     for tie in stages[0].spans.ties:
         ties.setdefault(tie.producer, []).append(tie)
-    places = [(number, layer) for number, span in enumerate(stages) for layer in range(span.layers)]
+    places = [(number, layer) for number, span in enumerate(stages) for layer in range(span.work.layers)]
     found, sums = [], Sums()
     for owner, own in ties.items():
         users: dict[int, User] = {}
@@ -181,9 +181,8 @@ def run_stages(request: Resolved, stages: Sequence[CutSpan], stored: ChunksRecor
             own = places, microbatches, fullest[stage], lane.place.outside, first
             name = f"{stage_name(stage)} {lane.name}".rstrip()
             lanes.append(lane.having(name=name, number=group, place=StagePlace(*own, shared=shared)))
-        arriving = span.received, span.returned
-        works.append(StageWork(tuple(lanes), span.crossings, *arriving, stage_name(stage)))
-        first += span.layers
+        works.append(span.work._replace(lanes=tuple(lanes), name=stage_name(stage)))
+        first += span.work.layers
     work = StepWork(stages=tuple(works), schedule=schedule, microbatches=microbatches, exchanges=exchanges)
     chunks = chunks_of(stored, work, "chunks.layers")
     ran = run_chunked(work, request.chunks) if chunks is None else Ran(work, work.run(chunks), stored)
@@ -218,7 +217,7 @@ def in_phases(found: TaskList, stage: int, number: int, span: CutSpan) -> PartTa
         each = [kind for kind in kinds if kind != "gradient" or seconds[kind]]
         return [(WHOLE[kind], ((piece(kind, seconds[kind]),),)) for kind in each]
 
-    arriving = {"forward": span.received.seconds, "backward": span.returned.seconds}
+    arriving = {"forward": span.work.received.seconds, "backward": span.work.returned.seconds}
     return PartTasks(
         found=found,
         record=Record((), (), WHOLE["forward"].writes, WHOLE["backward"].writes, 4),

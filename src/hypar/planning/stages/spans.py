@@ -18,11 +18,11 @@ from hypar.planning.levels import Leaf
 from hypar.planning.question import question_of
 from hypar.planning.stages.arriving import Outer, StageDevices, entering
 from hypar.planning.stages.ends import crossing, kinds_of, most_shared, read_outside, span_of, stage_ends
-from hypar.planning.uneven.tree import TreeReader
+from hypar.planning.uneven.tree import stored_branch
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
 from hypar.schedule.stages import StageWork, part_of
-from hypar.schedule.tasks import Entering, TaskList
+from hypar.schedule.tasks import TaskList
 from hypar.schedule.timeline import run
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import WHOLE_ARRAY
@@ -36,13 +36,8 @@ if TYPE_CHECKING:
     from hypar.planning.question import Question
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.lanes import Lane
-    from hypar.schedule.pieces import Crossing
     from hypar.schedule.tasks import Link, PartTasks
     from hypar.solve.edge import Costs
-
-
-NOTHING = Entering()
-"""What comes from other stages where there are none."""
 
 
 class Phases(NamedTuple):
@@ -88,45 +83,41 @@ def _makespan(part: PartTasks, phase: str, item: int, *, final: bool = False) ->
 class CutSpan:
     """A span of layers as a stage, whose phases and memory are counted once they are asked for, or are those of an equal one.
 
-    Its cuts are a ``node`` with the layers of a microbatch and the costs of a mini-batch, and the ``lanes`` with ``crossings``
-    of a microbatch on it; other stages send F, ``received``, and E, ``returned``. ``shared_bytes`` are the most that a device
-    receives of the gradient of a weight that layers of other stages use. ``start`` is the first layer.
+    Its cuts are a ``node`` with the layers of a microbatch and the costs of a mini-batch, its ``work`` that of a microbatch.
+    ``shared_bytes`` are the most that a device receives of the gradient of a weight that layers of other stages use.
     """
 
     spans: CutSpans
     start: int
     node: Node
-    lanes: tuple[Lane, ...]
-    crossings: tuple[Crossing, ...]
-    received: Entering = NOTHING
-    returned: Entering = NOTHING
+    work: StageWork
     shared_bytes: float = 0.0
     counted: CutSpan | None = None
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """Its groups of identical devices."""
+        return self.work.lanes
 
     @cached_property
     def phases(self) -> Phases:
         """The durations of the phases of a microbatch."""
-        return self.counted.phases if self.counted else phases_of(StageWork(self.lanes, self.crossings))
+        return self.counted.phases if self.counted else phases_of(self.work)
 
     @cached_property
     def memory(self) -> tuple[dict[str, float], ...]:
         """The bytes on each device of each group, including one microbatch's activations, without what other stages send."""
         if self.counted:
             return self.counted.memory
-        part = part_of(StageWork(self.lanes, self.crossings), TaskList(()))
+        part = part_of(self.work, TaskList(()))
         ops = [*part.ops("forward", True), *part.ops("backward", True)]
         pieces = [piece for _, rounds in ops for own in rounds for piece in own]
         return tuple(memory_of(lane, pieces, number) for number, lane in enumerate(self.lanes))
 
     @property
-    def layers(self) -> int:
-        """The number of its layers."""
-        return len(self.node.graph.layers)
-
-    @property
     def ends(self) -> tuple[int, int]:
         """Its first layer, and the first one behind it."""
-        return self.start, self.start + self.layers
+        return self.start, self.start + self.work.layers
 
     @property
     def overlap(self) -> bool:
@@ -138,9 +129,10 @@ class CutSpan:
         """Its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""
         microbatches, (forward, backward, once, _) = self.spans.microbatches, self.phases
         computing = microbatches * (forward + backward) + once
+        received, returned = self.work.received.seconds, self.work.returned.seconds
         if self.overlap:
-            return max(computing, microbatches * max(self.received.seconds, self.returned.seconds))
-        return computing + microbatches * (self.received.seconds + self.returned.seconds)
+            return max(computing, microbatches * max(received, returned))
+        return computing + microbatches * (received + returned)
 
     def cost(self, balance: str, in_flight: int = 1) -> float:
         """Return what a partition minimises in its costliest stage, one of ``BALANCES``, with microbatches in flight."""
@@ -148,13 +140,13 @@ class CutSpan:
         if balance == "memory":
             return max(self.held_bytes(in_flight))
         if balance == "traffic":
-            return microbatches * (self.received.from_stages + self.returned.from_stages)
+            return microbatches * (self.work.received.from_stages + self.work.returned.from_stages)
         if balance == "macs":
             return microbatches * sum(layer.nest.macs for layer in self.node.graph.layers)
         if not FLUSHES[self.spans.request.schedule] and self.overlap:
             # Over each end as many bytes are sent as received, so what it sends takes as long as what it receives there.
             forward, backward, once, _ = self.phases
-            return forward + max(self.returned.seconds, backward + max(once, self.received.seconds))
+            return forward + max(self.work.returned.seconds, backward + max(once, self.work.received.seconds))
         return self.seconds
 
     def held(self, in_flight: int, group: int = 0) -> dict[str, float]:
@@ -218,11 +210,11 @@ class CutSpans(StageDevices):
 
     def span(self, start: int, end: int) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end``."""
-        equal, graph = self._cut(start, end), self._of(self.microbatch, start, end)
-        node = equal.node.of(graph)
+        equal = self._cut(start, end)
+        node = equal.node.of(self._of(self.microbatch, start, end))
         each = zip(equal.lanes, node.leaves(), strict=True)
-        lanes = tuple(lane.having(graph=leaf.graph) for lane, leaf in each)
-        return self.between(replace(equal, start=start, node=node, lanes=lanes, counted=equal))
+        work = equal.work._replace(lanes=tuple(lane.having(graph=leaf.graph) for lane, leaf in each))
+        return self.between(replace(equal, start=start, node=node, work=work, counted=equal))
 
     def priced(self, start: int, end: int) -> CutSpan:
         """Return a span that is equal to one, and costs the same."""
@@ -240,16 +232,16 @@ class CutSpans(StageDevices):
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""
         machine, graph = self.request.machine, self._of(self.microbatch, start, end)
         assert machine is not None  # noqa: S101 (stages are on a machine)
-        node: Node = TreeReader(plan, self.setting).branch(self.group or WHOLE_ARRAY, machine, graph, 0)
+        node: Node = stored_branch(plan, self.setting, self.group or WHOLE_ARRAY, machine, graph)
         return self.having(start, end, self.costed(node, start, end) if costed else node)
 
     def between(self, span: CutSpan, outer: Callable[[int], Outer | None] = lambda _: None) -> CutSpan:
         """Return a span with what other stages send; ``outer`` as in ``entering``."""
         received, returned = entering(self, span.ends, cast("Branch", span.node), outer)
-        devices, counted = sum(lane.devices for lane in span.lanes), span.counted or span
+        work = span.work._replace(received=received, returned=returned)
+        devices = sum(lane.devices for lane in span.lanes)
         shared = self.replicas * self.setting.element_bytes * most_shared(self.ties, *span.ends) / devices
-        found = replace(span, spans=self, received=received, returned=returned)
-        return replace(found, shared_bytes=shared, counted=counted)
+        return replace(span, spans=self, work=work, shared_bytes=shared, counted=span.counted or span)
 
     def _of(self, graph: PlanGraph, start: int, end: int) -> PlanGraph:
         """Return the layers of a span, with the tensors between them; by other counts than ``paper`` also its ends."""
@@ -274,7 +266,7 @@ class CutSpans(StageDevices):
         reached = node.in_whole_elements().reached(tensors=read_outside(self.microbatch, start, end))
         each = zip(lanes, reached, strict=True)
         placed = tuple(lane.having(place=StagePlace(outside=own)) for lane, (_, own) in each)
-        return CutSpan(spans=self, start=start, node=node, lanes=placed, crossings=tuple(crossings))
+        return CutSpan(spans=self, start=start, node=node, work=StageWork(placed, tuple(crossings)))
 
     def of_batch(self, node: Node, start: int, end: int) -> Node:
         """Return the cuts of a span with the layers of a mini-batch, as a search has them."""
@@ -300,7 +292,7 @@ def joined(stages: Sequence[CutSpan]) -> list[CutSpan]:
     if not request.outside and request.parts is None:
         return [*stages]
     count = len(stages) // (request.parts or 1)
-    places = [(number, layer) for number, own in enumerate(stages) for layer in range(own.layers)]
+    places = [(number, layer) for number, own in enumerate(stages) for layer in range(own.work.layers)]
 
     def outer(reader: int, layer: int) -> Outer:
         number, own = places[layer]

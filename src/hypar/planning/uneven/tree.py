@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import accumulate, pairwise, repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hypar.machine.setting import Setting
 from hypar.network.nodes import Content
@@ -185,12 +185,11 @@ class Branching:
 
     def of(self, graph: PlanGraph) -> Branching:
         """Return the same choices and shares for layers of other sizes, with the costs unchanged."""
-        return self._with(lambda below: below, graph=graph)
+        return self._with(graph=graph)
 
-    def _with(self, change: Callable[[Branch], Branch], **fields: Any) -> Branching:
-        """Return the split with other fields, and with a change of the groups below, of the sizes that these leave."""
+    def _with(self, **fields: Any) -> Branching:
         other = replace(self, **fields)
-        return other.grown(lambda at, graph: change(self.below[at].of(graph)))
+        return other.grown(lambda at, graph: other.below[at].of(graph))
 
     def grown(self, below: Callable[[int, PlanGraph], Branch]) -> Branching:
         """Return the split with the subtree of each group, by its place among these and its layers."""
@@ -213,7 +212,8 @@ class Branching:
             # All of an empty layer are whole shares, which sum to more than one.
             divided = dim_of(choice) is not None and math.fsum(left) < 1 + TINY
             taken.append((choice, own if divided else shares))
-        return self._with(lambda below: below.in_whole_elements(), taken=tuple(taken), whole=True)
+        other = replace(self, taken=tuple(taken), whole=True)
+        return other.grown(lambda at, graph: self.below[at].of(graph).in_whole_elements())
 
     def with_share(self, group: int, share: float) -> Branching:
         """Return the same choices where a group has a share of every layer and the others divide the rest as before."""
@@ -221,12 +221,12 @@ class Branching:
         scale = (1 - share) / rest if rest else 0.0
         shares = tuple(share if other == group else scale * own for other, own in enumerate(self.shares))
         taken = tuple((choice, shares) for choice, _ in self.taken)
-        return self._with(lambda below: below, shares=shares, taken=taken)
+        return self._with(shares=shares, taken=taken)
 
     def taking(self, chosen: Iterator[Options]) -> Branching:
         """Return the split with other choices at the same shares, then those of the groups below, with the costs unchanged."""
         taken = tuple((next(chosen)[0], shares) for _, shares in self.taken)
-        return self._with(lambda below: below.taking(chosen), taken=taken)
+        return self._with(taken=taken, below=tuple([below.taking(chosen) for below in self.below]))
 
 
 Branch = Leaf | Branching
@@ -400,29 +400,25 @@ def _uneven_split(branch: Branching) -> Split:
     )
 
 
-class TreeReader(NamedTuple):
-    """The reading of a plan's tree of device groups as nodes without costs, in a setting but for its devices."""
+def stored_branch(
+    plan: Plan, setting: Setting, name: str, machine: Machine, graph: PlanGraph, depth: int = 0
+) -> Branch:
+    """Return the node of a device group of a stored plan, without costs, in a setting but for its devices.
 
-    plan: Plan
-    setting: Setting
-
-    def branch(self, name: str, machine: Machine, graph: PlanGraph, depth: int) -> Branch:
-        """Return one device group, which has a machine and layers, below a number of uneven splits."""
-        own = [split for split in self.plan.splits if split.group == name]
-        if machine.groups:
-            return self._split(own[0], machine, graph, depth)
-        setting = replace(self.setting, machine=machine, array=tuple(split.ways for split in own))
+    The group has a machine and layers, below ``depth`` uneven splits.
+    """
+    own = [split for split in plan.splits if split.group == name]
+    if not machine.groups:
+        setting = replace(setting, machine=machine, array=tuple(split.ways for split in own))
         choices = tuple(tuple(split.choice(layer.name) for split in own) for layer in graph.layers)
         lane = Lane(graph, choices, setting, "" if name == WHOLE_ARRAY else name, depth)
         return Leaf(lane=lane, answer=Answer(choices=choices, costs=(), solver="", exact=True))
-
-    def _split(self, split: Split, machine: Machine, graph: PlanGraph, depth: int) -> Branching:
-        taken = [(split.choice(layer.name), split.shares_of(layer.name)) for layer in graph.layers]
-        at_work = tuple(range(len(machine.groups)))
-        found = Branching(name=split.group, depth=depth, graph=graph, machine=machine, at_work=at_work)
-        found = found.decided(taken, split.shares)
-        own = found.groups
-        return found.grown(lambda at, left: self.branch(own[at].name, own[at].machine, left, depth + 1))
+    taken = [(own[0].choice(layer.name), own[0].shares_of(layer.name)) for layer in graph.layers]
+    at_work = tuple(range(len(machine.groups)))
+    found = Branching(name=name, depth=depth, graph=graph, machine=machine, at_work=at_work)
+    found = found.decided(taken, own[0].shares)
+    names = [(group.name, group.machine) for group in found.groups]
+    return found.grown(lambda at, left: stored_branch(plan, setting, *names[at], left, depth + 1))
 
 
 def branch_of(plan: Plan, request: Resolved, graph: LayerGraph) -> Branch:
@@ -435,4 +431,4 @@ def branch_of(plan: Plan, request: Resolved, graph: LayerGraph) -> Branch:
         optimizer=request.optimizer,
         convention=request.counted,
     )
-    return TreeReader(plan, setting).branch(WHOLE_ARRAY, used, graph.nodes(plan.graph), 0)
+    return stored_branch(plan, setting, WHOLE_ARRAY, used, graph.nodes(plan.graph))
