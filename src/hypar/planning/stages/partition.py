@@ -27,6 +27,7 @@ from hypar.machine.work import fullest_share
 from hypar.network.nodes import kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.stages import FLUSHES
+from hypar.planning.question import question_of
 from hypar.planning.stages.ends import given_bounds
 from hypar.planning.stages.running import estimated_s, fullest_moments, kept_in_flight
 from hypar.planning.stages.spans import LayerBounds, joined
@@ -79,7 +80,10 @@ class LowerBounds:
 
     def _over_choices(self) -> Iterator[LayerBounds]:
         known: dict[object, LayerBounds] = {}
-        graph, offered = self.spans.microbatch, self.spans.question().options
+        graph, spans = self.spans.microbatch, self.spans
+        offered = question_of(
+            spans.request, spans.whole, spans.planner.pins, spans.setting.element_bytes
+        ).options
         rows = zip(graph.layers, _kept(graph), self._added_up(), offered, strict=True)
         for layer, kept, sums, options in rows:
             key = (layer.nest, kept, sums, options)

@@ -15,7 +15,7 @@ from hypar.planning.question import load_search
 from hypar.planning.records import objective, pins_text, plan_of
 from hypar.planning.stages.best import plan_stages, spans_of
 from hypar.planning.stages.ends import stage_ends
-from hypar.planning.stages.running import run_stages, works_of
+from hypar.planning.stages.running import kept_in_flight, run_stages, works_of
 from hypar.planning.stages.spans import joined
 from hypar.planning.uneven.tree import Branching, splits_of, together
 from hypar.schedule.pipeline_orders import in_flight, staleness
@@ -120,15 +120,17 @@ def stored_stages(
 
 def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
     """Return the record of stages for a plan."""
-    microbatches = staging.work.microbatches
-    each = zip(staging.by_stage, works_of(staging.request, staging.work.count), strict=True)
+    stages, count, microbatches = staging.stages, staging.work.count, staging.work.microbatches
+    each = [(stages[stage::count], works) for stage, works in enumerate(works_of(staging.request, count))]
+    kept = zip(stages, kept_in_flight(staging.request, count), strict=True)
+    costliest = max(span.cost(request.balance, own) for span, own in kept)
     return StagesRecord(
         **_asked(request),
         starts=True if request.starts else None,
-        bottleneck=None if request.balance == "time" else exact_number(staging.costliest(request.balance)),
+        bottleneck=None if request.balance == "time" else exact_number(costliest),
         outside=request.outside or None,
         microbatches=microbatches,
-        bottleneck_s=staging.bottleneck_s,
+        bottleneck_s=max(math.fsum(span.cost("time") for span in parts) for parts, _ in each),
         stages=[
             StageRecord(
                 group=parts[0].spans.group,

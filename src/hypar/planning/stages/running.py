@@ -7,7 +7,6 @@ adds up the gradients of the embedding in the first stage and of the head in the
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, chain
@@ -69,21 +68,6 @@ class Staging:
     def score(self) -> Score:
         """The score of a step."""
         return self.ran.score(self.request.machine or self.work.lanes[0].setting.machine)
-
-    @property
-    def by_stage(self) -> tuple[tuple[CutSpan, ...], ...]:
-        """The parts of each stage."""
-        return tuple(self.stages[stage :: self.work.count] for stage in range(self.work.count))
-
-    @property
-    def bottleneck_s(self) -> float:
-        """Seconds for which a mini-batch keeps the busiest stage busy."""
-        return max(math.fsum(span.cost("time") for span in parts) for parts in self.by_stage)
-
-    def costliest(self, balance: str) -> float:
-        """Return what the costliest part of a stage costs, by one of ``BALANCES``."""
-        pairs = zip(self.stages, kept_in_flight(self.request, self.work.count), strict=True)
-        return max(span.cost(balance, kept) for span, kept in pairs)
 
 
 User = tuple[int, int]

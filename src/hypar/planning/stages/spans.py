@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hypar.plan.stages import FLUSHES
 from hypar.planning.levels import Leaf
-from hypar.planning.question import question_of
 from hypar.planning.stages.arriving import Outer, StageDevices, entering
 from hypar.planning.stages.ends import crossing, kinds_of, most_shared, read_outside, span_of, stage_ends
 from hypar.planning.uneven.tree import stored_branch
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
     from hypar.planning.levels import LevelPlanner, Node
-    from hypar.planning.question import Question
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.lanes import Lane
     from hypar.schedule.tasks import Link, PartTasks
@@ -275,11 +273,6 @@ class CutSpans(StageDevices):
     def costed(self, node: Node, start: int, end: int) -> Node:
         """Return the cuts of a span with the layers of a mini-batch, and with their costs."""
         return self.planner.costed(self.of_batch(node, start, end))
-
-    def question(self) -> Question:
-        """Return the search problem of the cuts of all layers on identical devices."""
-        inside = self._of(self.whole, 0, len(self.whole.layers))
-        return question_of(self.request, inside, self.planner.pins, self.setting.element_bytes)
 
 
 def joined(stages: Sequence[CutSpan]) -> list[CutSpan]:

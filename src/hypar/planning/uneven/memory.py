@@ -54,27 +54,23 @@ def largest_of(moved: PlanGraph) -> float:
 
 
 def limits(made: Branching) -> tuple[float, ...]:
-    """Return the largest share of each group that works that fits its devices' memory, given the choices made so far.
+    """Return the largest share of each group that works that fits its devices' memory by bisection, given the choices made so far.
 
     Buffers for the transfers of splits above are left out: the caller checks the whole tree again.
     """
-    every = range(len(made.at_work))
-    return tuple(1.0 if _share_fits(made, group) else _limit(made, group) for group in every)
 
+    def fit(one: Branching, group: int) -> bool:
+        whole = one.in_whole_elements()
+        return _fits(whole.below[group], [*whole.left(())][group])
 
-def _share_fits(made: Branching, group: int) -> bool:
-    """Return whether the share of one group fits, in whole elements as its devices hold them."""
-    whole = made.in_whole_elements()
-    return _fits(whole.below[group], [*whole.left(())][group])
-
-
-def _limit(made: Branching, group: int) -> float:
-    """Return the largest share of one group that fits, by bisection; 0 if none fits."""
-    low, high = 0.0, made.shares[group]
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _share_fits(made.with_share(group, middle), group) else (low, middle)
-    return low
+    found = []
+    for group, share in enumerate(made.shares):
+        low, high = (1.0, 1.0) if fit(made, group) else (0.0, share)
+        for _ in range(HALVINGS if low < high else 0):
+            middle = (low + high) / 2
+            low, high = (middle, high) if fit(made.with_share(group, middle), group) else (low, middle)
+        found.append(low)
+    return tuple(found)
 
 
 def tightened(most: Sequence[float], room: Sequence[float]) -> tuple[float, ...]:

@@ -6,7 +6,6 @@ devices by the requested search.
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -199,19 +198,11 @@ def _line_below(one: Branching, group: int, other: Branching | None) -> Line:
     With the same choices a group with a larger share does not move less: if it does, its choices changed between
     the two decisions, and the line is constant.
     """
-    (share, moved), slope = _moved_below(one, group), 0.0
+    (share, moved), slope = one.moved_below(group), 0.0
     if other is not None:
-        before, then = _moved_below(other, group)
+        before, then = other.moved_below(group)
         slope = max(0.0, (then - moved) / (before - share)) if before != share else 0.0
     return moved - slope * share, slope
-
-
-def _moved_below(one: Branching, group: int) -> tuple[float, float]:
-    """Return the share of a group and the cost of its subtree without its computation."""
-    if group not in one.at_work:
-        return 0.0, 0.0
-    at = one.at_work.index(group)
-    return one.shares[at], one.ends[at] - math.fsum(one.received[at]) - math.fsum(one.computed[at])
 
 
 def _same(taken: Sequence[Taken], shares: Mapping[int, float], made: Branching) -> bool:

@@ -102,6 +102,13 @@ class Branching:
         """The common share of each group that works, by its index."""
         return dict(zip(self.at_work, self.shares, strict=True))
 
+    def moved_below(self, group: int) -> tuple[float, float]:
+        """Return the share of a group by its index, and the cost of its subtree without its computation; 0 of an idle one."""
+        if group not in self.at_work:
+            return 0.0, 0.0
+        at = self.at_work.index(group)
+        return self.shares[at], self.ends[at] - math.fsum(self.received[at]) - math.fsum(self.computed[at])
+
     def decided(self, taken: Sequence[Taken], shares: Sequence[float]) -> Branching:
         """Return the split with choices and shares of the groups that work, of which those without any are left out."""
         some = [at for at in range(len(self.at_work)) if any(own[at] for _, own in taken)]
