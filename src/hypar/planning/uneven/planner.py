@@ -66,8 +66,11 @@ RULES = {
 LEAST_GAIN = 1e-12
 """Relative gain below which a decision is no better, and shares are the same: equal shares stay if no others are cheaper."""
 
-MOST_TURNS = 12
-"""Largest number of times that shares are found anew, from the costs below them or within the memory limits."""
+MOST_TURNS = 5
+"""Largest number of rounds in which shares are found from the costs below them."""
+
+MOST_TRIES = 8
+"""Largest number of times that shares are found anew within the memory limits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +148,8 @@ class SplitSearch:
         below: list[Line] | None = None
         most: tuple[float, ...] | None = None
         chosen: Assignment | None = None
-        for _ in range(MOST_TURNS):
+        turns = tries = 0
+        while turns < MOST_TURNS and tries < MOST_TRIES:
             decisions = search(self.every, rule, most, below)
             if not decisions:
                 return
@@ -164,14 +168,12 @@ class SplitSearch:
                 if before is not None and made.share_of == before.share_of:
                     return
                 below, before = [_line_below(made, group, before) for group in at_work], made
+                turns, tries, most, chosen = turns + 1, 0, None, None
             else:
                 room = dict(zip(made.at_work, limits(made), strict=True))
                 own = tuple(room.get(group, 0.0) for group in at_work)
-                again = most is not None and decision.assignment == chosen
-                most, chosen = (
-                    tightened(most, own) if most is not None and again else own,
-                    decision.assignment,
-                )
+                most = own if most is None or decision.assignment != chosen else tightened(most, own)
+                tries, chosen = tries + 1, decision.assignment
 
     def _fits(self, one: Branching) -> bool:
         """Return whether shares that adapt fit the memory; all others are as they are."""
