@@ -134,7 +134,7 @@ def spans_of(
     for name in dict.fromkeys(groups):
         group, each = machines.get(name or ""), groups.count(name)
         own = request if group is None else request.on(group.machine, group.name)
-        spans = _spans(of_stage(own, each), graph, name, each, answers.setdefault(name, {}))
+        spans = _spans(own, graph, name, each, answers.setdefault(name, {}))
         outward, link = group and group.using(request.arrays), spans.forward
         for before, behind in product((False, True), repeat=2):
             forward, backward = (outward if other else link for other in (before, behind))
@@ -150,7 +150,12 @@ def _spans(
     request: Resolved, graph: LayerGraph, name: str | None, stages: int, answers: dict[str, Node]
 ) -> CutSpans:
     """Return the spans on the devices of a group, for stages between others there."""
-    whole = graph.nodes(request.graph)
+    whole, machine = graph.nodes(request.graph), request.machine
+    if machine is not None:
+        # No more devices than the arrays have.
+        arrays = request.arrays
+        inside = machine.of_stage(request.outside, lambda own, each: places_for(each, arrays[own], stages))
+        request = replace(request, machine=inside.using(arrays))
     pins = [parse_pin(text, whole, MOST_DEVICES.bit_length()) for text in request.pins]
     pins = [pin for pin in pins if pin.level is None or pin.level < request.levels]
     alone, planner = request, LevelPlanner(request, pins, graph.element_bytes)
@@ -176,18 +181,6 @@ def _spans(
         backward=link,
         answers=answers,
     )
-
-
-def of_stage(request: Resolved, stages: int) -> Resolved:
-    """Return a request whose machine is that of a stage, with no more devices than its arrays have."""
-
-    def ways(name: str, machine: Machine) -> int:
-        return places_for(machine, request.arrays[name], stages)
-
-    if request.machine is None:
-        return request
-    machine = request.machine.of_stage(request.outside, ways)
-    return replace(request, machine=machine.using(request.arrays))
 
 
 def plan_stages(request: Resolved, graph: LayerGraph, limit: float = math.inf) -> Staging | None:
