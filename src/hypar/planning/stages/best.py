@@ -138,7 +138,7 @@ def spans_of(
         outward, link = group and group.using(request.arrays), spans.forward
         for before, behind in product((False, True), repeat=2):
             forward, backward = (outward if other else link for other in (before, behind))
-            made[name, before, behind] = spans.over(forward, backward)
+            made[name, before, behind] = replace(spans, forward=forward, backward=backward)
     parts = (None, *tuple(groups) * (request.parts or 1), None)
     around = zip(parts, parts[1:], parts[2:], strict=False)
     return tuple(

@@ -27,14 +27,14 @@ from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
     from hypar.planning.levels import LevelPlanner, Node
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.lanes import Lane
-    from hypar.schedule.tasks import Link, PartTasks
+    from hypar.schedule.tasks import PartTasks
     from hypar.solve.edge import Costs
 
 
@@ -184,12 +184,7 @@ class CutSpans(StageDevices):
     whole: PlanGraph
     answers: dict[str, Node]
     bounds: list[LayerBounds] = field(default_factory=list)
-    _cuts: dict[str, CutSpan] = field(default_factory=dict)
-    _priced: dict[str, CutSpan] = field(default_factory=dict)
-
-    def over(self, forward: Link | None, backward: Link | None) -> CutSpans:
-        """Return the same spans with other links from other stages."""
-        return replace(self, forward=forward, backward=backward, _priced={})
+    _kept: dict[Hashable, CutSpan] = field(default_factory=dict)
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
@@ -216,11 +211,11 @@ class CutSpans(StageDevices):
 
     def priced(self, start: int, end: int) -> CutSpan:
         """Return a span that is equal to one, and costs the same."""
-        key = self.kinds[start:end]
-        if key not in self._priced:
+        key = self.kinds[start:end], id(self.forward), id(self.backward)
+        if key not in self._kept:
             equal = self._cut(start, end)
-            self._priced[key] = self.between(replace(equal, start=start, counted=equal))
-        return self._priced[key]
+            self._kept[key] = self.between(replace(equal, start=start, counted=equal))
+        return self._kept[key]
 
     def having(self, start: int, end: int, node: Node) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a planned node."""
@@ -249,11 +244,11 @@ class CutSpans(StageDevices):
     def _cut(self, start: int, end: int) -> CutSpan:
         """Return the best cuts of a span, or of one that is equal to it."""
         key = self.kinds[start:end]
-        if key not in self._cuts:
+        if key not in self._kept:
             if key not in self.answers:
                 self.answers[key] = self.planner.planned(self._of(self.whole, start, end))
-            self._cuts[key] = self._lowered(start, end, self.answers[key])
-        return self._cuts[key]
+            self._kept[key] = self._lowered(start, end, self.answers[key])
+        return self._kept[key]
 
     def _lowered(self, start: int, end: int, planned: Node) -> CutSpan:
         """Return the cuts of the layers of a span for a microbatch."""
