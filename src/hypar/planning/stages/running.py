@@ -8,7 +8,6 @@ adds up the gradients of the embedding in the first stage and of the head in the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
@@ -37,15 +36,6 @@ if TYPE_CHECKING:
     from hypar.schedule.pipeline_orders import Moment, Work
     from hypar.schedule.tasks import Costed, Tied
     from hypar.sharding.amounts.counted import Received
-
-
-WHOLE = {
-    "forward": Op("compute", "forward", 0, (INPUT,), (2,)),
-    "backward": Op("compute", "backward", 0, (ERROR, 2), (3,)),
-    "update": Op("update", "update", 0, (3,), ()),
-    "gradient": Op("compute", "gradient", 0, (ERROR, 2), ()),
-}
-"""The ops of a part each of whose phases is a single one, in the order of the fields of ``Phases``."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -189,25 +179,24 @@ def estimated_s(stages: Sequence[CutSpan]) -> float:
 
 def in_phases(found: TaskList, stage: int, number: int, span: CutSpan) -> PartTasks:
     """Return a part of a stage, by its number, each of whose phases is a task, as the gradient behind an error."""
-    seconds = dict(zip(WHOLE, span.phases, strict=True))
-    seconds["backward"] -= seconds["gradient"]
+    forward, backward, once, behind = span.phases
 
-    def piece(kind: str, seconds: float) -> Piece:
-        return Piece((stage,), (stage,), stage_name(stage), seconds, kind)
+    def task(kind: str, seconds: float, reads: tuple[int, ...], writes: tuple[int, ...] = ()) -> Costed:
+        piece = Piece((stage,), (stage,), stage_name(stage), seconds, kind)
+        return Op("update" if kind == "update" else "compute", kind, 0, reads, writes), ((piece,),)
 
-    @cache
-    def ops(phase: str, final: bool) -> list[Costed]:
-        kinds = ("forward",) if phase == "forward" else ("backward", "gradient", "update")[: 2 + final]
-        each = [kind for kind in kinds if kind != "gradient" or seconds[kind]]
-        return [(WHOLE[kind], ((piece(kind, seconds[kind]),),)) for kind in each]
-
+    ahead = [task("forward", forward, (INPUT,), (2,))]
+    back = [task("backward", backward - behind, (ERROR, 2), (3,))]
+    back += [task("gradient", behind, (ERROR, 2))] if behind else []
+    last = [*back, task("update", once, (3,))]
     arriving = {"forward": span.work.received.seconds, "backward": span.work.returned.seconds}
+    link = Piece((stage,), (stage,), "", 0.0, COMMUNICATION)
     return PartTasks(
         found=found,
-        record=Record((), (), WHOLE["forward"].writes, WHOLE["backward"].writes, 4),
-        ops=ops,
+        record=Record((), (), (2,), (3,), 4),
+        ops=lambda phase, final: ahead if phase == "forward" else last if final else back,
         overlaps=(span.overlap,),
         first=stage,
         layer=number,
-        arriving={phase: (0, piece(COMMUNICATION, time)) for phase, time in arriving.items() if time},
+        arriving={phase: (0, link._replace(seconds=time)) for phase, time in arriving.items() if time},
     )
