@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -26,14 +25,11 @@ HALVINGS = 16
 """Number of halvings of the interval of shares that may fit."""
 
 
-@lru_cache(maxsize=4)
-def fits(branch: Branch) -> bool:
-    """Return whether the shards of every device below fit its memory."""
-    return _fits(branch, ())
+def fits(branch: Branch, above: Ends = ()) -> bool:
+    """Return whether the shards of every device below fit its memory, with their shares at the splits above.
 
-
-def _fits(branch: Branch, above: Ends) -> bool:
-    """Return whether devices with their shares at the splits above fit; bounds that tell save the count of transfers."""
+    Bounds that tell save the count of transfers.
+    """
     largest, most_fit = largest_of(branch.graph), True
     for lane, _ in branch.in_whole_elements().reached(above):
         machine, least = lane.setting.machine, held_with(lane)
@@ -61,7 +57,7 @@ def limits(made: Branching) -> tuple[float, ...]:
 
     def fit(one: Branching, group: int) -> bool:
         whole = one.in_whole_elements()
-        return _fits(whole.below[group], [*whole.left(())][group])
+        return fits(whole.below[group], [*whole.left(())][group])
 
     found = []
     for group, share in enumerate(made.shares):

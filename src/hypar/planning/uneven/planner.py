@@ -158,9 +158,10 @@ class SplitSearch:
             if before is not None and _same(taken, dict(zip(at_work, decision.shares, strict=True)), before):
                 return
             made = self._made(taken, decision)
-            if rule == "equal" and not (_cheaper(made, found) and self._fits(made)):
+            fitting = (rule != "equal" or _cheaper(made, found)) and self._fits(made)
+            if rule == "equal" and not fitting:
                 return
-            if self._fits(made):
+            if fitting:
                 yield made
                 if rule != "exact":
                     return
