@@ -77,33 +77,25 @@ def given_bounds(starts: Sequence[str], graph: LayerGraph, nodes: PlanGraph) -> 
         OptionError: a layer does not exist or is not cut, precedes the one named before it, or is named first without
             being the network's first.
     """
-    index = {layer.name: number for number, layer in enumerate(nodes.layers)}
-    places = {layer.name: number for number, layer in enumerate(graph.layers)}
-    first = nodes.layers[0].name
+    names, index = ([layer.name for layer in own.layers] for own in (graph, nodes))
     for name in starts:
-        if not isinstance(name, str) or name not in places:
+        if name not in names:
             raise OptionError("starts", f"no layer is named {shown(name)}", hint=suggestion(str(name), index))
-        if name not in index and places[name] > places[first]:
-            _refuse_uncut(name, graph, index)
+        at = names.index(name)
+        if name not in index and at > names.index(index[0]):
+            following = (f", as {other!r}" for other in names[at:] if other in index)
+            allowed = f"layers that are cut{next(following, '')}"
+            raise OptionError("starts", f"found {name!r}, which stays with the layer before it", allowed)
     # The layers before the first one that is cut start the first stage with it.
-    bounds = [index.get(name, 0) for name in starts]
+    bounds = [index.index(name) if name in index else 0 for name in starts]
     if bounds[0]:
-        allowed = f"{first!r} first, as the network begins with it"
+        allowed = f"{index[0]!r} first, as the network begins with it"
         raise OptionError("starts", f"found {starts[0]!r} first", allowed)
     for place, (before, after) in enumerate(pairwise(bounds)):
         if before >= after:
             found = f"found {starts[place + 1]!r} behind {starts[place]!r}"
             raise OptionError("starts", found, "first layers of stages, in the network's order")
-    return (*bounds, len(nodes.layers))
-
-
-def _refuse_uncut(name: str, graph: LayerGraph, cut: dict[str, int]) -> None:
-    """Refuse a layer that stays with the one before it."""
-    names = [layer.name for layer in graph.layers]
-    behind = names[names.index(name) :]
-    following = next((other for other in behind if other in cut), None)
-    allowed = "layers that are cut" if following is None else f"layers that are cut, as {following!r}"
-    raise OptionError("starts", f"found {name!r}, which stays with the layer before it", allowed)
+    return (*bounds, len(index))
 
 
 @kept_with_graph
