@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 from hypar import load_machine, plan_model
 from hypar.costs.base import GroupRates
 from hypar.plan.request import SHARES
-from hypar.planning.uneven.shares import Decision, best, by_layer, search, settled, settled_costs
-from hypar.planning.uneven.split import UnevenSplit, quadratics_of
+from hypar.planning.uneven.split import (
+    Decision,
+    UnevenSplit,
+    best,
+    by_layer,
+    quadratics_of,
+    search,
+    settled,
+    settled_costs,
+)
 from hypar.planning.uneven.tree import state_above
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.factors import Offered

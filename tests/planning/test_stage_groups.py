@@ -97,8 +97,8 @@ def test_a_transfer_between_groups_takes_the_link_of_its_receiver(unlike: Machin
         (inside[second], 0.0),
     ]
     for span, seconds in zip(staging.stages, expected, strict=True):
-        assert (span.received.seconds, span.returned.seconds) == pytest.approx(seconds, rel=1e-12)
-    ways = [(span.received.outward, span.returned.outward) for span in staging.stages]
+        assert (span.work.received.seconds, span.work.returned.seconds) == pytest.approx(seconds, rel=1e-12)
+    ways = [(span.work.received.outward, span.work.returned.outward) for span in staging.stages]
     assert [tuple(map(bool, way)) for way in ways] == [
         (False, False), (False, True), (True, False), (False, False),
     ]  # fmt: skip

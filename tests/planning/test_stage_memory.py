@@ -82,7 +82,9 @@ HANDS = (
 def held(plan: Plan, graph: LayerGraph) -> list[dict[str, float]]:
     """What each stage holds, item by item."""
     staging = staging_of(plan, graph, H100)
-    return [span.held(kept) for span, kept in zip(staging.stages, staging.in_flight, strict=True)]
+    return [
+        span.held(stage.in_flight) for span, stage in zip(staging.stages, staged(plan).stages, strict=True)
+    ]
 
 
 @pytest.fixture(scope="module")

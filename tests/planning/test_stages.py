@@ -18,8 +18,7 @@ from hypar.plan.stages import BALANCES
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.best import spans_of
-from hypar.planning.stages.lower_bounds import LowerBounds
-from hypar.planning.stages.partition import best_partition
+from hypar.planning.stages.partition import LowerBounds, best_partition
 from hypar.planning.stages.running import estimated_s, kept_in_flight
 from hypar.registry import data_file
 from hypar.schedule.lanes import Lane
@@ -102,11 +101,11 @@ def test_a_shortcut_crosses_a_seam_once_each_way() -> None:
         "layer2.1.conv1": deep,
     }.items():
         place = names.index(first)
-        assert spans.span(place, len(names)).received.from_stages == crossing
-        assert spans.span(0, place).returned.from_stages == crossing
+        assert spans.span(place, len(names)).work.received.from_stages == crossing
+        assert spans.span(0, place).work.returned.from_stages == crossing
     # The shortcut only goes through the stage of one convolution.
     alone = spans.span(names.index("layer1.0.conv2"), names.index("layer1.0.add"))
-    assert (alone.received.from_stages, alone.returned.from_stages) == (2 * wide, 2 * wide)
+    assert (alone.work.received.from_stages, alone.work.returned.from_stages) == (2 * wide, 2 * wide)
 
 
 @crossed(

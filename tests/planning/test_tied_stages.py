@@ -166,5 +166,8 @@ def test_the_search_knows_what_the_exchange_takes(levels: int) -> None:
     assert scored(plan).memory["buffers"] == 4 * 64 * 512
     request = replace(Resolved.of(plan, machine), counted=scored(plan).convention or PAPER)
     staging = stored_stages(plan, staged(plan), graph.at_rest, request)
-    held = [max(span.held_bytes(kept)) for span, kept in zip(staging.stages, staging.in_flight, strict=True)]
+    held = [
+        max(span.held_bytes(own.in_flight))
+        for span, own in zip(staging.stages, staged(plan).stages, strict=True)
+    ]
     assert [group.memory_bytes for group in scored(plan).groups or ()] == held

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import pytest
 from hypothesis import given
@@ -14,10 +15,12 @@ from hypar.planning.stages.running import in_phases
 from hypar.planning.stages.spans import Phases
 from hypar.schedule.pipeline_orders import Schedule, Work, in_flight, staleness
 from hypar.schedule.stages import Step
-from hypar.schedule.tasks import Pipeline, TaskList
+from hypar.schedule.tasks import Entering, Pipeline, TaskList
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from hypar.planning.stages.spans import CutSpan
 
 
 class Pace(NamedTuple):
@@ -31,19 +34,21 @@ class Pace(NamedTuple):
     behind: float = 0.0
     overlap: bool = False
 
+    @property
+    def span(self) -> SimpleNamespace:
+        """What stands for the span of a stage."""
+        phases = Phases(self.forward, self.backward, self.update, self.behind)
+        received, returned = Entering(self.received), Entering(self.returned)
+        work = SimpleNamespace(received=received, returned=returned)
+        return SimpleNamespace(phases=phases, work=work, overlap=self.overlap)
+
 
 def paced(schedule: Schedule, paces: Sequence[Pace], microbatches: int) -> Step:
     """The first full step of parts of stages, each phase of which is a task."""
     count = len(paces) // schedule.parts
     found = TaskList(not pace.overlap for pace in paces[:count])
     parts = [
-        in_phases(
-            found,
-            (number, count),
-            Phases(pace.forward, pace.backward, pace.update, pace.behind),
-            {"forward": pace.received, "backward": pace.returned},
-            overlap=pace.overlap,
-        )
+        in_phases(found, number % count, number, cast("CutSpan", pace.span))
         for number, pace in enumerate(paces)
     ]
     timeline = Pipeline(found, parts, count).run(schedule, microbatches)

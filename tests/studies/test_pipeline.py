@@ -59,7 +59,7 @@ def bottleneck(plan: Plan, graph: LayerGraph, machine: Machine, balance: str) ->
         macs = {layer.name: layer.macs(graph.batch) for layer in graph.layers}
         return max(sum(macs[name] for name in stage.layers) for stage in record(plan).stages)
     staging = staging_of(plan, graph, machine)
-    spans = [span.received.from_stages + span.returned.from_stages for span in staging.stages]
+    spans = [span.work.received.from_stages + span.work.returned.from_stages for span in staging.stages]
     return record(plan).microbatches * max(spans)
 
 
@@ -122,7 +122,7 @@ def test_stages_are_the_network_and_meet(schedule: str) -> None:
     # Every tensor between stages has an error, so as many bytes come back.
     forward, backward = (
         sum(entering.from_stages for entering in way)
-        for way in zip(*((span.received, span.returned) for span in staging.stages), strict=True)
+        for way in zip(*((span.work.received, span.work.returned) for span in staging.stages), strict=True)
     )
     assert forward == backward
     assert found.score is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate, pairwise, repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from hypar.planning.replay import costed_node
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import require_groups
 from hypar.planning.stages.best import spans_of
-from hypar.planning.uneven.planner import Planner, as_branching, as_planner
 from hypar.sharding.amounts.factors import Offered
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Costs, Edge
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.stages import StagesRecord
     from hypar.planning.question import Question
+    from hypar.planning.uneven.planner import Planner
     from hypar.planning.uneven.tree import Branching
     from hypar.schedule.lanes import Lane
     from hypar.sharding.amounts.above import State
@@ -100,7 +100,7 @@ def _in_stages(
     each = spans_of(request, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
     for spans, ends in zip(each, bounds, strict=True):
-        node = spans.costed(spans.stored(plan, *ends).cuts.node, *ends)
+        node = spans.costed(spans.stored(plan, *ends).node, *ends)
         yield from _in_tree(plan, spans.planner, node, root=spans.group or "")
 
 
@@ -138,7 +138,7 @@ def _in_tree(
         if node.question is not None:
             yield from _in_leaf(plan, node.question, node.lane, root)
         return
-    branch, groups = as_branching(node), as_planner(planner)
+    branch, groups = cast("Branching", node), cast("Planner", planner)
     entered = groups.state_above(branch.graph) if entered is None else entered
     yield _uneven(groups, branch, entered)
     for below, state in zip(branch.below, branch.states(entered), strict=True):

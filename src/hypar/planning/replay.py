@@ -19,7 +19,7 @@ from hypar.planning.resolved import Resolved, score_convention
 from hypar.planning.sources import as_planned, machine_of, network_of, require_groups
 from hypar.planning.stages.records import stage_splits, stages_of, stored_stages
 from hypar.planning.uneven.planner import Planner
-from hypar.planning.uneven.records import branch_of
+from hypar.planning.uneven.tree import branch_of
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import DIRECT, PAPER

@@ -19,7 +19,7 @@ from hypar.plan.stages import FLUSHES
 from hypar.planning.replay import run_step
 from hypar.planning.resolved import Resolved, cost_convention, score_convention
 from hypar.planning.sources import machine_of, times_of
-from hypar.planning.uneven.records import branch_of
+from hypar.planning.uneven.tree import branch_of
 from hypar.schedule.pieces import BETWEEN_STAGES, Piece, level_name
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.studies.check import near, priced

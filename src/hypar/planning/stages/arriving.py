@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import defaultdict
 from dataclasses import dataclass
-from functools import cached_property
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -28,7 +26,7 @@ from hypar.sharding.amounts.counted import SEAM, STAGE, received_between
 from hypar.sharding.amounts.factors import Above
 from hypar.sharding.amounts.transfers import mapped, network_of, received
 from hypar.sharding.conventions import MOVED, PAPER
-from hypar.sharding.placement import WHOLE, dim_of, grid
+from hypar.sharding.placement import WHOLE, degrees, dim_of, grid, working
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,16 +44,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StageDevices:
-    """The devices of a group on which a network has some of its stages, and what comes to them.
+    """The devices of a group on which a network has a number of its ``stages``, and what comes to them.
 
-    Attributes:
-        request: the request; its arrays are those inside a stage, and may be empty.
-        microbatch: the layers for a microbatch.
-        setting: the setting of a stage, or of its first group of identical devices.
-        group: name of the device group; None if all devices of the machine are identical.
-        stages: number of stages on its devices.
-        forward: the link from the stage before; None if there is none.
-        backward: the link from the stage behind.
+    The arrays of the ``request`` are those inside a stage, and may be empty; ``setting`` is that of a stage, or of its first group
+    of identical devices. ``microbatch`` has the layers for one; ``group`` is None if all devices of the machine are identical,
+    and so are ``forward`` and ``backward``, the links from the stages before and behind, where there are none.
     """
 
     request: Resolved
@@ -66,7 +59,7 @@ class StageDevices:
     forward: Link | None
     backward: Link | None
 
-    @cached_property
+    @property
     def network(self) -> Network:
         """The transfers whatever the choices, if sums are added up before they leave a stage."""
         return network_of(self.microbatch, MOVED, tied=False)
@@ -125,74 +118,65 @@ def places_for(machine: Machine, array: tuple[int, ...], stages: int) -> int:
     return next((ways for ways in range(stages, most + 1) if devices % (ways * inside) == 0), stages)
 
 
-At = tuple["Branch", Arrival]
-"""What arrives at a node of a stage."""
-
-Arriving = list[At]
+At = tuple[str, "Branch", Arrival]
+"""What arrives in a phase at a node of a stage."""
 
 
 def entering(
     devices: StageDevices, ends: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
 ) -> tuple[Entering, Entering]:
-    """Return what a stage receives of a microbatch's F, and of its E.
+    """Return what a stage on some devices receives of a microbatch's F, and of its E.
 
-    Args:
-        devices: its devices.
-        ends: its first layer, and the first one behind it.
-        tree: its cuts.
-        outer: returns where a layer outside is; None if it is taken to be cut in samples outside the stages.
+    Its ``ends`` are its first layer and the first one behind it, its cuts a ``tree``; ``outer`` returns where a layer outside is,
+    None if it is taken to be cut in samples outside the stages.
     """
     by_paper = devices.setting.convention == PAPER
-    found = _by_paper(devices, ends, tree) if by_paper else _by_tensor(devices, ends, tree, outer)
-    forward, backward = ([own for own in each if own[1].num_bytes or own[1].rounds] for each in found)
-    return _over(devices, tree, devices.forward, forward), _over(devices, tree, devices.backward, backward)
+    every = _by_paper(devices, ends, tree) if by_paper else _by_tensor(devices, ends, tree, outer)
+    found = [at for at in every if at[2].num_bytes or at[2].rounds]
+    links = {"forward": devices.forward, "backward": devices.backward}
+    forward, backward = (
+        _over(devices, tree, link, [at for at in found if at[0] == phase]) for phase, link in links.items()
+    )
+    return forward, backward
 
 
-def _over(devices: StageDevices, tree: Branch, link: Link | None, arriving: Arriving) -> Entering:
+def _over(devices: StageDevices, tree: Branch, link: Link | None, arriving: Sequence[At]) -> Entering:
     """Return what arrives in one phase; the nodes at the place of the stages receive beside each other."""
-    whole = Entering.over(link, (own for _, own in arriving))
+    whole = Entering.over(link, (own for _, _, own in arriving))
     if link is None or not devices.request.outside or isinstance(tree, Leaf):
         return whole
-    seams: dict[str, Arriving] = {}
-    for at in arriving:
-        seams.setdefault(at[0].name, []).append(at)
     times = [0.0]
-    for each in seams.values():
-        settings = (leaf.lane.setting for leaf in each[0][0].leaves())
+    for node in {node.name: node for _, node, _ in reversed(arriving)}.values():
+        settings = (leaf.lane.setting for leaf in node.leaves())
         links = Beside.of([(own.machine, own.array) for own in settings], devices.stages)
-        times.append(Entering.over(links, (own for _, own in each)).link_s)
+        times.append(Entering.over(links, (own for _, at, own in arriving if at.name == node.name)).link_s)
     return whole._replace(link_s=max(times))
 
 
-def _by_paper(devices: StageDevices, span: tuple[int, int], tree: Branch) -> tuple[Arriving, Arriving]:
-    """Return what arrives of F and of E: of each producer's output once, and from the next stage.
+def _by_paper(devices: StageDevices, span: tuple[int, int], tree: Branch) -> Iterator[At]:
+    """Yield what arrives of F and of E: of each producer's output once, and from the next stage.
 
     A stage sends what its neighbour needs, in as many copies as there are devices that need it, or passes on.
     """
-    found: tuple[dict[int, float], dict[int, float]] = ({}, {})
+    found: dict[tuple[str, int], float] = {}
     for tensor in devices.microbatch.tensors:
         maker, reader = tensor.producer, tensor.consumer
-        ends = zip(found, span, (reader, maker), ("input", "output"), strict=True)
-        for own, border, layer, name in ends:
+        ends = zip(("forward", "backward"), span, (reader, maker), ("input", "output"), strict=True)
+        for phase, border, layer, name in ends:
             if maker < border <= reader:
                 needed = copies(tree, layer - span[0], name) if span[0] <= layer < span[1] else 1.0
-                own[maker] = max(own.get(maker, 0.0), tensor.elements * needed)
+                found[phase, maker] = max(found.get((phase, maker), 0.0), tensor.elements * needed)
     size, replicas = devices.setting.element_bytes, devices.replicas if isinstance(tree, Leaf) else 1
-    forward, backward = (
-        [(tree, Arrival(maker, None, size * own, replicas)) for maker, own in each.items()] for each in found
-    )
-    return forward, backward
+    for (phase, maker), elements in found.items():
+        yield phase, tree, Arrival(maker, None, size * elements, replicas)
 
 
 def copies(branch: Branch, layer: int, tensor: str) -> float:
     """Return the number of devices below a node that need each element of a layer's input or output."""
     carried = branch.graph.layers[layer].nest.names[tensor]
     if isinstance(branch, Leaf):
-        pairs = zip(branch.lane.choices[layer], branch.lane.setting.array, strict=True)
-        return math.prod(
-            choice.devices(ways) / math.prod(degree for dim, degree in choice.degrees if dim in carried)
-            for choice, ways in pairs
-        )
+        chosen = branch.lane.choices[layer]
+        return working(chosen, branch.lane.setting.array)[-1] / math.prod(degrees(chosen, (*carried,)))
     choice, shares = branch.taken[layer]
     each = [copies(below, layer, tensor) for below in branch.below]
     cut = dim_of(choice) in carried
@@ -201,10 +185,9 @@ def copies(branch: Branch, layer: int, tensor: str) -> float:
 
 def _by_tensor(
     devices: StageDevices, span: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
-) -> tuple[Arriving, Arriving]:
-    """Return what arrives of F and of E for each tensor, what other parts of the stage have last."""
-    found: dict[tuple[str, bool], Arriving] = defaultdict(list)
-    moved = devices.network
+) -> Iterator[At]:
+    """Yield what arrives of F and of E for each tensor, what other parts of the stage have last."""
+    moved, later = devices.network, list[At]()
     for index, tensor in enumerate(devices.microbatch.tensors):
         ends = (tensor.producer, tensor.consumer)
         makes, reads = (span[0] <= end < span[1] for end in ends)
@@ -216,9 +199,11 @@ def _by_tensor(
         for part in moved.parts[index]:
             if part.forward is reads and not (same and part.inside):
                 way = _Way(index, part, moved.between[index], ends[reads] - span[0], layer, outside)
-                found[part.phase, same] += way.arrivals(tree, node, Above(image=moved.images[index]))
-    forward, backward = (found[phase, False] + found[phase, True] for phase in ("forward", "backward"))
-    return forward, backward
+                arrivals = way.arrivals(tree, node, Above(image=moved.images[index]))
+                found = [(part.phase, at, own) for at, own in arrivals]
+                later += found if same else ()
+                yield from () if same else found
+    yield from later
 
 
 class _Way(NamedTuple):
@@ -234,7 +219,9 @@ class _Way(NamedTuple):
     other: int
     outside: int
 
-    def arrivals(self, own: Branch, other: Branch | None, above: Above, first: int = 0) -> Iterator[At]:
+    def arrivals(
+        self, own: Branch, other: Branch | None, above: Above, first: int = 0
+    ) -> Iterator[tuple[Branch, Arrival]]:
         """Yield what arrives at a node and below it, whose lanes are numbered from ``first`` on.
 
         ``other`` is the node of the layer at the other end, as far as it divides that, and ``above`` what is left of the tensor

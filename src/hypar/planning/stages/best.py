@@ -3,8 +3,8 @@
 The devices of a stage are any of identical devices, or an equal part of one device group of a heterogeneous machine, which is
 divided into stages at its outermost split: each group holds equally many consecutive stages. A stage receives from a stage of
 its own group over the links of their devices, and from one of another group over the link of its group to the others.
-Idea: candidates are divided into stages in the order of lower bounds of their steps, as long as these are below the
-least estimate, and the engine decides between the fastest.
+Idea: candidates are divided into stages and run by the engine in the order of lower bounds of their steps, as long as these are
+below the fastest step found.
 Guarantee: the same stages as if all candidates were divided, ties included.
 """
 
@@ -26,36 +26,25 @@ from hypar.planning.pins import parse_pin
 from hypar.planning.question import setting_for
 from hypar.planning.stages.arriving import Beside, places_for
 from hypar.planning.stages.ends import stage_ends
-from hypar.planning.stages.lower_bounds import ROUNDING
-from hypar.planning.stages.partition import divided, least_seconds, unfit
-from hypar.planning.stages.running import estimated_s, run_stages
+from hypar.planning.stages.partition import ROUNDING, divided, least_seconds, unfit
+from hypar.planning.stages.running import run_stages
 from hypar.planning.stages.spans import CutSpans
 from hypar.planning.uneven.planner import Planner
-from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import primes
 from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import Machine
-    from hypar.machine.setting import Setting
     from hypar.network.graph import LayerGraph
     from hypar.planning.levels import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
-    from hypar.planning.stages.spans import CutSpan
     from hypar.schedule.tasks import Link
-
 
 MULTIPLES = (1, 2, 4, 8)
 """Numbers of microbatches per stage that are tried."""
-
-NEAR = 1.1
-"""How much slower than the fastest a candidate's estimate may be for the engine to run it, where transfers overlap."""
-
-MOST_RUN = 8
-"""Largest number of candidates that the engine runs."""
 
 
 def stage_arrays(
@@ -67,23 +56,17 @@ def stage_arrays(
 ) -> dict[str, tuple[int, ...]]:
     """Return the ways of each level of each group of identical devices in a stage.
 
-    Args:
-        machine: the machine.
-        stages: the number of stages.
-        levels: the number of two-way levels inside each stage, uneven splits included; all devices of every group if no
-            array is given either.
-        array: the ways of each uneven split and level of a stage, in place of ``levels``.
-        outside: the number of uneven splits and levels outside the stages.
+    Uneven splits and levels inside a stage are given by the number of two-way ``levels``, or as an array of their ways; neither
+    stands for all devices of every group. ``outside`` is the number of those outside the stages.
 
     Raises:
         OptionError: the groups cannot hold that number of stages, or of devices in each.
     """
     count, depth = (int(stages), 0) if outside else (_of_each_group(machine, stages), 1)
-    groups = [*machine.leaves()]
     whole = None if levels is None and array is None else checked_array(levels, array, stages=True)
     found = {}
-    for name, own, above in groups:
-        inside = above - depth
+    for name, own, above in machine.leaves():
+        inside, given = above - depth, "levels" if array is None else "array"
         if whole is None and own.num_devices % count:
             problem = f"found {count} in group {name!r} of {_devices(own.num_devices)}"
             raise OptionError("stages", problem, "equally many devices in each, or levels inside")
@@ -95,8 +78,7 @@ def stage_arrays(
         if count * each > own.num_devices:
             stages_of = f"each of {count} stages of" if count > 1 else "the stage of"
             problem = f"found {_devices(each)} in {stages_of} {name!r}"
-            allowed = f"at most its {_devices(own.num_devices)}"
-            raise OptionError("levels" if array is None else "array", problem, allowed)
+            raise OptionError(given, problem, f"at most its {_devices(own.num_devices)}")
     for split in [machine] if outside else [group.machine for group in machine.groups]:
         if array is not None and whole and split.groups:
             require_ways(split, whole)
@@ -108,11 +90,7 @@ def _devices(count: int) -> str:
 
 
 def _of_each_group(machine: Machine, stages: int | str) -> int:
-    """Return the number of stages of each group.
-
-    Raises:
-        OptionError: it is no whole number.
-    """
+    """Return the number of stages of each group; raises ``OptionError`` if it is no whole number."""
     count = len(machine.groups)
     if stages == BEST or int(stages) % count:
         found = f"found {stages} where {machine.name!r} has {count} groups of identical devices"
@@ -127,7 +105,7 @@ def orders_of(request: Resolved, stages: int) -> list[tuple[str | None, ...]]:
         return [(None,) * stages]
     each = _of_each_group(machine, stages)
     names = tuple(group.name for group in machine.groups for _ in range(each))
-    return [names, names[::-1]]
+    return [*dict.fromkeys((names, names[::-1]))]
 
 
 Known = dict[str | None, dict[str, "Node"]]
@@ -143,12 +121,8 @@ def spans_of(
 ) -> tuple[CutSpans, ...]:
     """Return for each part of each stage, in the network's order, the spans of a network on its devices.
 
-    Args:
-        request: the request; its arrays are the ones inside a stage.
-        graph: the network.
-        groups: the device group of each stage; None for identical devices.
-        microbatches: microbatches in a mini-batch.
-        known: the best cuts of spans for the same request; more are added.
+    The arrays of the request are those inside a stage; ``groups`` has the device group of each stage, None for identical devices.
+    More best cuts of spans are added to those that are ``known`` for the same request.
 
     Raises:
         InputError: the request does not suit the network, or an array the machine.
@@ -160,11 +134,11 @@ def spans_of(
     for name in dict.fromkeys(groups):
         group, each = machines.get(name or ""), groups.count(name)
         own = request if group is None else request.on(group.machine, group.name)
-        spans = _spans(of_stage(own, each), graph, name, each, answers.setdefault(name, {}))
+        spans = _spans(own, graph, name, each, answers.setdefault(name, {}))
         outward, link = group and group.using(request.arrays), spans.forward
         for before, behind in product((False, True), repeat=2):
             forward, backward = (outward if other else link for other in (before, behind))
-            made[name, before, behind] = spans.over(forward, backward)
+            made[name, before, behind] = replace(spans, forward=forward, backward=backward)
     parts = (None, *tuple(groups) * (request.parts or 1), None)
     around = zip(parts, parts[1:], parts[2:], strict=False)
     return tuple(
@@ -176,16 +150,25 @@ def _spans(
     request: Resolved, graph: LayerGraph, name: str | None, stages: int, answers: dict[str, Node]
 ) -> CutSpans:
     """Return the spans on the devices of a group, for stages between others there."""
-    whole = graph.nodes(request.graph)
+    whole, machine = graph.nodes(request.graph), request.machine
+    if machine is not None:
+        # No more devices than the arrays have.
+        arrays = request.arrays
+        inside = machine.of_stage(request.outside, lambda own, each: places_for(each, arrays[own], stages))
+        request = replace(request, machine=inside.using(arrays))
     pins = [parse_pin(text, whole, MOST_DEVICES.bit_length()) for text in request.pins]
     pins = [pin for pin in pins if pin.level is None or pin.level < request.levels]
     alone, planner = request, LevelPlanner(request, pins, graph.element_bytes)
+    link: Link | None = None
     if request.heterogeneous is not None:
-        first, machine, _ = next(request.heterogeneous.leaves())
-        alone = request.on(machine, first)
+        each = [(own, machine) for own, machine, _ in request.heterogeneous.leaves()]
+        alone = request.on(each[0][1], each[0][0])
         planner = Planner(request, whole, pins, graph.element_bytes, root=name, in_stage=True)
+        if stages > 1:
+            link = Beside.of([(machine, request.arrays[own]) for own, machine in each], stages)
     setting = setting_for(alone, graph.element_bytes, planner.cost)
-    link = _link(request, setting, stages) if stages > 1 else None
+    if request.heterogeneous is None and stages > 1:
+        link = setting.machine.stage_link(request.array, places_for(setting.machine, request.array, stages))
     return CutSpans(
         request=request,
         planner=planner,
@@ -200,26 +183,6 @@ def _spans(
     )
 
 
-def _link(request: Resolved, setting: Setting, stages: int) -> Link:
-    """Return the link between stages on the devices of one group."""
-    if request.heterogeneous is None:
-        return setting.machine.stage_link(request.array, places_for(setting.machine, request.array, stages))
-    each = request.heterogeneous.leaves()
-    return Beside.of([(machine, request.arrays[name]) for name, machine, _ in each], stages)
-
-
-def of_stage(request: Resolved, stages: int) -> Resolved:
-    """Return a request whose machine is that of a stage, with no more devices than its arrays have."""
-
-    def ways(name: str, machine: Machine) -> int:
-        return places_for(machine, request.arrays[name], stages)
-
-    if request.machine is None:
-        return request
-    machine = request.machine.of_stage(request.outside, ways)
-    return replace(request, machine=machine.using(request.arrays))
-
-
 def plan_stages(request: Resolved, graph: LayerGraph, limit: float = math.inf) -> Staging | None:
     """Divide a network into the requested stages, and cut each; None if the best number is not faster than a limit in seconds.
 
@@ -232,11 +195,10 @@ def plan_stages(request: Resolved, graph: LayerGraph, limit: float = math.inf) -
     assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
     known: Known = {}
     orders = [_spans_in(request, graph, groups, known) for groups in orders_of(request, request.stages)]
-    each = (divided(spans, graph) for spans in orders)
-    found = _fastest(run_stages(request, own) for own in each if own is not None)
-    if found is None:
+    found = [run_stages(request, own) for own in (divided(spans, graph) for spans in orders) if own]
+    if not found:
         raise unfit(request, graph, orders[0])
-    return found
+    return min(found, key=lambda own: own.ran.seconds)
 
 
 def _spans_in(
@@ -262,35 +224,22 @@ def _spans_in(
 def _best_stages(request: Resolved, graph: LayerGraph, limit: float) -> Staging | None:
     candidates = [*_candidates(request, graph)]
     ahead = sorted((least_seconds(spans), number) for number, (_, spans) in enumerate(candidates))
-    # Where nothing overlaps and no weight is tied an estimate is exact, so that only the fastest is run.
-    tied = bool(graph.ties) and request.counted != PAPER
-    several = tied or any(machine.overlap for machine in request.machines) or request.chunks is not None
-    least, near = limit, NEAR if several else 1.0
-    found: list[tuple[float, int, list[CutSpan]]] = []
+    found: list[tuple[float, int, Staging]] = []
     for done, (bound, number) in enumerate(ahead):
-        if bound == math.inf or bound > least * near * (1 + ROUNDING):
+        least = min([limit, *(seconds for seconds, _, _ in found)])
+        if bound == math.inf or bound > least * (1 + ROUNDING):
             break
         count(done, len(candidates))
         own, spans = candidates[number]
         inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
         tell(f"trying {len(spans) // (own.parts or 1)} stages{inside}, {own.microbatches} microbatches")
         with suppress(HardwareError):
-            if stages := divided(spans, graph, least * near):
-                seconds = estimated_s(stages)
-                least = min(least, seconds)
-                found.append((seconds, number, stages))
+            if stages := divided(spans, graph, least):
+                staging = run_stages(own, stages)
+                found.append((staging.ran.seconds, number, staging))
     count(len(candidates), len(candidates))
-    fastest = [own for own in sorted(found) if own[0] <= least * near][: MOST_RUN if several else 1]
-    return _fastest((run_stages(candidates[number][0], own) for _, number, own in fastest), limit)
-
-
-def _fastest(ran: Iterable[Staging], limit: float = math.inf) -> Staging | None:
-    """Return the stages whose step is the fastest by the engine; None if none is below a limit."""
-    best = None
-    for staging in ran:
-        if staging.ran.seconds < limit:
-            best, limit = staging, staging.ran.seconds
-    return best
+    seconds, _, best = min(found, default=(limit, 0, None))
+    return best if seconds < limit else None
 
 
 def _candidates(request: Resolved, graph: LayerGraph) -> Iterator[tuple[Resolved, tuple[CutSpans, ...]]]:
@@ -304,7 +253,7 @@ def _candidates(request: Resolved, graph: LayerGraph) -> Iterator[tuple[Resolved
         answers = known.setdefault((*arrays.items(),), {})
         for microbatches in _microbatches(request, graph.batch, stages):
             own = replace(request, arrays=arrays, microbatches=microbatches)
-            for groups in dict.fromkeys(orders_of(own, stages)):
+            for groups in orders_of(own, stages):
                 with suppress(HardwareError):
                     yield own, spans_of(own, graph, groups, microbatches, answers)
 
@@ -315,7 +264,8 @@ def _divisions(request: Resolved) -> Iterator[tuple[int, dict[str, tuple[int, ..
     Device groups hold equally many stages each, and all their other levels are inside.
     """
     machine = request.machine
-    if machine is not None and machine.groups:
+    assert machine is not None  # noqa: S101 (stages without a machine are refused)
+    if machine.groups:
         each = [
             {math.prod(array[:at]): at for at in range(len(array) + 1)} for array in request.arrays.values()
         ]
@@ -323,7 +273,6 @@ def _divisions(request: Resolved) -> Iterator[tuple[int, dict[str, tuple[int, ..
             inside = zip(request.arrays.items(), each, strict=True)
             yield count * len(machine.groups), {name: array[at[count] :] for (name, array), at in inside}
         return
-    assert machine is not None  # noqa: S101 (stages without a machine are refused)
     for outer in range(1, len(request.array) + 1):
         stages = math.prod(request.array[:outer])
         for inner in range(outer, len(request.array) + 1):

@@ -71,44 +71,31 @@ def _block(name: str) -> str:
 
 
 def given_bounds(starts: Sequence[str], graph: LayerGraph, nodes: PlanGraph) -> tuple[int, ...]:
-    """Return the first layer of each stage, by its index among the layers that are cut, and their number.
-
-    Args:
-        starts: names of the stages' first layers, in order.
-        graph: the network.
-        nodes: its layers that are cut.
+    """Return the first layer of each stage, named in order, by its index among the layers that are cut, and the number of these.
 
     Raises:
         OptionError: a layer does not exist or is not cut, precedes the one named before it, or is named first without
             being the network's first.
     """
-    index = {layer.name: number for number, layer in enumerate(nodes.layers)}
-    places = {layer.name: number for number, layer in enumerate(graph.layers)}
-    first = nodes.layers[0].name
+    names, index = ([layer.name for layer in own.layers] for own in (graph, nodes))
     for name in starts:
-        if not isinstance(name, str) or name not in places:
+        if name not in names:
             raise OptionError("starts", f"no layer is named {shown(name)}", hint=suggestion(str(name), index))
-        if name not in index and places[name] > places[first]:
-            _refuse_uncut(name, graph, index)
+        at = names.index(name)
+        if name not in index and at > names.index(index[0]):
+            following = (f", as {other!r}" for other in names[at:] if other in index)
+            allowed = f"layers that are cut{next(following, '')}"
+            raise OptionError("starts", f"found {name!r}, which stays with the layer before it", allowed)
     # The layers before the first one that is cut start the first stage with it.
-    bounds = [index.get(name, 0) for name in starts]
+    bounds = [index.index(name) if name in index else 0 for name in starts]
     if bounds[0]:
-        allowed = f"{first!r} first, as the network begins with it"
+        allowed = f"{index[0]!r} first, as the network begins with it"
         raise OptionError("starts", f"found {starts[0]!r} first", allowed)
     for place, (before, after) in enumerate(pairwise(bounds)):
         if before >= after:
             found = f"found {starts[place + 1]!r} behind {starts[place]!r}"
             raise OptionError("starts", found, "first layers of stages, in the network's order")
-    return (*bounds, len(nodes.layers))
-
-
-def _refuse_uncut(name: str, graph: LayerGraph, cut: dict[str, int]) -> None:
-    """Refuse a layer that stays with the one before it."""
-    names = [layer.name for layer in graph.layers]
-    behind = names[names.index(name) :]
-    following = next((other for other in behind if other in cut), None)
-    allowed = "layers that are cut" if following is None else f"layers that are cut, as {following!r}"
-    raise OptionError("starts", f"found {name!r}, which stays with the layer before it", allowed)
+    return (*bounds, len(index))
 
 
 @kept_with_graph
@@ -137,11 +124,7 @@ def _counted_from(start: int, tensor: Tensor) -> Tensor:
 def span_of(graph: PlanGraph, start: int, end: int, network: Network | None = None) -> PlanGraph:
     """Return the layers from ``start`` up to ``end``, with the tensors between them.
 
-    Args:
-        graph: the layers of the network.
-        start: the first layer.
-        end: the first layer behind the span.
-        network: its transfers, to tell the layers that send errors to others.
+    The transfers of the network, if given, tell the layers that send errors to others.
     """
     inside, sent, fed = [], [], []
     for at, tensor in enumerate(graph.tensors):

@@ -4,38 +4,229 @@ Every span of consecutive layers gets its best cuts by the requested search, and
 partition is found by lower bounds; its spans are planned, their costs replace their bounds, and so on until all spans of
 the best partition are planned: few rounds if the bounds are tight, and at worst every span is planned.
 Guarantee: the same result as with all spans planned, ties included: every other partition costs at least its bound.
+
+In the bound of a span each layer counts with the time of its fastest choice, the exchange of its partial results included, and
+the span receives every tensor that crosses its ends at least once, by other counts than ``paper`` if it has an end there.
+Transfers between its layers are left out; if transfers overlap with computation, so is the exchange of partial results.
+Memory counts weights, kept activations, the error with which the backward phase begins, and a buffer for what arrives.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise, product
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hypar.errors import MemoryLimitError
+from hypar.machine.work import fullest_share
+from hypar.network.nodes import kept_with_graph
+from hypar.network.training import OPTIMIZERS
 from hypar.plan.stages import FLUSHES
+from hypar.planning.question import question_of
 from hypar.planning.stages.ends import given_bounds
-from hypar.planning.stages.lower_bounds import ROUNDING, LowerBounds
 from hypar.planning.stages.running import estimated_s, fullest_moments, kept_in_flight
-from hypar.planning.stages.spans import joined
+from hypar.planning.stages.spans import LayerBounds, joined
 from hypar.schedule.lanes import whole_lane
 from hypar.schedule.memory import memory_of
+from hypar.schedule.pieces import priced
+from hypar.sharding.amounts.counted import received_inside
+from hypar.sharding.amounts.transfers import Sums, network_of, sends_back
+from hypar.sharding.conventions import FUSED, PAPER
+from hypar.sharding.placement import degrees
 from hypar.solve.partition import Partition, least_bottleneck, partition
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.spans import CutSpan, CutSpans
     from hypar.schedule.lanes import Lane
+    from hypar.schedule.tasks import Link
+    from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
+
+MOST_COMBINATIONS = 4096
+"""Largest number of joint choices that are tried for a layer; a layer with more has the bound 0."""
 
 MOST_WORK = 20_000
 """Pieces of work in all estimated steps of shifted ends at most, which take some seconds."""
+
+ROUNDING = 1e-9
+"""Largest relative difference between a sum and the same sum in another order."""
+
+
+@dataclass(frozen=True, eq=False)
+class LowerBounds:
+    """The lower bounds of each of some spans between places, ``[starts, ends]``; nothing of several device groups, without shares."""
+
+    spans: CutSpans
+
+    @property
+    def layers(self) -> list[LayerBounds]:
+        """The lower bounds of each layer, whatever it chooses; found once for all links."""
+        spans = self.spans
+        if not spans.bounds:
+            uneven = [LayerBounds()] * len(spans.whole.layers)
+            spans.bounds.extend(uneven if spans.request.heterogeneous else self._over_choices())
+        return spans.bounds
+
+    def _over_choices(self) -> Iterator[LayerBounds]:
+        known: dict[object, LayerBounds] = {}
+        graph, spans = self.spans.microbatch, self.spans
+        offered = question_of(
+            spans.request, spans.whole, spans.planner.pins, spans.setting.element_bytes
+        ).options
+        rows = zip(graph.layers, _kept(graph), self._added_up(), offered, strict=True)
+        for layer, kept, sums, options in rows:
+            key = (layer.nest, kept, sums, options)
+            if key not in known:
+                few = math.prod(map(len, options)) <= MOST_COMBINATIONS
+                each = [self._under(layer, kept, sums, chosen) for chosen in product(*options) if few]
+                known[key] = LayerBounds(*map(min, zip(*each, strict=True))) if each else LayerBounds()
+            yield known[key]
+
+    def _added_up(self) -> tuple[Sums, ...]:
+        """Return for each layer the sums that are added up inside it, or by ``fused`` between it and the next."""
+        graph, convention = self.spans.microbatch, self.spans.setting.convention
+        if convention == FUSED:
+            return (Sums(output=True, input=False),) * len(graph.layers)
+        return network_of(graph, PAPER).sums if convention == PAPER else self.spans.network.sums
+
+    def _under(self, layer: PlanNode, kept: tuple[float, float], sums: Sums, chosen: Options) -> LayerBounds:
+        """Return the bounds of a layer, which keeps elements of its input and behind its output, under a choice at each level."""
+        setting, divisors = self.spans.setting, degrees(chosen, layer.nest.counted)
+        read, made = (fullest_share(layer.nest, divisors, tensor) for tensor in ("input", "output"))
+        held = kept[0] * read + kept[1] * made, layer.trail[-1].elements * made
+        if not setting.machine.times(layer.nest):
+            return LayerBounds(0.0, 0.0, 0.0, *held)
+        time = setting.machine.layer_time(layer.nest, divisors, setting.element_bytes)
+        spent, once = [*time.seconds.values()], [setting.update_seconds(time)]
+        moved = (
+            received_inside(layer.nest, sums, setting.array, chosen) if not setting.machine.overlap else ()
+        )
+        for one in priced(setting, moved):
+            # Sums of F may go straight to the next layer: terms are received once, which takes half of an all-reduce or more.
+            onward = setting.convention == FUSED and one.phase == "forward"
+            (once if one.phase == "gradient" else spent).append(one.seconds / (2 if onward else 1))
+        seconds = math.fsum((*(self.spans.microbatches * each for each in spent), *once))
+        return LayerBounds(seconds, time.seconds.get("forward", 0.0), time.fullest["weight"], *held)
+
+    def _added(self, amount: Callable[[LayerBounds], float]) -> Costs:
+        """Return lower bounds of the sums of an amount over every span."""
+        before = np.cumsum([0.0, *map(amount, self.layers)])
+        lost, at = 1e-15 * len(self.layers) * before[-1], before[[*self.spans.ends]]
+        return np.asarray(np.maximum((at - at[:-1, None]) * (1 - ROUNDING) - lost, 0.0))
+
+    @property
+    def ahead(self) -> Costs:
+        """The time after which the first microbatch has come to each place, ``[starts, 1]``: behind all layers before it."""
+        return self._added(lambda layer: layer.forward)[0, :-1, None]
+
+    @cached_property
+    def arriving(self) -> tuple[Costs, Costs]:
+        """The bytes of F, and of E, that a span receives from others for a microbatch.
+
+        A level outside the stages may bring all but one in so many of them as it has ways.
+        """
+        spans, ends = self.spans, np.array(self.spans.ends)
+        received, returned = np.zeros((2, len(ends) - 1, len(ends)))
+        if spans.request.heterogeneous is not None:
+            return received, returned
+        if spans.setting.convention == PAPER:
+            crossing = spans.crossing_bytes[ends]
+            return received + crossing[:-1, None], returned + crossing
+        tensors, parts = spans.microbatch.tensors, spans.network.parts
+        elements = [part.changes[0].elements for each in parts for part in each if part.forward]
+        sizes = spans.setting.element_bytes / spans.replicas * np.array(elements)
+        # The first places behind the producer and behind the consumer of each tensor.
+        made = np.searchsorted(ends, [tensor.producer for tensor in tensors], "right")
+        read = np.searchsorted(ends, [tensor.consumer for tensor in tensors], "right")
+        # F comes to spans that begin between the two and end behind them, E to those that begin before and end between.
+        np.add.at(received, (np.minimum(made, len(ends) - 2), read), sizes * (made < read))
+        np.add.at(returned, (made - 1, read - 1), sizes * [*map(sends_back, parts)])
+        received = np.triu(received.cumsum(axis=0), 1)
+        returned = np.triu(returned[:, ::-1].cumsum(axis=1)[:, ::-1], 1)
+        return received.cumsum(axis=1), returned[::-1].cumsum(axis=0)[::-1]
+
+    @cached_property
+    def seconds(self) -> Costs:
+        """The busy time for a mini-batch."""
+        spans, found = self.spans, self._added(lambda layer: layer.seconds)
+        received, returned = (
+            spans.microbatches * _seconds(link, each / spans.replicas)
+            for link, each in zip((spans.forward, spans.backward), self.arriving, strict=True)
+        )
+        if spans.setting.machine.overlap:
+            return np.asarray(np.maximum(found, np.maximum(received, returned)))
+        return np.asarray(found + received + returned)
+
+    def memory(self, in_flight: int) -> Costs:
+        """Return the bytes on a device with microbatches in flight.
+
+        Those of weights, gradients, optimizer state, activations, the error of the last output, and a buffer for what arrives.
+        """
+        setting, size = self.spans.setting, self.spans.setting.element_bytes
+        each, kept = (2 + OPTIMIZERS[setting.optimizer]) * size, in_flight * size
+        errors = size * np.array([0.0, *(layer.error for layer in self.layers)])[[*self.spans.ends]]
+        # By ``paper`` tensors arrive as well that only pass, for which a device has no room.
+        buffers = np.maximum(*self.arriving) / math.prod(setting.array) * (setting.convention != PAPER)
+        held = self._added(lambda layer: each * layer.weights + kept * layer.kept)
+        return np.asarray(held + (errors + buffers) * (1 - ROUNDING))
+
+    def of(self, balance: str, in_flight: int) -> Costs:
+        """Return the lower bounds of a quantity that a partition can minimise, one of ``BALANCES``, with microbatches in flight."""
+        if balance == "memory":
+            return self.memory(in_flight)
+        if balance == "macs":
+            macs = [self.spans.microbatches * layer.nest.macs for layer in self.spans.microbatch.layers]
+            before = np.cumsum([0.0, *macs])[[*self.spans.ends]]
+            return np.asarray(before - before[:-1, None])
+        found = self.seconds if balance == "time" else self.spans.microbatches * sum(self.arriving)
+        return np.asarray(found * (1 - ROUNDING))
+
+
+@kept_with_graph
+def _kept(graph: PlanGraph) -> tuple[tuple[float, float], ...]:
+    """Return the elements of a microbatch that each layer keeps of its input, and its trail behind its output.
+
+    A tensor's first reader keeps it, but for one that the trail that makes it keeps.
+    """
+    read: dict[int, float] = {}
+    fed, known = {tensor.consumer for tensor in graph.tensors}, set()
+    held = [_tensors_kept(layer) for layer in graph.layers]
+    for tensor in sorted(graph.tensors, key=lambda tensor: tensor.consumer):
+        key = tensor.producer, tensor.number
+        if graph.layers[tensor.consumer].weighted and key not in known and key[1] not in held[key[0]]:
+            known.add(key)
+            read[tensor.consumer] = tensor.elements
+    return tuple(
+        (layer.nest.input_elements if index not in fed else read.get(index, 0), math.fsum(own.values()))
+        for index, (layer, own) in enumerate(zip(graph.layers, held, strict=True))
+    )
+
+
+def _tensors_kept(layer: PlanNode) -> dict[int, int]:
+    """Return the elements of the tensors in a layer's trail that an op there keeps, by number."""
+    sizes = {op.target: op.elements for op in layer.trail}
+    kept = {op.source for op in layer.trail if op.saved.input} | {
+        op.target for op in layer.trail if op.saved.output
+    }
+    return {number: sizes[number] for number in kept if number is not None}
+
+
+def _seconds(link: Link | None, num_bytes: Costs) -> Costs:
+    """Return the seconds to receive some bytes from other stages."""
+    if link is None or not num_bytes.any():
+        return np.zeros(num_bytes.shape)
+    return np.where(num_bytes > 0, link.seconds("neighbours", num_bytes), 0.0)
 
 
 class _Table:
@@ -59,36 +250,30 @@ class _Table:
 
     def plan(self, ends: tuple[int, int]) -> bool:
         """Replace the lower bounds of a span, and of all that are equal, by its costs; return whether they were not known."""
-        if not self._new("cost", ends):
-            return False
-        span, equal = self.spans.priced(*ends), self._equal(ends)
-        for count, own in self.costs.items():
+        found = [*self._new("cost", ends)]
+        for span, count, own, equal in found:
             own[equal] = np.where(np.isinf(own[equal]), np.inf, span.cost(self.balance, count))
-        return True
+        return bool(found)
 
     def fits(self, ends: tuple[int, int], in_flight: int) -> bool:
         """Return whether a span fits the memory with microbatches in flight, and rule out with how many it does not."""
-        if self.share and self._new("memory", ends):
-            span, equal = self.spans.priced(*ends), self._equal(ends)
-            for count, own in self.costs.items():
-                if not span.fits(count, self.share):
-                    own[equal] = np.inf
+        for span, count, own, equal in self._new("memory", ends) if self.share else ():
+            each = zip(span.lanes, span.held_bytes(count), strict=True)
+            if not all(lane.setting.machine.fits(self.share * held) for lane, held in each):
+                own[equal] = np.inf
         start, end = (self._place[layer] for layer in ends)
         return math.isfinite(self.costs[in_flight][start, end])
 
-    def _new(self, what: str, ends: tuple[int, int]) -> bool:
-        """Return whether something was not asked of a span, or of one that is equal to it, before."""
-        key = what, self.spans.kinds[slice(*ends)]
-        found = key not in self._known
-        self._known.add(key)
-        return found
-
-    def _equal(self, ends: tuple[int, int]) -> tuple[list[int], list[int]]:
-        """Return the places at which all spans that are equal to one start and end."""
-        kinds, length = self.spans.kinds, ends[1] - ends[0]
-        own, at = kinds[slice(*ends)], self._place
-        starts = [start for start in at if start + length in at and kinds[start : start + length] == own]
-        return [at[start] for start in starts], [at[start + length] for start in starts]
+    def _new(self, what: str, ends: tuple[int, int]) -> Iterator[tuple[CutSpan, int, Costs, Any]]:
+        """Yield a span, the costs by microbatches in flight, and the places of all equal spans; nothing if asked of one before."""
+        kinds, length, at = self.spans.kinds, ends[1] - ends[0], self._place
+        own = kinds[slice(*ends)]
+        if (what, own) not in self._known:
+            self._known.add((what, own))
+            starts = [start for start in at if start + length in at and kinds[start : start + length] == own]
+            equal = [at[start] for start in starts], [at[start + length] for start in starts]
+            for count, costs in self.costs.items():
+                yield self.spans.priced(*ends), count, costs, equal
 
 
 def _tables(spans: Sequence[CutSpans], balance: str, share: int) -> list[tuple[_Table, int]]:
@@ -111,13 +296,9 @@ def _least(tables: Sequence[tuple[_Table, int]], limit: float = math.inf) -> Par
 def best_partition(
     spans: Sequence[CutSpans], limit: float = math.inf, balance: str = "time", share: int = 1
 ) -> Partition | None:
-    """Return the best partition into stages, or None if none that fits the memory is within a limit.
+    """Return the best partition into stages on the devices of some spans each; None if none that fits the memory is within a limit.
 
-    Args:
-        spans: for each stage the spans on its devices.
-        limit: what the costliest stage may cost.
-        balance: the quantity that a stage costs, one of ``BALANCES``.
-        share: the number of stages that share a device's memory equally.
+    A stage costs a quantity of ``BALANCES``; ``share`` stages share a device's memory equally.
     """
     tables, tight = _tables(spans, balance, share), True
     while (found := _least(tables, limit)) is not None:
@@ -159,20 +340,19 @@ def divided(spans: Sequence[CutSpans], graph: LayerGraph, limit: float = math.in
     """
     request = spans[0].request
     if request.starts:
-        given = _within(spans, given_bounds(request.starts, graph, spans[0].whole))
-        _require_fits(given, graph)
-        return joined(given)
-    best = _best(spans, limit if request.balance == "time" else math.inf)
-    return None if best is None else joined(_within(spans, best))
-
-
-def _within(spans: Sequence[CutSpans], bounds: Sequence[int]) -> list[CutSpan]:
-    return [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
-
-
-def _equal_to(spans: Sequence[CutSpans], bounds: Sequence[int]) -> list[CutSpan]:
-    """Return spans that cost the same."""
-    return [own.priced(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+        bounds: tuple[int, ...] | None = given_bounds(request.starts, graph, spans[0].whole)
+    else:
+        bounds = _best(spans, limit if request.balance == "time" else math.inf)
+    if bounds is None:
+        return None
+    found = [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+    for number, lane, held in held_in(found) if request.starts else ():
+        machine = lane.setting.machine
+        if not machine.fits(held):
+            problem = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
+            allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
+            raise MemoryLimitError(f"hardware {machine.name!r}", problem, allowed, _hint(spans, graph))
+    return joined(found)
 
 
 def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
@@ -190,14 +370,18 @@ def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
     return None
 
 
+def _equal_to(spans: Sequence[CutSpans], bounds: Sequence[int]) -> list[CutSpan]:
+    """Return spans that cost the same."""
+    return [own.priced(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+
+
 def _fit(stages: Sequence[CutSpan]) -> bool:
     return all(lane.setting.machine.fits(held) for _, lane, held in held_in(stages))
 
 
 def _shifted(spans: Sequence[CutSpans], bounds: tuple[int, ...]) -> tuple[int, ...]:
     """Return the bounds of the parts of a partition after shifts of their ends, as long as the estimated step gets shorter."""
-    best, tried = bounds, {bounds}
-    least = estimated_s(_equal_to(spans, best))
+    best, tried, least = bounds, {bounds}, estimated_s(_equal_to(spans, bounds))
     most = MOST_WORK // (2 * spans[0].microbatches * len(spans))
     while len(tried) <= most:
         ahead = next((ends for ends in _neighbours(best, spans[0].ends) if ends not in tried), None)
@@ -227,49 +411,38 @@ def held_in(stages: Sequence[CutSpan]) -> Iterator[tuple[int, Lane, float]]:
     """
     request = stages[0].spans.request
     count = len(stages) // (request.parts or 1)
-    firsts = [*accumulate((span.layers for span in stages), initial=0)]
+    firsts = [*accumulate((span.work.layers for span in stages), initial=0)]
     for stage, own in enumerate(fullest_moments(request, count)):
         parts = stages[stage::count]
-        for group in range(len(parts[0].cuts.lanes)):
-            each = zip((part.cuts.lanes[group] for part in parts), firsts[stage::count], strict=False)
-            placed = (
-                lane.having(place=lane.place._replace(first=first, moments=own)) for lane, first in each
-            )
+        for group in range(len(parts[0].lanes)):
+            each = zip((part.lanes[group] for part in parts), firsts[stage::count], strict=False)
+            placed = (lane.having(place=lane.place._replace(first=at, moments=own)) for lane, at in each)
             lane = whole_lane([*placed])
             yield stage + 1, lane, math.fsum(memory_of(lane).values())
-
-
-def _require_fits(given: Sequence[CutSpan], graph: LayerGraph) -> None:
-    """Refuse given stages of which one does not fit the memory."""
-    for number, lane, held in held_in(given):
-        machine = lane.setting.machine
-        if not machine.fits(held):
-            found = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
-            allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
-            raise MemoryLimitError(f"hardware {machine.name!r}", found, allowed, _hint(given, graph))
 
 
 def unfit(request: Resolved, graph: LayerGraph, spans: Sequence[CutSpans]) -> MemoryLimitError:
     """Return why no partition fits, with the bytes of evenly divided stages; ``spans`` are those of each part."""
     least = _least(_tables(spans, "memory", 0))
     assert least is not None  # noqa: S101 (there is room for every stage, and no limit)
-    own = _within(spans, least.bounds)
     sizes = dict.fromkeys(format_bytes(each.memory_bytes) for each in request.machines if each.memory_bytes)
     words = "" if request.parts is None else f" of {request.parts} parts that share it equally"
     stages = len(spans) // (request.parts or 1)
     problem = f"no {stages} stages{words} fit {' and '.join(sizes)}, the memory of a device"
-    number, lane, held = max(
-        held_in(own), key=lambda each: each[2] / (each[1].setting.machine.memory_bytes or math.inf)
+    over = (
+        (held / (lane.setting.machine.memory_bytes or math.inf), number, held, lane.setting.machine)
+        for number, lane, held in held_in(_equal_to(spans, least.bounds))
     )
-    if not lane.setting.machine.fits(held):
-        lacking = format_bytes(held - (lane.setting.machine.memory_bytes or 0))
+    _, number, held, machine = max(over, key=itemgetter(0))
+    if not machine.fits(held):
+        lacking = format_bytes(held - (machine.memory_bytes or 0))
         problem += f": divided evenly, stage {number} holds {format_bytes(held)}, {lacking} too much"
     machine = request.heterogeneous or request.machines[0]
-    return MemoryLimitError(f"hardware {machine.name!r}", problem, hint=_hint(own, graph))
+    return MemoryLimitError(f"hardware {machine.name!r}", problem, hint=_hint(spans, graph))
 
 
-def _hint(stages: Sequence[CutSpan], graph: LayerGraph) -> str:
-    microbatches = stages[0].spans.microbatches
-    further = FLUSHES[stages[0].spans.request.schedule] and microbatches < graph.batch
+def _hint(spans: Sequence[CutSpans], graph: LayerGraph) -> str:
+    microbatches = spans[0].microbatches
+    further = FLUSHES[spans[0].request.schedule] and microbatches < graph.batch
     more = f"--microbatches above {microbatches}, " * further
     return f"try {more}another number of stages, a smaller batch, or devices with more memory"

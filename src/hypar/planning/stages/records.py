@@ -15,21 +15,20 @@ from hypar.planning.question import load_search
 from hypar.planning.records import objective, pins_text, plan_of
 from hypar.planning.stages.best import plan_stages, spans_of
 from hypar.planning.stages.ends import stage_ends
-from hypar.planning.stages.running import run_stages
+from hypar.planning.stages.running import kept_in_flight, run_stages, works_of
 from hypar.planning.stages.spans import joined
-from hypar.planning.uneven.records import splits_of, together
-from hypar.planning.uneven.tree import Branching
+from hypar.planning.uneven.tree import Branching, splits_of, together
+from hypar.schedule.pipeline_orders import in_flight, staleness
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import load_solver
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.plan.records import RefinementRecord
-    from hypar.planning.levels import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.spans import CutSpan
@@ -73,7 +72,9 @@ def decided_stages(request: Resolved, graph: LayerGraph, whole: Plan | None) -> 
         splits,
         math.fsum(split.cost for split in splits),
         claim=_claim(request, staging) + (", then refined" if refined else ""),
-        solver=", ".join(dict.fromkeys(span.cuts.solver for span in staging.stages if _cut(span))),
+        solver=", ".join(
+            dict.fromkeys(span.spans.planner.solver(span.node) for span in staging.stages if _cut(span))
+        ),
         pins=pins,
         array=staging.request.array,
         arrays=staging.request.arrays,
@@ -86,24 +87,20 @@ def decided_stages(request: Resolved, graph: LayerGraph, whole: Plan | None) -> 
 
 def _refined(staging: Staging) -> tuple[Staging, RefinementRecord]:
     """Exchange choices inside stages one by one as long as the engine's time decreases."""
-    spans = [(own.spans, own.ends) for own in staging.stages]
-    start = [own.spans.of_batch(own.cuts.node, *own.ends) for own in staging.stages]
+    stages = staging.stages
+    start = [own.spans.of_batch(own.node, *own.ends) for own in stages]
 
-    def taking(choices: Sequence[Options]) -> Iterator[Node]:
-        chosen = iter(choices)
-        return (node.taking(chosen) for node in start)
+    def ran(request: Resolved, choices: Sequence[Options], *, costed: bool = False) -> Staging:
+        chosen, found = iter(choices), []
+        for own, before in zip(stages, start, strict=True):
+            node = before.taking(chosen)
+            found.append(own.spans.having(*own.ends, own.spans.planner.costed(node) if costed else node))
+        return run_stages(request, joined(found))
 
-    def ran(request: Resolved, nodes: Iterable[Node]) -> Staging:
-        each = zip(spans, nodes, strict=True)
-        return run_stages(request, joined([own.having(*ends, node) for (own, ends), node in each]))
-
-    def seconds(choices: Sequence[Options]) -> float:
-        return ran(replace(staging.request, chunks=None), taking(choices)).ran.seconds
-
-    slots = [slot for (own, _), node in zip(spans, start, strict=True) for slot in own.planner.slots(node)]
-    found = refine(slots, seconds)
-    each = zip(spans, taking(found.choices), strict=True)
-    return ran(staging.request, (own.costed(node, *ends) for (own, ends), node in each)), found.record
+    plain = replace(staging.request, chunks=None)
+    slots = [slot for own, node in zip(stages, start, strict=True) for slot in own.spans.planner.slots(node)]
+    found = refine(slots, lambda choices: ran(plain, choices).ran.seconds)
+    return ran(staging.request, found.choices, costed=True), found.record
 
 
 def stored_stages(
@@ -114,12 +111,7 @@ def stored_stages(
     Raises:
         HardwareError: the array does not fit the machine.
     """
-    own = replace(
-        request.as_planned(plan),
-        pins=(),
-        schedule=stages.schedule,
-        parts=stages.parts_of_each,
-    )
+    own = replace(request.as_planned(plan), pins=(), schedule=stages.schedule, parts=stages.parts_of_each)
     spans = spans_of(own, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
     found = [of.stored(plan, *ends, costed=costed) for of, ends in zip(spans, bounds, strict=True)]
@@ -128,24 +120,27 @@ def stored_stages(
 
 def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
     """Return the record of stages for a plan."""
-    each = zip(staging.by_stage, staging.in_flight, staging.staleness, strict=True)
+    stages, count, microbatches = staging.stages, staging.work.count, staging.work.microbatches
+    each = [(stages[stage::count], works) for stage, works in enumerate(works_of(staging.request, count))]
+    kept = zip(stages, kept_in_flight(staging.request, count), strict=True)
+    costliest = max(span.cost(request.balance, own) for span, own in kept)
     return StagesRecord(
         **_asked(request),
         starts=True if request.starts else None,
-        bottleneck=None if request.balance == "time" else exact_number(staging.costliest(request.balance)),
+        bottleneck=None if request.balance == "time" else exact_number(costliest),
         outside=request.outside or None,
-        microbatches=staging.work.microbatches,
-        bottleneck_s=staging.bottleneck_s,
+        microbatches=microbatches,
+        bottleneck_s=max(math.fsum(span.cost("time") for span in parts) for parts, _ in each),
         stages=[
             StageRecord(
                 group=parts[0].spans.group,
-                layers=[layer.name for span in parts for layer in span.cuts.lane.graph.layers],
-                parts=None if request.parts is None else [span.layers for span in parts],
+                layers=[layer.name for span in parts for layer in span.lanes[0].graph.layers],
+                parts=None if request.parts is None else [span.work.layers for span in parts],
                 busy_s=math.fsum(span.seconds for span in parts),
-                in_flight=in_flight,
-                staleness=stale,
+                in_flight=in_flight(works),
+                staleness=staleness(works, microbatches),
             )
-            for parts, in_flight, stale in each
+            for parts, works in each
         ],
     )
 
@@ -178,9 +173,9 @@ def _claim(request: Resolved, staging: Staging) -> str:
     bounds = _claim_of_ends(request, staging)
     if not any(map(_cut, staging.stages)):
         return f"{bounds}, not cut"
-    exact = all(leaf.answer.exact for span in staging.stages for leaf in span.cuts.node.leaves())
+    exact = all(leaf.answer.exact for span in staging.stages for leaf in span.node.leaves())
     solver = "" if exact else f" and solver {request.solver!r}, not exact,"
-    if any(isinstance(span.cuts.node, Branching) for span in staging.stages):
+    if any(isinstance(span.node, Branching) for span in staging.stages):
         solver += f" with {request.shares} shares, not proven optimal,"
     over = f"over ({request.space}){pins_text(request)} for least {objective(request)}"
     return f"{bounds}, each cut by {request.search} search{solver} {over}"
@@ -209,24 +204,24 @@ def _claim_of_ends(request: Resolved, staging: Staging) -> str:
 
 def _replicated(span: CutSpan, outside: int) -> bool:
     """Return whether the layers of a stage divide samples at all levels outside the stages."""
-    node = span.cuts.node
+    node = span.node
     if isinstance(node, Branching):
         return not outside or all(choice.divided == ("batch",) for choice, _ in node.taken)
     return all(
-        choice.divided == ("batch",) for options in span.cuts.lane.choices for choice in options[:outside]
+        choice.divided == ("batch",) for options in span.lanes[0].choices for choice in options[:outside]
     )
 
 
 def _cut(span: CutSpan) -> bool:
     """Return whether the layers of a stage are cut."""
-    return isinstance(span.cuts.node, Branching) or bool(span.cuts.lane.setting.array)
+    return isinstance(span.node, Branching) or bool(span.lanes[0].setting.array)
 
 
 def stage_splits(staging: Staging) -> Iterator[Split]:
     """Yield one split for each level inside the stages of a device group, with the layers of all of them."""
     for group in dict.fromkeys(span.spans.group for span in staging.stages):
         stages = [span for span in staging.stages if span.spans.group == group]
-        each = [[*splits_of(cast("Branch", span.cuts.node))] for span in stages]
+        each = [[*splits_of(cast("Branch", span.node))] for span in stages]
         for splits in zip(*each, strict=True):
             own = together(splits)
             alone = group is not None and own.group == WHOLE_ARRAY

@@ -7,9 +7,7 @@ adds up the gradients of the embedding in the first stage and of the head in the
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
@@ -19,81 +17,47 @@ from hypar.planning.climb import Ran, chunks_of, run_chunked
 from hypar.planning.stages.arriving import places_for
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.pieces import COMMUNICATION, Piece, priced
-from hypar.schedule.pipeline_orders import Schedule, in_flight, moments, staleness
+from hypar.schedule.pipeline_orders import Schedule, in_flight, moments
 from hypar.schedule.record import ERROR, INPUT, Op, Record
-from hypar.schedule.stages import StageWork, StepWork
+from hypar.schedule.stages import StepWork
 from hypar.schedule.tasks import Arrival, Entering, PartTasks, Pipeline, TaskList
 from hypar.sharding.amounts.counted import SEAM, received_between
 from hypar.sharding.amounts.transfers import between_of, parts_of_weight
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from hypar.network.nodes import Tensor
     from hypar.plan.records import ChunksRecord, Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.spans import CutSpan, Phases
+    from hypar.planning.stages.spans import CutSpan
     from hypar.schedule.pieces import Pieces
     from hypar.schedule.pipeline_orders import Moment, Work
     from hypar.schedule.tasks import Costed, Tied
     from hypar.sharding.amounts.counted import Received
 
 
-WHOLE = {
-    "forward": Op("compute", "forward", 0, (INPUT,), (2,)),
-    "backward": Op("compute", "backward", 0, (ERROR, 2), (3,)),
-    "gradient": Op("compute", "gradient", 0, (ERROR, 2), ()),
-    "update": Op("update", "update", 0, (3,), ()),
-}
-"""The ops of a part each of whose phases is a single one."""
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Staging:
-    """A network divided into stages, each cut over its own devices.
+    """A network divided into stages, each cut over its own devices, by a request with the number of microbatches.
 
-    Attributes:
-        request: the request, with the number of microbatches; its array is the one inside a stage.
-        stages: the parts of the stages in the network's order, in turn of the first stage to the last.
-        work: the devices of each part, with their work for a microbatch.
-        ran: a mini-batch, with its chunks.
+    ``stages`` are their parts in the network's order, in turn of the first stage to the last; ``ran`` is a mini-batch.
     """
 
     request: Resolved
     stages: tuple[CutSpan, ...]
-    work: StepWork
     ran: Ran
+
+    @property
+    def work(self) -> StepWork:
+        """The devices of each part, with their work for a microbatch."""
+        return self.ran.work
 
     @property
     def score(self) -> Score:
         """The score of a step."""
         return self.ran.score(self.request.machine or self.work.lanes[0].setting.machine)
-
-    @property
-    def by_stage(self) -> tuple[tuple[CutSpan, ...], ...]:
-        """The parts of each stage."""
-        return tuple(self.stages[stage :: self.work.count] for stage in range(self.work.count))
-
-    @property
-    def in_flight(self) -> list[int]:
-        """For each stage, the largest number of microbatches whose activations it keeps, each once for every part."""
-        return [*map(in_flight, works_of(self.request, self.work.count))]
-
-    @property
-    def staleness(self) -> list[int]:
-        """For each stage, the largest number of mini-batches by which the weights that a forward reads are behind."""
-        return [staleness(own, self.work.microbatches) for own in works_of(self.request, self.work.count)]
-
-    @property
-    def bottleneck_s(self) -> float:
-        """Seconds for which a mini-batch keeps the busiest stage busy."""
-        return max(math.fsum(span.cost("time") for span in parts) for parts in self.by_stage)
-
-    def costliest(self, balance: str) -> float:
-        """Return what the costliest part of a stage costs, by one of ``BALANCES``."""
-        pairs = zip(self.stages, kept_in_flight(self.request, self.work.count), strict=True)
-        return max(span.cost(balance, kept) for span, kept in pairs)
 
 
 User = tuple[int, int]
@@ -113,7 +77,7 @@ def exchanges_of(stages: Sequence[CutSpan], count: int) -> tuple[tuple[Tied, ...
     ties: dict[int, list[Tensor]] = {}
     for tie in stages[0].spans.ties:
         ties.setdefault(tie.producer, []).append(tie)
-    places = [(number, layer) for number, span in enumerate(stages) for layer in range(span.layers)]
+    places = [(number, layer) for number, span in enumerate(stages) for layer in range(span.work.layers)]
     found, sums = [], Sums()
     for owner, own in ties.items():
         users: dict[int, User] = {}
@@ -133,8 +97,7 @@ def _exchange(stages: Sequence[CutSpan], users: Sequence[User], tie: Tensor, sum
         back, there = (one for one in received if one.level == SEAM)
         arrivals[users[0]].append(back)
         arrivals[user].append(there)
-        outside = [one for one in received if SEAM < one.level < own.request.outside]
-        sums[user] = priced(own.setting, outside)
+        sums[user] = priced(own.setting, [one for one in received if SEAM < one.level < own.request.outside])
     members = []
     for (number, layer), seams in arrivals.items():
         own = stages[number].spans
@@ -149,7 +112,7 @@ def _exchange(stages: Sequence[CutSpan], users: Sequence[User], tie: Tensor, sum
 
 def _shared(stages: Sequence[CutSpan], owner: User, user: User, tie: Tensor) -> tuple[Received, ...]:
     """Return what the weight's own stage receives from another one, and what this one gets back, at the seam and outside it."""
-    lanes = [(stages[number].cuts.lane, layer) for number, layer in (owner, user)]
+    lanes = [(stages[number].lanes[0], layer) for number, layer in (owner, user)]
     outside = stages[0].spans.request.outside
     made, used = (lane.graph.layers[layer] for lane, layer in lanes)
     first, last = (lane.choices[layer] if outside else () for lane, layer in lanes)
@@ -167,8 +130,7 @@ def works_of(request: Resolved | StagesRecord, stages: int) -> list[list[Work]]:
 
 def kept_in_flight(request: Resolved, stages: int) -> tuple[int, ...]:
     """Return for each part of each stage, in the network's order, the largest number of microbatches that it keeps."""
-    works = works_of(request, stages)
-    parts = range(request.parts or 1)
+    works, parts = works_of(request, stages), range(request.parts or 1)
     return tuple(in_flight(work for work in own if work.part == part) for part in parts for own in works)
 
 
@@ -182,28 +144,26 @@ def run_stages(request: Resolved, stages: Sequence[CutSpan], stored: ChunksRecor
     schedule, microbatches = Schedule(request.schedule, request.parts or 1), stages[0].spans.microbatches
     request = replace(request, microbatches=microbatches)
     count = len(stages) // schedule.parts
-    fullest = fullest_moments(request, count)
-    exchanges, sums = exchanges_of(stages, count)
+    fullest, (exchanges, sums) = fullest_moments(request, count), exchanges_of(stages, count)
     works, first = [], 0
-    groups = [*accumulate((len(span.cuts.lanes) for span in stages[:count]), initial=0)]
+    groups = [*accumulate((len(span.lanes) for span in stages[:count]), initial=0)]
     for number, span in enumerate(stages):
         stage, lanes = number % count, []
         # The stage of a weight's own layer gets the terms of all others, these the sums.
         each = ((own, max(1, (not at) * len(tied) - 1)) for tied in exchanges for at, own in enumerate(tied))
         tied = tuple((layer, others) for (part, layer, _), others in each if part == number)
         shared = tuple((layer, pieces) for (part, layer), pieces in sums.items() if part == number)
-        for group, lane in enumerate(span.cuts.lanes, start=groups[stage]):
+        for group, lane in enumerate(span.lanes, start=groups[stage]):
             places = places_for(lane.setting.machine, lane.setting.array, span.spans.stages)
             own = places, microbatches, fullest[stage], lane.place.outside, first
             name = f"{stage_name(stage)} {lane.name}".rstrip()
             lanes.append(lane.having(name=name, number=group, place=StagePlace(*own, (), tied, shared)))
-        arriving = span.received, span.returned
-        works.append(StageWork(tuple(lanes), span.cuts.crossings, *arriving, stage_name(stage)))
-        first += span.layers
+        works.append(span.work._replace(lanes=tuple(lanes), name=stage_name(stage)))
+        first += span.work.layers
     work = StepWork(stages=tuple(works), schedule=schedule, microbatches=microbatches, exchanges=exchanges)
     chunks = chunks_of(stored, work, "chunks.layers")
     ran = run_chunked(work, request.chunks) if chunks is None else Ran(work, work.run(chunks), stored)
-    return Staging(request=request, stages=tuple(stages), work=work, ran=ran)
+    return Staging(request=request, stages=tuple(stages), ran=ran)
 
 
 def estimated_s(stages: Sequence[CutSpan]) -> float:
@@ -211,51 +171,35 @@ def estimated_s(stages: Sequence[CutSpan]) -> float:
 
     Gradients of tied weights that several stages add up are taken to follow when all stages are done.
     """
-    request = stages[0].spans.request
+    request, microbatches = stages[0].spans.request, stages[0].spans.microbatches
     schedule = Schedule(request.schedule, request.parts or 1)
     count = len(stages) // schedule.parts
-    found = TaskList(not span.cuts.overlap for span in stages[:count])
-    parts = []
-    for number, span in enumerate(stages):
-        arriving = {"forward": span.received.seconds, "backward": span.returned.seconds}
-        overlap = span.cuts.overlap
-        parts.append(in_phases(found, (number, count), span.cuts.phases, arriving, overlap=overlap))
+    found = TaskList(not span.overlap for span in stages[:count])
+    parts = [in_phases(found, number % count, number, span) for number, span in enumerate(stages)]
     behind = (max(own.link_s for _, _, own in tied) for tied in exchanges_of(stages, count)[0])
-    return Pipeline(found, parts, count).run(schedule, stages[0].spans.microbatches).makespan + sum(behind)
+    return Pipeline(found, parts, count).run(schedule, microbatches).makespan + sum(behind)
 
 
-def in_phases(
-    found: TaskList,
-    place: tuple[int, int],
-    phases: Phases,
-    arriving: Mapping[str, float],
-    *,
-    overlap: bool,
-) -> PartTasks:
-    """Return a part of a stage, by its number and that of stages, each of whose phases is a task, as the gradient behind an error.
+def in_phases(found: TaskList, stage: int, number: int, span: CutSpan) -> PartTasks:
+    """Return a part of a stage, by its number, each of whose phases is a task, as the gradient behind an error."""
+    forward, backward, once, behind = span.phases
 
-    To receive F, ``forward``, and E of a microbatch takes ``arriving`` seconds of a link, and of the stage unless they overlap.
-    """
-    number, count = place
-    stage = number % count
-    forward, backward, once, behind = phases
-    seconds = {"forward": forward, "backward": backward - behind, "gradient": behind, "update": once}
+    def task(kind: str, seconds: float, reads: tuple[int, ...], writes: tuple[int, ...] = ()) -> Costed:
+        piece = Piece((stage,), (stage,), stage_name(stage), seconds, kind)
+        return Op("update" if kind == "update" else "compute", kind, 0, reads, writes), ((piece,),)
 
-    def piece(resource: str, seconds: float, kind: str) -> Piece:
-        return Piece((stage,), (stage,), resource, seconds, kind)
-
-    @cache
-    def ops(phase: str, final: bool) -> list[Costed]:
-        kinds = ("forward",) if phase == "forward" else ("backward", "gradient", "update")[: 2 + final]
-        each = [kind for kind in kinds if kind != "gradient" or behind]
-        return [(WHOLE[kind], ((piece(stage_name(stage), seconds[kind], kind),),)) for kind in each]
-
+    ahead = [task("forward", forward, (INPUT,), (2,))]
+    back = [task("backward", backward - behind, (ERROR, 2), (3,))]
+    back += [task("gradient", behind, (ERROR, 2))] if behind else []
+    last = [*back, task("update", once, (3,))]
+    arriving = {"forward": span.work.received.seconds, "backward": span.work.returned.seconds}
+    link = Piece((stage,), (stage,), "", 0.0, COMMUNICATION)
     return PartTasks(
         found=found,
-        record=Record((), (), WHOLE["forward"].writes, WHOLE["backward"].writes, 4),
-        ops=ops,
-        overlaps=(overlap,),
+        record=Record((), (), (2,), (3,), 4),
+        ops=lambda phase, final: ahead if phase == "forward" else last if final else back,
+        overlaps=(span.overlap,),
         first=stage,
         layer=number,
-        arriving={phase: (0, piece("", time, COMMUNICATION)) for phase, time in arriving.items() if time},
+        arriving={phase: (0, link._replace(seconds=time)) for phase, time in arriving.items() if time},
     )

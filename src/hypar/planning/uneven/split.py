@@ -1,25 +1,40 @@
-"""An uneven split to be decided, and the costs of its options for each device group, as quadratics in the group's own share."""
+"""Decide an uneven split: choices and shares of the device groups, one share for each group or others for single layers.
+
+The cost of an option for a group is a quadratic in the group's own share. Given shares, an exact solver finds the choices of
+least weighted sum; given choices, the shares that minimise the time of the slowest group follow exactly. Both steps alternate
+until nothing changes, from several starts. The result is a fixed point, not a proven optimum, and never worse than equal
+shares, which are one of the starts. A group weighs ``1 / T_i'``, from the conditions for a minimum of ``max T_i`` over shares
+that sum to 1: the slower its time grows with its share, the more work a shorter time lets it take over. Source: AccPar (HPCA
+2020), whose types depend on the ratio, and the ratio on the types.
+
+A layer may have the split's common shares, the shares that balance it by itself, or be on one device group alone, whose
+weights then need no exchange. An exact solver picks for given weights of the groups, and slow groups then get larger
+weights. The result is the best assignment found: never worse than the common shares.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hypar.sharding.amounts.factors import Offered
+from hypar.sharding.placement import dim_of
+from hypar.solve.balance import balance, linear, times_at
 from hypar.solve.cost_graph import CostGraph, level_structure
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from hypar.costs.base import GroupRates
     from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.sharding.amounts.above import Amount, State
+    from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import Structure
     from hypar.solve.solvers.base import Solver
@@ -29,18 +44,21 @@ if TYPE_CHECKING:
 Assignment = tuple[int, ...]
 """One option for each layer."""
 
+Line = tuple[float, float]
+"""A cost over a group's own share: constant and linear coefficient."""
+
+MOST_TURNS = 20
+"""Largest number of rounds in which choices and shares are found from each other."""
+
+MOST_WEIGHTINGS = 24
+"""Largest number of rounds in which the device groups are weighted anew."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UnevenSplit:
-    """An uneven split to be decided.
+    """An uneven split to be decided: layers with the sizes that the splits above leave, their options, and what each group pays.
 
-    Attributes:
-        graph: the layers, with the sizes that the splits above leave.
-        options: the options of each layer.
-        rates: the rates that each group that works pays.
-        slowest: whether the cost is that of the slowest group; otherwise the sum over all groups.
-        solver: the solver of its cost graphs.
-        entered: the state above it, by which its transfers are counted.
+    The cost is that of the ``slowest`` group, or the sum over all groups; transfers are counted by the state above, ``entered``.
     """
 
     graph: PlanGraph
@@ -60,10 +78,7 @@ class UnevenSplit:
         return sum(sum(layer.nest.flop.values()) for layer in self.graph.layers)
 
     def tables(self, offered: Sequence[Offered]) -> tuple[list[Array], list[Array]]:
-        """Return the costs of the offers of all layers and of all tensors for each group; equal ones share an array.
-
-        Args:
-            offered: for each layer its offers.
+        """Return the costs of offers for each group; equal ones share an array.
 
         Returns:
             For each layer ``[groups, ..., offers]``, for each tensor ``[groups, ..., of producer, of consumer]``.
@@ -83,46 +98,26 @@ class UnevenSplit:
             edges.append(kept[key])
         return nodes, edges
 
+    def at_shares(self, offers: Sequence[tuple[Taken, ...]]) -> tuple[list[Array], list[Array]]:
+        """Return the costs of all layers and tensors as ``tables`` does, of offers that have their shares."""
+        known = {own: Offered.of(own) for own in dict.fromkeys(offers)}
+        return self.tables([known[own] for own in offers])
+
     def layer_costs(self, at: int, offered: Offered) -> Array:
-        """Return the cost of each offer of a layer for each group: its operations, and the addition of partial results.
-
-        Args:
-            at: index of the layer.
-            offered: its choices, each with the shares of the groups.
-
-        Returns:
-            ``[groups, ..., offers]``.
-        """
+        """Return the cost of each offer of a layer for each group, its operations and partial sums, ``[groups, ..., offers]``."""
         moved = self.entered.inside(self.graph, at, offered)
         return self._prices(moved, 1) + self.work(self.graph.layers[at], offered)
 
     def work(self, layer: PlanNode, offered: Offered) -> Array:
         """Return the cost of the computation of each offer of a layer for each group, ``[groups, ..., offers]``."""
         shares = np.moveaxis(offered.shares, -1, 0)
-        each = shares.reshape(len(shares), math.prod(shares.shape[1:-1]), shares.shape[-1]).tolist()
-        found = [
-            [
-                [
-                    rates.computing(layer, choice, share)
-                    for choice, share in zip(offered.options, row, strict=True)
-                ]
-                for row in rows
-            ]
-            for rates, rows in zip(self.rates, each, strict=True)
-        ]
-        return np.array(found).reshape(shares.shape)
+        found = np.empty(shares.shape)
+        for at, share in np.ndenumerate(shares):
+            found[at] = self.rates[at[0]].computing(layer, offered.options[at[-1]], float(share))
+        return found
 
     def tensor_costs(self, at: int, made: Offered, read: Offered) -> Array:
-        """Return the cost of a tensor for each group, from producer to consumer and back.
-
-        Args:
-            at: index of the tensor.
-            made: the offers of the producer.
-            read: those of the consumer.
-
-        Returns:
-            ``[groups, ..., of producer, of consumer]``.
-        """
+        """Return the cost of a tensor for each group, there and back, ``[groups, ..., of producer, of consumer]``."""
         return self._prices(self.entered.between(at, made, read), 2)
 
     def _prices(self, amounts: Iterable[Amount], axes: int) -> Array:
@@ -142,49 +137,27 @@ class UnevenSplit:
         return np.asarray(found)
 
 
-Line = tuple[float, float]
-"""A cost over a group's own share: constant and linear coefficient."""
-
-
 @dataclass(frozen=True, eq=False)
 class Quadratics:
-    """The costs of all options of an uneven split.
+    """The costs of all options of an uneven split as constant, linear and quadratic coefficients of each group's share.
 
-    Attributes:
-        split: the uneven split.
-        nodes: for each layer ``[groups, 3, options]``: constant, linear and quadratic coefficients.
-        edges: for each tensor ``[groups, 3, options of producer, options of consumer]``.
-        rest: the cost of each group that does not depend on the options, ``[groups, 3]``.
-        found: the assignments of least cost that are known, which do not depend on ``rest``.
+    Those of layers are ``nodes``, ``[groups, 3, options]`` each, those of tensors ``edges``, ``[groups, 3, options of producer,
+    options of consumer]``; ``rest`` does not depend on the options. Assignments of least cost that are ``found`` do not depend on it.
     """
 
     split: UnevenSplit
     nodes: tuple[Array, ...]
     edges: tuple[Array, ...]
-    rest: Array
+    rest: tuple[Line, ...] = ()
     found: dict[tuple[float, ...], Assignment] = field(default_factory=dict)
-
-    @classmethod
-    def fixed(
-        cls, split: UnevenSplit, options: Sequence[Options], nodes: Sequence[Array], edges: Sequence[Array]
-    ) -> Self:
-        """Return the costs of options whose shares are as they are; arrays as of ``UnevenSplit.tables``."""
-        known = {id(costs): np.stack([costs, 0 * costs, 0 * costs], axis=1) for costs in (*nodes, *edges)}
-        of_layers, of_tensors = (tuple([known[id(costs)] for costs in own]) for own in (nodes, edges))
-        own = replace(split, options=tuple(options))
-        return cls(own, of_layers, of_tensors, np.zeros((len(split.rates), 3)))
-
-    def above(self, lines: Sequence[Line]) -> Quadratics:
-        """Add to each group's cost a line over its share."""
-        rest = np.zeros((len(lines), 3))
-        rest[:, :2] = lines
-        return replace(self, rest=rest)
 
     def times(self, assignment: Assignment) -> Array:
         """Return the total cost of each group, ``[groups, 3]``."""
         count = len(self.split.rates)
+        rest = np.zeros((count, 3))
+        rest[:, :2] = self.rest or 0.0
         picked = self._columns[:, self._structure.places(assignment)]
-        every = np.concatenate([self.rest.reshape(-1, 1), picked], axis=1)
+        every = np.concatenate([rest.reshape(-1, 1), picked], axis=1)
         return np.asarray(np.add.accumulate(every, axis=1)[:, -1].reshape(count, 3))
 
     def least(self, shares: Sequence[float], weights: Sequence[float]) -> Assignment:
@@ -208,22 +181,29 @@ class Quadratics:
     @cached_property
     def _structure(self) -> Structure:
         ends = tuple([(tensor.producer, tensor.consumer) for tensor in self.split.graph.tensors])
-        return level_structure(tuple([len(own) for own in self.split.options]), ends)
+        return level_structure(tuple([node.shape[-1] for node in self.nodes]), ends)
 
 
 def quadratics_of(split: UnevenSplit) -> Quadratics:
     """Compute the costs of all options of an uneven split at three shares of each group; equal ones share their arrays."""
-    count = len(split.rates)
-    shares = _samples(count)
+    shares = _samples(len(split.rates))
     offered = {
         own: Offered(own, np.repeat(shares[:, None], len(own), axis=1))
         for own in dict.fromkeys(split.options)
     }
-    nodes, edges = split.tables([offered[own] for own in split.options])
-    distinct = {id(costs): costs for costs in (*nodes, *edges)}
-    fitted = {key: _coefficients(costs, shares.T) for key, costs in distinct.items()}
-    of_layers, of_tensors = (tuple([fitted[id(costs)] for costs in own]) for own in (nodes, edges))
-    return Quadratics(split, of_layers, of_tensors, np.zeros((count, 3)))
+    tables = split.tables([offered[own] for own in split.options])
+    return _fitted(split, tables, lambda costs: _coefficients(costs, shares.T))
+
+
+def _fitted(
+    split: UnevenSplit, tables: tuple[list[Array], list[Array]], fit: Callable[[Array], Array]
+) -> Quadratics:
+    """Return the coefficients of the costs of all layers and tensors; equal ones share their arrays."""
+    fitted = {
+        id(costs): fit(costs) for costs in {id(costs): costs for own in tables for costs in own}.values()
+    }
+    nodes, edges = (tuple([fitted[id(costs)] for costs in own]) for own in tables)
+    return Quadratics(split, nodes, edges)
 
 
 def _coefficients(costs: Array, samples: Array) -> Array:
@@ -245,3 +225,141 @@ def _samples(count: int) -> Array:
         return np.array([[0.25, 0.75], [0.5, 0.5], [0.75, 0.25]])
     weights = np.arange(count, 2.0 * count)
     return np.asarray(np.stack([np.roll(weights, turn) for turn in range(3)]) / weights.sum())
+
+
+class Decision(NamedTuple):
+    """An option for each layer of an uneven split, and a share of each group that works, with their cost."""
+
+    cost: float
+    assignment: Assignment
+    shares: tuple[float, ...]
+
+
+def best(decisions: Sequence[Decision]) -> Decision:
+    """Return the cheapest decision; ties go to the first options."""
+    return min(decisions, key=lambda one: (one.cost, one.assignment))
+
+
+def search(
+    every: Quadratics,
+    rule: str,
+    most: Sequence[float] | None = None,
+    below: Sequence[Line] | None = None,
+) -> tuple[Decision, ...]:
+    """Return the decisions of all rounds whose shares are allowed, in the order in which they were found.
+
+    By a rule of ``SHARES``: ``linear`` is AccPar's, ``exact`` minimises the slowest group's time. Shares beyond ``most``, the largest
+    of each group, are balanced within it; ``below`` has the further cost of each group as a line over its share.
+    """
+    every = replace(every, rest=tuple(below or ()))
+    split, count = every.split, len(every.split.rates)
+    even = (1 / count,) * count
+    starts = list(_starts(every, even))
+    if rule == "equal" or count == 1 or not split.slowest:
+        allowed = most is None or all(share <= limit for share, limit in zip(even, most, strict=True))
+        return tuple(_decided(every, start, even) for start in starts) if allowed else ()
+    speeds = np.array([1 / rates.work if rates.work else 1.0 for rates in split.rates])
+    starts += _starts(every, tuple((speeds / speeds.sum()).tolist()))
+    seen: set[Assignment] = set()
+    return tuple(turn for start in starts for turn in _turns(every, start, rule, most, seen))
+
+
+def _starts(every: Quadratics, shares: tuple[float, ...]) -> Iterator[Assignment]:
+    """Yield the best choices at given shares for equal weights, for weights as the shares, and for each group alone."""
+    count = len(shares)
+    weights = [(1.0,) * count]
+    if every.split.slowest and count > 1:
+        weights += [shares, *map(tuple, np.eye(count).tolist())]
+    for own in dict.fromkeys(weights):
+        yield every.least(shares, own)
+
+
+def _turns(
+    every: Quadratics, assignment: Assignment, rule: str, most: Sequence[float] | None, seen: set[Assignment]
+) -> Iterator[Decision]:
+    """Alternate between shares and choices from one start to a fixed point, or to choices that were seen before."""
+    for _ in range(MOST_TURNS):
+        if assignment in seen:
+            return
+        seen.add(assignment)
+        times = every.times(assignment)
+        found = balance(times, most) if rule == "exact" else _linear(every, times)
+        if found is not None and most is not None and any(map(float.__gt__, found, most)):
+            found = balance(times, most)
+        if found is None:
+            return
+        yield _decided(every, assignment, found)
+        # The faster the time of a group grows with its share, the smaller its weight.
+        growth = [row[1] + 2 * row[2] * share for row, share in zip(times.tolist(), found, strict=True)]
+        least = 1e-6 * max(map(abs, growth)) or 1.0
+        assignment = every.least(found, [1 / max(slope, least) for slope in growth])
+
+
+def _decided(every: Quadratics, assignment: Assignment, shares: tuple[float, ...]) -> Decision:
+    return Decision(every.split.total(times_at(every.times(assignment), shares)), assignment, shares)
+
+
+def _linear(every: Quadratics, times: Array) -> tuple[float, ...]:
+    """Apply AccPar's rule until the transfers match the shares that it gives."""
+    flop = every.split.flop
+    computing = [flop * rates.work for rates in every.split.rates]
+    shares: tuple[float, ...] = (1 / len(times),) * len(times)
+    for _ in range(MOST_TURNS):
+        both = times_at(times, shares)
+        moved = [total - own * share for total, own, share in zip(both, computing, shares, strict=True)]
+        found = linear(computing, moved)
+        if found == shares:
+            break
+        shares = found
+    return shares
+
+
+def settled(split: UnevenSplit, decision: Decision) -> list[Taken]:
+    """Return the choice of every layer by a decision, with the common shares."""
+    picks = zip(split.options, decision.assignment, strict=True)
+    return [(options[pick], decision.shares) for options, pick in picks]
+
+
+def settled_costs(split: UnevenSplit, taken: Sequence[Taken]) -> tuple[Array, Array]:
+    """Return the cost of each layer, with the tensors that it reads, for each group to receive and to compute, ``[groups, layers]``."""
+    nodes, edges = split.at_shares([(own,) for own in taken])
+    distinct = dict(zip(zip(map(id, nodes), taken, strict=True), split.graph.layers, strict=True))
+    works = {key: split.work(layer, Offered.of([key[1]])) for key, layer in distinct.items()}
+    computed = np.concatenate([works[id(own), one] for own, one in zip(nodes, taken, strict=True)], 1)
+    received = np.concatenate(nodes, axis=1) - computed
+    for tensor, edge in zip(split.graph.tensors, edges, strict=True):
+        received[:, tensor.consumer] += edge[:, 0, 0]
+    return np.maximum(received, 0.0), computed
+
+
+def by_layer(every: Quadratics, decision: Decision) -> list[Taken]:
+    """Return the best shares found for each layer over several weights of the groups, or the common ones if none are cheaper.
+
+    The cost is that of the slowest device group; the decision has common shares.
+    """
+    split, common = every.split, settled(every.split, decision)
+    offered = [tuple(_offers(every, index, own)) for index, own in enumerate(common)]
+    costs = _fitted(split, split.at_shares(offered), lambda own: np.stack([own, 0 * own, 0 * own], axis=1))
+    weights, nothing = np.ones(len(split.rates)), (0.0,) * len(split.rates)
+    tried: Assignment = (0,) * len(offered)
+    found: tuple[float, Assignment] = (math.inf, tried)
+    for _ in range(MOST_WEIGHTINGS):
+        each = costs.times(tried)[:, 0]
+        cost = split.total(each.tolist())
+        if cost < found[0] * (1 - 1e-12):
+            found = (cost, tried)
+        weights = weights * (each / each.mean()) ** 2 if each.all() else weights
+        tried = costs.least(nothing, (weights / weights.sum()).tolist())
+    return [offers[pick] for offers, pick in zip(offered, found[1], strict=True)]
+
+
+def _offers(every: Quadratics, index: int, start: Taken) -> Iterator[Taken]:
+    """Yield a layer's present choice and shares, then every option with common or balanced shares, or on one group alone."""
+    alone = [*map(tuple, np.eye(len(every.split.rates)).tolist())]
+    made, common = {start: None}, start[1]
+    for pick, choice in enumerate(every.split.options[index]):
+        own = balance(every.nodes[index][:, :, pick])
+        for shares in (common, own, *alone):
+            if shares is not None and (dim_of(choice) is not None or shares == common):
+                made[choice, shares] = None
+    yield from made

@@ -1,4 +1,4 @@
-"""The tree planned for a heterogeneous machine: uneven splits, and groups of identical devices below them."""
+"""The tree planned for a heterogeneous machine: uneven splits, and groups of identical devices below them; as lanes and records."""
 
 from __future__ import annotations
 
@@ -8,22 +8,29 @@ from functools import partial
 from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
+from hypar.machine.setting import Setting
 from hypar.network.nodes import Content
 from hypar.planning.levels import Leaf
+from hypar.planning.question import NO_MACHINE, Answer
+from hypar.schedule.lanes import Lane
 from hypar.schedule.pieces import crossing
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.levels import TINY, divided_einsum, divided_size, whole_ends
 from hypar.sharding.placement import dim_of
 from hypar.sharding.shares import GroupShare
+from hypar.sharding.tree import WHOLE_ARRAY, GroupRecord, Split
+from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hypar.machine.machine import DeviceGroup, Machine
-    from hypar.machine.setting import Setting
+    from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.schedule.lanes import Ends, Lane, Lanes
+    from hypar.plan.plan import Plan
+    from hypar.planning.resolved import Resolved
+    from hypar.schedule.lanes import Ends, Lanes
     from hypar.schedule.pieces import Crossing, Receiver, Rounds
     from hypar.sharding.amounts.above import Amount, State
     from hypar.sharding.amounts.factors import Taken
@@ -33,23 +40,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Branching:
-    """An uneven split with its subtree; before it is decided only the first four attributes are known.
+    """An uneven split with its subtree; a group without a share of any layer is idle.
 
-    A group without a share of any layer is idle; of the others all attributes are in the machine's order.
-
-    Attributes:
-        name: the name of the group that it divides.
-        depth: the number of uneven splits above it.
-        graph: the layers, with the sizes that these leave.
-        machine: the machine whose device groups it divides.
-        at_work: the indices of the groups that work.
-        taken: the choice of each layer, with the shares of these groups; equal shares are one object.
-        shares: the common shares of these groups; single layers may have others.
-        received: the cost for each group to receive each layer's tensors, ``[groups][layers]``.
-        computed: the cost for each group to compute each layer, ``[groups][layers]``.
-        below: the subtree of each group.
-        slowest: whether the cost is that of the slowest group; otherwise the sum over all groups.
-        whole: whether the shares are of whole elements, as a run has them.
+    It divides the groups of a ``machine``, a group of some ``name`` itself, below ``depth`` other uneven splits, which leave
+    the sizes of the layers of ``graph``. Of the groups ``at_work``, by their indices, and in this order, ``taken`` has the choice
+    of each layer with their shares, of which equal ones are one object; ``shares`` are the common ones, from which single layers
+    may differ; ``received`` and ``computed`` what it costs each to receive and to compute each layer, ``[groups][layers]``;
+    ``below`` their subtrees. The cost is that of the ``slowest`` group, or the sum over all; ``whole`` says whether shares are of
+    whole elements, as a run has them.
     """
 
     name: str
@@ -96,15 +94,27 @@ class Branching:
         """The groups that work."""
         return [self.machine.groups[group] for group in self.at_work]
 
-    def decided(self, at_work: Sequence[int], taken: Sequence[Taken], shares: Sequence[float]) -> Branching:
-        """Return the split with choices and shares of some groups, of which those without any share are left out."""
-        some = [at for at in range(len(at_work)) if any(own[at] for _, own in taken)]
+    @property
+    def share_of(self) -> dict[int, float]:
+        """The common share of each group that works, by its index."""
+        return dict(zip(self.at_work, self.shares, strict=True))
+
+    def moved_below(self, group: int) -> tuple[float, float]:
+        """Return the share of a group by its index, and the cost of its subtree without its computation; 0 of an idle one."""
+        if group not in self.at_work:
+            return 0.0, 0.0
+        at = self.at_work.index(group)
+        return self.shares[at], self.ends[at] - math.fsum(self.received[at]) - math.fsum(self.computed[at])
+
+    def decided(self, taken: Sequence[Taken], shares: Sequence[float]) -> Branching:
+        """Return the split with choices and shares of the groups that work, of which those without any are left out."""
+        some = [at for at in range(len(self.at_work)) if any(own[at] for _, own in taken)]
         kept: dict[Shares, Shares] = {}
         for _, own in taken:
             kept.setdefault(tuple(own), tuple([own[at] for at in some]))
         return replace(
             self,
-            at_work=tuple(at_work[at] for at in some),
+            at_work=tuple(self.at_work[at] for at in some),
             taken=tuple((choice, kept[tuple(own)]) for choice, own in taken),
             shares=tuple(shares[at] for at in some),
         )
@@ -169,12 +179,11 @@ class Branching:
 
     def of(self, graph: PlanGraph) -> Branching:
         """Return the same choices and shares for layers of other sizes, with the costs unchanged."""
-        return self._with(lambda below: below, graph=graph)
+        return self._with(graph=graph)
 
-    def _with(self, change: Callable[[Branch], Branch], **fields: Any) -> Branching:
-        """Return the split with other fields, and with a change of the groups below, of the sizes that these leave."""
+    def _with(self, **fields: Any) -> Branching:
         other = replace(self, **fields)
-        return other.grown(lambda at, graph: change(self.below[at].of(graph)))
+        return other.grown(lambda at, graph: other.below[at].of(graph))
 
     def grown(self, below: Callable[[int, PlanGraph], Branch]) -> Branching:
         """Return the split with the subtree of each group, by its place among these and its layers."""
@@ -197,7 +206,8 @@ class Branching:
             # All of an empty layer are whole shares, which sum to more than one.
             divided = dim_of(choice) is not None and math.fsum(left) < 1 + TINY
             taken.append((choice, own if divided else shares))
-        return self._with(lambda below: below.in_whole_elements(), taken=tuple(taken), whole=True)
+        other = replace(self, taken=tuple(taken), whole=True)
+        return other.grown(lambda at, graph: self.below[at].of(graph).in_whole_elements())
 
     def with_share(self, group: int, share: float) -> Branching:
         """Return the same choices where a group has a share of every layer and the others divide the rest as before."""
@@ -205,12 +215,12 @@ class Branching:
         scale = (1 - share) / rest if rest else 0.0
         shares = tuple(share if other == group else scale * own for other, own in enumerate(self.shares))
         taken = tuple((choice, shares) for choice, _ in self.taken)
-        return self._with(lambda below: below, shares=shares, taken=taken)
+        return self._with(shares=shares, taken=taken)
 
     def taking(self, chosen: Iterator[Options]) -> Branching:
         """Return the split with other choices at the same shares, then those of the groups below, with the costs unchanged."""
         taken = tuple((next(chosen)[0], shares) for _, shares in self.taken)
-        return self._with(lambda below: below.taking(chosen), taken=taken)
+        return self._with(taken=taken, below=tuple([below.taking(chosen) for below in self.below]))
 
 
 Branch = Leaf | Branching
@@ -231,17 +241,11 @@ def _whole_ends(layer: PlanNode, choice: Choice, shares: Sequence[float]) -> lis
 def graph_of_group(
     graph: PlanGraph, choices: Sequence[Choice], shares: Sequence[float], *, integral: bool = False
 ) -> PlanGraph:
-    """Return the network that a device group with given shares computes.
+    """Return the network that a device group computes of a graph, with its share of each layer by the choices at a split.
 
-    Divided sizes are real numbers unless the shares are of whole elements. Equal layers with equal shares have
-    one nest object, also in different calls, so that what is cached by nest is found again. Tensors that other layers
-    read are as they are.
-
-    Args:
-        graph: the network before the split.
-        choices: the choice of each layer at the split.
-        shares: the group's share of each layer.
-        integral: whether the shares are of whole elements.
+    Divided sizes are real numbers unless the shares are of whole elements, ``integral``. Equal layers with equal shares have one
+    nest object, also in different calls, so that what is cached by nest is found again. Tensors that other layers read are as
+    they are.
     """
     layers, tensors = [], []
     for layer, choice, share in zip(graph.layers, choices, shares, strict=True):
@@ -288,3 +292,107 @@ def _crossings(branch: Branch, lanes: list[Lane], entered: State | None, ends: E
 
     yield tuple(map(rounds, of_layers)), tuple(map(rounds, of_tensors))
     yield from inner
+
+
+def splits_of(branch: Branch) -> Iterator[Split]:
+    """Yield the splits of a group, then the splits of the device groups inside it."""
+    if isinstance(branch, Leaf):
+        yield from branch.splits()
+        return
+    yield _uneven_split(branch)
+    for below in branch.below:
+        yield from splits_of(below)
+
+
+def together(splits: Sequence[Split]) -> Split:
+    """Return the splits of one group in several stages as one, with the layers of all; its costs sum over all groups."""
+    first = splits[0]
+    choices = {layer: own for split in splits for layer, own in split.choices.items()}
+    costs = {layer: cost for split in splits for layer, cost in split.costs.items()}
+    found = {"choices": choices, "costs": costs, "cost": _sum(costs.values())}
+    if first.sides is None:
+        return first.model_copy(update=found)
+    apart = {
+        layer: [*split.shares_of(layer)]
+        for split in splits
+        for layer in split.choices
+        if split.shares_of(layer) != tuple(first.shares)
+    }
+    sides = [
+        _side(own[0].group, [one.received for one in own], [one.computed for one in own])
+        for own in zip(*(split.sides or () for split in splits), strict=True)
+    ]
+    return first.model_copy(update={**found, "layer_shares": apart or None, "sides": sides})
+
+
+def _side(group: str, received: Sequence[float], computed: Sequence[float]) -> GroupRecord:
+    return GroupRecord(group=group, received=_sum(received), computed=_sum(computed))
+
+
+def _sum(costs: Iterable[float]) -> float:
+    return exact_number(math.fsum(costs))
+
+
+def _uneven_split(branch: Branching) -> Split:
+    """Return an uneven split, with the cost that its slowest device group receives, or that all receive."""
+    names = [layer.name for layer in branch.graph.layers]
+    rows = [branch.received[branch.late]] if branch.slowest else branch.received
+    costs = [math.fsum(column) for column in zip(*rows, strict=True)]
+    below = branch.below[branch.late]
+    if branch.slowest and isinstance(below, Leaf) and not below.levels:
+        costs = [cost + own for cost, own in zip(costs, branch.computed[branch.late], strict=True)]
+    groups = branch.machine.groups
+    sides = {own.name: _side(own.name, (), ()) for own in groups}
+    for group, *own in zip(branch.groups, branch.received, branch.computed, strict=True):
+        sides[group.name] = _side(group.name, *own)
+
+    def spread(shares: Sequence[float]) -> list[float]:
+        given = dict(zip(branch.at_work, shares, strict=True))
+        return [given.get(group, 0.0) for group in range(len(groups))]
+
+    named = dict(zip(names, branch.taken, strict=True))
+    return Split(
+        level=branch.depth,
+        group=branch.name,
+        ways=len(groups),
+        shares=spread(branch.shares),
+        choices={name: dict(choice.degrees) for name, (choice, _) in named.items()},
+        costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
+        cost=_sum(costs),
+        sides=[*sides.values()],
+        layer_shares={name: spread(own) for name, (_, own) in named.items() if own != branch.shares} or None,
+    )
+
+
+def stored_branch(
+    plan: Plan, setting: Setting, name: str, machine: Machine, graph: PlanGraph, depth: int = 0
+) -> Branch:
+    """Return the node of a device group of a stored plan, without costs, in a setting but for its devices.
+
+    The group has a machine and layers, below ``depth`` uneven splits.
+    """
+    own = [split for split in plan.splits if split.group == name]
+    if not machine.groups:
+        setting = replace(setting, machine=machine, array=tuple(split.ways for split in own))
+        choices = tuple(tuple(split.choice(layer.name) for split in own) for layer in graph.layers)
+        lane = Lane(graph, choices, setting, "" if name == WHOLE_ARRAY else name, depth)
+        return Leaf(lane=lane, answer=Answer(choices=choices, costs=(), solver="", exact=True))
+    taken = [(own[0].choice(layer.name), own[0].shares_of(layer.name)) for layer in graph.layers]
+    at_work = tuple(range(len(machine.groups)))
+    found = Branching(name=name, depth=depth, graph=graph, machine=machine, at_work=at_work)
+    found = found.decided(taken, own[0].shares)
+    names = [(group.name, group.machine) for group in found.groups]
+    return found.grown(lambda at, left: stored_branch(plan, setting, *names[at], left, depth + 1))
+
+
+def branch_of(plan: Plan, request: Resolved, graph: LayerGraph) -> Branch:
+    """Return the node of a plan without stages on the machine of a request, if any, without costs; raises ``HardwareError``."""
+    used = (request.machine or NO_MACHINE).using(plan.arrays or {})
+    setting = Setting(
+        machine=used,
+        array=(),
+        element_bytes=graph.element_bytes,
+        optimizer=request.optimizer,
+        convention=request.counted,
+    )
+    return stored_branch(plan, setting, WHOLE_ARRAY, used, graph.nodes(plan.graph))
