@@ -123,7 +123,7 @@ MUTANTS = [
     Mutant("as many microbatches are in flight as went forward", "schedule/pipeline_orders.py", '1 if work.phase == "forward" else -1', '1 if work.phase == "forward" else -work.final'),
     Mutant("what is there of a tensor is no copy", "program/steps.py", "found = ~self.need.lacks(self.have) & (self.need.elements > 0)", "found = ~self.need.lacks(self.have) & False"),
     Mutant("a device reads what lies between the rows of its windows", "program/fragments.py", "(before & behind[..., ::-1])", "own"),
-    Mutant("devices of one kind have as much of all", "schedule/lifetimes.py", "both = self.number * len(values) + which.reshape(own.shape)", "both = self.number + which.reshape(own.shape)"),
+    Mutant("devices of one kind have as much of all", "schedule/lifetimes.py", "for own in (np.zeros(1), *varied)]", "for own in (np.zeros(1), *varied[:1])]"),
     Mutant("gradients are held beside weights", "schedule/memory.py", '"gradients": weights,', '"gradients": 0.0,'),
     Mutant("optimizers hold numbers of each weight", "schedule/memory.py", '"optimizer": weights * OPTIMIZERS[lane.setting.optimizer]', '"optimizer": weights * 0'),
     Mutant("errors are held beside activations", "schedule/memory.py", '"errors": max(0.0, most - waiting)', '"errors": 0.0'),
