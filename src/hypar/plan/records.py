@@ -22,8 +22,8 @@ from hypar.sharding.tree import Amount, fault
 
 Manner = Literal["best", "layers", "one"]
 
-Asked = Manner | int
-"""A manner by name, or the size of CGDP's rule."""
+Chunks = Manner | int
+"""A manner of chunks by name, or the size of CGDP's rule."""
 
 CHUNKS: tuple[str, ...] = get_args(Manner)
 """Names of the fastest chunks found, of one for each layer, and of a single one."""

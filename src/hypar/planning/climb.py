@@ -28,7 +28,7 @@ from hypar.activity import count, tell
 from hypar.errors import OptionError, PlanError, TableLimitError, shown
 from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.network.nodes import PlanGraph, kept_with_graph
-from hypar.plan.records import SEARCHED, Asked, BaselinesRecord, ChunksRecord, RefinementRecord, Score
+from hypar.plan.records import SEARCHED, BaselinesRecord, Chunks, ChunksRecord, RefinementRecord, Score
 from hypar.planning.buckets import EXCHANGES, Sizes, best_sizes
 from hypar.planning.levels import Leaf, LevelPlanner, Node, Slot
 from hypar.planning.question import load_search, question_of
@@ -238,12 +238,12 @@ class Ran:
         return summarise(self.work.lanes, self.step, machine)
 
 
-def run_node(node: Node, asked: Asked | None = None) -> Ran:
+def run_node(node: Node, asked: Chunks | None = None) -> Ran:
     """Run the step of a planned node; chunks and errors as of ``run_chunked``."""
     return run_chunked(StepWork.of(*node.lanes()), asked)
 
 
-def run_chunked(work: StepWork, asked: Asked | None = None) -> Ran:
+def run_chunked(work: StepWork, asked: Chunks | None = None) -> Ran:
     """Lower the work of devices to a step and run it, with gradients in the requested chunks; None for none on record.
 
     Raises ``HardwareError`` if an array does not fit its machine.

@@ -20,10 +20,10 @@ from hypar.activity import count, tell
 from hypar.errors import HardwareError, OptionError
 from hypar.plan.request import BEST
 from hypar.plan.stages import FLUSHES
-from hypar.planning.checked import checked_array, checked_microbatches, require_ways
 from hypar.planning.levels import LevelPlanner
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import setting_for
+from hypar.planning.resolved import checked_array, checked_microbatches, require_ways
 from hypar.planning.stages.arriving import Beside, places_for
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.lower_bounds import ROUNDING
