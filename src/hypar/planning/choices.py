@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.planning.levels import Leaf, LevelPlanner, Node
+from hypar.planning.records import Leaf
 from hypar.planning.replay import costed_node
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import require_groups
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.stages import StagesRecord
     from hypar.planning.question import Question
+    from hypar.planning.uneven.levels import LevelPlanner, Node
     from hypar.planning.uneven.tree import Branching
     from hypar.schedule.lanes import Lane
     from hypar.sharding.amounts.above import State

@@ -30,8 +30,8 @@ from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.plan.records import SEARCHED, BaselinesRecord, Chunks, ChunksRecord, RefinementRecord, Score
 from hypar.planning.buckets import EXCHANGES, Sizes, best_sizes
-from hypar.planning.levels import Leaf, LevelPlanner, Node, Slot
 from hypar.planning.question import load_search, question_of
+from hypar.planning.records import Leaf
 from hypar.planning.resolved import Resolved, of_strategy
 from hypar.schedule.memory import holds
 from hypar.schedule.pieces import COMMUNICATION, PHASE
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.pins import Pin
+    from hypar.planning.uneven.levels import LevelPlanner, Node, Slot
     from hypar.schedule.lanes import Lane
     from hypar.schedule.record import Buckets
     from hypar.schedule.stages import Step

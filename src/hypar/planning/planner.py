@@ -19,7 +19,6 @@ from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.records import Origin, of_score, remember
 from hypar.plan.request import BEST, GRAPHS, Request
 from hypar.plan.stages import INTERLEAVED
-from hypar.planning.levels import LevelPlanner, Node
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import Answer, Question, ask, load_search
 from hypar.planning.refusals import Asked, follows, require_together
@@ -36,6 +35,7 @@ from hypar.planning.resolved import (
     space_text,
 )
 from hypar.planning.strategies.base import load_strategy
+from hypar.planning.uneven.levels import LevelPlanner
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import primes
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
+    from hypar.planning.uneven.levels import Node
 
 RECORDED = ("strategy", "space", "cost", "convention", "search", "pins", "optimizer", "refine", "chunks")
 """Options that a stored plan says as planning takes them."""

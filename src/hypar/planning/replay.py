@@ -14,10 +14,10 @@ from hypar.plan.plan import Plan, read_plan, rooted
 from hypar.plan.records import Origin, Score, origin_of, remember
 from hypar.plan.request import checked
 from hypar.planning.climb import chunks_of
-from hypar.planning.levels import LevelPlanner, Node
 from hypar.planning.resolved import Resolved, score_convention
 from hypar.planning.sources import as_planned, machine_of, network_of, require_groups
 from hypar.planning.stages.records import stage_splits, stages_of, stored_stages
+from hypar.planning.uneven.levels import LevelPlanner
 from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.records import branch_of
 from hypar.schedule.scoring import summarise
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanNode
     from hypar.plan.stages import StagesRecord
+    from hypar.planning.uneven.levels import Node
     from hypar.schedule.lanes import Lane
     from hypar.schedule.stages import Step
     from hypar.schedule.timeline import Timeline

@@ -20,7 +20,6 @@ from hypar.activity import count, tell
 from hypar.errors import HardwareError, OptionError
 from hypar.plan.request import BEST
 from hypar.plan.stages import FLUSHES
-from hypar.planning.levels import LevelPlanner
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import setting_for
 from hypar.planning.resolved import checked_array, checked_microbatches, require_ways
@@ -30,6 +29,7 @@ from hypar.planning.stages.lower_bounds import ROUNDING
 from hypar.planning.stages.partition import divided, least_seconds, unfit
 from hypar.planning.stages.running import estimated_s, run_stages
 from hypar.planning.stages.spans import CutSpans
+from hypar.planning.uneven.levels import LevelPlanner
 from hypar.planning.uneven.planner import Planner
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import primes
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
     from hypar.network.graph import LayerGraph
-    from hypar.planning.levels import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.spans import CutSpan
+    from hypar.planning.uneven.levels import Node
     from hypar.schedule.tasks import Link
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.plan.stages import FLUSHES
-from hypar.planning.levels import Leaf
 from hypar.planning.question import question_of
+from hypar.planning.records import Leaf
 from hypar.planning.stages.arriving import Outer, StageDevices, entering
 from hypar.planning.stages.ends import crossing, kinds_of, most_shared, read_outside, span_of, stage_ends
 from hypar.planning.uneven.records import TreeReader
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
-    from hypar.planning.levels import LevelPlanner, Node
     from hypar.planning.question import Question
-    from hypar.planning.uneven.tree import Branch
+    from hypar.planning.uneven.levels import LevelPlanner, Node
     from hypar.schedule.lanes import Lane
     from hypar.schedule.pieces import Crossing
     from hypar.schedule.tasks import Entering, Link, PartTasks
@@ -289,7 +288,7 @@ class CutSpans(StageDevices):
     ) -> CutSpan:
         """Return the span of the layers from ``start`` on with its cuts as a stage; ``outer`` as in ``entering``."""
         ends = start, start + len(cuts.lane.graph.layers)
-        arriving = entering(self, ends, cast("Branch", cuts.node), outer)
+        arriving = entering(self, ends, cuts.node, outer)
         devices = sum(lane.devices for lane in cuts.lanes)
         shared = self.replicas * self.setting.element_bytes * most_shared(self.ties, *ends) / devices
         return CutSpan(self, start, cuts, *arriving, shared)
@@ -347,7 +346,7 @@ def joined(stages: Sequence[CutSpan]) -> list[CutSpan]:
 
     def outer(reader: int, layer: int) -> Outer:
         number, own = places[layer]
-        return Outer(cast("Branch", stages[number].cuts.node), own, (number - reader) % count == 0)
+        return Outer(stages[number].cuts.node, own, (number - reader) % count == 0)
 
     each = enumerate(stages)
     return [own.spans.between(own.start, own.cuts, partial(outer, number)) for number, own in each]

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import Setting
-from hypar.planning.levels import Leaf
 from hypar.planning.question import NO_MACHINE, Answer
+from hypar.planning.records import Leaf
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.lanes import Lane
 from hypar.sharding.tree import WHOLE_ARRAY, GroupRecord, Split

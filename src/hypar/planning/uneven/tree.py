@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 from hypar.network.nodes import Content
-from hypar.planning.levels import Leaf
+from hypar.planning.records import Leaf
 from hypar.schedule.pieces import PHASE, crossing, elements_on, excess
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import MOVED, PAPER
