@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import accumulate, pairwise, repeat
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,7 @@ from hypar.planning.records import Leaf
 from hypar.planning.replay import costed_node
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import require_groups
-from hypar.planning.stages.best import spans_of
+from hypar.planning.stages.records import stored_stages
 from hypar.planning.uneven.planner import Planner, as_branching, as_planner
 from hypar.sharding.amounts.factors import Offered
 from hypar.solve.cost_graph import CostGraph
@@ -98,11 +98,9 @@ def choices_by_level(
 def _in_stages(
     plan: Plan, stages: StagesRecord, request: Resolved, graph: LayerGraph
 ) -> Iterator[LevelChoices]:
-    each = spans_of(request, graph, [stage.group for stage in stages.stages], stages.microbatches)
-    bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
-    for spans, ends in zip(each, bounds, strict=True):
-        node = spans.costed(spans.stored(plan, *ends).cuts.node, *ends)
-        yield from _in_tree(plan, spans.planner, node, root=spans.group or "")
+    for own in stored_stages(plan, stages, graph, request, costed=True).stages:
+        node = own.spans.of_batch(own.cuts.node, *own.ends)
+        yield from _in_tree(plan, own.spans.planner, node, root=own.spans.group or "")
 
 
 def _in_leaf(plan: Plan, question: Question, lane: Lane, group: str) -> Iterator[LevelChoices]:

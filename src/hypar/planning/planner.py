@@ -20,7 +20,7 @@ from hypar.plan.records import Origin, of_score, remember
 from hypar.plan.request import BEST, GRAPHS, Request
 from hypar.plan.stages import INTERLEAVED
 from hypar.planning.pins import parse_pin
-from hypar.planning.question import Answer, Question, ask, load_search
+from hypar.planning.question import ask, load_search
 from hypar.planning.refusals import Asked, follows, require_together
 from hypar.planning.resolved import (
     BASELINES,
@@ -75,10 +75,10 @@ def _taking(request: Callable[P, Request]) -> Callable[[Callable[[Model, Request
         def planned(model: Model, *args: P.args, **options: P.kwargs) -> Plan:
             return plan(model, request(*args, **options))
 
-        options = signature(request).parameters.values()
-        own = [one.replace(annotation=one.annotation.__origin__) for one in options]
-        parameters = [signature(plan).parameters["model"], *own]
-        planned.__signature__ = signature(plan).replace(parameters=parameters)  # type: ignore[attr-defined]
+        each = signature(request).parameters.values()
+        own = [one.replace(annotation=one.annotation.__origin__) for one in each]
+        whole = signature(plan).replace(parameters=[signature(plan).parameters["model"], *own])
+        planned.__signature__ = whole  # type: ignore[attr-defined]
         return planned
 
     return taking
@@ -152,20 +152,15 @@ def _planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
         pins = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
         groups = Planner(request, nodes, pins, graph.element_bytes)
         return groups, groups.planned(nodes)
-    question, answer = _searched(request, graph)
-    planner = LevelPlanner(request, question.pins, graph.element_bytes)
-    return planner, planner.answered(question.graph, answer, question)
-
-
-def _searched(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer]:
+    found = None
     if len(request.array) == 1:
         from hypar.planning.flat import by_digits  # noqa: PLC0415 (only for a single level, whose devices may be numbered)
 
-        numbered = by_digits(request, graph)
-        if numbered is not None:
-            return numbered
-    question = ask(request, graph)
-    return question, load_search(request.search).run(question)
+        found = by_digits(request, graph)
+    question = ask(request, graph) if found is None else found[0]
+    answer = load_search(request.search).run(question) if found is None else found[1]
+    planner = LevelPlanner(request, question.pins, graph.element_bytes)
+    return planner, planner.answered(question, answer)
 
 
 def resolve(request: Request, network: LayerGraph) -> Resolved:

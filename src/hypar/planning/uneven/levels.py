@@ -58,13 +58,12 @@ class LevelPlanner:
         empty = Answer(choices=((),) * len(graph.layers), costs=(), solver="", exact=True)
         answer = empty if question is None else self._answer(question)
         setting = setting_for(request, self.element_bytes, self.cost)
-        lane = Lane(graph, answer.choices, setting, name, depth)
-        return Leaf(lane=lane, answer=answer, question=question)
+        return Leaf(lane=Lane(graph, answer.choices, setting, name, depth), answer=answer, question=question)
 
-    def answered(self, graph: PlanGraph, answer: Answer, question: Question | None = None) -> Leaf:
+    def answered(self, question: Question, answer: Answer) -> Leaf:
         """Return all devices of the request with the answer of a search."""
-        lane = Lane(graph, answer.choices, setting_for(self.request, self.element_bytes, self.cost))
-        return Leaf(lane=lane, answer=answer, question=question)
+        setting = setting_for(self.request, self.element_bytes, self.cost)
+        return Leaf(lane=Lane(question.graph, answer.choices, setting), answer=answer, question=question)
 
     def _answer(self, question: Question) -> Answer:
         return load_search(self.request.search).run(question)
@@ -132,12 +131,10 @@ class LevelPlanner:
         """Return the plan of a node of a network, without a score."""
         answer, splits = _leaf(node).answer, [*_leaf(node).splits()]
         cost, array = math.fsum(split.cost for split in splits), self.request.array
-        found: dict[str, Any] = {
-            "solver": answer.solver,
-            "limits": limits_of(answer),
-            "bounds": answer.bounds,
-        }
-        return plan_of(self.request, graph, splits, cost, pins=self.pins, array=array, claim=claim, **found)
+        found: dict[str, Any] = {"claim": claim, "solver": answer.solver, "limits": limits_of(answer)}
+        return plan_of(
+            self.request, graph, splits, cost, pins=self.pins, array=array, bounds=answer.bounds, **found
+        )
 
 
 def _leaf(node: Node) -> Leaf:
