@@ -18,9 +18,8 @@ from pydantic import ConfigDict, Field, PlainSerializer, model_validator
 
 from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_name, shown, suggestion
-from hypar.files.record import Record
 from hypar.files.text import format_json, read_json, write
-from hypar.files.validation import validated
+from hypar.files.validation import Record, validated
 from hypar.ops.dims import CUTTABLE
 from hypar.plan import records
 from hypar.plan.stages import StagesRecord, Ways, stage_name

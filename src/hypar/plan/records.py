@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast, get_args
 from pydantic import Field
 
 from hypar.document import Result
-from hypar.files.record import Record, one_of
+from hypar.files.validation import Record, one_of
 from hypar.network.training import OPTIMIZERS
 from hypar.sharding.conventions import BY_LEVELS, FUSED, MOVED
 from hypar.sharding.tree import Amount, fault
