@@ -169,11 +169,11 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
         for found in deque(every, maxlen=1):
             yield _of_group(question, problem.choices(found.orders))
         return
-    yield from (_by_seconds if problem.graph.own else _by_bytes)(question, problem, every)
+    yield from _priced_plans(question, problem, every)
 
 
-def _by_seconds(question: Question, problem: Counted, improving: Iterator[Found]) -> Iterator[Standing]:
-    """Yield the plans of a search of which counts do not say all costs."""
+def _priced_plans(question: Question, problem: Counted, improving: Iterator[Found]) -> Iterator[Standing]:
+    """Yield the plans of a search by counts, which do not say all costs, each with its price."""
     price = lru_cache(maxsize=None)(lambda choices: total(costs_by_level(question, choices)))
     every: list[Found] = []
     for found in improving:
@@ -187,22 +187,10 @@ def _by_seconds(question: Question, problem: Counted, improving: Iterator[Found]
     bound = every[-1].bound
     plans = [_ordered(price, problem, one.orders, max(bound, one.cost)) for one in distinct.values()]
     best = _standing(min(plans, key=itemgetter(0)), bound)
-    yield best if best.exact else better_of(best, greedy(question, bound, COUNTS))
-
-
-def _by_bytes(question: Question, problem: Counted, improving: Iterator[Found]) -> Iterator[Standing]:
-    """Yield the plans of a search of which counts say all costs."""
-    last = None
-    for found in improving:
-        last = Standing(found.cost, found.bound, found.exact, COUNTS, partial(problem.choices, found.orders))
-        yield last
-    if last is None or last.exact:
-        return
-    if not last.bound:
+    if not best.exact:
         # Counts that leave all tensors out bound nothing.
-        yield better_of(last, relaxed(question))
-    elif question.graph.ties:
-        yield better_of(last, greedy(question, last.bound, COUNTS))
+        best = better_of(best, greedy(question, bound, COUNTS) if bound else relaxed(question))
+    yield best
 
 
 def _of_group(question: Question, choices: Choices) -> Standing:
