@@ -312,11 +312,7 @@ class Plan(Result, Record):
 
 
 def read_plan(file: str | Path) -> Plan:
-    """Read a plan file.
-
-    Raises:
-        InputError: it is missing, damaged, or of another schema.
-    """
+    """Read a plan file; raises ``InputError`` if it is missing, damaged, or of another schema."""
     path = Path(file)
     data = read_json(path)
     if not isinstance(data, dict):

@@ -87,9 +87,7 @@ def faster(seconds: float, than: float) -> bool:
 def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Plan:
     """Return the fastest of a planner's plan for a machine and the baselines, refined if that is asked for, with its score.
 
-    Raises:
-        InputError: the request does not suit the network or the machine.
-        TableLimitError: the tables of an exact search would not fit.
+    Raises ``InputError`` or ``TableLimitError`` as ``plan_model`` does.
     """
     request, nodes = planner.request, {SEARCHED: found, **dict(_entrants(planner, graph, found))}
     trials, taken, refined = _trials(request, nodes), SEARCHED, None
@@ -408,10 +406,8 @@ def best_sizes(times: StepTimes, exchange: Exchange) -> Sizes:
 def candidates(lanes: Sequence[Lane], step: Step, layers: tuple[int, ...]) -> Iterator[Sizes]:
     """Yield single layers, one chunk, the sizes of a closed form, and those of CGDP's rule for 2, 4, 8 and so on.
 
-    Args:
-        lanes: the groups of identical devices; the closed form is for one group only.
-        step: the step with every layer in its own chunk.
-        layers: the layers that exchange gradients, in the order of the backward phase, at least one.
+    ``step`` has every layer in its own chunk; ``layers`` are those that exchange gradients, in the order of the backward
+    phase, at least one. The closed form is for one group of identical devices.
     """
     count = len(layers)
     yield (1,) * count

@@ -172,9 +172,7 @@ def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[Level
 def _counted(plan: Plan, convention: str | None) -> str:
     """Return the convention of a plan's score: the one that is asked for, otherwise its own.
 
-    Raises:
-        PlanError: the plan's cost is unknown, or does not take the plan's parameters.
-        UnknownNameError: there is no such convention.
+    Raises ``PlanError`` for a cost that is unknown or lacks the plan's parameters, ``UnknownNameError`` for no such convention.
     """
     try:
         own = score_convention(plan)

@@ -256,10 +256,7 @@ def checked_arrays(machine: Machine, levels: int | None, array: Sequence[int] | 
     """Return the ways of each level inside each group of identical devices of a heterogeneous machine.
 
     Uneven splits and the levels below are given by their number or their ways; neither stands for all devices of every group.
-
-    Raises:
-        OptionError: they are not numbers of levels or ways.
-        HardwareError: they do not fit the device groups, or the devices of a group.
+    Raises ``OptionError`` for what is neither, and ``HardwareError`` for what does not fit the device groups.
     """
     given = (levels, array) != (None, None)
     whole, found = checked_array(levels, array) if given else (), {}
