@@ -172,7 +172,7 @@ def _found(plan: Plan, kind: str, name: str, given: str | Path | None = None) ->
     if found is not None:
         return found
     entry, folder, _ = KINDS[kind]
-    place = _recorded(plan, kind)
+    place = getattr(plan.files, kind, None)
     gone = "" if place is None else f"there is no {shown(place)} as it records; "
     looked = f", here, in {folder}/ and, if it records no file, among hypar's own" if folder else " and here"
     hint = f"{gone}looked beside the plan{looked}; name its file with --{kind}"
@@ -181,7 +181,8 @@ def _found(plan: Plan, kind: str, name: str, given: str | Path | None = None) ->
 
 def _find(plan: Plan, kind: str, name: str, given: str | Path | None = None) -> str | Path | None:
     """Return the given file, or the one of a name: recorded, beside the plan, here, or, if it records none, hypar's own."""
-    file, place, (_, folder, endings) = origin_of(plan).file, _recorded(plan, kind), KINDS[kind]
+    file, (_, folder, endings) = origin_of(plan).file, KINDS[kind]
+    place: str | None = getattr(plan.files, kind, None)
     if given is not None:
         return given
     if place is not None and "\0" not in place:
@@ -195,11 +196,6 @@ def _find(plan: Plan, kind: str, name: str, given: str | Path | None = None) -> 
         if beside.is_file():
             return beside
     return name if place is None and folder and name in data_names(folder) else None
-
-
-def _recorded(plan: Plan, kind: str) -> str | None:
-    """Return the file of a kind that a plan records; None if it records none."""
-    return None if plan.files is None else getattr(plan.files, kind)
 
 
 def recorded(plan: Plan, file: str | Path, **used: str | Path | None) -> Plan:
