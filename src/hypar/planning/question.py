@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -126,6 +127,11 @@ class Answer:
     bounds: tuple[float, ...] = ()
     limits: Limits | None = None
     cut: Cut | None = None
+
+    @property
+    def cost(self) -> float:
+        """The cost of all levels, added up as a plan does."""
+        return math.fsum(map(math.fsum, self.costs))
 
 
 class Search(NamedTuple):
