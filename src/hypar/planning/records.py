@@ -200,8 +200,7 @@ def objective(request: Resolved) -> str:
 
 def _gap_of(answer: Answer) -> str:
     """Return the largest gap between the cost graphs' solutions and their lower bounds."""
-    costs = [math.fsum(at_level) for at_level in answer.costs]
-    found = [math.fsum(costs)] if len(answer.bounds) == 1 else costs
+    found = [answer.cost] if len(answer.bounds) == 1 else [*map(math.fsum, answer.costs)]
     gaps = [1 - bound / cost if cost else 0.0 for bound, cost in zip(answer.bounds, found, strict=True)]
     of = "each level's optimum" if len(gaps) > 1 else "the optimum"
     gap = max(0.0, *gaps)
