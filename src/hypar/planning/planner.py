@@ -26,7 +26,6 @@ from hypar.planning.resolved import (
     BASELINES,
     USUAL,
     Resolved,
-    asked_stages,
     checked_array,
     checked_arrays,
     checked_chunks,
@@ -284,9 +283,9 @@ def asked_of(plan: Plan, machine: Machine | None = None) -> Request:
     own, stages, exact = Resolved.of(plan, machine), plan.stages, True
     taken: dict[str, Any] = {name: getattr(own, name) for name in RECORDED}
     if stages is not None:
-        taken |= asked_stages(stages) | {"balance": stages.balance, "starts": own.starts or None}
-        if taken.pop("outside"):
-            del taken["stages"]
+        taken |= {name: getattr(own, name) for name in ("schedule", "parts", "microbatches")}
+        taken |= {"balance": stages.balance, "starts": own.starts or None}
+        taken["stages"] = None if own.outside else own.stages
     elif plan.solver in plugin_names("solvers"):
         exact = load_solver(plan.solver).exact
     taken["levels"], taken["array"] = _levels_of(plan, machine)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.stages import StagesRecord
 
     Ways = tuple[int, ...]
 
@@ -150,7 +149,7 @@ class Resolved:
         stages, arrays, array = plan.stages, plan.arrays, plan.array
         if stages is not None:
             arrays, array = stages.arrays or arrays, stages.array or array
-        return cls(
+        found = cls(
             **{name: getattr(plan, name) for name in AS_ASKED},
             cost=plan.cost.name,
             parameters=plan.cost.parameters,
@@ -169,21 +168,19 @@ class Resolved:
             counted=plan.convention if plan.score is None else plan.score.convention,
             # A search that no limit kept from anything takes the same way without one.
             limits=UNLIMITED if plan.limits is None else Limits(plan.limits.seconds, plan.limits.bytes),
-            **({} if stages is None else asked_stages(stages)),
         )
-
-
-def asked_stages(stages: StagesRecord) -> dict[str, Any]:
-    """Return the options of stages that lead to those of a stored plan, and how many levels are outside them."""
-    return {
-        "stages": stages.asked,
-        "schedule": stages.schedule,
-        "parts": stages.parts,
-        "microbatches": stages.asked_microbatches if stages.asked == BEST else stages.microbatches,
-        "balance": stages.balance or "time",
-        "starts": tuple(layers[0] for _, layers in stages.spans) if stages.starts else (),
-        "outside": stages.outside or 0,
-    }
+        if stages is None:
+            return found
+        return replace(
+            found,
+            stages=stages.asked,
+            schedule=stages.schedule,
+            parts=stages.parts,
+            microbatches=stages.asked_microbatches if stages.asked == BEST else stages.microbatches,
+            balance=stages.balance or "time",
+            starts=tuple(layers[0] for _, layers in stages.spans) if stages.starts else (),
+            outside=stages.outside or 0,
+        )
 
 
 def _ways(arrays: Mapping[str, Sequence[int]] | None, array: Sequence[int]) -> dict[str, tuple[int, ...]]:
