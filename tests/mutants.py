@@ -178,7 +178,7 @@ MUTANTS = [
     Mutant("devices of a tree are told apart by all their coordinates", "program/layout.py", "tuple(group[own[group] == part] for part", "tuple(np.flatnonzero(own == part) for part"),
     Mutant("a separator is of two components", "solve/order.py", "if count > 1}", "if count > 2}"),
     Mutant("a device keeps where its samples lie", "program/layout.py", "    if not held:\n        return piece, ends\n", "    if True:\n        return piece, ends\n"),
-    Mutant("chunks have as many synchronisations as there are", "planning/buckets.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
+    Mutant("chunks have as many synchronisations as there are", "planning/climb.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
     # planning, of stages, chunks and uneven splits
     Mutant("equal spans have equal layers", "planning/stages/partition.py", "kinds[start : start + length] == own", "kinds[start] == own[0]"),
     Mutant("no step is shorter than its bound", "planning/stages/partition.py", "np.asarray(table.costs[kept] + late)", "np.asarray(table.costs[kept] * 1.5 + late)"),

@@ -25,7 +25,8 @@ def test_a_plan_imports_nothing_of_machines_stages_or_refinement() -> None:
     modules = imported("plan", "lenet-c", "--levels", "2")
     assert "hypar.planning.planner" in modules
     folders = (
-        "hypar.planning.uneven",
+        "hypar.planning.uneven.planner",
+        "hypar.planning.uneven.tree",
         "hypar.planning.stages",
         "hypar.planning.climb",
         "hypar.machine.collectives",

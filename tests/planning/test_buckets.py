@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from hypar.machine.profiles import measured_devices, with_times
 from hypar.machine.setting import Setting
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.planning.buckets import EXCHANGES, best_sizes
-from hypar.planning.climb import rule_sizes
+from hypar.planning.climb import EXCHANGES, best_sizes, rule_sizes
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar import LayerGraph, Machine
-    from hypar.planning.buckets import Sizes
+    from hypar.planning.climb import Sizes
     from hypar.schedule.stages import Step
 
 WHOLE = st.integers(0, 6).map(float)

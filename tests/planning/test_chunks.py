@@ -25,7 +25,7 @@ from tests.schedule.test_step import wired
 
 if TYPE_CHECKING:
     from hypar import Machine
-    from hypar.planning.buckets import Sizes
+    from hypar.planning.climb import Sizes
     from hypar.schedule.lanes import Lane
 
 pytestmark = pytest.mark.usefixtures("folder")

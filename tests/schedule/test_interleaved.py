@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hypar.errors import OptionError
-from hypar.planning.checked import checked_microbatches
+from hypar.planning.resolved import checked_microbatches
 from hypar.schedule.pipeline_orders import (
     Schedule,
     Work,

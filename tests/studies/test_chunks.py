@@ -11,7 +11,7 @@ from hypar import check_plan, load_machine, plan_model, verify_plan
 from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import measured_devices, read_step_times, whole_array, with_times
 from hypar.network.graph import gradients_of
-from hypar.planning.buckets import EXCHANGES, best_sizes
+from hypar.planning.climb import EXCHANGES, best_sizes
 from hypar.planning.replay import run_plan
 from hypar.registry import data_names
 from hypar.studies.step import StepRows

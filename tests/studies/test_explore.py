@@ -17,7 +17,7 @@ from hypar import (
 from hypar.cli.main import main
 from hypar.errors import HyparError
 from hypar.plan.plan import rooted
-from hypar.planning.checked import checked_arrays
+from hypar.planning.resolved import checked_arrays
 from hypar.studies.grid import totals_of
 from tests.effort import crossed, late
 from tests.heterogeneous import CONV, INPUT, group, kind, write_machine, written

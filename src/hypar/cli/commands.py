@@ -75,7 +75,7 @@ def _show(plan: Any, explained: str | None, *, full: bool, as_json: bool) -> Non
     if as_json:
         why = None if explained is None else use(f"{of}explanation_data")(plan.explain(explained))
         rows.print_data({"plan": plan.to_data(), "explanation": why} if why else plan.to_json())
-        for remark in use("studies.remarks:remarks")(*made):
+        for remark in use("studies.remarks:remarks")(*made) if origin.network else ():
             use("reports.terminal:note")(": ".join(filter(None, (remark.label, remark.text))))
     else:
         document = use("reports.of.plan:plan_document")(*made, full=full)
@@ -238,13 +238,10 @@ def score(
 def show_(plan: str, form: str, *, full: bool, as_json: bool) -> None:
     """Show a stored PLAN."""
     stored = use("plan.plan:read_plan")(plan)
-    document = None if as_json else use("reports.of.plan:plan_document")(stored, full=full)
-    if as_json:
-        rows.print_data(stored.to_json())
-    elif form == "table":
-        folded = len(stored.layers) > use("reports.words:MOST_ROWS")
-        use("reports.terminal:show_document")(document, full=full, folded=folded)
+    if as_json or form == "table":
+        _show(stored, None, full=full, as_json=as_json)
     else:
+        document = use("reports.of.plan:plan_document")(stored, full=full)
         rows.print_data(use("reports.renderers:rendered")(document, form, full=full))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hypar.files.record import Record
+from hypar.files.validation import Record
 from hypar.units import parse_quantity
 
 MOST = 1e30

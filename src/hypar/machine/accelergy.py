@@ -15,8 +15,7 @@ from pydantic import ConfigDict, Field
 
 from hypar.errors import HardwareError, OptionError, UnknownNameError, shown
 from hypar.files.quantities import AsNumber
-from hypar.files.record import Record
-from hypar.files.validation import validated
+from hypar.files.validation import Record, validated
 from hypar.files.yaml_file import read_yaml
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from hypar.registry import load_plugin, plugin_names
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hypar.files.record import Record
+    from hypar.files.validation import Record
     from hypar.files.yaml_file import Document
 
 OUTWARD, _COMPUTE, _INTERCONNECT = "outward", "compute", "interconnect"

@@ -17,9 +17,8 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from hypar.errors import HardwareError, OptionError, ProfileError, UnknownNameError, Where, shown, suggestion
 from hypar.files.quantities import Description, Text
-from hypar.files.record import Record
 from hypar.files.text import format_json, read_csv, read_json, write
-from hypar.files.validation import validated
+from hypar.files.validation import Record, validated
 from hypar.files.yaml_file import Document, read_yaml
 from hypar.machine.load import machine_of
 from hypar.machine.step_times import LayerTimes, StepTimes

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from hypar.errors import ModelError, shown
-from hypar.files.record import Record
-from hypar.files.validation import validated
+from hypar.files.validation import Record, validated
 from hypar.files.yaml_file import Document
 from hypar.ops.base import Size
 from hypar.ops.dims import DimName, DimSize

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hypar.files.quantities import AsNumber
-from hypar.files.record import Record
+from hypar.files.validation import Record
 from hypar.ops.dims import KERNEL
 from hypar.ops.nest import Axes, Nest, Operand, Projection, Saved, operand_name
 from hypar.ops.tape import Var, product

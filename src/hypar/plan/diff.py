@@ -100,9 +100,7 @@ class Change:
 def diff_plans(before: Plan | str | Path, after: Plan | str | Path) -> tuple[Change, ...]:
     """Return all differences of two plans or their files, as ``changes_between`` does for plans of one cost.
 
-    Raises:
-        InputError: a file cannot be read.
-        PlanError: the plans are of different costs.
+    Raises ``InputError`` for a file that cannot be read, and ``PlanError`` for plans of different costs.
     """
     before, after = (own if isinstance(own, Plan) else read_plan(own) for own in (before, after))
     costs = [

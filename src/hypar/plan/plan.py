@@ -18,9 +18,8 @@ from pydantic import ConfigDict, Field, PlainSerializer, model_validator
 
 from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_name, shown, suggestion
-from hypar.files.record import Record
 from hypar.files.text import format_json, read_json, write
-from hypar.files.validation import validated
+from hypar.files.validation import Record, validated
 from hypar.ops.dims import CUTTABLE
 from hypar.plan import records
 from hypar.plan.stages import StagesRecord, Ways, stage_name
@@ -313,11 +312,7 @@ class Plan(Result, Record):
 
 
 def read_plan(file: str | Path) -> Plan:
-    """Read a plan file.
-
-    Raises:
-        InputError: it is missing, damaged, or of another schema.
-    """
+    """Read a plan file; raises ``InputError`` if it is missing, damaged, or of another schema."""
     path = Path(file)
     data = read_json(path)
     if not isinstance(data, dict):

@@ -15,15 +15,15 @@ from typing import Annotated, Any, ClassVar, Literal, cast, get_args
 from pydantic import Field
 
 from hypar.document import Result
-from hypar.files.record import Record, one_of
+from hypar.files.validation import Record, one_of
 from hypar.network.training import OPTIMIZERS
 from hypar.sharding.conventions import BY_LEVELS, FUSED, MOVED
 from hypar.sharding.tree import Amount, fault
 
 Manner = Literal["best", "layers", "one"]
 
-Asked = Manner | int
-"""A manner by name, or the size of CGDP's rule."""
+Chunks = Manner | int
+"""A manner of chunks by name, or the size of CGDP's rule."""
 
 CHUNKS: tuple[str, ...] = get_args(Manner)
 """Names of the fastest chunks found, of one for each layer, and of a single one."""

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from hypar.errors import shown
-from hypar.files.record import Record, one_of
+from hypar.files.validation import Record, one_of
 from hypar.sharding.tree import MOST_DEVICES, Amount, fault
 
 INTERLEAVED = "interleaved"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from hypar.planning.levels import Leaf, LevelPlanner, Node
+from hypar.planning.records import Leaf
 from hypar.planning.replay import costed_node
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import require_groups
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.stages import StagesRecord
     from hypar.planning.question import Question
+    from hypar.planning.uneven.levels import LevelPlanner, Node
     from hypar.planning.uneven.planner import Planner
     from hypar.planning.uneven.tree import Branching
     from hypar.schedule.lanes import Lane
@@ -138,10 +139,10 @@ def _in_tree(
         if node.question is not None:
             yield from _in_leaf(plan, node.question, node.lane, root)
         return
-    branch, groups = cast("Branching", node), cast("Planner", planner)
-    entered = groups.state_above(branch.graph) if entered is None else entered
-    yield _uneven(groups, branch, entered)
-    for below, state in zip(branch.below, branch.states(entered), strict=True):
+    groups = cast("Planner", planner)
+    entered = groups.state_above(node.graph) if entered is None else entered
+    yield _uneven(groups, node, entered)
+    for below, state in zip(node.below, node.states(entered), strict=True):
         yield from _in_tree(plan, planner, below, state)
 
 

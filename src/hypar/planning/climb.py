@@ -14,11 +14,30 @@ kept, until a whole round over the network changes nothing.
 *Chunks:* ``best`` takes the fastest of several candidates, of which single layers are the first, and then moves to
 neighbouring chunks as long as that is faster, or until the devices of a group always compute. If the step with single layers
 fits the devices' memory, chunks that do not fit are rejected.
+
+*Closed form:* the candidate of one group of devices has the chunks, here buckets, after which all gradients have arrived first.
+Layers are counted in the order of the backward phase: ``n`` of them take ``ready[n]`` seconds, and their gradients take
+``sent[n]``. A bucket has the layers past ``start`` up to ``end``. Its *span* is the time from the beginning of the
+backward phase until the last event that it decides alone; the longest span is the time at which all buckets have
+arrived. A smaller ``end``, a larger ``start`` or fewer buckets never lengthen a span, rounding included.
+
+Recurrence: within a bound on the time, ``reach(c) = the furthest end of a bucket that begins at reach(c - 1) and whose
+span is within the bound``, ``reach(0) = 0``; for one serial link the same from the last bucket back. A bucket that begins
+further, or has a smaller number, never has the longer span, so only the furthest of the ends that ``c`` buckets reach
+needs to be kept, and the bound can be met if and only if ``reach`` comes to the end.
+
+Search: bisection over the bound until no float lies between a bound that can be met and one that cannot. Every bound
+that is met is lowered to the longest span of the buckets that meet it.
+
+Guarantee: no buckets have a smaller longest span, in the exact floats of the closed form; among equal times the fewest
+buckets; among those the largest, one by one: from the first bucket on if exchanges are independent, from the last back
+on a serial link. Cost: some 60 bounds, ``c log n`` steps each for ``c`` buckets of ``n`` layers.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby, pairwise
@@ -28,10 +47,9 @@ from hypar.activity import count, tell
 from hypar.errors import OptionError, PlanError, TableLimitError, shown
 from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.network.nodes import PlanGraph, kept_with_graph
-from hypar.plan.records import SEARCHED, Asked, BaselinesRecord, ChunksRecord, RefinementRecord, Score
-from hypar.planning.buckets import EXCHANGES, Sizes, best_sizes
-from hypar.planning.levels import Leaf, LevelPlanner, Node, Slot
+from hypar.plan.records import SEARCHED, BaselinesRecord, Chunks, ChunksRecord, RefinementRecord, Score
 from hypar.planning.question import load_search, question_of
+from hypar.planning.records import Leaf
 from hypar.planning.resolved import Resolved, of_strategy
 from hypar.schedule.memory import holds
 from hypar.schedule.pieces import COMMUNICATION, PHASE
@@ -47,11 +65,15 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.pins import Pin
+    from hypar.planning.uneven.levels import LevelPlanner, Node, Slot
     from hypar.schedule.lanes import Lane
     from hypar.schedule.record import Buckets
     from hypar.schedule.stages import Step
     from hypar.sharding.placement import Options
 
+
+Sizes = tuple[int, ...]
+"""The number of layers of each bucket, in the order of the backward phase."""
 
 MOST_TRIES = 100
 """Largest number of chunks tried after the candidates: half a second for 156 layers."""
@@ -65,9 +87,7 @@ def faster(seconds: float, than: float) -> bool:
 def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Plan:
     """Return the fastest of a planner's plan for a machine and the baselines, refined if that is asked for, with its score.
 
-    Raises:
-        InputError: the request does not suit the network or the machine.
-        TableLimitError: the tables of an exact search would not fit.
+    Raises ``InputError`` or ``TableLimitError`` as ``plan_model`` does.
     """
     request, nodes = planner.request, {SEARCHED: found, **dict(_entrants(planner, graph, found))}
     trials, taken, refined = _trials(request, nodes), SEARCHED, None
@@ -238,12 +258,12 @@ class Ran:
         return summarise(self.work.lanes, self.step, machine)
 
 
-def run_node(node: Node, asked: Asked | None = None) -> Ran:
+def run_node(node: Node, asked: Chunks | None = None) -> Ran:
     """Run the step of a planned node; chunks and errors as of ``run_chunked``."""
     return run_chunked(StepWork.of(*node.lanes()), asked)
 
 
-def run_chunked(work: StepWork, asked: Asked | None = None) -> Ran:
+def run_chunked(work: StepWork, asked: Chunks | None = None) -> Ran:
     """Lower the work of devices to a step and run it, with gradients in the requested chunks; None for none on record.
 
     Raises ``HardwareError`` if an array does not fit its machine.
@@ -326,13 +346,68 @@ def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Bucket
     return found
 
 
+class Exchange(NamedTuple):
+    """A manner of exchanging gradients.
+
+    Independent: any number of buckets at a time; each synchronisation stalls the backward phase, so that buckets are numbered
+    from the first. Source: CGDP, its cost model. Serial: one link for one bucket after another, each of which begins, with its
+    synchronisation, when the link is free, so that it is busy from the bucket's backward phase to the end, and buckets are
+    numbered from the last. Source: Li et al., PyTorch Distributed (VLDB 2020), section 3.2.
+    """
+
+    serial: bool
+
+    def _span(self, times: StepTimes, number: int, start: int, end: int) -> float:
+        until = len(times.layers) if self.serial else end
+        return times.ready[end] + number * times.sync_s + (times.sent[until] - times.sent[start])
+
+    def spans(self, times: StepTimes, sizes: Sizes) -> list[float]:
+        """Return the span of each bucket, in seconds."""
+        numbers = range(len(sizes), 0, -1) if self.serial else range(1, len(sizes) + 1)
+        ends = pairwise(accumulate(sizes, initial=0))
+        return [self._span(times, number, *own) for number, own in zip(numbers, ends, strict=True)]
+
+    def within(self, times: StepTimes, bound: float) -> Sizes | None:
+        """Return the fewest buckets with no span above a bound, each as large as the bound allows; None if there are none."""
+        sizes: list[int] = []
+        last, done = len(times.layers), 0
+
+        def span(size: int) -> float:
+            start, end = (last - done - size, last - done) if self.serial else (done, done + size)
+            return self._span(times, len(sizes) + 1, start, end)
+
+        while done < last:
+            size = bisect_right(range(1, last - done + 1), bound, key=span)
+            if not size:
+                return None
+            sizes.append(size)
+            done += size
+        return tuple(reversed(sizes)) if self.serial else tuple(sizes)
+
+
+EXCHANGES: Mapping[str, Exchange] = {"independent": Exchange(serial=False), "serial": Exchange(serial=True)}
+"""Manners of exchange by name, as in the assumption of a machine."""
+
+
+def best_sizes(times: StepTimes, exchange: Exchange) -> Sizes:
+    """Return the buckets of one layer at least with the smallest longest span."""
+    low = 0.0
+    sizes: Sizes = (len(times.layers),)
+    high = max(exchange.spans(times, sizes))
+    while low < (middle := (low + high) / 2) < high:
+        found = exchange.within(times, middle)
+        if found is None:
+            low = middle
+        else:
+            sizes, high = found, max(exchange.spans(times, found))
+    return sizes
+
+
 def candidates(lanes: Sequence[Lane], step: Step, layers: tuple[int, ...]) -> Iterator[Sizes]:
     """Yield single layers, one chunk, the sizes of a closed form, and those of CGDP's rule for 2, 4, 8 and so on.
 
-    Args:
-        lanes: the groups of identical devices; the closed form is for one group only.
-        step: the step with every layer in its own chunk.
-        layers: the layers that exchange gradients, in the order of the backward phase, at least one.
+    ``step`` has every layer in its own chunk; ``layers`` are those that exchange gradients, in the order of the backward
+    phase, at least one. The closed form is for one group of identical devices.
     """
     count = len(layers)
     yield (1,) * count

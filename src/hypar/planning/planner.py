@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from contextlib import suppress
 from dataclasses import replace
@@ -18,28 +19,27 @@ from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.records import Origin, of_score, remember
 from hypar.plan.request import BEST, GRAPHS, Request
 from hypar.plan.stages import INTERLEAVED
-from hypar.planning.checked import (
+from hypar.planning.pins import parse_pin
+from hypar.planning.question import ask, load_search
+from hypar.planning.refusals import Asked, follows, require_together
+from hypar.planning.resolved import (
+    BASELINES,
+    USUAL,
+    Resolved,
     checked_array,
     checked_arrays,
     checked_chunks,
-    checked_limits,
     checked_microbatches,
-    checked_starts,
-    follows,
     require_whole,
     space_text,
 )
-from hypar.planning.levels import LevelPlanner, Node
-from hypar.planning.pins import parse_pin
-from hypar.planning.question import Answer, Question, ask, load_search
-from hypar.planning.refusals import Asked, require_together
-from hypar.planning.resolved import BASELINES, USUAL, Resolved, asked_stages
 from hypar.planning.strategies.base import load_strategy
+from hypar.planning.uneven.levels import LevelPlanner
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import primes
 from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
-from hypar.solve.limits import UNLIMITED
+from hypar.solve.limits import DEFAULT_BYTES, DEFAULT_S, UNLIMITED, Limits
 from hypar.solve.solvers.base import load_solver
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
+    from hypar.planning.uneven.levels import Node
 
 RECORDED = ("strategy", "space", "cost", "convention", "search", "pins", "optimizer", "refine", "chunks")
 """Options that a stored plan says as planning takes them."""
@@ -73,10 +74,10 @@ def _taking(request: Callable[P, Request]) -> Callable[[Callable[[Model, Request
         def planned(model: Model, *args: P.args, **options: P.kwargs) -> Plan:
             return plan(model, request(*args, **options))
 
-        options = signature(request).parameters.values()
-        own = [one.replace(annotation=one.annotation.__origin__) for one in options]
-        parameters = [signature(plan).parameters["model"], *own]
-        planned.__signature__ = signature(plan).replace(parameters=parameters)  # type: ignore[attr-defined]
+        each = signature(request).parameters.values()
+        own = [one.replace(annotation=one.annotation.__origin__) for one in each]
+        whole = signature(plan).replace(parameters=[signature(plan).parameters["model"], *own])
+        planned.__signature__ = whole  # type: ignore[attr-defined]
         return planned
 
     return taking
@@ -150,20 +151,15 @@ def _planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
         pins = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
         groups = Planner(request, nodes, pins, graph.element_bytes)
         return groups, groups.planned(nodes)
-    question, answer = _searched(request, graph)
-    planner = LevelPlanner(request, question.pins, graph.element_bytes)
-    return planner, planner.answered(question.graph, answer, question)
-
-
-def _searched(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer]:
+    found = None
     if len(request.array) == 1:
         from hypar.planning.flat import by_digits  # noqa: PLC0415 (only for a single level, whose devices may be numbered)
 
-        numbered = by_digits(request, graph)
-        if numbered is not None:
-            return numbered
-    question = ask(request, graph)
-    return question, load_search(request.search).run(question)
+        found = by_digits(request, graph)
+    question = ask(request, graph) if found is None else found[0]
+    answer = load_search(request.search).run(question) if found is None else found[1]
+    planner = LevelPlanner(request, question.pins, graph.element_bytes)
+    return planner, planner.answered(question, answer)
 
 
 def resolve(request: Request, network: LayerGraph) -> Resolved:
@@ -181,7 +177,7 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     usual = named.convention if request.strategy is not None or cost == own else MOVED
     counted = (request.convention or usual, request.convention or of_score(usual))
     convention, of_step = counted if follows(cost) else (PAPER, PAPER)
-    stages = _checked_stages(asked)
+    stages = _stages(asked)
     return Resolved(
         strategy=strategy,
         space=named.space if request.space is None else space_text(request.space),
@@ -202,7 +198,7 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
         beyond_space=request.strategy is None and request.space is None and cost == "time",
         convention=convention,
         counted=of_step,
-        limits=checked_limits(request.time_limit, request.search_memory),
+        limits=_limits(request),
         **stages,
     )
 
@@ -232,24 +228,31 @@ def _read(request: Request, network: LayerGraph) -> Request:
     return replace(request, hardware=machine, array=array, profile=None)
 
 
-def _checked_stages(asked: Asked) -> dict[str, Any]:
+def _stages(asked: Asked) -> dict[str, Any]:
     """Return the checked options of stages; one stage becomes None if its layers are cut, as that is a plan without stages."""
     for name, least, more in (("stages", 1, ", or best"), ("microbatches", 1, ""), ("parts", 2, "")):
         number = getattr(asked, name)
         if number is not None and (name, number) != ("stages", BEST):
             require_whole(name, number, least, MOST_DEVICES, more)
-    schedule = asked.schedule or "1f1b"
+    schedule, starts = asked.schedule or "1f1b", asked.first_layers
     parts = (asked.parts or 2) if schedule == INTERLEAVED else None
-    starts = checked_starts(asked.starts, asked.stages, parts or 1)
-    stages = (len(starts) // (parts or 1) or asked.stages) if asked.staged else None
+    count = asked.stages if starts is None else len(starts) // (parts or 1)
+    if starts == ():
+        raise OptionError("starts", "found none", "the first layer of each stage")
+    if starts and len(starts) % (parts or 1):
+        allowed = f"a multiple of the {parts} parts of each stage"
+        raise OptionError("starts", f"found {len(starts)}", allowed)
+    if asked.stages not in {None, count}:
+        found = f"found {shown(asked.stages)} and starts of {count}"
+        raise OptionError("stages", found, "one of the two")
     return {
-        "stages": stages,
+        "stages": count if asked.staged else None,
         "schedule": schedule,
         "parts": parts,
         "microbatches": asked.microbatches,
         "balance": asked.balance or "time",
-        "starts": starts,
-        "outside": 0 if stages is None else asked.outside,
+        "starts": starts or (),
+        "outside": asked.outside if asked.staged else 0,
     }
 
 
@@ -265,14 +268,24 @@ def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]
     return stage_arrays(machine, stages, levels, array, asked.outside)
 
 
+def _limits(request: Request) -> Limits:
+    """Return the limits of a joint search, in seconds and in bytes."""
+    given = ("time-limit", request.time_limit, "seconds"), ("search-memory", request.search_memory, "bytes")
+    for name, own, unit in given:
+        number = isinstance(own, int | float) and not isinstance(own, bool)
+        if own is not None and not (number and 0 < own < math.inf):
+            raise OptionError(name, f"found {shown(own)}", f"a number of {unit} above 0")
+    return Limits(request.time_limit or DEFAULT_S, request.search_memory or DEFAULT_BYTES)
+
+
 def asked_of(plan: Plan, machine: Machine | None = None) -> Request:
     """Return what a stored plan was asked for, with every option that it records, on the machine of its score."""
     own, stages, exact = Resolved.of(plan, machine), plan.stages, True
     taken: dict[str, Any] = {name: getattr(own, name) for name in RECORDED}
     if stages is not None:
-        taken |= asked_stages(stages) | {"balance": stages.balance, "starts": own.starts or None}
-        if taken.pop("outside"):
-            del taken["stages"]
+        taken |= {name: getattr(own, name) for name in ("schedule", "parts", "microbatches")}
+        taken |= {"balance": stages.balance, "starts": own.starts or None}
+        taken["stages"] = None if own.outside else own.stages
     elif plan.solver in plugin_names("solvers"):
         exact = load_solver(plan.solver).exact
     taken["levels"], taken["array"] = _levels_of(plan, machine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -104,11 +105,6 @@ class Question:
         """Return the state below a level; equal sizes share one object."""
         return above.below(self.graph, [(choice,) for choice in choices], ways)
 
-    def level_structures(self) -> list[Structure]:
-        """Return the structure of each level's own cost graph; levels with equal options appear once."""
-        distinct = {column: index for index, column in enumerate(zip(*self.options, strict=True))}
-        return [self.structure(index, index + 1) for index in distinct.values()]
-
     def pick_solver(self, *structures: Structure) -> tuple[str, Solver]:
         """Return the requested solver, or the cheapest exact one that takes all given graphs, or a bounded one."""
         name = cheapest(structures) if self.solver is None else self.solver
@@ -131,6 +127,11 @@ class Answer:
     bounds: tuple[float, ...] = ()
     limits: Limits | None = None
     cut: Cut | None = None
+
+    @property
+    def cost(self) -> float:
+        """The cost of all levels, added up as a plan does."""
+        return math.fsum(map(math.fsum, self.costs))
 
 
 class Search(NamedTuple):
@@ -199,21 +200,11 @@ def question_of(request: Resolved, graph: PlanGraph, pins: Sequence[Pin], elemen
 
 
 def _choices(space: Space, graph: PlanGraph, ways: int, idle: bool) -> list[Options]:
-    """Return the choices of each layer at a level; layers of equal dims and ops share them.
-
-    Sizes above the ways allow the same choices.
-    """
-    found: dict[object, Options] = {}
+    """Return the choices of each layer at a level; equal layers share them."""
     known: dict[tuple[Nest, str], Options] = {}
-    most = max(ways, 2)
     for layer in graph.layers:
-        nest = layer.nest
-        if (nest, layer.op_name) not in known:
-            sizes = tuple([(dim, min(size, most)) for dim, size in nest.sizes.items()])
-            key = (nest.unsized, nest.products, nest.whole, layer.op_name, layer.channels, sizes)
-            if key not in found:
-                found[key] = space.choices(layer, ways, idle=idle)
-            known[nest, layer.op_name] = found[key]
+        if (layer.nest, layer.op_name) not in known:
+            known[layer.nest, layer.op_name] = space.choices(layer, ways, idle=idle)
     return [known[layer.nest, layer.op_name] for layer in graph.layers]
 
 
@@ -230,11 +221,6 @@ def space_of(request: Resolved, graph: PlanGraph) -> Space:
     for op in filter(None, space.by_op):
         load_plugin("ops", op)
     return space
-
-
-def convention_for(request: Resolved, cost: Cost) -> str:
-    """Return the convention that counts a step: the cost's where that is ``direct``, unless another one is asked for."""
-    return DIRECT if cost.convention == DIRECT and request.counted == PAPER else request.counted
 
 
 class _Free:
@@ -259,11 +245,15 @@ NO_MACHINE = cast("Machine", _Free())
 
 
 def setting_for(request: Resolved, element_bytes: int, cost: Cost) -> Setting:
-    """Return the setting in which a step of a plan of a cost runs on the identical devices of a request."""
+    """Return the setting in which a step of a plan of a cost runs on the identical devices of a request.
+
+    The cost's own count ``direct`` holds, unless another one than ``paper`` is asked for.
+    """
+    direct = cost.convention == DIRECT and request.counted == PAPER
     return Setting(
         machine=request.identical or NO_MACHINE,
         array=request.array,
         element_bytes=element_bytes,
         optimizer=request.optimizer,
-        convention=convention_for(request, cost),
+        convention=DIRECT if direct else request.counted,
     )

@@ -1,8 +1,9 @@
-"""The records in a plan of the decisions of a search, and its claim: the space, search and objective for which it is optimal."""
+"""What a search has decided for a group of identical devices, its records in a plan, and its claim: over what it is optimal."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import parameters_of
@@ -12,14 +13,98 @@ from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRec
 from hypar.planning.question import Answer, Question, cost_of, load_search
 from hypar.planning.resolved import AS_ASKED, Resolved
 from hypar.sharding.conventions import PAPER
+from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.units import exact_number, format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanGraph, Tensor
     from hypar.planning.pins import Pin
-    from hypar.sharding.tree import Split
+    from hypar.schedule.lanes import Ends, Lane, Lanes
+    from hypar.sharding.levels import Level
+    from hypar.sharding.placement import Options
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Leaf:
+    """A group of identical devices, a ``Node`` of the tree as ``Branching`` is.
+
+    Its ``lane`` has the layers with the sizes that the splits above leave, their choices, and their setting; ``answer`` is
+    the result of the search over the levels inside it, and ``question`` the search problem, None without levels, or without
+    costs.
+    """
+
+    lane: Lane
+    answer: Answer
+    question: Question | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the group."""
+        return self.lane.name or WHOLE_ARRAY
+
+    @property
+    def graph(self) -> PlanGraph:
+        """The layers."""
+        return self.lane.graph
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels inside the group."""
+        return () if self.question is None else self.question.levels
+
+    @property
+    def cost(self) -> float:
+        """The cost of all its levels."""
+        return self.answer.cost
+
+    def splits(self) -> Iterator[Split]:
+        """Yield the record of each level."""
+        names = [layer.name for layer in self.graph.layers]
+        for level, costs in zip(self.levels, self.answer.costs, strict=True):
+            chosen = {name: own[level.index] for name, own in zip(names, self.lane.choices, strict=True)}
+            orders = {name: choice.order for name, choice in chosen.items() if choice.order}
+            yield Split.model_construct(
+                level=self.lane.depth + level.index,
+                group=self.name,
+                ways=level.ways,
+                shares=[1 / level.ways] * level.ways,
+                choices={name: dict(choice.degrees) for name, choice in chosen.items()},
+                numbering={name: [dict([digit]) for digit in order] for name, order in orders.items()}
+                or None,
+                costs=dict(zip(names, map(exact_number, costs), strict=True)),
+                cost=exact_number(math.fsum(costs)),
+            )
+
+    def leaves(self) -> Iterator[Leaf]:
+        """Yield the group itself."""
+        yield self
+
+    def lanes(self, above: Ends = ()) -> Lanes:
+        """Return the group alone, with its shares at the splits above; nothing comes to it from others."""
+        return [self.lane._replace(ends=above) if above else self.lane], []
+
+    def in_whole_elements(self) -> Leaf:
+        """Return the group itself: what the splits above leave it is as it is."""
+        return self
+
+    def reached(
+        self, above: Ends = (), tensors: tuple[Tensor, ...] = ()
+    ) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:
+        """Yield its own lane, with its shares at the uneven splits above, and the tensors."""
+        yield self.lane._replace(ends=above), tensors
+
+    def of(self, graph: PlanGraph) -> Leaf:
+        """Return the same choices for other layers."""
+        return replace(self, lane=self.lane._replace(graph=graph))
+
+    def taking(self, chosen: Iterator[Options]) -> Leaf:
+        """Return the group with other choices, one for each layer in turn."""
+        each = [next(chosen) for _ in self.graph.layers] if self.levels else self.lane.choices
+        lane, answer = self.lane._replace(choices=(*each,)), replace(self.answer, choices=(*each,))
+        return replace(self, lane=lane, answer=answer)
 
 
 def plan_of(
@@ -115,8 +200,7 @@ def objective(request: Resolved) -> str:
 
 def _gap_of(answer: Answer) -> str:
     """Return the largest gap between the cost graphs' solutions and their lower bounds."""
-    costs = [math.fsum(at_level) for at_level in answer.costs]
-    found = [math.fsum(costs)] if len(answer.bounds) == 1 else costs
+    found = [answer.cost] if len(answer.bounds) == 1 else [*map(math.fsum, answer.costs)]
     gaps = [1 - bound / cost if cost else 0.0 for bound, cost in zip(answer.bounds, found, strict=True)]
     of = "each level's optimum" if len(gaps) > 1 else "the optimum"
     gap = max(0.0, *gaps)

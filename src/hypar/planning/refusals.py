@@ -6,20 +6,23 @@ every pair of features that has none.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.costs.base import Cost, load_cost, parameters_of
-from hypar.errors import OptionError
+from hypar.errors import OptionError, shown
 from hypar.plan.request import BEST, Request
 from hypar.plan.stages import INTERLEAVED
-from hypar.planning.checked import MOST_LEVELS, checked_nodes, has_stages
 from hypar.sharding.conventions import PAPER
+from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hypar.machine.machine import Machine
+
+MOST_LEVELS = MOST_DEVICES.bit_length() - 1
 
 
 class Refusal(NamedTuple):
@@ -111,9 +114,24 @@ class Asked(Request):
 
     @classmethod
     def whose(cls, request: Request, *, cost: str = "volume", explain: bool = False) -> Asked:
-        """Return the form of a request with the machine and the measured times themselves, for the cost that is minimised."""
-        nodes = checked_nodes(request.array, request.stages)._asdict()
-        return cls(**{**request.given(), **nodes, "cost": cost, "explain": explain})
+        """Return the form of a request with the machine and the measured times themselves, for the cost that is minimised.
+
+        Raises ``OptionError`` for an array with several numbers of stages, as ``s4``, or with one beside ``stages``.
+        """
+        given = {**request.given(), "cost": cost, "explain": explain}
+        words = [ways for ways in request.array or () if isinstance(ways, str)]
+        if not words:
+            return cls(**given)
+        if len(words) > 1 or not re.fullmatch(r"s\d+", words[0]):
+            allowed = "ways of levels, and one number of stages among them, as 2, s4, 2"
+            raise OptionError("array", f"found {shown(', '.join(words))}", allowed)
+        if request.stages is not None:
+            found = f"found {shown(request.stages)} and an array with {words[0]}"
+            raise OptionError("stages", found, "one of the two")
+        array = [*(request.array or ())]
+        outside = array.index(words[0])
+        stages = int(str(array.pop(outside))[1:])
+        return cls(**{**given, "array": array, "stages": stages, "outside": outside})
 
     @property
     def groups(self) -> bool:
@@ -133,9 +151,21 @@ class Asked(Request):
         return self.levels != 0 if self.array is None else bool(self.array)
 
     @property
+    def first_layers(self) -> tuple[str, ...] | None:
+        """Return the names in ``starts``, which a text separates with commas; raises ``OptionError`` for what is neither."""
+        if self.starts is None:
+            return None
+        names = self.starts.split(",") if isinstance(self.starts, str) else self.starts
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            allowed = "names of layers, as 'conv1,conv3,fc1'"
+            raise OptionError("starts", f"found {shown(self.starts)}", allowed)
+        return tuple(name.strip() for name in names)
+
+    @property
     def staged(self) -> bool:
-        """Return whether the request is for stages."""
-        return has_stages(self.stages, self.starts, cut=self.cut)
+        """Return whether the request is for stages, by their number or first layers; one whose layers are cut is none."""
+        names, none = self.first_layers, (None, 1) if self.cut else (None,)
+        return any(count not in none for count in (self.stages, None if names is None else len(names)))
 
     @property
     def uneven(self) -> bool:
@@ -157,18 +187,28 @@ class Asked(Request):
 
     @property
     def takes(self) -> set[str]:
-        """Return the names of the fields of the cost: its parameters, and what it counts with besides."""
-        return {item.name for item in fields(self.counting)}  # type: ignore[arg-type]
+        """Return the names of the fields of the cost, which are its parameters, and what it counts with besides."""
+        return fields_of(self.counting)
+
+    @property
+    def pin(self) -> str:
+        """Return the first pin that names a level; empty if none does."""
+        return next((pin for pin in map(str, self.pins) if "@" in pin.rpartition("=")[0]), "")
 
 
-def _pinned_at(asked: Asked) -> str:
-    """Return the first pin that names a level; empty if none does."""
-    return next((pin for pin in map(str, asked.pins) if "@" in pin.rpartition("=")[0]), "")
+def fields_of(cost: Cost | str) -> set[str]:
+    """Return the names of the fields of a cost: its parameters, and what it counts with besides."""
+    own = load_cost(cost, {}) if isinstance(cost, str) else cost
+    return {item.name for item in fields(own)}  # type: ignore[arg-type]
+
+
+def follows(cost: str) -> bool:
+    """Return whether a cost can count by any convention."""
+    return "convention" in fields_of(cost)
 
 
 def _words(asked: Asked) -> dict[str, str]:
-    pin = _pinned_at(asked)
-    layer, at, rest = pin.partition("@")
+    layer, at, rest = asked.pin.partition("@")
     return {
         "array": "x".join(map(str, asked.ways)),
         "convention": repr(asked.convention),
@@ -180,41 +220,40 @@ def _words(asked: Asked) -> dict[str, str]:
         "hardware": repr(getattr(asked.hardware, "name", "")),
         "schedule": repr(asked.schedule or "1f1b"),
         "parameters": ", ".join(parameters_of(asked.counting)) or "none",
-        "pin": f"{pin!r:.200}",
+        "pin": f"{asked.pin!r:.200}",
     }
 
 
+def _given(name: str) -> Callable[[Asked], bool]:
+    usual = Asked.__dataclass_fields__[name].default
+    return lambda asked: getattr(asked, name) != usual
+
+
 FEATURES: dict[str, Callable[[Asked], bool]] = {
-    "levels": lambda asked: asked.levels is not None,
-    "an array": lambda asked: asked.array is not None,
+    **{
+        name: _given(name)
+        for name in ("levels", "chunks", "microbatches", "parts", "starts", "pins", "shares")
+    },
+    **{f"a {name}": _given(name) for name in ("schedule", "balance", "profile", "mode")},
+    "an array": _given("array"),
+    "an optimizer": _given("optimizer"),
+    "an explanation": _given("explain"),
+    "refinement": _given("refine"),
+    "a weight between layers": _given("inter_weight"),
     "several levels": lambda asked: len(asked.ways) > 1,
     "no machine": lambda asked: asked.hardware is None,
     "identical devices": lambda asked: not asked.groups,
     "a heterogeneous machine": lambda asked: asked.groups,
     "uneven splits": lambda asked: asked.uneven,
     "stages on identical devices of groups": lambda asked: asked.groups and asked.staged and not asked.uneven,
-    "an optimizer": lambda asked: asked.optimizer != "sgd",
-    "refinement": lambda asked: asked.refine,
-    "chunks": lambda asked: asked.chunks is not None,
-    "an explanation": lambda asked: asked.explain,
     "stages": lambda asked: asked.staged,
     "no stages": lambda asked: not asked.staged,
     "the best stages": lambda asked: asked.stages == BEST,
     "stages without levels": lambda asked: asked.staged and not asked.cut,
-    "a schedule": lambda asked: asked.schedule is not None,
-    "microbatches": lambda asked: asked.microbatches is not None,
-    "parts": lambda asked: asked.parts is not None,
     "stages in one part": lambda asked: asked.staged and asked.schedule != INTERLEAVED,
-    "a balance": lambda asked: asked.balance is not None,
-    "starts": lambda asked: asked.starts is not None,
-    "pins": lambda asked: bool(asked.pins),
-    "pins at a level": lambda asked: bool(_pinned_at(asked)),
-    "shares": lambda asked: asked.shares is not None,
+    "pins at a level": lambda asked: bool(asked.pin),
     "unequal shares": lambda asked: asked.shares not in (None, "equal"),
     "a limit": lambda asked: asked.time_limit is not None or asked.search_memory is not None,
-    "a profile": lambda asked: asked.profile is not None,
-    "a weight between layers": lambda asked: asked.inter_weight is not None,
-    "a mode": lambda asked: asked.mode is not None,
     "another count than the paper's": lambda asked: asked.convention not in (None, PAPER),
     "a timed cost": lambda asked: "machine" in asked.takes,
     "a cost with its own count": lambda asked: "convention" not in asked.takes,

@@ -8,16 +8,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hypar.activity import tell
-from hypar.errors import InputError, OptionError, PlanError
+from hypar.errors import InputError, OptionError
 from hypar.machine.load import load_machine
 from hypar.plan.plan import Plan, read_plan, rooted
 from hypar.plan.records import Origin, Score, origin_of, remember
 from hypar.plan.request import checked
 from hypar.planning.climb import chunks_of
-from hypar.planning.levels import LevelPlanner, Node
 from hypar.planning.resolved import Resolved, score_convention
-from hypar.planning.sources import as_planned, machine_of, network_of, require_groups
+from hypar.planning.sources import as_planned, machine_of, network_of, require_groups, wrong_in
 from hypar.planning.stages.records import stage_splits, stages_of, stored_stages
+from hypar.planning.uneven.levels import LevelPlanner
 from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import branch_of
 from hypar.schedule.scoring import summarise
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanNode
     from hypar.plan.stages import StagesRecord
+    from hypar.planning.uneven.levels import Node
     from hypar.schedule.lanes import Lane
     from hypar.schedule.stages import Step
     from hypar.schedule.timeline import Timeline
@@ -172,15 +172,12 @@ def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[Level
 def _counted(plan: Plan, convention: str | None) -> str:
     """Return the convention of a plan's score: the one that is asked for, otherwise its own.
 
-    Raises:
-        PlanError: the plan's cost is unknown, or does not take the plan's parameters.
-        UnknownNameError: there is no such convention.
+    Raises ``PlanError`` for a cost that is unknown or lacks the plan's parameters, ``UnknownNameError`` for no such convention.
     """
     try:
         own = score_convention(plan)
     except InputError as error:
-        place = f"{origin_of(plan).file}: cost"
-        raise PlanError(place, error.found, error.allowed, error.hint) from None
+        raise wrong_in(plan, "cost", error.found, error.allowed, error.hint) from None
     if convention is None or (own == DIRECT and convention == PAPER):
         return own
     return checked("convention", convention)
@@ -191,25 +188,21 @@ def choices_of(plan: Plan, graph: LayerGraph) -> list[Options]:
 
     Raises ``PlanError`` if the network has other layers, or a layer has no such dim.
     """
-    layers, file = graph.nodes(plan.graph).layers, origin_of(plan).file
+    layers = graph.nodes(plan.graph).layers
     rests = {layer.name for layer in graph.at_rest.layers if layer.op_name == "rest"}
     names = [layer.name for layer in layers]
     if names != [name for name in plan.layers if name in names or name not in rests]:
-        place = f"{file}: {'splits' if plan.splits else 'stages'}"
-        raise PlanError(place, f"the layers are not those of {graph.name!r}", "a plan of this model")
+        found = f"the layers are not those of {graph.name!r}"
+        raise wrong_in(plan, "splits" if plan.splits else "stages", found, "a plan of this model")
     own = ([split for split in plan.splits if name in split.choices] for name in names)
-    found = [tuple([one.choice(name) for one in each]) for name, each in zip(names, own, strict=True)]
-    different = {(layer.nest, choices): layer for layer, choices in zip(layers, found, strict=True)}
-    for (_, choices), layer in different.items():
-        _require_allowed(layer, choices, f"{file}: splits")
-    return found
-
-
-def _require_allowed(layer: PlanNode, choices: Options, place: str) -> None:
-    if layer.weighted and not all(choice.degrees for choice in choices):
-        what = f"{layer.name!r} is done whole"
-        raise PlanError(place, what, "a dim that is cut; joins are done whole")
-    for dim in (dim for choice in choices for dim in choice.divided):
-        if dim not in layer.nest.sizes:
-            has = ", ".join(layer.nest.sizes)
-            raise PlanError(place, f"{layer.name!r} is cut in {dim}", f"its dims, {has}")
+    chosen = [tuple([one.choice(name) for one in each]) for name, each in zip(names, own, strict=True)]
+    different = {(layer.nest, choices): layer for layer, choices in zip(layers, chosen, strict=True)}
+    for (nest, choices), layer in different.items():
+        if layer.weighted and not all(choice.degrees for choice in choices):
+            allowed = "a dim that is cut; joins are done whole"
+            raise wrong_in(plan, "splits", f"{layer.name!r} is done whole", allowed)
+        strange = [dim for choice in choices for dim in choice.divided if dim not in nest.sizes]
+        if strange:
+            found = f"{layer.name!r} is cut in {strange[0]}"
+            raise wrong_in(plan, "splits", found, f"its dims, {', '.join(nest.sizes)}")
+    return chosen

@@ -1,17 +1,23 @@
-"""A request with nothing left open: what planning decides by."""
+"""What a request comes to: its values checked, and every default filled in; planning decides by it."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hypar.costs.base import load_cost
-from hypar.plan.records import Asked, Operators, Score, of_score
+from hypar.errors import HardwareError, OptionError, shown
+from hypar.plan.records import CHUNKS, Chunks, Manner, Operators, Score, of_score
 from hypar.plan.request import BEST, checked
-from hypar.planning.checked import fields_of
+from hypar.plan.stages import FLUSHES, INTERLEAVED
+from hypar.planning.refusals import MOST_LEVELS, fields_of
 from hypar.planning.strategies.base import load_strategy
+from hypar.registry import plugin_names
 from hypar.sharding.conventions import FUSED, MOVED, PAPER
-from hypar.sharding.tree import WHOLE_ARRAY
+from hypar.sharding.placement import primes
+from hypar.sharding.space import parse_space
+from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
 from hypar.solve.limits import UNLIMITED, Limits
 
 if TYPE_CHECKING:
@@ -21,14 +27,20 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.stages import StagesRecord
 
+    Ways = tuple[int, ...]
 
 USUAL, BASELINE = "hypar", "dp"
 """The strategy where none is named, and the one that others are compared with."""
 
 AS_ASKED = ("graph", "strategy", "space", "search", "convention")
 """What a plan records as it was asked for."""
+
+MOST_TASKS = 2**20
+"""Tasks of one timeline at most, which take some ten seconds."""
+
+TASKS = 10
+"""Tasks of a stage, or of a layer, for a microbatch, by which microbatches are limited."""
 
 FIXED = ("dp", "owt")
 """Strategies that decide without a search: what practitioners do by default."""
@@ -70,7 +82,7 @@ class Resolved:
     balance: str = "time"
     starts: tuple[str, ...] = ()
     outside: int = 0
-    chunks: Asked | None = None
+    chunks: Chunks | None = None
     baselines: tuple[str, ...] = ()
     beyond_space: bool = False
     convention: str = PAPER
@@ -137,7 +149,7 @@ class Resolved:
         stages, arrays, array = plan.stages, plan.arrays, plan.array
         if stages is not None:
             arrays, array = stages.arrays or arrays, stages.array or array
-        return cls(
+        found = cls(
             **{name: getattr(plan, name) for name in AS_ASKED},
             cost=plan.cost.name,
             parameters=plan.cost.parameters,
@@ -156,21 +168,19 @@ class Resolved:
             counted=plan.convention if plan.score is None else plan.score.convention,
             # A search that no limit kept from anything takes the same way without one.
             limits=UNLIMITED if plan.limits is None else Limits(plan.limits.seconds, plan.limits.bytes),
-            **({} if stages is None else asked_stages(stages)),
         )
-
-
-def asked_stages(stages: StagesRecord) -> dict[str, Any]:
-    """Return the options of stages that lead to those of a stored plan, and how many levels are outside them."""
-    return {
-        "stages": stages.asked,
-        "schedule": stages.schedule,
-        "parts": stages.parts,
-        "microbatches": stages.asked_microbatches if stages.asked == BEST else stages.microbatches,
-        "balance": stages.balance or "time",
-        "starts": tuple(layers[0] for _, layers in stages.spans) if stages.starts else (),
-        "outside": stages.outside or 0,
-    }
+        if stages is None:
+            return found
+        return replace(
+            found,
+            stages=stages.asked,
+            schedule=stages.schedule,
+            parts=stages.parts,
+            microbatches=stages.asked_microbatches if stages.asked == BEST else stages.microbatches,
+            balance=stages.balance or "time",
+            starts=tuple(layers[0] for _, layers in stages.spans) if stages.starts else (),
+            outside=stages.outside or 0,
+        )
 
 
 def _ways(arrays: Mapping[str, Sequence[int]] | None, array: Sequence[int]) -> dict[str, tuple[int, ...]]:
@@ -216,3 +226,104 @@ def score_convention(plan: Plan, score: Score | None = None) -> str:
 
 def _papers(plan: Plan) -> str:
     return load_cost(plan.cost.name, plan.cost.parameters).convention
+
+
+def require_whole(name: str, found: Any, least: int, most: int, more: str = "") -> None:
+    """Raise ``OptionError`` for what is no whole number in a range; ``more`` is what else the option allows."""
+    if type(found) is not int or not least <= found <= most:
+        raise OptionError(name, f"found {shown(found)}", f"a whole number from {least} to {most:,}{more}")
+
+
+def checked_array(levels: int | None, array: Sequence[int] | None, *, stages: bool = False) -> Ways:
+    """Return the ways of each level; with stages there may be no levels inside."""
+    if stages and (levels == 0 if array is None else not array):
+        return ()
+    if array is None:
+        levels = 4 if levels is None else levels
+        require_whole("levels", levels, int(not stages), MOST_LEVELS)
+        return (2,) * levels
+    whole = all(isinstance(ways, int) and ways > 1 for ways in array)
+    if not array or not whole or math.prod(array) > MOST_DEVICES:
+        found = f"found {'x'.join(str(ways) for ways in array) or 'none':.60}"
+        raise OptionError("array", found, f"ways of 2 or more, at most {MOST_DEVICES:,} devices")
+    return tuple(array)
+
+
+def checked_arrays(machine: Machine, levels: int | None, array: Sequence[int] | None) -> dict[str, Ways]:
+    """Return the ways of each level inside each group of identical devices of a heterogeneous machine.
+
+    Uneven splits and the levels below are given by their number or their ways; neither stands for all devices of every group.
+    Raises ``OptionError`` for what is neither, and ``HardwareError`` for what does not fit the device groups.
+    """
+    given = (levels, array) != (None, None)
+    whole, found = checked_array(levels, array) if given else (), {}
+    for name, own, depth in machine.leaves():
+        found[name] = whole[depth:] if given else tuple(primes(own.num_devices))
+        if given and (len(whole) < depth or math.prod(found[name]) > own.num_devices):
+            raise HardwareError(
+                "levels" if array is None else "array",
+                f"found {len(whole)} levels, {depth} of them uneven splits above {name!r}",
+                f"at least {depth}, and at most its {own.num_devices} devices below them",
+            )
+    if array is not None:
+        require_ways(machine, whole)
+    for name, own, _ in machine.leaves():
+        if found[name]:
+            own.links(found[name])
+    return found
+
+
+def require_ways(heterogeneous: Machine, array: Ways) -> None:
+    """Check that the ways of each uneven split are the number of its device groups."""
+    groups = len(heterogeneous.groups)
+    if array[0] != groups:
+        found = f"found {array[0]} ways where {heterogeneous.name!r} has {groups} groups"
+        raise HardwareError("array", found, str(groups))
+    for group in heterogeneous.groups:
+        if group.machine.groups:
+            require_ways(group.machine, array[1:])
+
+
+def space_text(text: str) -> str:
+    """Return the text of a space, with the name of a strategy replaced by that strategy's space."""
+    named = plugin_names("strategies")
+    words = (load_strategy(word).space if word in named else word for word in text.split())
+    return parse_space(" ".join(words), None).text
+
+
+def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Chunks | None:
+    """Check the requested chunks, by name or by size, possibly as text from the command line; None stands for no request.
+
+    Raises ``OptionError`` if the value is not allowed for the network.
+    """
+    if chunks is None or chunks in CHUNKS:
+        return cast("Manner | None", chunks)
+    most = sum(layer.weighted for layer in graph.contracted.layers)
+    digits = isinstance(chunks, str) and chunks.isdecimal() and len(chunks) < 9
+    size = int(chunks) if digits or type(chunks) is int else 0
+    if not 1 <= size <= most:
+        raise OptionError("chunks", f"found {shown(chunks)}", f"{', '.join(CHUNKS)}, or 1 to {most}")
+    return size
+
+
+def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: int, layers: int = 1) -> int:
+    """Return the number of microbatches; by default the largest divisor of the mini-batch up to the number of stages.
+
+    Raises ``OptionError`` if the number does not divide the mini-batch, or is too large, or not allowed by the schedule.
+    """
+    found, allowed, turns = f"found {shown(asked)}", f"a divisor of the batch {batch:,}", 1
+    if not FLUSHES[schedule]:
+        asked, batch = 1 if asked is None else asked, 1
+        allowed = f"1, as {schedule!r} takes whole mini-batches"
+    elif schedule == INTERLEAVED:
+        asked, turns = stages if asked is None else asked, stages
+        found = f"found {asked:,} of a batch of {batch:,}"
+        allowed = f"a multiple of the {stages} stages that divides the batch, in schedule {INTERLEAVED!r}"
+    if asked is None:
+        return max(count for count in range(1, stages + 1) if batch % count == 0)
+    if type(asked) is not int or asked < 1 or batch % asked or asked % turns:
+        raise OptionError("microbatches", found, allowed)
+    most = MOST_TASKS // (TASKS * max(stages, layers))
+    if asked > most and FLUSHES[schedule]:
+        raise OptionError("microbatches", f"found {asked:,}", f"at most {most:,} in {stages} stages")
+    return asked

@@ -39,6 +39,11 @@ LONGEST_NAME = 200
 """Largest number of characters in a name, so that with an ending it is a valid file name."""
 
 
+def wrong_in(plan: Plan, entry: str, found: str, allowed: str = "", hint: str = "") -> PlanError:
+    """Return the error of an entry of a plan's file."""
+    return PlanError(f"{origin_of(plan).file}: {entry}", found, allowed, hint)
+
+
 def network_of(result: Plan | Score, model: LayerGraph | str | Path | None = None) -> LayerGraph:
     """Return the network that a plan or a score was made from, or the one that is given, also by its file.
 
@@ -49,8 +54,8 @@ def network_of(result: Plan | Score, model: LayerGraph | str | Path | None = Non
         return known or load_model(_found(plan, "model", plan.model.name))
     graph = load_model(model)
     if graph is not model and graph.name != plan.model.name:
-        place, found = f"{origin_of(plan).file}: model.name", f"found {shown(plan.model.name)}"
-        raise PlanError(place, found, f"{graph.name!r}, as --model says")
+        allowed = f"{graph.name!r}, as --model says"
+        raise wrong_in(plan, "model.name", f"found {shown(plan.model.name)}", allowed)
     return graph
 
 
@@ -59,8 +64,7 @@ def as_planned(plan: Plan, graph: LayerGraph) -> LayerGraph:
     graph = graph.with_batch(plan.model.batch)
     if graph.digest != plan.model.digest:
         found = f"model {graph.name!r} is not what was planned: it has changed, or is another"
-        place = f"{origin_of(plan).file}: model.digest"
-        raise PlanError(place, found, hint="plan it again, or name its file with --model")
+        raise wrong_in(plan, "model.digest", found, hint="plan it again, or name its file with --model")
     known = {layer.name for layer in graph.layers}
     return graph if known.issuperset(plan.layers) else graph.at_rest
 
@@ -90,8 +94,8 @@ def machine_of(
         recorded = [own for own, to in record.hardware_changes.items() if error.where == f"change {own}={to}"]
         if not {*recorded} - {*given}:
             raise
-        place = f"{origin_of(plan).file}: score.hardware_changes.{recorded[0]}"
-        raise PlanError(place, error.found, error.allowed, error.hint) from None
+        place = f"score.hardware_changes.{recorded[0]}"
+        raise wrong_in(plan, place, error.found, error.allowed, error.hint) from None
     require_groups(plan, machine)
     return machine
 
@@ -112,11 +116,11 @@ def _measured(plan: Plan, name: str, times: Path, changes: Mapping[str, Any], ha
 
 def require_groups(plan: Plan, machine: Machine) -> None:
     """Raise ``PlanError`` for a machine that has other device groups than a plan, or if only one of the two has any."""
-    heterogeneous, file = bool(machine.groups), origin_of(plan).file
+    heterogeneous = bool(machine.groups)
     if plan.heterogeneous != heterogeneous:
         kinds = ("identical devices", "heterogeneous device groups")
         found = f"a plan for {kinds[plan.heterogeneous]}, and hardware {machine.name!r} has {kinds[heterogeneous]}"
-        raise PlanError(f"{file}: splits", found)
+        raise wrong_in(plan, "splits", found)
     if not heterogeneous:
         return
     groups, names = _groups(machine, WHOLE_ARRAY), [name for name, _, _ in machine.leaves()]
@@ -127,7 +131,7 @@ def require_groups(plan: Plan, machine: Machine) -> None:
         planned[WHOLE_ARRAY] = order if own == {*order} else [*own]
     if [*(plan.arrays or {})] != names or any(groups.get(name) != own for name, own in planned.items()):
         allowed = f"hardware {machine.name!r} has the groups {', '.join(names)}"
-        raise PlanError(f"{file}: arrays", f"found {', '.join(plan.arrays or {})}", allowed)
+        raise wrong_in(plan, "arrays", f"found {', '.join(plan.arrays or {})}", allowed)
 
 
 def _groups(machine: Machine, name: str) -> dict[str, list[str]]:
@@ -155,8 +159,7 @@ def times_of(plan: Plan, profile: str | Path | None = None) -> Profile | None:
 
 
 def _changed(plan: Plan, file: str | Path) -> PlanError:
-    place = f"{origin_of(plan).file}: profile.digest"
-    return PlanError(place, f"{file} is not what was planned with: it has changed")
+    return wrong_in(plan, "profile.digest", f"{file} is not what was planned with: it has changed")
 
 
 def _plan(result: Plan | Score) -> Plan:
@@ -169,16 +172,17 @@ def _found(plan: Plan, kind: str, name: str, given: str | Path | None = None) ->
     if found is not None:
         return found
     entry, folder, _ = KINDS[kind]
-    place = _recorded(plan, kind)
+    place = getattr(plan.files, kind, None)
     gone = "" if place is None else f"there is no {shown(place)} as it records; "
     looked = f", here, in {folder}/ and, if it records no file, among hypar's own" if folder else " and here"
     hint = f"{gone}looked beside the plan{looked}; name its file with --{kind}"
-    raise PlanError(f"{origin_of(plan).file}: {entry}", f"no {kind} {shown(name)}", hint=hint)
+    raise wrong_in(plan, entry, f"no {kind} {shown(name)}", hint=hint)
 
 
 def _find(plan: Plan, kind: str, name: str, given: str | Path | None = None) -> str | Path | None:
     """Return the given file, or the one of a name: recorded, beside the plan, here, or, if it records none, hypar's own."""
-    file, place, (_, folder, endings) = origin_of(plan).file, _recorded(plan, kind), KINDS[kind]
+    file, (_, folder, endings) = origin_of(plan).file, KINDS[kind]
+    place: str | None = getattr(plan.files, kind, None)
     if given is not None:
         return given
     if place is not None and "\0" not in place:
@@ -192,11 +196,6 @@ def _find(plan: Plan, kind: str, name: str, given: str | Path | None = None) -> 
         if beside.is_file():
             return beside
     return name if place is None and folder and name in data_names(folder) else None
-
-
-def _recorded(plan: Plan, kind: str) -> str | None:
-    """Return the file of a kind that a plan records; None if it records none."""
-    return None if plan.files is None else getattr(plan.files, kind)
 
 
 def recorded(plan: Plan, file: str | Path, **used: str | Path | None) -> Plan:

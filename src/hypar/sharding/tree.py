@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, Union
 from pydantic import Field
 
 from hypar.errors import field_name, shown
-from hypar.files.record import Record
+from hypar.files.validation import Record
 from hypar.sharding.placement import ALONE, WHOLE, Choice, digits_of, grid, numbered
 
 Amount = Annotated[int | float, Field(ge=0, le=1e200)]

@@ -22,11 +22,10 @@ from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.request import Request, checked
-from hypar.planning.checked import checked_array, checked_nodes, follows, has_stages, named_starts
 from hypar.planning.planner import plan_model
-from hypar.planning.refusals import refusal
+from hypar.planning.refusals import Asked, follows, refusal
 from hypar.planning.replay import recosted, score_plan
-from hypar.planning.resolved import BASELINE, Resolved, of_baseline
+from hypar.planning.resolved import BASELINE, Resolved, checked_array, of_baseline
 from hypar.planning.sources import times_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
@@ -423,29 +422,32 @@ class _Ask:
     def _run_on(self, machine: Machine, chosen: Chosen) -> Run:
         levels, array = chosen.get("levels"), chosen.get("array")
         graph, asked = self.graph.with_batch(chosen["batch"]), _asked(chosen, self._of_array(array))
-        if levels == 0 and not has_stages(*self._stages, cut=False):
+        if levels == 0 and not self._nodes(chosen).staged:
             found = _on_one_device(graph, machine, asked.get("optimizer", "sgd"))
             return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")
         asked = {**asked, "levels": levels, "array": array}
         plan = plan_and_score(graph, chosen["strategy"], self.convention, machine, **asked)
         return Run.of(chosen, plan, machine)
 
-    @property
-    def _stages(self) -> tuple[int | str | None, str | Sequence[str] | None]:
-        return self.asked.get("stages"), self.asked.get("starts")
+    def _nodes(self, chosen: Chosen) -> Asked:
+        own = {
+            name: self.asked[name] for name in ("stages", "starts", "parts", "schedule") if name in self.asked
+        }
+        own |= {name: chosen[name] for name in ("levels", "array") if name in chosen}
+        return Asked.whose(Request(**own))
 
     def _of_array(self, array: Any) -> Mapping[str, Any]:
         """Return the arguments for an array: without those of stages where others have stages and it has none."""
         mixed = any(isinstance(ways, str) for own in self.axes.get("array", ()) for ways in own)
-        left = OF_STAGES if mixed and checked_nodes(array, None).stages is None else ()
+        alone = mixed and not any(isinstance(ways, str) for ways in array)
+        left = OF_STAGES if alone else ()
         return {name: value for name, value in self.asked.items() if name not in left}
 
     def _devices(self, chosen: Chosen) -> int:
         """Return the devices of an array and its stages, each of which has an array of its own."""
-        nodes = checked_nodes(chosen.get("array", (2,) * chosen.get("levels", 0)), None)
-        stages, starts = self._stages
-        number = len(named_starts(starts)) if starts else nodes.stages or stages
-        return (number if isinstance(number, int) else 1) * math.prod(nodes.array or ())
+        own = self._nodes(chosen)
+        number = own.stages if own.first_layers is None else len(own.first_layers) // (own.parts or 1)
+        return (number if isinstance(number, int) else 1) * math.prod(own.ways)
 
 
 def _on_one_device(graph: LayerGraph, machine: Machine, optimizer: str) -> Totals:

@@ -24,7 +24,7 @@ from hypar.activity import count, tell
 from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
 from hypar.network.graph import LayerGraph, load_model
-from hypar.planning.checked import space_text
+from hypar.planning.resolved import space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
 from hypar.sharding.placement import WHOLE, Choice

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def run(question: Question) -> Answer:
     """Solve one cost graph for each level."""
-    name, solver = question.pick_solver(*question.level_structures())
+    distinct = {options: index for index, options in enumerate(zip(*question.options, strict=True))}
+    structures = [question.structure(index, index + 1) for index in distinct.values()]
+    name, solver = question.pick_solver(*structures)
     solutions: list[Solution] = []
 
     def assign(problem: CostGraph) -> tuple[int, ...]:

@@ -15,8 +15,7 @@ from collections import deque
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import combinations, pairwise
-from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from hypar.solve.solvers.base import FALLBACK, load_solver, require_tables
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from hypar.costs.graphs.counted import Counted
     from hypar.sharding.placement import Options
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Indices
 
     Choices = tuple[Options, ...]
-    Price = Callable[[Choices], float]
-    Priced = tuple[float, Choices]
+    Price = Callable[[Choices], Answer]
     Left = tuple[CostGraph, list[Indices]]
 
 COUNTS = "counts"
@@ -54,34 +52,24 @@ ROUNDING = 1e-11
 """Largest difference of equal costs that are added up in another order, relative to them."""
 
 
-class Standing(NamedTuple):
-    """How far a search has come: the cost of its best plan, a lower bound of every plan's, if there is one, and the solver's name.
+def _priced(question: Question, choices: Choices, solver: str = COUNTS) -> Answer:
+    """Return choices with their costs, of which nothing is proven."""
+    costs = costs_by_level(question, choices)
+    return Answer(choices=choices, costs=costs, solver=solver, exact=False)
 
-    ``exact`` says that the plan is proven optimal; ``choices`` returns for each layer a choice at each level.
-    """
 
-    cost: float
-    bound: float | None
-    exact: bool
-    solver: str
-    choices: Callable[[], Choices]
-
-    def answer(self, question: Question) -> Answer:
-        """Return the answer of a search problem."""
-        choices = self.choices()
-        costs = costs_by_level(question, choices)
-        bounds: tuple[float, ...] = ()
-        if self.bound is not None:
-            # Sums in another order differ by rounding where a number of ways is no power of two.
-            bounds = (total(costs) if self.exact else min(self.bound, total(costs)),)
-        return Answer(choices=choices, costs=costs, solver=self.solver, exact=self.exact, bounds=bounds)
+def _bounded(found: Answer, bound: float | None = None, *, exact: bool = False) -> Answer:
+    """Return choices with a lower bound of all plans, if there is one, or as the proven optimum."""
+    # Sums in another order differ by rounding where a number of ways is no power of two.
+    bounds = () if bound is None else (found.cost if exact else min(bound, found.cost),)
+    return replace(found, bounds=bounds, exact=exact)
 
 
 def run(question: Question) -> Answer:
     """Search one cost graph for all levels, as far as the limits allow."""
     limits = question.limits or Limits()
     budget, number = Budget(limits), 0
-    best: Standing | None = None
+    best: Answer | None = None
     cut: Cut | None = None
     try:
         with timed(math.inf if question.limits is None else limits.seconds):
@@ -94,12 +82,14 @@ def run(question: Question) -> Answer:
         if not INTERRUPTIBLE.get():
             raise
         cut = Cut("interrupt", number)
-    answer = (best or relaxed(question)).answer(question)
+    answer = best or relaxed(question)
+    if best is not None and best.solver == FALLBACK and not best.exact:
+        answer = min(best, _bounded(greedy(question), *best.bounds), key=lambda each: each.cost)
     struck = not answer.exact and (budget.struck or cut is not None)
     return replace(answer, limits=limits, cut=cut) if struck else answer
 
 
-def _standings(question: Question, budget: Budget) -> Iterator[Standing]:
+def _standings(question: Question, budget: Budget) -> Iterator[Answer]:
     """Yield how far the search has come, each with no dearer a plan and no lower a bound than those before."""
     structure = question.structure(0, len(question.levels))
     counted = None
@@ -116,21 +106,21 @@ def _standings(question: Question, budget: Budget) -> Iterator[Standing]:
         yield found if counted is None else better_of(found, counted)
 
 
-def _tell(question: Question, found: Standing) -> None:
-    if found.exact or not found.bound:
+def _tell(question: Question, found: Answer) -> None:
+    if found.exact or not any(found.bounds):
         return
-    both = (found.cost, found.bound)
+    both = (found.cost, *found.bounds)
     named = [format_bytes(own) if question.cost.unit == "bytes" else f"{own:.4g} s" for own in both]
-    tell(f"best plan {named[0]}, bound {named[1]}, gap {1 - found.bound / found.cost:.2%}")
+    tell(f"best plan {named[0]}, bound {named[1]}, gap {1 - both[1] / both[0]:.2%}")
 
 
-def greedy(question: Question, bound: float | None = None, solver: str = FALLBACK) -> Standing:
+def greedy(question: Question, bound: float | None = None, solver: str = FALLBACK) -> Answer:
     """Return the plan level by level with a lower bound, under the name of a solver."""
     found = load_search("greedy").run(replace(question, solver=None))
-    return Standing(total(found.costs), bound, False, solver, lambda: found.choices)
+    return _bounded(replace(found, solver=solver), bound)
 
 
-def relaxed(question: Question) -> Standing:
+def relaxed(question: Question) -> Answer:
     """Return the greedy plan, with the sum of the lower bounds of the single levels."""
     solver, bounds, left = load_solver(FALLBACK), [], question.outermost()
     for index in range(len(question.levels)):
@@ -141,21 +131,16 @@ def relaxed(question: Question) -> Standing:
     return greedy(question, math.fsum(bounds))
 
 
-def better_of(one: Standing, other: Standing) -> Standing:
+def better_of(one: Answer, other: Answer) -> Answer:
     """Return the cheaper of two plans, with the higher bound of both; the first one if it is proven."""
-    if one.exact or one.bound is None or other.bound is None:
+    if one.exact or not (one.bounds and other.bounds):
         return one
     best = min(one, other, key=lambda each: each.cost)
-    bound = min(max(one.bound, other.bound), best.cost)
-    return best._replace(bound=bound, exact=best.exact or bound == best.cost)
+    bound = max(*one.bounds, *other.bounds)
+    return _bounded(best, bound, exact=best.exact or bound >= best.cost)
 
 
-def total(costs: Sequence[Sequence[float]]) -> float:
-    """Return the cost of all levels, added up as a plan does."""
-    return math.fsum(math.fsum(at_level) for at_level in costs)
-
-
-def by_counts(question: Question, structure: Structure, budget: Budget) -> Iterator[Standing]:
+def by_counts(question: Question, structure: Structure, budget: Budget) -> Iterator[Answer]:
     """Search by counts, where that is asked for or whole matrices of pairs would be large; yield nothing if it cannot be done."""
     if question.solver != COUNTS and (question.solver is not None or structure.entries <= COUNTING_PAYS):
         return
@@ -169,16 +154,21 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
         for found in deque(every, maxlen=1):
             yield _of_group(question, problem.choices(found.orders))
         return
-    yield from (_by_seconds if problem.graph.own else _by_bytes)(question, problem, every)
+    yield from _improving(question, problem, every)
 
 
-def _by_seconds(question: Question, problem: Counted, improving: Iterator[Found]) -> Iterator[Standing]:
-    """Yield the plans of a search of which counts do not say all costs."""
-    price = lru_cache(maxsize=None)(lambda choices: total(costs_by_level(question, choices)))
+def _proven(found: Answer, bound: float) -> Answer:
+    """Return a plan with a bound of counts: what they leave out makes plans cost more than they say."""
+    return _bounded(found, bound, exact=bound >= found.cost * (1 - ROUNDING))
+
+
+def _improving(question: Question, problem: Counted, improving: Iterator[Found]) -> Iterator[Answer]:
+    """Yield the plans of a search by counts, which do not say all costs, each with its price."""
+    price = lru_cache(maxsize=None)(partial(_priced, question))
     every: list[Found] = []
     for found in improving:
         if not every or found.bound > every[-1].bound:
-            yield _standing(_priced(price, problem, found.orders), found.bound)
+            yield _proven(price(problem.choices(found.orders)), found.bound)
         every.append(found)
     if not every:
         return
@@ -186,56 +176,37 @@ def _by_seconds(question: Question, problem: Counted, improving: Iterator[Found]
     distinct = {one.orders.tobytes(): one for one in every[-3:]}
     bound = every[-1].bound
     plans = [_ordered(price, problem, one.orders, max(bound, one.cost)) for one in distinct.values()]
-    best = _standing(min(plans, key=itemgetter(0)), bound)
-    yield best if best.exact else better_of(best, greedy(question, bound, COUNTS))
-
-
-def _by_bytes(question: Question, problem: Counted, improving: Iterator[Found]) -> Iterator[Standing]:
-    """Yield the plans of a search of which counts say all costs."""
-    last = None
-    for found in improving:
-        last = Standing(found.cost, found.bound, found.exact, COUNTS, partial(problem.choices, found.orders))
-        yield last
-    if last is None or last.exact:
-        return
-    if not last.bound:
+    best = _proven(min(plans, key=lambda each: each.cost), bound)
+    if not best.exact:
         # Counts that leave all tensors out bound nothing.
-        yield better_of(last, relaxed(question))
-    elif question.graph.ties:
-        yield better_of(last, greedy(question, last.bound, COUNTS))
+        best = better_of(best, greedy(question, bound, COUNTS) if bound else relaxed(question))
+    yield best
 
 
-def _of_group(question: Question, choices: Choices) -> Standing:
+def _of_group(question: Question, choices: Choices) -> Answer:
     """Return a plan of a group below uneven splits, or the greedy one if it is cheaper: counts know no state above them."""
-    plain = relaxed(question)._replace(solver=COUNTS)
-    own = plain._replace(cost=total(costs_by_level(question, choices)), choices=lambda: choices)
-    return min(own, plain, key=itemgetter(0))
+    plain = replace(relaxed(question), solver=COUNTS)
+    own = _bounded(_priced(question, choices), *plain.bounds)
+    return min(own, plain, key=lambda each: each.cost)
 
 
-def _standing(plan: Priced, bound: float) -> Standing:
-    """Return a plan with its price, and a bound: what counts leave out makes plans cost more than they say."""
-    cost, choices = plan
-    proven = bound >= cost * (1 - ROUNDING)
-    return Standing(cost, cost if proven else bound, proven, COUNTS, lambda: choices)
-
-
-def _ordered(price: Price, problem: Counted, orders: Indices, least: float) -> Priced:
-    """Return the cost of a plan by counts, and its choices: levels of one group are told apart by latency alone.
+def _ordered(price: Price, problem: Counted, orders: Indices, least: float) -> Answer:
+    """Return a plan by counts with its costs: levels of one group are told apart by latency alone.
 
     They change places until no two that do lower the ``price``, or until it is ``least``: a lower bound, or what counts
     say, which is the same for all orders in a group and no more than any of them costs; ``orders`` has the option of each layer at each level.
     """
-    best = _priced(price, problem, orders)
+    best = price(problem.choices(orders))
     tries = 0
     while True:
         for one, other in _pairs(problem, orders):
-            if best[0] <= least * (1 + ROUNDING) or tries == MOST_TRIES:
+            if best.cost <= least * (1 + ROUNDING) or tries == MOST_TRIES:
                 return best
             tries += 1
             turned = orders.copy()
             turned[:, [one, other]] = orders[:, [other, one]]
-            tried = _priced(price, problem, turned)
-            if tried[0] < best[0] * (1 - ROUNDING):
+            tried = price(problem.choices(turned))
+            if tried.cost < best.cost * (1 - ROUNDING):
                 best, orders = tried, turned
                 break
         else:
@@ -250,12 +221,7 @@ def _pairs(problem: Counted, orders: Indices) -> Iterator[tuple[int, int]]:
                 yield one, other
 
 
-def _priced(price: Price, problem: Counted, orders: Indices) -> Priced:
-    choices = problem.choices(orders)
-    return price(choices), choices
-
-
-def by_tuples(question: Question, structure: Structure, budget: Budget) -> Iterator[Standing]:
+def by_tuples(question: Question, structure: Structure, budget: Budget) -> Iterator[Answer]:
     """Search the tuples of choices, by a bounded solver where the limits are too low for the cheapest exact one."""
     try:
         left = _narrowed(question, structure, budget)
@@ -277,11 +243,10 @@ def by_tuples(question: Question, structure: Structure, budget: Budget) -> Itera
         require_tables(name, tables, budget.limits.bytes)
     problem = left[0] if left else question.cost_graph(0, len(question.levels), question.outermost())
     improving = getattr(solver, "improving", None)
-    found = [solver.solve(problem)] if improving is None else improving(problem, budget)
-    for solution in found:
+    price = lru_cache(maxsize=None)(partial(_priced, question))
+    for solution in [solver.solve(problem)] if improving is None else improving(problem, budget):
         exact = solver.exact or solution.cost == solution.bound
-        choices = partial(_chosen, question, solution, left, level_wise=not exact and name == FALLBACK)
-        yield Standing(solution.cost, solution.bound, exact, name, choices)
+        yield _bounded(price(_chosen(question, solution, left), name), solution.bound, exact=exact)
 
 
 def _narrowed(question: Question, structure: Structure, budget: Budget) -> Left | None:
@@ -294,16 +259,11 @@ def _narrowed(question: Question, structure: Structure, budget: Budget) -> Left 
     return tables.narrowed(greedy(question).cost, budget)
 
 
-def _chosen(question: Question, solution: Solution, left: Left | None, *, level_wise: bool) -> Choices:
-    """Return the choices of a solution, or perhaps those level by level if they are cheaper."""
+def _chosen(question: Question, solution: Solution, left: Left | None) -> Choices:
     assignment = solution.assignment
     if left is not None:
         assignment = tuple(int(own[choice]) for own, choice in zip(left[1], assignment, strict=True))
-    choices = tuple(map(_decoded, question.options, assignment))
-    if level_wise:
-        found = greedy(question)
-        return found.choices() if found.cost < total(costs_by_level(question, choices)) else choices
-    return choices
+    return tuple(map(_decoded, question.options, assignment))
 
 
 def _decoded(options: tuple[Options, ...], chosen: int) -> Options:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from hypar.planning.levels import Leaf
+from hypar.planning.records import Leaf
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.pieces import crossing, placed, priced
 from hypar.schedule.tasks import Arrival, Entering

@@ -20,15 +20,15 @@ from hypar.activity import count, tell
 from hypar.errors import HardwareError, OptionError
 from hypar.plan.request import BEST
 from hypar.plan.stages import FLUSHES
-from hypar.planning.checked import checked_array, checked_microbatches, require_ways
-from hypar.planning.levels import LevelPlanner
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import setting_for
+from hypar.planning.resolved import checked_array, checked_microbatches, require_ways
 from hypar.planning.stages.arriving import Beside, places_for
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.partition import ROUNDING, divided, least_seconds, unfit
 from hypar.planning.stages.running import run_stages
 from hypar.planning.stages.spans import CutSpans
+from hypar.planning.uneven.levels import LevelPlanner
 from hypar.planning.uneven.planner import Planner
 from hypar.sharding.placement import primes
 from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.planning.levels import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
+    from hypar.planning.uneven.levels import Node
     from hypar.schedule.tasks import Link
 
 MULTIPLES = (1, 2, 4, 8)

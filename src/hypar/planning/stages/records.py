@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from hypar.plan.request import BEST
 from hypar.plan.stages import StageRecord, StagesRecord
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.spans import CutSpan
-    from hypar.planning.uneven.tree import Branch
     from hypar.sharding.placement import Options
     from hypar.sharding.tree import Split
 
@@ -221,7 +220,7 @@ def stage_splits(staging: Staging) -> Iterator[Split]:
     """Yield one split for each level inside the stages of a device group, with the layers of all of them."""
     for group in dict.fromkeys(span.spans.group for span in staging.stages):
         stages = [span for span in staging.stages if span.spans.group == group]
-        each = [[*splits_of(cast("Branch", span.node))] for span in stages]
+        each = [[*splits_of(span.node)] for span in stages]
         for splits in zip(*each, strict=True):
             own = together(splits)
             alone = group is not None and own.group == WHOLE_ARRAY

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.plan.stages import FLUSHES
-from hypar.planning.levels import Leaf
+from hypar.planning.records import Leaf
 from hypar.planning.stages.arriving import Outer, StageDevices, entering
 from hypar.planning.stages.ends import crossing, kinds_of, most_shared, read_outside, span_of, stage_ends
 from hypar.planning.uneven.tree import stored_branch
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
-    from hypar.planning.levels import LevelPlanner, Node
-    from hypar.planning.uneven.tree import Branch
+    from hypar.planning.uneven.levels import LevelPlanner, Node
     from hypar.schedule.lanes import Lane
     from hypar.schedule.tasks import PartTasks
     from hypar.solve.edge import Costs
@@ -227,7 +226,7 @@ class CutSpans(StageDevices):
 
     def between(self, span: CutSpan, outer: Callable[[int], Outer | None] = lambda _: None) -> CutSpan:
         """Return a span with what other stages send; ``outer`` as in ``entering``."""
-        received, returned = entering(self, span.ends, cast("Branch", span.node), outer)
+        received, returned = entering(self, span.ends, span.node, outer)
         work = span.work._replace(received=received, returned=returned)
         devices = sum(lane.devices for lane in span.lanes)
         shared = self.replicas * self.setting.element_bytes * most_shared(self.ties, *span.ends) / devices
@@ -281,6 +280,6 @@ def joined(stages: Sequence[CutSpan]) -> list[CutSpan]:
 
     def outer(reader: int, layer: int) -> Outer:
         number, own = places[layer]
-        return Outer(cast("Branch", stages[number].node), own, (number - reader) % count == 0)
+        return Outer(stages[number].node, own, (number - reader) % count == 0)
 
     return [own.spans.between(own, partial(outer, number)) for number, own in enumerate(stages)]

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, cast
 from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
-from hypar.planning.levels import LevelPlanner, Slot
 from hypar.planning.pins import apply_pins
 from hypar.planning.question import load_search, space_of
 from hypar.planning.records import pins_text, plan_of
 from hypar.planning.resolved import baseline_request
 from hypar.planning.strategies.base import load_strategy
+from hypar.planning.uneven.levels import LevelPlanner, Slot
 from hypar.planning.uneven.memory import fits, limits, tightened
 from hypar.planning.uneven.split import (
     UnevenSplit,
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
-    from hypar.planning.levels import Node
     from hypar.planning.pins import Pin
     from hypar.planning.question import Answer, Question
     from hypar.planning.resolved import Resolved
+    from hypar.planning.uneven.levels import Node
     from hypar.planning.uneven.split import Assignment, Decision, Line, Quadratics
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.amounts.above import State

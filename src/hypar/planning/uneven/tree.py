@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.machine.setting import Setting
 from hypar.network.nodes import Content
-from hypar.planning.levels import Leaf
 from hypar.planning.question import NO_MACHINE, Answer
+from hypar.planning.records import Leaf
 from hypar.schedule.lanes import Lane
 from hypar.schedule.pieces import crossing
 from hypar.sharding.amounts.above import outermost

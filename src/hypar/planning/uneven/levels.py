@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.planning.question import Answer, cost_of, costs_by_level, load_search, question_of, setting_for
-from hypar.planning.records import claim_of, limits_of, plan_of
-from hypar.schedule.lanes import Ends, Lane, Lanes
-from hypar.sharding.tree import WHOLE_ARRAY, Split
-from hypar.units import exact_number
+from hypar.planning.records import Leaf, claim_of, limits_of, plan_of
+from hypar.schedule.lanes import Lane
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
     from hypar.planning.pins import Pin
     from hypar.planning.question import Question
     from hypar.planning.resolved import Resolved
+    from hypar.planning.uneven.tree import Branch
     from hypar.sharding.amounts.above import State
-    from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
+
+    Node = Branch
 
 
 class Slot(NamedTuple):
@@ -33,114 +34,6 @@ class Slot(NamedTuple):
     layer: str
     chosen: Options
     options: tuple[Options, ...]
-
-
-class Node(Protocol):
-    """A planned node: identical devices, or an uneven split with the nodes of its groups."""
-
-    @property
-    def graph(self) -> PlanGraph:
-        """The layers, with the sizes that the splits above leave."""
-
-    def leaves(self) -> Iterator[Leaf]:
-        """Yield the groups of identical devices that work."""
-
-    def lanes(self, above: Ends = ()) -> Lanes:
-        """Return the groups that work, and the transfers between them, outer splits first; below shares at the splits above."""
-
-    def in_whole_elements(self) -> Node:
-        """Return the same choices with shares of whole elements, as devices hold them, with the costs unchanged."""
-
-    def reached(
-        self, above: Ends = (), tensors: tuple[Tensor, ...] = ()
-    ) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:
-        """Yield the lanes of the groups that work, with their shares at all uneven splits, and what each reads of some tensors."""
-
-    def of(self, graph: PlanGraph) -> Node:
-        """Return the same choices for layers of other sizes, with the costs unchanged."""
-
-    def taking(self, chosen: Iterator[Options]) -> Node:
-        """Return the node with other choices, in the order of its slots, with the costs unchanged."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Leaf:
-    """A group of identical devices; its methods are those of ``Node``.
-
-    Its ``lane`` has the layers with the sizes that the splits above leave, their choices, and their setting; ``answer`` is
-    the result of the search over the levels inside it, and ``question`` the search problem, None without levels, or without
-    costs.
-    """
-
-    lane: Lane
-    answer: Answer
-    question: Question | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the group."""
-        return self.lane.name or WHOLE_ARRAY
-
-    @property
-    def graph(self) -> PlanGraph:
-        """The layers."""
-        return self.lane.graph
-
-    @property
-    def levels(self) -> tuple[Level, ...]:
-        """The levels inside the group."""
-        return () if self.question is None else self.question.levels
-
-    @property
-    def cost(self) -> float:
-        """The cost of all its levels."""
-        return math.fsum(map(math.fsum, self.answer.costs))
-
-    def splits(self) -> Iterator[Split]:
-        """Yield the record of each level."""
-        names = [layer.name for layer in self.graph.layers]
-        for level, costs in zip(self.levels, self.answer.costs, strict=True):
-            chosen = {name: own[level.index] for name, own in zip(names, self.lane.choices, strict=True)}
-            orders = {name: choice.order for name, choice in chosen.items() if choice.order}
-            yield Split.model_construct(
-                level=self.lane.depth + level.index,
-                group=self.name,
-                ways=level.ways,
-                shares=[1 / level.ways] * level.ways,
-                choices={name: dict(choice.degrees) for name, choice in chosen.items()},
-                numbering={name: [dict([digit]) for digit in order] for name, order in orders.items()}
-                or None,
-                costs=dict(zip(names, map(exact_number, costs), strict=True)),
-                cost=exact_number(math.fsum(costs)),
-            )
-
-    def leaves(self) -> Iterator[Leaf]:
-        """Yield the group itself."""
-        yield self
-
-    def lanes(self, above: Ends = ()) -> Lanes:
-        """Return the group alone, with its shares at the splits above; nothing comes to it from others."""
-        return [self.lane._replace(ends=above) if above else self.lane], []
-
-    def in_whole_elements(self) -> Leaf:
-        """Return the group itself: what the splits above leave it is as it is."""
-        return self
-
-    def reached(
-        self, above: Ends = (), tensors: tuple[Tensor, ...] = ()
-    ) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:
-        """Yield its own lane, with its shares at the uneven splits above, and the tensors."""
-        yield self.lane._replace(ends=above), tensors
-
-    def of(self, graph: PlanGraph) -> Leaf:
-        """Return the same choices for other layers."""
-        return replace(self, lane=self.lane._replace(graph=graph))
-
-    def taking(self, chosen: Iterator[Options]) -> Leaf:
-        """Return the group with other choices, one for each layer in turn."""
-        each = [next(chosen) for _ in self.graph.layers] if self.levels else self.lane.choices
-        lane, answer = self.lane._replace(choices=(*each,)), replace(self.answer, choices=(*each,))
-        return replace(self, lane=lane, answer=answer)
 
 
 class LevelPlanner:
@@ -165,13 +58,12 @@ class LevelPlanner:
         empty = Answer(choices=((),) * len(graph.layers), costs=(), solver="", exact=True)
         answer = empty if question is None else self._answer(question)
         setting = setting_for(request, self.element_bytes, self.cost)
-        lane = Lane(graph, answer.choices, setting, name, depth)
-        return Leaf(lane=lane, answer=answer, question=question)
+        return Leaf(lane=Lane(graph, answer.choices, setting, name, depth), answer=answer, question=question)
 
-    def answered(self, graph: PlanGraph, answer: Answer, question: Question | None = None) -> Leaf:
+    def answered(self, question: Question, answer: Answer) -> Leaf:
         """Return all devices of the request with the answer of a search."""
-        lane = Lane(graph, answer.choices, setting_for(self.request, self.element_bytes, self.cost))
-        return Leaf(lane=lane, answer=answer, question=question)
+        setting = setting_for(self.request, self.element_bytes, self.cost)
+        return Leaf(lane=Lane(question.graph, answer.choices, setting), answer=answer, question=question)
 
     def _answer(self, question: Question) -> Answer:
         return load_search(self.request.search).run(question)
@@ -239,12 +131,10 @@ class LevelPlanner:
         """Return the plan of a node of a network, without a score."""
         answer, splits = _leaf(node).answer, [*_leaf(node).splits()]
         cost, array = math.fsum(split.cost for split in splits), self.request.array
-        found: dict[str, Any] = {
-            "solver": answer.solver,
-            "limits": limits_of(answer),
-            "bounds": answer.bounds,
-        }
-        return plan_of(self.request, graph, splits, cost, pins=self.pins, array=array, claim=claim, **found)
+        found: dict[str, Any] = {"claim": claim, "solver": answer.solver, "limits": limits_of(answer)}
+        return plan_of(
+            self.request, graph, splits, cost, pins=self.pins, array=array, bounds=answer.bounds, **found
+        )
 
 
 def _leaf(node: Node) -> Leaf:
