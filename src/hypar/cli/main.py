@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
@@ -17,16 +19,36 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GONE = {
-    "overlap": "overlap is plan with chunks: hypar plan MODEL --hardware hmc --strategy dp --chunks best",
-    "pipeline": "pipeline is plan in stages of single devices: "
-    "hypar plan MODEL --hardware hmc --stages 4 --levels 0 --schedule layer-block",
-    "reproduce": "papers are computed by a script, in a clone of the repository: python examples/papers/run.py PAPER",
-    "--memory-limit": "no option --memory-limit: it is --search-memory",
-    "--timeline": "no option --timeline: it is --plot",
-    "--integral": "no option --integral: shares are whole elements without it",
-    "--certificate": "no option --certificate: hypar check plans again, and compares the whole file",
+    "overlap": ("overlap is plan with chunks: hypar plan",
+                {"--hardware --profile": "hmc", "--strategy": "dp", "--chunks": "best"}),
+    "pipeline": ("pipeline is plan in stages of single devices: hypar plan",
+                 {"--hardware": "hmc", "--stages --starts": "4", "--levels": "0", "--schedule": "layer-block"}),
+    "reproduce": ("papers are computed by a script, in a clone of the repository: python examples/papers/run.py", {}),
+}  # fmt: skip
+"""The commands that are no more: what does the same, and its options unless they, or others in their place, were typed."""
+
+REWORDED = {
+    r"--exchange[ =]": "--set exchange=", r"--table\b": "--profile", r"--devices[ =]": "--array ",
+    r"--chunks[ =]none\b": "--chunks one",
+}  # fmt: skip
+"""Words of those commands, and the same of ``hypar plan``."""
+
+OF_SCORE = r" --(?:trace|plot) (?:'.*?'|\S+)"
+"""Files that ``hypar score`` writes of a plan."""
+
+GONE_OPTIONS = {
+    "--memory-limit": ("it is --search-memory", " --search-memory"),
+    "--timeline": ("it is --plot", " --plot"),
+    "--integral": ("shares are whole elements without it", ""),
+    "--certificate": ("hypar check plans again, and compares the whole file", None),
 }
-"""The commands and options that are no more: what does the same."""
+"""The options that are no more: what does the same, and what to type for each, if that is all."""
+
+
+class GoneError(HyparError):
+    """A command or an option that is no more: wrong usage, refused with what takes its place."""
+
+    exit_status = 2
 
 
 class _Refusal(click.ClickException):
@@ -64,6 +86,27 @@ def _one_line() -> Iterator[None]:
         raise _Refusal(f"error: {found}", found.exit_status) from error
 
 
+def _in_place_of(command: str, words: list[str]) -> str:
+    """Return what to type in place of a command that is no more."""
+    begin, options = GONE[command]
+    typed = shlex.join(word for word in words if word not in {"-h", "--help"})
+    for pattern, now in REWORDED.items():
+        typed = re.sub(pattern, now, typed)
+    files, typed = re.findall(OF_SCORE, typed), re.sub(OF_SCORE, "", typed)
+    given = {*re.findall(r"--\w+", typed)}
+    usual = [f" {flags.split()[0]} {own}" for flags, own in options.items() if not {*flags.split()} & given]
+    score = f" -o plan.json && hypar score plan.json{''.join(files)}" if files else ""
+    return f"{begin} {typed or ('MODEL' if options else 'PAPER')}{''.join(usual)}{score}"
+
+
+def _without(words: list[str]) -> str:
+    """Return what to type in place of a command line with an option that is no more; empty without one."""
+    option = next((own for own in (word.partition("=")[0] for word in words) if own in GONE_OPTIONS), "")
+    why, now = GONE_OPTIONS.get(option, ("", None))
+    line = "" if now is None else re.sub(rf" {option}\b", now, f": hypar {shlex.join(words)}")
+    return option and f"no option {option}: {why}{line}"
+
+
 class _Commands(click.Group):
     """The commands of the table, of which only the one that is asked for is made with its options."""
 
@@ -71,10 +114,9 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the named command; the nearest is suggested if there is none of that name."""
-        typed = (word.partition("=")[0] for at, word in enumerate(args) if not at or word.startswith("--"))
-        gone = next((GONE[word] for word in typed if word in GONE), "")
+        gone = _in_place_of(args[0], args[1:]) if args[0] in GONE else _without(args)
         if gone and not ctx.resilient_parsing:
-            raise _Refusal(f"error: {gone}", 2)
+            raise GoneError(gone)
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(str(UnknownNameError("command", args[0], sorted(COMMANDS))), ctx)
         name, found, words = super().resolve_command(ctx, args)
