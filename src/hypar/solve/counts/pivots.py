@@ -17,21 +17,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.forms import pair_costs
+from hypar.solve.counts.forms import EVERYWHERE, pair_costs
 from hypar.solve.counts.states import ROUNDING, splits
 from hypar.solve.limits import checkpoint
 from hypar.solve.minsum import of_pairs
 from hypar.solve.order import components
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from hypar.solve.counts.forms import Link, Numbers
+    from hypar.solve.counts.forms import Numbers
     from hypar.solve.counts.relaxed import Relaxed
     from hypar.solve.edge import Costs, Indices
     from hypar.solve.minsum import Ends, Solved
+
+    Classes = tuple[tuple[int, ...], tuple[int, ...]]
+    """The class of each option of an end of a tensor, and the options that stay."""
 
 AT_ONCE = 2**16
 """Pairs of states that are added up at once in the bound of a table."""
@@ -50,30 +53,25 @@ class TooMany(Exception):  # noqa: N818 (no error: the bound stays)
     """An entry has more pairs of states than there is time for."""
 
 
-class Branch(NamedTuple):
-    """A node of the forest of a block; ``above`` is the node towards the root, None for a root, and ``links`` those to it."""
-
-    node: int
-    above: int | None
-    links: tuple[int, ...]
-
-
 class Block(NamedTuple):
-    """A block: without its pivot it is a forest, of branches each behind the one above it, the port's first; it may meet others at both.
+    """A block, which may meet others at two of its nodes: without the first, its pivot, it is a forest.
 
-    ``spokes`` has for each other node the links to the pivot.
+    Attributes:
+        nodes: the pivot, the port, and the others, each behind the one above it in the forest.
+        above: for each the place of the node above it; None for a root and for the pivot.
+        links: for each the links to the node above it.
+        spokes: for each the links to the pivot.
     """
 
     nodes: tuple[int, ...]
-    pivot: int
-    port: int
-    spokes: dict[int, tuple[int, ...]]
-    branches: tuple[Branch, ...]
+    above: tuple[int | None, ...]
+    links: tuple[tuple[int, ...], ...]
+    spokes: tuple[tuple[int, ...], ...]
 
     @property
-    def links(self) -> list[int]:
-        """The links of the forest."""
-        return [link for branch in self.branches for link in branch.links]
+    def meets(self) -> tuple[int, int]:
+        """The pivot and the port."""
+        return self.nodes[0], self.nodes[1]
 
 
 Links = dict[int, dict[int, tuple[int, ...]]]
@@ -88,7 +86,7 @@ def blocks_of(ends: Sequence[Ends], nodes: int) -> list[Block] | None:
         nodes: the number of nodes.
 
     Examples:
-        >>> [(block.pivot, block.port) for block in blocks_of([(0, 1), (1, 2), (0, 2), (2, 3)], 4)]
+        >>> [block.meets for block in blocks_of([(0, 1), (1, 2), (0, 2), (2, 3)], 4)]
         [(2, 0), (2, 3)]
     """
     links: Links = defaultdict(dict)
@@ -110,35 +108,28 @@ def _block(nodes: Sequence[int], links: Links, ports: Sequence[int]) -> Block | 
         port, *more = [node for node in ports if node != pivot] or rest[:1]
         # A forest has a pair for each node that is no root.
         inner = pairs - len(near[pivot])
-        branches = () if more or inner >= len(rest) else tuple(_branches(rest, port, links))
-        if branches and inner == sum(branch.above is not None for branch in branches):
-            spokes = {node: links[node].get(pivot, ()) for node in rest}
-            return Block(tuple(nodes), pivot, port, spokes, branches)
+        above = _forest(rest, port, links) if not more and inner < len(rest) else {}
+        if above and inner == sum(node is not None for node in above.values()):
+            order = (pivot, *above)
+            return Block(
+                nodes=order,
+                above=(None, *[None if on is None else order.index(on) for on in above.values()]),
+                links=((), *[() if on is None else links[node][on] for node, on in above.items()]),
+                spokes=((), *[links[node].get(pivot, ()) for node in above]),
+            )
     return None
 
 
-def _branches(nodes: Iterable[int], port: int, links: Links) -> Iterator[Branch]:
-    """Yield the nodes of a spanning forest from the port on."""
-    left = {*nodes}
-    for root in (port, *nodes):
-        todo = [Branch(root, None, ())] * (root in left)
-        left.discard(root)
-        while todo:
-            branch = todo.pop()
-            yield branch
-            onward = sorted(left & {*links[branch.node]})
-            left -= {*onward}
-            todo += [Branch(other, branch.node, links[branch.node][other]) for other in onward]
-
-
-class Placed(NamedTuple):
-    """How often each other node of a block takes each option in each cell of the pivot, ``[cells, options]``, by its place among the nodes.
-
-    ``cells`` has the group and the pivot's option of each cell.
-    """
-
-    cells: tuple[tuple[int, int], ...]
-    counts: dict[int, Numbers]
+def _forest(nodes: Sequence[int], port: int, links: Links) -> dict[int, int | None]:
+    """Return the nodes of a spanning forest from the port on, each with the one above it."""
+    found: dict[int, int | None] = {}
+    todo: list[tuple[int, int | None]] = [(node, None) for node in (*reversed(nodes), port)]
+    while todo:
+        node, above = todo.pop()
+        if node not in found:
+            found[node] = above
+            todo += [(other, node) for other in sorted({*nodes} & {*links[node]} - {*found})]
+    return found
 
 
 class Table:
@@ -149,29 +140,29 @@ class Table:
         costs: the best bound that is known.
         exact: whether it is the least cost.
         tried: how often an entry was asked for.
-        placed: for entries that were made exact, the states of the other nodes in the cells of the pivot.
+        counts: for entries that were made exact, how often each other node takes each option in each cell of the pivot.
     """
 
     def __init__(self, relaxed: Relaxed, block: Block) -> None:
         """Compute the bound of counts, some states of the pivot at once."""
-        self.relaxed, self.block = relaxed, block
-        self.others = [branch.node for branch in block.branches]
-        self.ends = [(self.others.index(a), self.others.index(b)) for a, b, _ in self._links(block.links)]
-        states = len(relaxed.nodes[block.pivot])
-        step = max(1, AT_ONCE // max([relaxed.pairs[link].size for link in block.links], default=1))
+        self.relaxed, self.block, self.others = relaxed, block, block.nodes[1:]
+        self.links = [link for own in block.links for link in own]
+        self.ends = [
+            (self.others.index(a), self.others.index(b))
+            for a, b, _ in map(relaxed.graph.links.__getitem__, self.links)
+        ]
+        states = len(relaxed.nodes[block.nodes[0]])
+        step = max(1, AT_ONCE // max([relaxed.pairs[link].size for link in self.links], default=1))
         rows = (range(first, min(first + step, states)) for first in range(0, states, step))
         self.first = np.concatenate([self.solved(own).of_last() for own in rows])
         self.costs = self.first.copy()
         self.exact = np.full(self.first.shape, len(block.nodes) == 2)
         self.tried: Counter[tuple[int, int]] = Counter()
-        self.placed: dict[tuple[int, int], Placed] = {}
-
-    def _links(self, links: Iterable[int]) -> list[Link]:
-        return [self.relaxed.graph.links[link] for link in links]
+        self.counts: dict[tuple[int, int], list[Numbers]] = {}
 
     def own(self, node: int) -> Costs:
         """Return the costs of the states of a node; those of the port are left out."""
-        return self.relaxed.nodes[node] * (node != self.block.port)
+        return self.relaxed.nodes[node] * (node != self.others[0])
 
     def solved(self, rows: range, column: int | None = None) -> Solved:
         """Return the least sums beside some states of the pivot, each a problem; the port's own costs are left out.
@@ -180,22 +171,44 @@ class Table:
             rows: the states of the pivot.
             column: the state of the port; None for any.
         """
-        relaxed, block, nodes = self.relaxed, self.block, []
-        for node in self.others:
-            costs = np.tile(self.own(node), (len(rows), 1))
-            for link in block.spokes[node]:
-                costs += relaxed.between(link, block.pivot)[rows.start : rows.stop]
-            nodes.append(self._kept(node, costs, 1, column))
-        pairs = []
-        for at, (source, target, _) in zip(block.links, self._links(block.links), strict=True):
-            costs = self._kept(source, relaxed.pairs[at][None], 1, column)
-            pairs.append(self._kept(target, costs, 2, column))
-        sizes = [costs.shape[1] for costs in nodes]
-        return of_pairs(sizes, self.ends, self.others.index(block.port)).solve(nodes, pairs)
+        relaxed, (pivot, port), nodes = self.relaxed, self.block.meets, []
 
-    def _kept(self, node: int, costs: Costs, axis: int, column: int | None) -> Costs:
-        """Return costs with one state of the port alone."""
-        return costs if column is None or node != self.block.port else costs.take([column], axis=axis)
+        def kept(node: int, costs: Costs, axis: int) -> Costs:
+            return costs if column is None or node != port else costs.take([column], axis=axis)
+
+        for node, spokes in zip(self.others, self.block.spokes[1:], strict=True):
+            costs = np.tile(self.own(node), (len(rows), 1))
+            for link in spokes:
+                costs += relaxed.between(link, pivot)[rows.start : rows.stop]
+            nodes.append(kept(node, costs, 1))
+        pairs = []
+        for link in self.links:
+            source, target, _ = relaxed.graph.links[link]
+            pairs.append(kept(target, kept(source, relaxed.pairs[link][None], 1), 2))
+        return of_pairs([costs.shape[1] for costs in nodes], self.ends, 0).solve(nodes, pairs)
+
+    def orders(self, entry: tuple[int, int]) -> Indices:
+        """Return the option of each node of the block at each level, ``[nodes, levels]``, for an exact entry: the pivot's are sorted in each group.
+
+        Orders of the others follow from node to node. Inside a cell, equal classes meet first; then those who have the whole
+        tensor meet those who divide it, as far as there are any. Any such pairing is as good as any other.
+        """
+        graph, block = self.relaxed.graph, self.block
+        row, column = (self.relaxed.states[node][at] for node, at in zip(block.meets, entry, strict=True))
+        found, sizes, counts = [ordered(row)], row[row > 0], self.counts.get(entry)
+        above, links = block.above, block.links
+        if counts is None:
+            # Two nodes alone need no cells.
+            sizes, counts, above, links = row.sum(axis=1), [column], (None, 0), block.spokes
+        cells = np.split(np.arange(sum(graph.depths)), np.cumsum(sizes)[:-1])
+        for node, on, to, own in zip(self.others, above[1:], links[1:], counts, strict=True):
+            if on is None:
+                found.append(ordered(own))
+            else:
+                source, _, form = graph.links[to[0]]
+                ends = [(form.made, ()), (form.read, form.staying)]
+                found.append(_met(found[on], cells, own, ends if source == node else ends[::-1]))
+        return np.array(found)
 
     def close(self, entry: tuple[int, int], gap: float, room: float, slack: float) -> None:
         """Make an entry, of states of pivot and port, exact, or raise its bound.
@@ -215,7 +228,7 @@ class Table:
         room = min(most, room)
         found = Entry(self, *entry).least(room + slack)
         if found is not None and found[0] <= self.first[entry] + room + slack:
-            self.costs[entry], self.placed[entry] = max(self.costs[entry], found[0]), found[1]
+            self.costs[entry], self.counts[entry] = max(self.costs[entry], found[0]), found[1]
             self.exact[entry] = True
         elif room >= most:
             self.costs[entry], self.exact[entry] = np.inf, True
@@ -244,67 +257,65 @@ class Entry:
     def __init__(self, table: Table, row: int, column: int) -> None:
         """Find the cells of the pivot's state, and the least cost by counts for each state of each other node."""
         self.table, self.relaxed, self.row = table, table.relaxed, row
-        state = self.relaxed.states[table.block.pivot][row]
-        self.parts = tuple(zip(*[own.tolist() for own in np.nonzero(state)], strict=True))
-        sizes = tuple(int(state[part]) for part in self.parts)
-        self.cells = self.relaxed.graph.parted(sizes, tuple(group for group, _ in self.parts))
-        self.sizes = tuple(
-            tuple(int(own) for own in state[group] if own) for group in range(len(self.cells.ways))
-        )
+        state = self.relaxed.states[table.block.nodes[0]][row]
+        groups, options = np.nonzero(state)
+        sizes = state[groups, options]
+        self.cells = self.relaxed.graph.parted(tuple(sizes.tolist()), tuple(groups.tolist()))
+        self.sizes = tuple(tuple(own[own > 0].tolist()) for own in state)
         self.pivot = np.zeros((1, len(sizes), state.shape[1]), dtype=np.int8)
-        self.pivot[0, np.arange(len(sizes)), [option for _, option in self.parts]] = sizes
+        self.pivot[0, np.arange(len(sizes)), options] = sizes
         solved = table.solved(range(row, row + 1), column)
         self.whole = float(solved.lowest[0])
-        self.least_of = dict(zip(table.others, solved.marginals(), strict=True))
-        port = np.full(len(self.relaxed.nodes[table.block.port]), np.inf)
-        port[column] = self.whole
-        self.least_of[table.block.port] = port
+        self.least_of = solved.marginals()
+        self.least_of[0] = np.full(len(self.relaxed.nodes[table.others[0]]), np.inf)
+        self.least_of[0][column] = self.whole
 
-    def least(self, room: float) -> tuple[float, Placed] | None:
+    def least(self, room: float) -> tuple[float, list[Numbers]] | None:
         """Return the least cost and the counts of every node; None if it exceeds the bound of counts by more than some room."""
         block, most, total = self.table.block, self.whole + room, 0.0
-        some = {node: self._states(node, most) for node in self.table.others}
-        picks: dict[int, Indices] = {}
-        for node, above, links in reversed(block.branches):
-            own = some[node]
-            few = np.flatnonzero(self.least_of[node][own.of] + own.above <= most)
+        some = [self._states(place, most) for place in range(len(self.table.others))]
+        picks: list[Indices] = []
+        for place in reversed(range(len(some))):
+            own, above = some[place], block.above[place + 1]
+            few = np.flatnonzero(self.least_of[place][own.of] + own.above <= most)
             if not few.size:
                 return None
             if above is None:
-                picks[node] = few[[own.costs[few].argmin()]]
-                total += float(own.costs[picks[node][0]])
+                picks.append(few[[own.costs[few].argmin()]])
+                total += float(own.costs[picks[-1][0]])
             else:
-                picks[node] = few[self._joined(own.kept(few), some[above], above, links)]
-        chosen: dict[int | None, int] = {None: 0}
-        for node, above, _ in block.branches:
-            chosen[node] = int(picks[node][chosen[above]])
-        counts = {block.nodes.index(node): some[node].counts[chosen[node]] for node in some}
-        return total, Placed(self.parts, counts)
+                picks.append(few[self._joined(place, own.kept(few), some[above - 1])])
+        chosen: list[int] = [0]
+        for pick, above in zip(reversed(picks), block.above[1:], strict=True):
+            chosen.append(int(pick[chosen[above or 0]]))
+        return total, [own.counts[at] for own, at in zip(some, chosen[1:], strict=True)]
 
-    def _states(self, node: int, most: float) -> _Some:
+    def _states(self, place: int, most: float) -> _Some:
         """Return the states of a node in the cells, of counts and costs within the bound."""
-        least = self.least_of[node]
+        node, pivot, least = self.table.others[place], self.table.block.nodes[0], self.least_of[place]
         few = np.flatnonzero(least <= most)
         every = [
             splits(tuple(map(tuple, state)), self.sizes) for state in self.relaxed.states[node][few].tolist()
         ]
         counts, of = np.concatenate(every), np.repeat(few, [len(own) for own in every])
         costs, excess = self.table.own(node)[of], np.zeros(len(of))
-        for link in self.table.block.spokes[node]:
-            here = self._pairs(link, self.table.block.pivot, self.pivot, counts)[0]
+        for link in self.table.block.spokes[place + 1]:
+            here = self._pairs(link, pivot, self.pivot, counts)[0]
             costs += here
-            excess += here - self.relaxed.between(link, self.table.block.pivot)[self.row][of]
+            excess += here - self.relaxed.between(link, pivot)[self.row][of]
         return _Some(counts, of, costs, excess).kept(least[of] + excess <= most)
 
-    def _joined(self, own: _Some, theirs: _Some, above: int, links: Sequence[int]) -> Indices:
+    def _joined(self, place: int, own: _Some, theirs: _Some) -> Indices:
         """Add what a node costs at the least to the costs of the node above it; return its best state beside each of that one."""
         if len(own.of) * len(theirs.of) > MOST_PAIRS:
             raise TooMany
+        block = self.table.block
+        above = block.nodes[block.above[place + 1] or 0]
         picks, step = np.zeros(len(theirs.of), dtype=np.intp), max(1, ROWS // len(own.of))
         for first in range(0, len(picks), step):
             checkpoint()
             rows, costs, excess = slice(first, first + step), own.costs, own.above
-            for link in links:
+            for link in block.links[place + 1]:
                 here = self._pairs(link, above, theirs.counts[rows], own.counts)
                 costs = costs + here
                 excess = excess + here - self.relaxed.between(link, above)[np.ix_(theirs.of[rows], own.of)]
@@ -321,6 +332,38 @@ class Entry:
         return pair_costs(form, other, own, self.cells).T
 
 
+def ordered(counts: Numbers) -> Indices:
+    """Return the options of a node at the levels of some cells, sorted in each, from how often it takes each, ``[cells, options]``."""
+    options = np.broadcast_to(np.arange(counts.shape[1]), counts.shape)
+    return np.repeat(options.reshape(-1), counts.reshape(-1))
+
+
+def _met(other: Indices, cells: Sequence[Indices], counts: Numbers, ends: Sequence[Classes]) -> Indices:
+    """Return the options of a node at all levels so that they meet those of another node best; ``ends`` are its classes, and the other's."""
+    (mine, _), (theirs, _) = ends
+    found = ordered(counts)
+    for levels in cells:
+        left, free = found[levels].tolist(), []
+        for level in levels.tolist():
+            name = theirs[other[level]]
+            alike = next((option for option in left if mine[option] == name != EVERYWHERE), None)
+            if alike is None:
+                free.append(level)
+            else:
+                found[level] = alike
+                left.remove(alike)
+        # Options that stay are next to whole tensors: they meet divided ones, as far as there are any.
+        free.sort(key=lambda level: _wholeness(ends[1], int(other[level])))
+        found[free] = sorted(left, key=lambda option: -_wholeness(ends[0], option))
+    return found
+
+
+def _wholeness(end: Classes, option: int) -> int:
+    """Return 2 for an option with the whole tensor, 1 for one that divides it but stays, and 0 for others."""
+    classes, staying = end
+    return 2 if classes[option] == EVERYWHERE else int(option in staying)
+
+
 class Path(NamedTuple):
     """The best path through the tables: the state of each node at which blocks may meet, and whether all its entries are exact."""
 
@@ -330,7 +373,8 @@ class Path(NamedTuple):
 
     def entry(self, block: Block) -> tuple[int, int]:
         """Return the entry of a block's table that it uses."""
-        return self.states[block.pivot], self.states[block.port]
+        pivot, port = block.meets
+        return self.states[pivot], self.states[port]
 
 
 class Chain:
@@ -344,19 +388,22 @@ class Chain:
             key = self._key(block)
             tables[key] = tables[key] if key in tables else Table(relaxed, block)
         self.blocks = [(block, tables[self._key(block)]) for block in blocks]
-        inner = {node for block in blocks for node in block.nodes if node not in {block.pivot, block.port}}
+        inner = {node for block in blocks for node in block.nodes[2:]}
         self.ports = [node for node in range(len(relaxed.nodes)) if node not in inner]
-        ends = [(self.ports.index(block.pivot), self.ports.index(block.port)) for block in blocks]
+        ends = [
+            (self.ports.index(pivot), self.ports.index(port)) for pivot, port in (of.meets for of in blocks)
+        ]
         self._search = of_pairs([len(relaxed.nodes[node]) for node in self.ports], ends)
 
     def _key(self, block: Block) -> object:
         """Return what the table of a block depends on."""
-        place = {node: at for at, node in enumerate(block.nodes)}
-        links = [link for own in block.spokes.values() for link in own] + block.links
-        ends = [self.relaxed.graph.links[link] for link in links]
-        shape = tuple(sorted((place[source], place[target], form) for source, target, form in ends))
-        costs = tuple(id(self.relaxed.nodes[node]) for node in block.nodes)
-        return costs, shape, place[block.pivot], place[block.port]
+        links = self.relaxed.graph.links
+        forms = tuple(
+            tuple((links[link].form, links[link].source == node) for link in own)
+            for each in (block.spokes, block.links)
+            for node, own in zip(block.nodes, each, strict=True)
+        )
+        return tuple(id(self.relaxed.nodes[node]) for node in block.nodes), block.above, forms
 
     def best(self, *, exact_only: bool = False) -> Path:
         """Return the best path through the tables, or through their exact entries alone."""
