@@ -37,27 +37,27 @@ PAYS = 1e-5
 """The relative amount by which a round must raise the bound for another to follow."""
 
 
-class _End(NamedTuple):
-    """One end of an edge, as the node there sees it; ``into`` has the messages to both ends."""
+class _Side(NamedTuple):
+    """One end of an edge, 0 for the source, as the node there sees it; ``into`` has the messages to both ends."""
 
     edge: Edge
+    end: int
     other: int
     into: list[Costs]
-    at_source: bool
 
     def gathered(self) -> Costs:
-        return self.into[0 if self.at_source else 1]
+        return self.into[self.end]
 
     def send(self, costs: Costs) -> float:
         """Send the least of some costs of the node to the other end; return the least of the message, taken off it."""
-        message = (self.edge.least_over_source if self.at_source else self.edge.least_over_target)(costs)
+        message = self.edge.least_over(self.end, costs)
         lowest = float(message.min())
-        self.into[1 if self.at_source else 0] = message - lowest
+        self.into[1 - self.end] = message - lowest
         return lowest
 
     def beside(self, choice: int) -> Costs:
         """Return the edge's costs over the node's choices, the other end's chosen."""
-        return self.edge.of_target(choice) if self.at_source else self.edge.of_source(choice)
+        return self.edge.beside(1 - self.end, choice)
 
 
 class Messages:
@@ -70,11 +70,12 @@ class Messages:
     def __init__(self, problem: CostGraph, work: int = 0) -> None:
         """Start without any cost moved."""
         self._nodes, self._edges, self.work = problem.nodes, problem.joined(), work
-        self._ends: list[list[_End]] = [[] for _ in self._nodes]
+        self._sides: list[list[_Side]] = [[] for _ in self._nodes]
         for edge in self._edges:
-            into = [np.zeros(self._nodes[node].size) for node in (edge.source, edge.target)]
-            self._ends[edge.source].append(_End(edge, edge.target, into, at_source=True))
-            self._ends[edge.target].append(_End(edge, edge.source, into, at_source=False))
+            ends = (edge.source, edge.target)
+            into = [np.zeros(self._nodes[node].size) for node in ends]
+            for end, node in enumerate(ends):
+                self._sides[node].append(_Side(edge, end, ends[1 - end], into))
 
     def round(self) -> float:
         """Send messages forth and back; return the greater of the two lower bounds."""
@@ -84,7 +85,7 @@ class Messages:
     def choices(self) -> tuple[int, ...]:
         """Return an assignment: each node's best choice beside those before it and the messages of those behind."""
         found: list[int] = []
-        for node, ends in enumerate(self._ends):
+        for node, ends in enumerate(self._sides):
             costs = self._nodes[node] + sum(
                 end.beside(found[end.other]) if end.other < node else end.gathered() for end in ends
             )
@@ -96,7 +97,7 @@ class Messages:
         bound = []
         for node in order:
             checkpoint()
-            ends = self._ends[node]
+            ends = self._sides[node]
             ahead = [end for end in ends if (end.other - node) * onward > 0]
             part = 1 / max(len(ahead), len(ends) - len(ahead), 1)
             gathered = self._nodes[node] + sum(end.gathered() for end in ends)
@@ -117,7 +118,7 @@ class Messages:
     def _beside(self, found: Sequence[int], node: int, but: int | None = None) -> Costs:
         """Return the cost of each choice of a node beside its neighbours' choices, without one of them."""
         total = self._nodes[node].copy()
-        for end in self._ends[node]:
+        for end in self._sides[node]:
             if end.other != but:
                 self.work -= OVERHEAD * len(end.edge.terms)
                 total += end.beside(found[end.other])
@@ -137,10 +138,10 @@ class Messages:
         checkpoint()
         self.work -= OVERHEAD * len(edge.terms) + entries_computed(*edge.digits)
         of_a, of_b = self._beside(found, a, b), self._beside(found, b, a)
-        costs = edge.least_over_source(of_a) + of_b
+        costs = edge.least_over(0, of_a) + of_b
         best = int(costs.argmin())
         if gains := bool(costs[best] < of_a[found[a]] + of_b[found[b]] + edge.at(found[a], found[b])):
-            found[a], found[b] = int((of_a + edge.of_target(best)).argmin()), best
+            found[a], found[b] = int((of_a + edge.beside(1, best)).argmin()), best
         return gains
 
 

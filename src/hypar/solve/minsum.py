@@ -244,8 +244,7 @@ class Form(NamedTuple):
         beside = [(axes, table) for axes, table in zip(self.axes, tables, strict=True) if self.over in axes]
         edge = reduce(Edge.plus, [_edge(axes, table) for axes, table in beside])
         rest = self.total(tables, self.over)[0].squeeze(self.over)
-        found = edge.least_over_target(rest) if edge.target == 0 else edge.least_over_source(rest)
-        return np.moveaxis(found, 0, self.over - 1)[None]
+        return np.moveaxis(edge.least_over(int(edge.target == 0), rest), 0, self.over - 1)[None]
 
 
 def _whole(table: Pair) -> Costs:
@@ -293,7 +292,7 @@ class _Kind:
         for axes, table in zip(self.form.axes, self.tables, strict=True):
             if isinstance(table, Edge):
                 (other,) = [chosen[axis] for axis in axes if axis]
-                found = found + (table.of_source if axes[1] == 0 else table.of_target)(other)
+                found = found + table.beside(int(axes[0] == 0), other)
             else:
                 own = table[problem if len(table) > 1 else 0].reshape([self.form.sizes[at] for at in axes])
                 found = found + own[tuple([chosen[axis] for axis in axes])]

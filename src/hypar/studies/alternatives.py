@@ -153,9 +153,9 @@ def _alternatives(own: LevelChoices, node: int, least: Costs | None) -> tuple[Al
     received, sent = np.zeros(len(options)), np.zeros(len(options))
     for edge in own.problem.edges:
         if edge.target == node:
-            received += edge.of_source(picked[edge.source])
+            received += edge.beside(0, picked[edge.source])
         elif edge.source == node:
-            sent += edge.of_target(picked[edge.target])
+            sent += edge.beside(1, picked[edge.target])
     total = own.problem.nodes[node] + received + sent
     parts = {name: part.reshape(-1) for name, part in own.items(node).items()}
     more = None
