@@ -131,7 +131,7 @@ def min_plus(left: Costs, right: Costs) -> Costs:
 
 def _least(left: Costs, right: Costs) -> Costs:
     """Return the least of the sums of two arrays along their first axes, with one table of extra memory."""
-    found = left[0] + right[0]
+    found: Costs = left[0] + right[0]
     total = np.empty_like(found)
     for one, other in zip(left[1:], right[1:], strict=True):
         np.minimum(found, np.add(one, other, out=total), out=found)

@@ -6,8 +6,8 @@ starts as the bound of counts. The blocks and the nodes at which they meet are a
 made exact where the best path uses them, and the path is the optimum once all of its entries are exact.
 
 *Entries.* The options of the pivot part the levels into cells. On the trees that are left, how often each node takes each option
-in each cell is all that matters, as orders within a cell follow from node to node. Counts of cells come from counts that
-cost little more than the bound, and are left out where what their neighbours cost beside them adds too much to it.
+in each cell is all that matters, as orders within a cell follow from node to node: the least sum over these counts is exact. They come
+from counts that cost little more than the bound, and are left out where what they cost beside the pivot adds too much to it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from hypar.solve.order import components
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from hypar.solve.counts.forms import Numbers
     from hypar.solve.counts.relaxed import Relaxed
     from hypar.solve.edge import Costs, Indices
@@ -39,8 +37,8 @@ if TYPE_CHECKING:
 AT_ONCE = 2**16
 """Pairs of states that are added up at once in the bound of a table."""
 
-ROWS, MOST_PAIRS = 2**20, 2**28
-"""Pairs of states whose costs are computed at once in an entry, and most of one tensor."""
+MOST_PAIRS = 2**26
+"""Most pairs of states of one tensor whose costs are computed for an entry."""
 
 FIRST_ROOM = 0.5
 """Share of the gap for each block by which an entry may first exceed its bound; each time it exceeds that it may four times as much."""
@@ -226,110 +224,57 @@ class Table:
         # A plan through an entry that exceeds its bound by more than ``most`` costs more than the known one.
         most = gap + self.costs[entry] - self.first[entry]
         room = min(most, room)
-        found = Entry(self, *entry).least(room + slack)
-        if found is not None and found[0] <= self.first[entry] + room + slack:
-            self.costs[entry], self.counts[entry] = max(self.costs[entry], found[0]), found[1]
+        found, counts = self._least(entry, room + slack)
+        if found <= self.first[entry] + room + slack:
+            self.costs[entry], self.counts[entry] = max(self.costs[entry], found), counts
             self.exact[entry] = True
         elif room >= most:
             self.costs[entry], self.exact[entry] = np.inf, True
         else:
             self.costs[entry] = max(self.costs[entry], self.first[entry] + room)
 
-
-class _Some(NamedTuple):
-    """Some states of a node in the cells, ``[states, cells, options]``, with the index of each among the node's states.
-
-    Its costs are those beside the pivot, with the least of the branches behind it; ``above`` is by how much these exceed the bound of counts.
-    """
-
-    counts: Numbers
-    of: Indices
-    costs: Costs
-    above: Costs
-
-    def kept(self, keep: Indices | NDArray[np.bool_]) -> _Some:
-        return _Some(self.counts[keep], self.of[keep], self.costs[keep], self.above[keep])
-
-
-class Entry:
-    """The search for one entry of a table."""
-
-    def __init__(self, table: Table, row: int, column: int) -> None:
-        """Find the cells of the pivot's state, and the least cost by counts for each state of each other node."""
-        self.table, self.relaxed, self.row = table, table.relaxed, row
-        state = self.relaxed.states[table.block.nodes[0]][row]
+    def _least(self, entry: tuple[int, int], room: float) -> tuple[float, list[Numbers]]:
+        """Return the least cost of an entry, and the counts of every other node in the cells; infinite if it exceeds the bound of counts by more than some room."""
+        (row, column), graph, pivot = entry, self.relaxed.graph, self.block.nodes[0]
+        state = self.relaxed.states[pivot][row]
         groups, options = np.nonzero(state)
         sizes = state[groups, options]
-        self.cells = self.relaxed.graph.parted(tuple(sizes.tolist()), tuple(groups.tolist()))
-        self.sizes = tuple(tuple(own[own > 0].tolist()) for own in state)
-        self.pivot = np.zeros((1, len(sizes), state.shape[1]), dtype=np.int8)
-        self.pivot[0, np.arange(len(sizes)), options] = sizes
-        solved = table.solved(range(row, row + 1), column)
-        self.whole = float(solved.lowest[0])
-        self.least_of = solved.marginals()
-        self.least_of[0] = np.full(len(self.relaxed.nodes[table.others[0]]), np.inf)
-        self.least_of[0][column] = self.whole
+        cells = graph.parted(tuple(sizes.tolist()), tuple(groups.tolist()))
+        by_group = tuple(tuple(own[own > 0].tolist()) for own in state)
+        alone = np.zeros((1, len(sizes), state.shape[1]), dtype=np.int8)
+        alone[0, np.arange(len(sizes)), options] = sizes
+        counts = {pivot: alone}
 
-    def least(self, room: float) -> tuple[float, list[Numbers]] | None:
-        """Return the least cost and the counts of every node; None if it exceeds the bound of counts by more than some room."""
-        block, most, total = self.table.block, self.whole + room, 0.0
-        some = [self._states(place, most) for place in range(len(self.table.others))]
-        picks: list[Indices] = []
-        for place in reversed(range(len(some))):
-            own, above = some[place], block.above[place + 1]
-            few = np.flatnonzero(self.least_of[place][own.of] + own.above <= most)
-            if not few.size:
-                return None
-            if above is None:
-                picks.append(few[[own.costs[few].argmin()]])
-                total += float(own.costs[picks[-1][0]])
-            else:
-                picks.append(few[self._joined(place, own.kept(few), some[above - 1])])
-        chosen: list[int] = [0]
-        for pick, above in zip(reversed(picks), block.above[1:], strict=True):
-            chosen.append(int(pick[chosen[above or 0]]))
-        return total, [own.counts[at] for own, at in zip(some, chosen[1:], strict=True)]
-
-    def _states(self, place: int, most: float) -> _Some:
-        """Return the states of a node in the cells, of counts and costs within the bound."""
-        node, pivot, least = self.table.others[place], self.table.block.nodes[0], self.least_of[place]
-        few = np.flatnonzero(least <= most)
-        every = [
-            splits(tuple(map(tuple, state)), self.sizes) for state in self.relaxed.states[node][few].tolist()
-        ]
-        counts, of = np.concatenate(every), np.repeat(few, [len(own) for own in every])
-        costs, excess = self.table.own(node)[of], np.zeros(len(of))
-        for link in self.table.block.spokes[place + 1]:
-            here = self._pairs(link, pivot, self.pivot, counts)[0]
-            costs += here
-            excess += here - self.relaxed.between(link, pivot)[self.row][of]
-        return _Some(counts, of, costs, excess).kept(least[of] + excess <= most)
-
-    def _joined(self, place: int, own: _Some, theirs: _Some) -> Indices:
-        """Add what a node costs at the least to the costs of the node above it; return its best state beside each of that one."""
-        if len(own.of) * len(theirs.of) > MOST_PAIRS:
-            raise TooMany
-        block = self.table.block
-        above = block.nodes[block.above[place + 1] or 0]
-        picks, step = np.zeros(len(theirs.of), dtype=np.intp), max(1, ROWS // len(own.of))
-        for first in range(0, len(picks), step):
+        def costs_of(link: int) -> Costs:
+            source, target, form = graph.links[link]
+            if len(counts[source]) * len(counts[target]) > MOST_PAIRS:
+                raise TooMany
             checkpoint()
-            rows, costs, excess = slice(first, first + step), own.costs, own.above
-            for link in block.links[place + 1]:
-                here = self._pairs(link, above, theirs.counts[rows], own.counts)
-                costs = costs + here
-                excess = excess + here - self.relaxed.between(link, above)[np.ix_(theirs.of[rows], own.of)]
-            picks[rows] = costs.argmin(axis=1)
-            theirs.costs[rows] += costs.min(axis=1)
-            theirs.above[rows] += excess.min(axis=1)
-        return picks
+            return pair_costs(form, counts[source], counts[target], cells)
 
-    def _pairs(self, link: int, first: int, own: Numbers, other: Numbers) -> Costs:
-        """Return the costs of pairs of states of a link, those of one of its ends first."""
-        source, _, form = self.relaxed.graph.links[link]
-        if source == first:
-            return pair_costs(form, own, other, self.cells)
-        return pair_costs(form, other, own, self.cells).T
+        solved = self.solved(range(row, row + 1), column)
+        most, marginals, nodes = float(solved.lowest[0]) + room, solved.marginals(), []
+        marginals[0] = np.where(
+            np.arange(len(self.relaxed.nodes[self.others[0]])) == column, marginals[0], np.inf
+        )
+        for node, least, spokes in zip(self.others, marginals, self.block.spokes[1:], strict=True):
+            few = np.flatnonzero(least <= most)
+            states = [tuple(map(tuple, own)) for own in self.relaxed.states[node][few].tolist()]
+            every = [splits(own, by_group) for own in states]
+            of, counts[node] = np.repeat(few, [*map(len, every)]), np.concatenate(every)
+            costs, above = self.own(node)[of], least[of]
+            for link in spokes:
+                here = costs_of(link).reshape(-1)
+                costs = costs + here
+                above = above + (here - self.relaxed.between(link, pivot)[row][of])
+            if not (above <= most).any():
+                return np.inf, []
+            counts[node] = counts[node][above <= most]
+            nodes.append(costs[above <= most][None])
+        search = of_pairs([costs.size for costs in nodes], self.ends, 0)
+        found = search.solve(nodes, [costs_of(link)[None] for link in self.links])
+        chosen = zip(self.others, found.choices(), strict=True)
+        return float(found.lowest[0]), [counts[node][choice] for node, choice in chosen]
 
 
 def ordered(counts: Numbers) -> Indices:
