@@ -25,7 +25,7 @@ from hypar.solve.edge import entries_computed
 from hypar.solve.limits import checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hypar.solve.cost_graph import CostGraph, Link
     from hypar.solve.edge import Costs, Edge
@@ -77,10 +77,12 @@ class Messages:
             for end, node in enumerate(ends):
                 self._sides[node].append(_Side(edge, end, ends[1 - end], into))
 
-    def round(self) -> float:
-        """Send messages forth and back; return the greater of the two lower bounds."""
-        forth = range(len(self._nodes))
-        return max(self._sweep(forth, 1), self._sweep(reversed(forth), -1))
+    def bounds(self) -> Iterator[float]:
+        """Send messages forth and back, and yield the lower bound, until it rises too little for another round."""
+        bound, before, forth = -math.inf, -math.inf, range(len(self._nodes))
+        while bound == before == -math.inf or bound - before > PAYS * abs(bound):
+            before, bound = bound, max(bound, self._sweep(forth, 1), self._sweep(reversed(forth), -1))
+            yield bound
 
     def choices(self) -> tuple[int, ...]:
         """Return an assignment: each node's best choice beside those before it and the messages of those behind."""

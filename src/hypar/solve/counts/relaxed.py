@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.solve.bounds import PAYS, Messages
+import numpy as np
+
+from hypar.solve.bounds import Messages
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.forms import node_costs, pair_costs
 from hypar.solve.counts.states import ROUNDING
@@ -19,7 +21,6 @@ from hypar.solve.minsum import of_pairs, single
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from hypar.solve.counts.forms import CountGraph, Numbers
@@ -98,10 +99,10 @@ class Relaxed:
         edges = [
             Edge.dense(*ends, costs) for ends, costs in zip(self._ends, self.pairs.values(), strict=True)
         ]
-        messages = Messages(CostGraph(self.nodes, edges))
-        before, bound = -math.inf, messages.round()
-        while bound < known * (1 - ROUNDING) and bound - before > PAYS * bound:
-            before, bound = bound, max(bound, messages.round())
+        bound = 0.0
+        for bound in Messages(CostGraph(self.nodes, edges)).bounds():
+            if bound >= known * (1 - ROUNDING):
+                break
         return bound
 
     def by_cliques(self, known: float) -> float:
@@ -141,18 +142,10 @@ class Relaxed:
 
 def spanning(nodes: int, ends: Sequence[Ends], *, far: bool) -> list[int]:
     """Return the pairs of a spanning forest, those of nodes near each other first, or those of nodes far apart."""
-    parent = list(range(nodes))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    found = []
+    tree, found = np.arange(nodes), []
     for at in sorted(range(len(ends)), key=lambda at: abs(ends[at][0] - ends[at][1]) * (-1 if far else 1)):
-        one, other = map(root, ends[at])
+        one, other = tree[[*ends[at]]]
         if one != other:
-            parent[one] = other
+            tree[tree == other] = one
             found.append(at)
     return sorted(found)

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.solve.bounds import PAYS, Messages, work_of_round
+from hypar.solve.bounds import Messages, work_of_round
 from hypar.solve.cost_graph import Solution
 from hypar.solve.limits import ENTRIES_PER_S, Budget
 from hypar.solve.minsum import optimum
@@ -103,17 +104,16 @@ class Bounded:
         self, problem: CostGraph, messages: Messages, rounding: float
     ) -> Iterator[tuple[Assignment, float]]:
         """Yield an assignment and a lower bound after every round of messages."""
-        grain = problem.grain()
+        grain, (best, least) = problem.grain(), ((0,) * len(problem.nodes), math.inf)
         rounds = max(1, min(self.rounds, messages.work // max(1, work_of_round(problem.structure.links))))
-        best, least, bound = (0,) * len(problem.nodes), math.inf, -math.inf
-        for _ in range(rounds):
-            before, bound = bound, max(bound, messages.round())
+        for bound in islice(messages.bounds(), rounds):
             choices = messages.choices()
             if (cost := problem.cost(choices)) < least:
                 best, least = choices, cost
-            proven = _raised(bound - rounding, grain)
+            proven = bound - rounding
+            proven = math.ceil(proven / grain) * grain if grain else proven
             yield best, proven
-            if least <= max(proven, bound + rounding) or bound - before <= PAYS * abs(bound):
+            if least <= max(proven, bound + rounding):
                 return
 
     def _starts(self, problem: CostGraph) -> Iterator[Assignment]:
@@ -122,11 +122,6 @@ class Bounded:
         yield tuple([int(costs.argmin()) for costs in problem.nodes])
         for _ in range(self.starts):
             yield tuple([int(generator.integers(costs.size)) for costs in problem.nodes])
-
-
-def _raised(bound: float, grain: float) -> float:
-    """Return the least multiple of the grain that is not below a bound."""
-    return math.ceil(bound / grain) * grain if grain else bound
 
 
 def _rounding(problem: CostGraph) -> float:
