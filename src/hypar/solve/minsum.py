@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.solve.cost_graph import level_structure
+from hypar.solve.cost_graph import structure_of
 from hypar.solve.edge import Edge
 from hypar.solve.limits import checkpoint
-from hypar.solve.order import trace
+from hypar.solve.order import ordered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -108,7 +108,7 @@ def single(nodes: Sequence[Costs], ends: Sequence[Ends], pairs: Sequence[Costs])
 
 def of_pairs(sizes: Sequence[int], ends: Sequence[Ends], last: int | None = None) -> MinSum:
     """Return the elimination of nodes of some numbers of choices, joined in pairs; ``last`` is the node that leaves last."""
-    return min_sum(level_structure(tuple(sizes), tuple(ends)), last)
+    return min_sum(structure_of(tuple(sizes), tuple(ends)), last)
 
 
 @lru_cache(maxsize=64)
@@ -124,22 +124,30 @@ class MinSum:
         sizes: the number of choices of each node.
         scopes: the nodes of each table.
         steps: the nodes in order, each with its neighbours when it leaves.
-        complete: whether the tables have room.
-        work: the entries that are computed.
+        work: the entries that are computed, up to the first table that has no room.
     """
 
     def __init__(self, structure: Structure, last: int | None = None) -> None:
         """Find the order, which depends on the numbers of choices."""
         self.sizes, self.links, self._entries = structure.sizes, structure.links, structure.entries
-        self.scopes, self.steps, self.complete = trace(structure, last)
+        self.scopes, self.steps = ordered(structure, last)
         self.work = sum(step.work for step in self.steps)
 
     @property
-    def entries(self) -> float:
-        """The entries of all tables over a node and its neighbours; infinite if there are too many to count."""
-        if not self.complete:
-            return math.inf
-        return sum(math.prod(self.sizes[name] for name in (step.node, *step.scope)) for step in self.steps)
+    def complete(self) -> bool:
+        """Whether all tables have room."""
+        return len(self.steps) == len(self.sizes)
+
+    @property
+    def stored(self) -> int:
+        """The entries that are held at once: every table, which is kept for the way back, and one sum before its minimum is taken."""
+        widest = max((step.summed for step in self.steps), default=0)
+        return sum(step.entries for step in self.steps) + widest + self._entries
+
+    @property
+    def width(self) -> int:
+        """The largest number of neighbours of a node when it leaves."""
+        return max((len(step.scope) for step in self.steps), default=0)
 
     @cached_property
     def recipes(self) -> list[Recipe]:

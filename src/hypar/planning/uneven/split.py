@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from hypar.sharding.amounts.factors import Offered
-from hypar.solve.cost_graph import CostGraph, level_structure
+from hypar.solve.cost_graph import CostGraph, structure_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -208,7 +208,7 @@ class Quadratics:
     @cached_property
     def _structure(self) -> Structure:
         ends = tuple([(tensor.producer, tensor.consumer) for tensor in self.split.graph.tensors])
-        return level_structure(tuple([len(own) for own in self.split.options]), ends)
+        return structure_of(tuple([len(own) for own in self.split.options]), ends)
 
 
 def quadratics_of(split: UnevenSplit) -> Quadratics:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 STEPS = (2**14, 2**17, 2**20, 2**21)
 """Most pairs of states of a tensor whose costs are computed, step by step: those of few leave fewer for the others."""
 
-MOST_ENTRIES = 2**25
+MOST_WORK = 2**25
 """Most entries of the tables of an elimination."""
 
 
@@ -108,7 +108,7 @@ class Relaxed:
     def by_cliques(self, known: float) -> float:
         """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""
         least = 0.0
-        while self.complete and of_pairs([*map(len, self.nodes)], self._ends).entries <= MOST_ENTRIES:
+        while self.complete and of_pairs([*map(len, self.nodes)], self._ends).work <= MOST_WORK:
             found = single(self.nodes, self._ends, [*self.pairs.values()])
             kept = [costs <= known * (1 + ROUNDING) for costs in found.marginals()]
             least = max(least, float(found.lowest[0]))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from hypar.errors import ProblemError
 from hypar.solve.cost_graph import Solution
+from hypar.solve.minsum import optimum
 from hypar.solve.solvers.base import Solver, Tables, require_tables, tables_of
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ class Elimination:
 
     def solve(self, problem: CostGraph) -> Solution:
         """Eliminate every node, then assign choices in reverse."""
-        from hypar.solve.minsum import optimum  # noqa: PLC0415 (its tables alone need none)
-
         structure = problem.structure
         tables = self.tables(structure)
         if tables is None:
