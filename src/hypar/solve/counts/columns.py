@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache, reduce
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,8 +21,6 @@ from hypar.solve.minsum import of_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
 
     from hypar.solve.counts.forms import CountGraph, Numbers
     from hypar.solve.edge import Costs, Indices
@@ -201,41 +199,36 @@ class Columns:
         """Return the exponent of each group, ``[sets, choices of the source, choices of the target]`` where it has a level of a set."""
         here = power[pair] * self.alike[:, : len(pair[0])]
         rest = (here.sum(axis=1)[:, None] - here[:, taken].sum(axis=2)).astype(np.int8)
+        picks = [_picks(options, len(own)) for options in power.shape]
+        each = [(group, power[np.ix_(*pick)]) for group, *pick in zip(own, *picks, strict=True)]
         return [
-            _crossed(left, [power * (at == group) for at in own if group in own])
+            left[:, None, None] + sum(more for at, more in each if at == group)
             for group, left in enumerate(rest)
         ]
+
+
+@lru_cache(maxsize=64)
+def _picks(options: int, width: int) -> Indices:
+    """Return the option at each of some levels, ``[levels, choices]``, of every choice of them."""
+    return np.indices((options,) * width).reshape(width, options**width)
 
 
 @lru_cache(maxsize=256)
 def _ones(groups: int, options: int, own: tuple[int, ...]) -> tuple[Numbers, Numbers]:
     """Return the counts of a level with an option, ``[groups, options, groups, options]``, and those of every choice of levels of some groups."""
     one = np.eye(groups * options, dtype=np.int8).reshape(groups, options, groups, options)
-    picks = np.indices((options,) * len(own)).reshape(len(own), options ** len(own))
-    return one, np.asarray(sum(one[group, pick] for group, pick in zip(own, picks, strict=True)))
+    picks = zip(own, _picks(options, len(own)), strict=True)
+    return one, np.asarray(sum(one[group, pick] for group, pick in picks))
+
+
+@lru_cache(maxsize=1024)
+def _barred(offered: tuple[tuple[int, ...], ...], own: tuple[int, ...], options: int) -> Costs:
+    """Return infinity for the choices that some group does not offer."""
+    picks = zip(own, _picks(options, len(own)), strict=True)
+    return np.where(np.all([np.isin(pick, offered[group]) for group, pick in picks], axis=0), 0.0, np.inf)
 
 
 def _shared(values: Iterable[Value]) -> list[Value]:
     """Return values of which equal ones are one object."""
     known: dict[Value, Value] = {}
     return [known.setdefault(value, value) for value in values]
-
-
-def _crossed(rest: NDArray[Any], each: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the sums over all levels of each set, given those of the others and what each choice of its own ones adds."""
-    found = rest[:, None, None]
-    for more in each:
-        total = found[:, :, None, :, None] + more[:, None]
-        found = total.reshape(len(rest), found.shape[1] * len(more), -1)
-    return found
-
-
-@lru_cache(maxsize=1024)
-def _barred(offered: tuple[tuple[int, ...], ...], own: tuple[int, ...], options: int) -> Costs:
-    """Return infinity for the choices that some group does not offer."""
-    total: Costs = np.ones(1)
-    for group in own:
-        one = np.zeros(options)
-        one[list(offered[group])] = 1.0
-        total = np.asarray(np.kron(total, one), dtype=np.float64)
-    return np.where(total > 0, 0.0, np.inf)

@@ -107,15 +107,12 @@ class Relaxed:
 
     def by_cliques(self, known: float) -> float:
         """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""
-        least = 0.0
-        while self.complete and of_pairs([*map(len, self.nodes)], self._ends).work <= MOST_WORK:
-            found = single(self.nodes, self._ends, [*self.pairs.values()])
-            kept = [costs <= known * (1 + ROUNDING) for costs in found.marginals()]
-            least = max(least, float(found.lowest[0]))
-            if found.lowest[0] > known or all(own.all() for own in kept):
-                break
-            self._keep(kept)
-        return least
+        if not self.complete or of_pairs([*map(len, self.nodes)], self._ends).work > MOST_WORK:
+            return 0.0
+        found = single(self.nodes, self._ends, [*self.pairs.values()])
+        if found.lowest[0] <= known:
+            self._keep([costs <= known * (1 + ROUNDING) for costs in found.marginals()])
+        return float(found.lowest[0])
 
     def bound(self) -> float:
         """Return a lower bound of all plans."""
