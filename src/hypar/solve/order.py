@@ -168,32 +168,27 @@ def separators(neighbours: Sequence[set[int]]) -> set[int]:
     return {node for node, count in often.items() if count > 1}
 
 
-def components(neighbours: Sequence[set[int]]) -> Iterator[set[int]]:
-    """Yield the nodes of each biconnected component of a graph, by depth-first search."""
-    depth: dict[int, int] = {}
-    low: dict[int, int] = {}
+def components(neighbours: Sequence[set[int]]) -> list[set[int]]:
+    """Return the nodes of each biconnected component of a graph, by depth-first search."""
+    place: dict[int, int] = {}
+    above: dict[int, int] = {}
     for root in range(len(neighbours)):
-        if root in depth:
-            continue
-        depth[root] = low[root] = 0
-        path = [(root, iter(sorted(neighbours[root])))]
-        waiting: list[int] = []
-        places: dict[int, int] = {}
-        while path:
-            node, others = path[-1]
-            other = next(others, None)
-            if other is None:
-                path.pop()
-                if path:
-                    above = path[-1][0]
-                    low[above] = min(low[above], low[node])
-                    if low[node] >= depth[above]:
-                        yield {above, *waiting[places[node] :]}
-                        del waiting[places[node] :]
-            elif other not in depth:
-                depth[other] = low[other] = len(path)
-                path.append((other, iter(sorted(neighbours[other]))))
-                places[other] = len(waiting)
-                waiting.append(other)
-            else:
-                low[node] = min(low[node], depth[other])
+        todo = [(root, root)]
+        while todo:
+            node, before = todo.pop()
+            if node not in place:
+                place[node], above[node] = len(place), before
+                todo += [
+                    (other, node) for other in sorted(neighbours[node], reverse=True) if other not in place
+                ]
+    low: dict[int, int] = {}
+    for node in reversed(place):
+        # The first node that what is behind this one reaches.
+        reached = [low[other] if above[other] == node else place[other] for other in neighbours[node]]
+        low[node] = min([place[node], *reached])
+    found: dict[int, set[int]] = {}
+    for node, before in above.items():
+        if node != before:
+            found[node] = {before} if low[node] >= place[before] else found[before]
+            found[node].add(node)
+    return [own for node, own in found.items() if low[node] >= place[above[node]]]

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.solve.bounds import Messages
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.forms import node_costs, pair_costs
 from hypar.solve.counts.states import ROUNDING
 from hypar.solve.edge import Edge
 from hypar.solve.minsum import of_pairs, single
+from hypar.solve.solvers.bounded import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
