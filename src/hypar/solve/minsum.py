@@ -187,17 +187,24 @@ class MinSum:
         rows: list[set[tuple[int, ...]]] = [set() if step.scope else {()} for step in self.steps]
         chosen, tied = [0] * len(self.sizes), False
         for at in range(len(self.steps) - 1, -1, -1):
-            step, lower = self.steps[at], self.recipes[at].lower
             for others in rows[at]:
                 picks = best(at, others)
                 tied = tied or len(picks) > 1
-                for other, choice in zip(step.scope, others, strict=True):
-                    chosen[other] = choice
+                chosen[self.steps[at].node] = picks[0]
                 for pick in picks:
-                    chosen[step.node] = pick
-                    for _, low in lower:
-                        rows[low].add(tuple([chosen[name] for name in self.steps[low].scope]))
+                    for low, row in self._below(at, others, pick):
+                        rows[low].add(row)
         return self._least_of(rows, best) if tied else tuple(chosen)
+
+    def _below(self, at: int, others: tuple[int, ...], pick: int) -> list[tuple[int, tuple[int, ...]]]:
+        """Return the steps whose tables one adds up, each with its neighbours' choices, given those of the step's node and neighbours."""
+        step = self.steps[at]
+        chosen = dict(zip(step.scope, others, strict=True))
+        chosen[step.node] = pick
+        return [
+            (low, tuple([chosen[name] for name in self.steps[low].scope]))
+            for _, low in self.recipes[at].lower
+        ]
 
     def _least_of(self, rows: Sequence[set[tuple[int, ...]]], best: Best) -> tuple[int, ...]:
         """Return the least of some optima, as a number whose digits are the choices; rows are those that optima take of each step."""
@@ -205,14 +212,11 @@ class MinSum:
         least = [dict[tuple[int, ...], int]() for _ in rows]
         for at, step in enumerate(self.steps):
             for others in rows[at]:
-                chosen, found = dict(zip(step.scope, others, strict=True)), []
-                for pick in best(at, others):
-                    chosen[step.node] = pick
-                    below = [
-                        least[low][tuple([chosen[name] for name in self.steps[low].scope])]
-                        for _, low in self.recipes[at].lower
-                    ]
-                    found.append((pick << bits * step.node) + sum(below))
+                found = [
+                    (pick << bits * step.node)
+                    + sum([least[low][row] for low, row in self._below(at, others, pick)])
+                    for pick in best(at, others)
+                ]
                 least[at][others] = min(found)
         whole = sum(own.get((), 0) for own in least)
         return tuple([whole >> bits * node & (1 << bits) - 1 for node in range(len(self.sizes))])

@@ -1,4 +1,9 @@
-"""The search by counts: a plan by columns, the bound of counts, and the blocks of the network."""
+"""The search by counts: a plan by columns, the bound of counts, and the blocks of the network.
+
+*Bound:* every tensor has the best order of its two layers, whatever its other tensors have. Layers and tensors of equal costs share
+their arrays. States that no plan of a known cost takes are left out, by the least cost of all others on a spanning tree; a
+tensor that the tree leaves out costs its own least. Messages along all tensors bound what is left.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +13,40 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.columns import Columns, Found
+from hypar.solve.counts.forms import node_costs, pair_costs
 from hypar.solve.counts.pivots import Chain, blocks_of, ordered
-from hypar.solve.counts.relaxed import STEPS, Relaxed
 from hypar.solve.counts.states import MOST_LEVELS, ROUNDING
+from hypar.solve.edge import Edge
 from hypar.solve.limits import ENTRY_BYTES
+from hypar.solve.minsum import of_pairs, single
+from hypar.solve.solvers.bounded import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.solve.counts.forms import CountGraph
+    from numpy.typing import NDArray
+
+    from hypar.solve.counts.forms import CountGraph, Numbers
     from hypar.solve.counts.pivots import Path
-    from hypar.solve.edge import Indices
+    from hypar.solve.edge import Costs, Indices
     from hypar.solve.limits import Budget
+    from hypar.solve.minsum import Ends, Solved
+
+    Kept = slice | NDArray[np.bool_]
 
 FEW_STATES = 300
 """Most states of a layer of which the costs of all pairs are computed before a plan leaves out any."""
 
 MOST_STATES = 2**16
 """Most states of a layer, of which a plan leaves few."""
+
+STEPS = (2**14, 2**17, 2**20, 2**21)
+"""Most pairs of states of a tensor whose costs are computed, step by step: those of few leave fewer for the others."""
+
+MOST_WORK = 2**25
+"""Most entries of the tables of an elimination."""
 
 
 def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
@@ -118,3 +138,114 @@ def written(chain: Chain, path: Path) -> Indices:
         found[np.array(block.nodes)[:, None], other] = orders[:, own]
         known |= {*block.meets}
     return found
+
+
+class Relaxed:
+    """The states of each layer that are left, their costs, and those of their pairs.
+
+    Attributes:
+        graph: the problem.
+        most: the most pairs of states of a tensor whose costs are computed.
+        states: for each layer its states, ``[states, groups, options]``; equal ones of equal layers are one object.
+        nodes: their costs.
+        pairs: by link the costs of pairs, ``[states of the source, states of the target]``; there are none of links with more.
+    """
+
+    def __init__(self, graph: CountGraph, most: float = math.inf) -> None:
+        """Take all states."""
+        self.graph, self.most = graph, most
+        self.states = [graph.states_of(node) for node in range(len(graph.nodes))]
+        self.pairs: dict[int, Costs] = {}
+        self._keep([slice(None)] * len(self.states))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the costs of all pairs of states are computed."""
+        return len(self.pairs) == len(self.graph.links)
+
+    def _keep(self, kept: Sequence[Kept]) -> None:
+        """Leave out all but some states of each layer, and compute the costs of what is left and has none; equal layers share them."""
+        graph, before = self.graph, self.pairs
+        known: dict[object, tuple[Numbers, Costs]] = {}
+        self.nodes: list[Costs] = []
+        for node, (terms, some) in enumerate(zip(graph.nodes, kept, strict=True)):
+            own, further = self.states[node][some], graph.own_of(node)
+            key = (terms, id(further), own.shape, own.tobytes())
+            if key not in known:
+                costs = node_costs(terms, own, graph.cells)
+                known[key] = (own, costs if further is None else costs + further.of(own))
+            self.states[node] = known[key][0]
+            self.nodes.append(known[key][1])
+        found: dict[object, Costs] = {}
+        self.pairs = {}
+        for at, (source, target, form) in enumerate(graph.links):
+            made, read = self.states[source], self.states[target]
+            pair = (form, id(made), id(read))
+            if pair not in found and at in before:
+                found[pair] = before[at][kept[source]][:, kept[target]]
+            elif pair not in found and len(made) * len(read) <= self.most:
+                found[pair] = pair_costs(form, made, read, graph.cells)
+            if pair in found:
+                self.pairs[at] = found[pair]
+
+    def narrow(self, known: float, most: float) -> None:
+        """Leave out the states that no plan of a known cost takes; no tensor may cost less than 0 that has more than ``most`` pairs of states."""
+        if most != self.most:
+            self.most = most
+            self._keep([slice(None)] * len(self.states))
+        for far in (False, True):
+            solved, floor = self._spanned(far=far)
+            self._keep([costs + floor <= known * (1 + ROUNDING) for costs in solved.marginals()])
+
+    def by_messages(self, known: float) -> float:
+        """Return the lower bound of messages between all layers, which is more than that of any spanning forest."""
+        edges = [
+            Edge.dense(*ends, costs) for ends, costs in zip(self._ends, self.pairs.values(), strict=True)
+        ]
+        bound = 0.0
+        for bound in Messages(CostGraph(self.nodes, edges)).bounds():
+            if bound >= known * (1 - ROUNDING):
+                break
+        return bound
+
+    def by_cliques(self, known: float) -> float:
+        """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""
+        if not self.complete or of_pairs([*map(len, self.nodes)], self._ends).work > MOST_WORK:
+            return 0.0
+        found = single(self.nodes, self._ends, [*self.pairs.values()])
+        if found.lowest[0] <= known:
+            self._keep([costs <= known * (1 + ROUNDING) for costs in found.marginals()])
+        return float(found.lowest[0])
+
+    def bound(self) -> float:
+        """Return a lower bound of all plans."""
+        solved, floor = self._spanned(far=False)
+        return float(solved.lowest[0]) + floor
+
+    def _spanned(self, *, far: bool) -> tuple[Solved, float]:
+        """Return the least sums on a spanning forest, of tensors between layers near each other or far apart, and the least of those that it leaves out."""
+        ends, pairs = self._ends, [*self.pairs.values()]
+        kept = spanning(len(self.nodes), ends, far=far)
+        lowest = {id(costs): float(costs.min()) for costs in {id(costs): costs for costs in pairs}.values()}
+        floor = math.fsum(lowest[id(pairs[at])] for at in {*range(len(ends))} - {*kept})
+        return single(self.nodes, [ends[at] for at in kept], [pairs[at] for at in kept]), floor
+
+    def between(self, link: int, first: int) -> Costs:
+        """Return the costs of pairs of a link, one of its ends first."""
+        return self.pairs[link] if self.graph.links[link].source == first else self.pairs[link].T
+
+    @property
+    def _ends(self) -> list[Ends]:
+        """The layers of the tensors whose costs are computed."""
+        return [self.graph.links[at][:2] for at in self.pairs]
+
+
+def spanning(nodes: int, ends: Sequence[Ends], *, far: bool) -> list[int]:
+    """Return the pairs of a spanning forest, those of nodes near each other first, or those of nodes far apart."""
+    tree, found = np.arange(nodes), []
+    for at in sorted(range(len(ends)), key=lambda at: abs(ends[at][0] - ends[at][1]) * (-1 if far else 1)):
+        one, other = tree[[*ends[at]]]
+        if one != other:
+            tree[tree == other] = one
+            found.append(at)
+    return sorted(found)
