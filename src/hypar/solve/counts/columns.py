@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from hypar.solve.counts.forms import further_costs, node_costs, priced
+from hypar.solve.counts.forms import further_costs, priced
 from hypar.solve.counts.states import ROUNDING
 from hypar.solve.limits import checkpoint
 from hypar.solve.minsum import of_pairs
@@ -60,7 +60,7 @@ class Columns:
     def __init__(self, graph: CountGraph) -> None:
         """Find what layers and tensors depend on."""
         self.graph, self.cells, self.groups = graph, graph.cells, graph.groups
-        self.alike = np.arange(len(graph.ways))[:, None] == self.groups
+        self.alike = np.arange(len(graph.cells.sizes))[:, None] == self.groups
         self.terms = _shared(graph.terms)
         idle = graph.idle or (None,) * len(graph.nodes)
         self.offered = _shared(
@@ -91,13 +91,9 @@ class Columns:
         return float(sum(costs.item() for costs in (*nodes, *links)))
 
     def greedy(self) -> Found:
-        """Return a plan level by level; where costs of a layer need all levels, of first options, with every level chosen anew once."""
-        levels, orders = range(len(self.groups)), np.zeros((len(self.graph.nodes), 0), dtype=np.intp)
-        if self.graph.own or self.graph.tiers:
-            orders = np.array([[own[group][0] for group in self.groups.tolist()] for own in self.offered])
-            levels = levels[::-1]
-        for level in levels:
-            orders = np.pad(orders, ((0, 0), (0, level >= orders.shape[1])))
+        """Return a plan of first options, with every level chosen anew once, from the innermost one on."""
+        orders = np.array([[own[group][0] for group in self.groups.tolist()] for own in self.offered])
+        for level in reversed(range(len(self.groups))):
             orders = self.renewed(orders, [(level,)])[0]
         return Found(orders, self.cost(orders))
 
@@ -157,17 +153,15 @@ class Columns:
         counts: dict[object, Indices] = {}
         nodes, links = [], []
         for node, terms in enumerate(self.terms):
-            further, options = graph.own_of(node), (graph.options(node), names[node])
+            further, options = graph.own[node] if graph.own else None, (graph.options(node), names[node])
             key: object = (id(terms), id(further), id(self.offered[node]), names[node])
             if key not in known:
                 counts[options] = here = self._counts(options[0], orders[node], taken, own)
-                costs = node_costs(terms, here.reshape(-1, *here.shape[2:]), self.cells)
-                costs = costs.reshape(here.shape[:2]) + _barred(self.offered[node], own, options[0])
-                known[key] = costs if further is None else costs + further.of(here)
+                known[key] = graph.costs(node, terms, here) + _barred(self.offered[node], own, options[0])
             nodes.append(known[key])
         for (source, target, form), powers in zip(graph.links, self.powers, strict=True):
             pair = (orders[source], orders[target])
-            late = form.idle is not None or bool(form.once and graph.latencies)
+            late = form.idle is not None or bool(form.once and self.cells.latencies)
             same = (names[source], names[target]) if late else tuple(own[pair].tobytes() for own in powers)
             key = (id(form), *same)
             if key not in known:
@@ -189,15 +183,15 @@ class Columns:
 
     def _counts(self, options: int, order: Indices, taken: Indices, own: tuple[int, ...]) -> Indices:
         """Return how often a layer takes each option in each group, ``[sets, choices, groups, options]``."""
-        one, more = _ones(len(self.graph.ways), options, own)
-        rest = one[self.groups[: len(order)], order].sum(axis=0) - one[list(own), order[taken]].sum(axis=1)
+        one, more = _ones(len(self.cells.sizes), options, own)
+        rest = one[self.groups, order].sum(axis=0) - one[list(own), order[taken]].sum(axis=1)
         return np.asarray(rest[:, None] + more)
 
     def _met(
         self, power: Numbers, pair: tuple[Indices, Indices], taken: Indices, own: Sequence[int]
     ) -> list[Numbers]:
         """Return the exponent of each group, ``[sets, choices of the source, choices of the target]`` where it has a level of a set."""
-        here = power[pair] * self.alike[:, : len(pair[0])]
+        here = power[pair] * self.alike
         rest = (here.sum(axis=1)[:, None] - here[:, taken].sum(axis=2)).astype(np.int8)
         picks = [_picks(options, len(own)) for options in power.shape]
         each = [(group, power[np.ix_(*pick)]) for group, *pick in zip(own, *picks, strict=True)]

@@ -198,7 +198,7 @@ class Table:
         if counts is None:
             # Two nodes alone need no cells.
             sizes, counts, above, links = row.sum(axis=1), [column], (None, 0), block.spokes
-        cells = np.split(np.arange(sum(graph.depths)), np.cumsum(sizes)[:-1])
+        cells = np.split(np.arange(sum(graph.cells.sizes)), np.cumsum(sizes)[:-1])
         for node, on, to, own in zip(self.others, above[1:], links[1:], counts, strict=True):
             if on is None:
                 found.append(ordered(own))
@@ -239,7 +239,7 @@ class Table:
         state = self.relaxed.states[pivot][row]
         groups, options = np.nonzero(state)
         sizes = state[groups, options]
-        cells = graph.parted(tuple(sizes.tolist()), tuple(groups.tolist()))
+        cells = graph.cells._replace(sizes=tuple(sizes.tolist()), groups=tuple(groups.tolist()))
         by_group = tuple(tuple(own[own > 0].tolist()) for own in state)
         alone = np.zeros((1, len(sizes), state.shape[1]), dtype=np.int8)
         alone[0, np.arange(len(sizes)), options] = sizes

@@ -15,7 +15,7 @@ import numpy as np
 
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.columns import Columns, Found
-from hypar.solve.counts.forms import node_costs, pair_costs
+from hypar.solve.counts.forms import pair_costs
 from hypar.solve.counts.pivots import Chain, blocks_of, ordered
 from hypar.solve.counts.states import MOST_LEVELS, ROUNDING
 from hypar.solve.edge import Edge
@@ -55,7 +55,7 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
     Nothing if there are too many levels or states of a layer, or the network is too wide.
     """
     sizes = [graph.number_of(node) for node in range(len(graph.nodes))]
-    if sum(graph.depths) > MOST_LEVELS or max(sizes) > MOST_STATES:
+    if sum(graph.cells.sizes) > MOST_LEVELS or max(sizes) > MOST_STATES:
         return
     many = bool(graph.own) or max(sizes) > FEW_STATES
     steps = [step for step in STEPS if _entries(graph, sizes, step) * ENTRY_BYTES <= budget.limits.bytes]
@@ -123,7 +123,7 @@ def _found(graph: CountGraph, plan: Found, bound: float) -> Found:
 def written(chain: Chain, path: Path) -> Indices:
     """Return the option of each layer at each level, ``[layers, levels]``, of an exact path."""
     graph, left = chain.relaxed.graph, [*chain.blocks]
-    found = np.zeros((len(graph.nodes), sum(graph.depths)), dtype=np.intp)
+    found = np.zeros((len(graph.nodes), sum(graph.cells.sizes)), dtype=np.intp)
     for node in chain.ports:
         found[node] = ordered(chain.relaxed.states[node][path.states[node]])
     known: set[int] = set()
@@ -169,11 +169,10 @@ class Relaxed:
         known: dict[object, tuple[Numbers, Costs]] = {}
         self.nodes: list[Costs] = []
         for node, (terms, some) in enumerate(zip(graph.nodes, kept, strict=True)):
-            own, further = self.states[node][some], graph.own_of(node)
-            key = (terms, id(further), own.shape, own.tobytes())
+            own = self.states[node][some]
+            key = (terms, id(graph.own[node]) if graph.own else None, own.shape, own.tobytes())
             if key not in known:
-                costs = node_costs(terms, own, graph.cells)
-                known[key] = (own, costs if further is None else costs + further.of(own))
+                known[key] = (own, graph.costs(node, terms, own))
             self.states[node] = known[key][0]
             self.nodes.append(known[key][1])
         found: dict[object, Costs] = {}
