@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.solve.counts.forms import EVERYWHERE, pair_costs
-from hypar.solve.counts.states import ROUNDING, splits
+from hypar.solve.counts.states import splits
 from hypar.solve.limits import checkpoint
 from hypar.solve.minsum import of_pairs
 from hypar.solve.order import components
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.solve.counts.forms import Numbers
     from hypar.solve.counts.solution import Relaxed
@@ -70,6 +70,10 @@ class Block(NamedTuple):
     def meets(self) -> tuple[int, int]:
         """The pivot and the port."""
         return self.nodes[0], self.nodes[1]
+
+    def entry(self, states: Mapping[int, int]) -> tuple[int, int]:
+        """Return the states of both."""
+        return states[self.nodes[0]], states[self.nodes[1]]
 
 
 Links = dict[int, dict[int, tuple[int, ...]]]
@@ -310,24 +314,19 @@ def _wholeness(end: Classes, option: int) -> int:
 
 
 class Path(NamedTuple):
-    """The best path through the tables: the state of each node at which blocks may meet, and whether all its entries are exact."""
+    """The best path through the tables: the state of each node at which blocks may meet, and the tables of its entries that are not exact."""
 
     states: dict[int, int]
     bound: float
-    exact: bool
-
-    def entry(self, block: Block) -> tuple[int, int]:
-        """Return the entry of a block's table that it uses."""
-        pivot, port = block.meets
-        return self.states[pivot], self.states[port]
+    open: dict[tuple[int, tuple[int, int]], Table]
 
 
 class Chain:
-    """The tables of all blocks, which equal ones share, and the ports at which blocks may meet; ``known`` is the cost of a plan."""
+    """The tables of all blocks, which equal ones share, and the ports at which blocks may meet."""
 
-    def __init__(self, relaxed: Relaxed, blocks: Sequence[Block], known: float) -> None:
+    def __init__(self, relaxed: Relaxed, blocks: Sequence[Block]) -> None:
         """Compute the bounds of counts."""
-        self.relaxed, self.known = relaxed, known
+        self.relaxed = relaxed
         tables: dict[object, Table] = {}
         for block in blocks:
             key = self._key(block)
@@ -350,35 +349,45 @@ class Chain:
         )
         return tuple(id(self.relaxed.nodes[node]) for node in block.nodes), block.above, forms
 
-    def best(self, *, exact_only: bool = False) -> Path:
-        """Return the best path through the tables, or through their exact entries alone."""
-        most, tables = 2 * self.known + 1, {id(table): table for _, table in self.blocks}
+    def best(self, known: float, *, exact_only: bool = False) -> Path:
+        """Return the best path through the tables, or through their exact entries alone; a plan costs ``known``."""
+        most = 2 * known + 1
         costs = {
             key: np.where(own.exact | (not exact_only), np.minimum(own.costs, most), most)[None]
-            for key, own in tables.items()
+            for key, own in {id(table): table for _, table in self.blocks}.items()
         }
         nodes = [self.relaxed.nodes[node][None] for node in self.ports]
         solved = self._search.solve(nodes, [costs[id(table)] for _, table in self.blocks])
         states = dict(zip(self.ports, solved.choices(), strict=True))
-        path = Path(states, float(solved.lowest[0]), exact=False)
-        return path._replace(exact=not self._open(path))
+        entries = [(table, block.entry(states)) for block, table in self.blocks]
+        left = {(id(table), entry): table for table, entry in entries if not table.exact[entry]}
+        return Path(states, float(solved.lowest[0]), left)
 
-    def _open(self, path: Path) -> dict[tuple[int, tuple[int, int]], Table]:
-        """Return the tables of the entries of a path that are not exact."""
-        every = [(table, path.entry(block)) for block, table in self.blocks]
-        return {(id(table), entry): table for table, entry in every if not table.exact[entry]}
+    def close(self, path: Path, known: float) -> bool:
+        """Make the entries of a path exact, or raise their bounds; return whether there was time for it."""
+        gap = known - path.bound
+        room = gap / max(1, len(self.blocks)) * FIRST_ROOM
+        try:
+            for (_, entry), table in path.open.items():
+                table.close(entry, gap, room, known * 1e-9)
+        except TooMany:
+            return False
+        return True
 
-    def closing(self) -> Iterator[Path]:
-        """Yield the best path after entries are made exact, until it is, or costs no less than the known plan, or there are too many."""
-        while True:
-            path = self.best()
-            yield path
-            if path.exact or path.bound >= self.known * (1 - ROUNDING):
-                return
-            gap = self.known - path.bound
-            room = gap / max(1, len(self.blocks)) * FIRST_ROOM
-            try:
-                for (_, entry), table in self._open(path).items():
-                    table.close(entry, gap, room, self.known * 1e-9)
-            except TooMany:
-                return
+    def orders(self, path: Path) -> Indices:
+        """Return the option of each layer at each level, ``[layers, levels]``, of a path of exact entries."""
+        graph, left, known = self.relaxed.graph, [*self.blocks], set[int]()
+        found = np.zeros((len(graph.nodes), sum(graph.cells.sizes)), dtype=np.intp)
+        for node in self.ports:
+            found[node] = ordered(self.relaxed.states[node][path.states[node]])
+        while left:
+            block, table = next((own for own in left if known & {*own[0].meets}), left[0])
+            left.remove((block, table))
+            orders = table.orders(block.entry(path.states))
+            # Levels of a group change places until the pivot or the port is as it is known.
+            place = int(block.meets[1] in known)
+            pair = (orders[place], found[block.meets[place]])
+            own, other = (np.lexsort((order, graph.groups)) for order in pair)
+            found[np.array(block.nodes)[:, None], other] = orders[:, own]
+            known |= {*block.meets}
+        return found

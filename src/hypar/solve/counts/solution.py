@@ -16,7 +16,7 @@ import numpy as np
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.columns import Columns, Found
 from hypar.solve.counts.forms import pair_costs
-from hypar.solve.counts.pivots import Chain, blocks_of, ordered
+from hypar.solve.counts.pivots import Chain, blocks_of
 from hypar.solve.counts.states import MOST_LEVELS, ROUNDING
 from hypar.solve.edge import Edge
 from hypar.solve.limits import ENTRY_BYTES
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.solve.counts.forms import CountGraph, Numbers
-    from hypar.solve.counts.pivots import Path
-    from hypar.solve.edge import Costs, Indices
+    from hypar.solve.edge import Costs
     from hypar.solve.limits import Budget
     from hypar.solve.minsum import Ends, Solved
 
@@ -102,42 +101,23 @@ def _closed(relaxed: Relaxed, search: Columns, plan: Found, bound: float) -> Ite
     blocks = blocks_of([link[:2] for link in relaxed.graph.links], len(relaxed.graph.nodes))
     if blocks is None:
         return
-    chain = Chain(relaxed, blocks, plan.cost)
-    for path in chain.closing():
+    chain, more = Chain(relaxed, blocks), True
+    while more:
+        path = chain.best(plan.cost)
         # Exact entries alone are plans, of which the best one leaves less to be made exact.
-        reached = path if path.exact else chain.best(exact_only=True)
+        reached = chain.best(plan.cost, exact_only=True) if path.open else path
         if reached.bound < plan.cost * (1 - ROUNDING):
-            orders = written(chain, reached)
+            orders = chain.orders(reached)
             plan = min(plan, Found(orders, search.cost(orders)), key=attrgetter("cost"))
-            chain.known = plan.cost
         bound = max(bound, min(path.bound, plan.cost))
         yield _found(graph, plan, bound)
+        more = bool(path.open) and bound < plan.cost * (1 - ROUNDING) and chain.close(path, plan.cost)
 
 
 def _found(graph: CountGraph, plan: Found, bound: float) -> Found:
     """Return a plan and a bound, which is the cost if they differ by rounding alone; its levels are sorted in each group, at no cost."""
     orders = plan.orders[:, np.lexsort((*plan.orders[::-1], graph.groups))]
     return Found(orders, plan.cost, plan.cost if bound >= plan.cost * (1 - ROUNDING) else bound)
-
-
-def written(chain: Chain, path: Path) -> Indices:
-    """Return the option of each layer at each level, ``[layers, levels]``, of an exact path."""
-    graph, left = chain.relaxed.graph, [*chain.blocks]
-    found = np.zeros((len(graph.nodes), sum(graph.cells.sizes)), dtype=np.intp)
-    for node in chain.ports:
-        found[node] = ordered(chain.relaxed.states[node][path.states[node]])
-    known: set[int] = set()
-    while left:
-        block, table = next((own for own in left if known & {*own[0].meets}), left[0])
-        left.remove((block, table))
-        orders = table.orders(path.entry(block))
-        # Levels of a group change places until the pivot or the port is as it is known.
-        place = int(block.meets[1] in known)
-        pair = (orders[place], found[block.meets[place]])
-        own, other = (np.lexsort((order, graph.groups)) for order in pair)
-        found[np.array(block.nodes)[:, None], other] = orders[:, own]
-        known |= {*block.meets}
-    return found
 
 
 class Relaxed:
