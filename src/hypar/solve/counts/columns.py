@@ -73,12 +73,8 @@ class Columns:
     @property
     def widest(self) -> int:
         """The most levels that can be chosen anew at once; 0 if the graph is too wide for elimination."""
-        return next((width for width in (2, 1) if self.takes(width)), 0)
-
-    def takes(self, width: int) -> bool:
-        """Return whether some levels can be chosen anew at once."""
-        own = self.by_width(width)
-        return own.complete and own.work <= MOST_WORK
+        searches = ((width, self.by_width(width)) for width in (2, 1))
+        return next((width for width, own in searches if own.complete and own.work <= MOST_WORK), 0)
 
     def by_width(self, width: int) -> MinSum:
         """Return the elimination of the choices of some levels."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.states import Cells, Own, all_states, number_of_states
+from hypar.solve.counts.states import Cells, Own, all_states
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -216,21 +216,15 @@ class CountGraph:
         """Return the number of options of a layer."""
         return len(self.nodes[node][0].options)
 
-    def number_of(self, node: int) -> int:
-        """Return the number of states of a layer."""
-        return number_of_states(self.cells.sizes, self.offered[node])
-
     def states_of(self, node: int) -> Numbers:
         """Return all states of a layer, ``[states, groups, options]``."""
         return all_states(self.cells.sizes, self.offered[node], self.options(node))
 
     def costs(self, node: int, terms: tuple[Term, ...], states: Counts) -> Costs:
         """Return the cost of a layer by some terms, with its further ones, for states ``[..., groups, options]``."""
-        found = node_costs(terms, states.reshape(-1, *states.shape[-2:]), self.cells).reshape(
-            states.shape[:-2]
-        )
+        found = node_costs(terms, states.reshape(-1, *states.shape[-2:]), self.cells)
         further = self.own[node] if self.own else None
-        return found if further is None else found + further.of(states)
+        return found.reshape(states.shape[:-2]) + (0.0 if further is None else further.of(states))
 
 
 def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:

@@ -148,6 +148,8 @@ class Table:
     def __init__(self, relaxed: Relaxed, block: Block) -> None:
         """Compute the bound of counts, some states of the pivot at once."""
         self.relaxed, self.block, self.others = relaxed, block, block.nodes[1:]
+        # The port's own costs are left out.
+        self.nodes = [relaxed.nodes[node] * (at > 0) for at, node in enumerate(self.others)]
         self.links = [link for own in block.links for link in own]
         self.ends = [
             (self.others.index(a), self.others.index(b))
@@ -162,10 +164,6 @@ class Table:
         self.tried: Counter[tuple[int, int]] = Counter()
         self.counts: dict[tuple[int, int], list[Numbers]] = {}
 
-    def own(self, node: int) -> Costs:
-        """Return the costs of the states of a node; those of the port are left out."""
-        return self.relaxed.nodes[node] * (node != self.others[0])
-
     def solved(self, rows: range, column: int | None = None) -> Solved:
         """Return the least sums beside some states of the pivot, each a problem; the port's own costs are left out.
 
@@ -173,21 +171,21 @@ class Table:
             rows: the states of the pivot.
             column: the state of the port; None for any.
         """
-        relaxed, (pivot, port), nodes = self.relaxed, self.block.meets, []
+        relaxed, (pivot, port), found = self.relaxed, self.block.meets, []
 
         def kept(node: int, costs: Costs, axis: int) -> Costs:
             return costs if column is None or node != port else costs.take([column], axis=axis)
 
-        for node, spokes in zip(self.others, self.block.spokes[1:], strict=True):
-            costs = np.tile(self.own(node), (len(rows), 1))
+        for node, own, spokes in zip(self.others, self.nodes, self.block.spokes[1:], strict=True):
+            costs = np.tile(own, (len(rows), 1))
             for link in spokes:
                 costs += relaxed.between(link, pivot)[rows.start : rows.stop]
-            nodes.append(kept(node, costs, 1))
+            found.append(kept(node, costs, 1))
         pairs = []
         for link in self.links:
             source, target, _ = relaxed.graph.links[link]
             pairs.append(kept(target, kept(source, relaxed.pairs[link][None], 1), 2))
-        return of_pairs([costs.shape[1] for costs in nodes], self.ends, 0).solve(nodes, pairs)
+        return of_pairs([costs.shape[1] for costs in found], self.ends, 0).solve(found, pairs)
 
     def orders(self, entry: tuple[int, int]) -> Indices:
         """Return the option of each node of the block at each level, ``[nodes, levels]``, for an exact entry: the pivot's are sorted in each group.
@@ -261,12 +259,13 @@ class Table:
         marginals[0] = np.where(
             np.arange(len(self.relaxed.nodes[self.others[0]])) == column, marginals[0], np.inf
         )
-        for node, least, spokes in zip(self.others, marginals, self.block.spokes[1:], strict=True):
+        every = zip(self.others, self.nodes, marginals, self.block.spokes[1:], strict=True)
+        for node, own, least, spokes in every:
             few = np.flatnonzero(least <= most)
-            states = [tuple(map(tuple, own)) for own in self.relaxed.states[node][few].tolist()]
-            every = [splits(own, by_group) for own in states]
-            of, counts[node] = np.repeat(few, [*map(len, every)]), np.concatenate(every)
-            costs, above = self.own(node)[of], least[of]
+            states = [tuple(map(tuple, state)) for state in self.relaxed.states[node][few].tolist()]
+            in_cells = [splits(of_state, by_group) for of_state in states]
+            of, counts[node] = np.repeat(few, [*map(len, in_cells)]), np.concatenate(in_cells)
+            costs, above = own[of], least[of]
             for link in spokes:
                 here = costs_of(link).reshape(-1)
                 costs = costs + here

@@ -17,7 +17,7 @@ from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.columns import Columns, Found
 from hypar.solve.counts.forms import pair_costs
 from hypar.solve.counts.pivots import Chain, blocks_of
-from hypar.solve.counts.states import MOST_LEVELS, ROUNDING
+from hypar.solve.counts.states import MOST_LEVELS, ROUNDING, number_of_states
 from hypar.solve.edge import Edge
 from hypar.solve.limits import ENTRY_BYTES
 from hypar.solve.minsum import of_pairs, single
@@ -53,14 +53,14 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
 
     Nothing if there are too many levels or states of a layer, or the network is too wide.
     """
-    sizes = [graph.number_of(node) for node in range(len(graph.nodes))]
+    sizes = [number_of_states(graph.cells.sizes, own) for own in graph.offered]
     if sum(graph.cells.sizes) > MOST_LEVELS or max(sizes) > MOST_STATES:
         return
     many = bool(graph.own) or max(sizes) > FEW_STATES
     steps = [step for step in STEPS if _entries(graph, sizes, step) * ENTRY_BYTES <= budget.limits.bytes]
     stored = _entries(graph, sizes, steps[-1] if many and steps else math.inf)
     search = Columns(graph)
-    if not search.takes(1) or not budget.allows(stored=stored):
+    if not search.widest or not budget.allows(stored=stored):
         return
     plan = search.greedy()
     relaxed = Relaxed(graph, 0 if many else math.inf)
