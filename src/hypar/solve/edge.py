@@ -49,7 +49,7 @@ class Edge(NamedTuple):
     @property
     def costs(self) -> Costs:
         """The whole matrix, ``[choices of source, choices of target]``."""
-        return self._part((None, None))
+        return self.terms[0][:, 0] if len(self.terms) == 1 else self._part((None, None))
 
     def beside(self, end: int, choice: int) -> Costs:
         """Return the costs beside one choice of an end, 0 for the source and 1 for the target, ``[choices of the other]``."""

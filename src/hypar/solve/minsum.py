@@ -56,54 +56,33 @@ Ends = tuple[int, int]
 """The two nodes of a pair."""
 
 
-def optimum(problem: CostGraph, structure: Structure) -> tuple[int, ...]:
-    """Return the first best assignment, compared from the last node back.
+def optimum(problem: CostGraph) -> tuple[int, ...]:
+    """Return the first best assignment, compared from the last node back, of a cost graph whose tables fit.
 
-    Args:
-        problem: a cost graph whose tables fit; its costs are rounded so that all sums are exact.
-        structure: its structure.
+    Its costs are rounded so that all sums are exact.
     """
-    search = min_sum(structure)
+    search = min_sum(problem.structure)
     if search.program is not None:
         return search.first(search.program.run(problem.summable_entries()))
-    exact = problem.summable()
-    known: dict[object, Any] = {}
-    nodes = [known.setdefault(id(costs), costs[None]) for costs in exact.nodes]
-    sizes, pairs = search.sizes, []
-    for edge in exact.edges:
-        whole = len(edge.terms) == 1 or 1 in (sizes[edge.source], sizes[edge.target])
-        key = (whole, *map(id, edge.terms))
-        pairs.append(
-            known[key] if key in known else known.setdefault(key, edge.costs[None] if whole else edge)
-        )
-    return search.first(search.solve(nodes, pairs).of_step)
+    return search.first(solved(problem.summable()).of_step)
 
 
 def min_marginals(problem: CostGraph) -> list[Costs]:
-    """Return for each choice of each node the least cost of all assignments with it: the rest is planned anew.
-
-    Args:
-        problem: a cost graph whose tables an exact solver holds.
-
-    Returns:
-        ``[choices]`` for each node.
-    """
-    edges = problem.joined()
-    ends = [(edge.source, edge.target) for edge in edges]
-    return single(problem.nodes, ends, [edge.costs for edge in edges]).marginals()
+    """Return for each choice of each node, ``[choices]``, the least cost of all assignments with it: the rest is planned anew."""
+    return solved(problem).marginals()
 
 
-def single(nodes: Sequence[Costs], ends: Sequence[Ends], pairs: Sequence[Costs]) -> Solved:
-    """Return the least sums of one problem.
-
-    Args:
-        nodes: the costs of each node, ``[choices]``.
-        ends: the nodes of each pair.
-        pairs: the costs of each pair, ``[choices of the first node, choices of the second]``.
-    """
-    alone = {id(costs): costs[None] for costs in (*nodes, *pairs)}
-    search = of_pairs([len(costs) for costs in nodes], ends)
-    return search.solve([alone[id(costs)] for costs in nodes], [alone[id(costs)] for costs in pairs])
+def solved(problem: CostGraph) -> Solved:
+    """Return the least sums of a cost graph whose tables fit; equal steps of arrays that nodes or edges share are computed once."""
+    search, known, pairs = min_sum(problem.structure), dict[object, Any](), []
+    nodes = [known.setdefault(id(costs), costs[None]) for costs in problem.nodes]
+    for edge in problem.edges:
+        whole = len(edge.terms) == 1 or 1 in (search.sizes[edge.source], search.sizes[edge.target])
+        key = (whole, *map(id, edge.terms))
+        if key not in known:
+            known[key] = edge.costs[None] if whole else edge
+        pairs.append(known[key])
+    return Solved(search, nodes, pairs)
 
 
 def of_pairs(sizes: Sequence[int], ends: Sequence[Ends], last: int | None = None) -> MinSum:

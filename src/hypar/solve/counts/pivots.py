@@ -156,7 +156,7 @@ class Table:
             for a, b, _ in map(relaxed.graph.links.__getitem__, self.links)
         ]
         states = len(relaxed.nodes[block.nodes[0]])
-        step = max(1, AT_ONCE // max([relaxed.pairs[link].size for link in self.links], default=1))
+        step = max(1, AT_ONCE // max([relaxed.pairs[link].costs.size for link in self.links], default=1))
         rows = (range(first, min(first + step, states)) for first in range(0, states, step))
         self.first = np.concatenate([self.solved(own).of_last() for own in rows])
         self.costs = self.first.copy()
@@ -184,7 +184,7 @@ class Table:
         pairs = []
         for link in self.links:
             source, target, _ = relaxed.graph.links[link]
-            pairs.append(kept(target, kept(source, relaxed.pairs[link][None], 1), 2))
+            pairs.append(kept(target, kept(source, relaxed.pairs[link].costs[None], 1), 2))
         return of_pairs([costs.shape[1] for costs in found], self.ends, 0).solve(found, pairs)
 
     def orders(self, entry: tuple[int, int]) -> Indices:

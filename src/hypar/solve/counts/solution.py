@@ -20,7 +20,7 @@ from hypar.solve.counts.pivots import Chain, blocks_of
 from hypar.solve.counts.states import MOST_LEVELS, ROUNDING, number_of_states
 from hypar.solve.edge import Edge
 from hypar.solve.limits import ENTRY_BYTES
-from hypar.solve.minsum import of_pairs, single
+from hypar.solve.minsum import min_sum, solved
 from hypar.solve.solvers.bounded import Messages
 
 if TYPE_CHECKING:
@@ -128,14 +128,14 @@ class Relaxed:
         most: the most pairs of states of a tensor whose costs are computed.
         states: for each layer its states, ``[states, groups, options]``; equal ones of equal layers are one object.
         nodes: their costs.
-        pairs: by link the costs of pairs, ``[states of the source, states of the target]``; there are none of links with more.
+        pairs: by link the costs of pairs of states; there are none of links with more. Equal ones are one array.
     """
 
     def __init__(self, graph: CountGraph, most: float = math.inf) -> None:
         """Take all states."""
         self.graph, self.most = graph, most
         self.states = [graph.states_of(node) for node in range(len(graph.nodes))]
-        self.pairs: dict[int, Costs] = {}
+        self.pairs: dict[int, Edge] = {}
         self._keep([slice(None)] * len(self.states))
 
     @property
@@ -161,11 +161,11 @@ class Relaxed:
             made, read = self.states[source], self.states[target]
             pair = (form, id(made), id(read))
             if pair not in found and at in before:
-                found[pair] = before[at][kept[source]][:, kept[target]]
+                found[pair] = before[at].costs[kept[source]][:, None, kept[target]]
             elif pair not in found and len(made) * len(read) <= self.most:
-                found[pair] = pair_costs(form, made, read, graph.cells)
+                found[pair] = pair_costs(form, made, read, graph.cells)[:, None]
             if pair in found:
-                self.pairs[at] = found[pair]
+                self.pairs[at] = Edge(source, target, (found[pair],))
 
     def narrow(self, known: float, most: float) -> None:
         """Leave out the states that no plan of a known cost takes; no tensor may cost less than 0 that has more than ``most`` pairs of states."""
@@ -173,50 +173,44 @@ class Relaxed:
             self.most = most
             self._keep([slice(None)] * len(self.states))
         for far in (False, True):
-            solved, floor = self._spanned(far=far)
-            self._keep([costs + floor <= known * (1 + ROUNDING) for costs in solved.marginals()])
+            found, floor = self._spanned(far=far)
+            self._keep([costs + floor <= known * (1 + ROUNDING) for costs in found.marginals()])
 
     def by_messages(self, known: float) -> float:
         """Return the lower bound of messages between all layers, which is more than that of any spanning forest."""
-        edges = [
-            Edge.dense(*ends, costs) for ends, costs in zip(self._ends, self.pairs.values(), strict=True)
-        ]
         bound = 0.0
-        for bound in Messages(CostGraph(self.nodes, edges)).bounds():
+        for bound in Messages(CostGraph(self.nodes, self.pairs.values())).bounds():
             if bound >= known * (1 - ROUNDING):
                 break
         return bound
 
     def by_cliques(self, known: float) -> float:
         """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""
-        if not self.complete or of_pairs([*map(len, self.nodes)], self._ends).work > MOST_WORK:
+        problem = CostGraph(self.nodes, self.pairs.values())
+        if not self.complete or min_sum(problem.structure).work > MOST_WORK:
             return 0.0
-        found = single(self.nodes, self._ends, [*self.pairs.values()])
+        found = solved(problem)
         if found.lowest[0] <= known:
             self._keep([costs <= known * (1 + ROUNDING) for costs in found.marginals()])
         return float(found.lowest[0])
 
     def bound(self) -> float:
         """Return a lower bound of all plans."""
-        solved, floor = self._spanned(far=False)
-        return float(solved.lowest[0]) + floor
+        found, floor = self._spanned(far=False)
+        return float(found.lowest[0]) + floor
 
     def _spanned(self, *, far: bool) -> tuple[Solved, float]:
         """Return the least sums on a spanning forest, of tensors between layers near each other or far apart, and the least of those that it leaves out."""
-        ends, pairs = self._ends, [*self.pairs.values()]
-        kept = spanning(len(self.nodes), ends, far=far)
-        lowest = {id(costs): float(costs.min()) for costs in {id(costs): costs for costs in pairs}.values()}
-        floor = math.fsum(lowest[id(pairs[at])] for at in {*range(len(ends))} - {*kept})
-        return single(self.nodes, [ends[at] for at in kept], [pairs[at] for at in kept]), floor
+        edges = [*self.pairs.values()]
+        kept = spanning(len(self.nodes), [edge[:2] for edge in edges], far=far)
+        lowest = {key: float(term.min()) for key, term in {id(term): term for *_, (term,) in edges}.items()}
+        floor = math.fsum(lowest[id(edges[at].terms[0])] for at in {*range(len(edges))} - {*kept})
+        return solved(CostGraph(self.nodes, [edges[at] for at in kept])), floor
 
     def between(self, link: int, first: int) -> Costs:
         """Return the costs of pairs of a link, one of its ends first."""
-        return self.pairs[link] if self.graph.links[link].source == first else self.pairs[link].T
-
-    @property
-    def _ends(self) -> list[Ends]:
-        """The layers of the tensors whose costs are computed."""
-        return [self.graph.links[at][:2] for at in self.pairs]
+        costs = self.pairs[link].costs
+        return costs if self.graph.links[link].source == first else costs.T
 
 
 def spanning(nodes: int, ends: Sequence[Ends], *, far: bool) -> list[int]:

@@ -230,7 +230,7 @@ class Bounded:
                 yield best, bound
         cost = problem.cost(best)
         if cost > bound and exact.within(budget):
-            best = optimum(problem, structure)
+            best = optimum(problem)
             yield best, problem.cost(best)
         # No assignment costs less by more than the sums' rounding: there is nothing left to search for.
         elif cost > bound + 2 * rounding:

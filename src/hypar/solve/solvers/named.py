@@ -43,7 +43,7 @@ class Elimination:
         if tables is None:
             raise ProblemError(f"solver {self.name!r}: the graph has a branch or a cycle; allowed: paths")
         require_tables(self.name, tables)
-        assignment = optimum(problem, structure)
+        assignment = optimum(problem)
         return Solution(assignment=assignment, cost=problem.cost(assignment))
 
 
