@@ -232,22 +232,18 @@ class Form(NamedTuple):
         """Return the least of a sum over the node that leaves, the problems first."""
         if self.over is None or any(len(table) > 1 for table in tables if not isinstance(table, Edge)):
             return np.asarray(self.total(tables).min(axis=1))
-        beside = [(axes, table) for axes, table in zip(self.axes, tables, strict=True) if self.over in axes]
-        edge = reduce(Edge.plus, [_edge(axes, table) for axes, table in beside])
+        beside = [
+            (axes, table.terms if isinstance(table, Edge) else (table[0][:, None],))
+            for axes, table in zip(self.axes, tables, strict=True)
+            if self.over in axes
+        ]
+        edge = reduce(Edge.plus, [Edge(source, target, terms) for (source, target), terms in beside])
         rest = self.total(tables, self.over)[0].squeeze(self.over)
         return np.moveaxis(edge.least_over(int(edge.target == 0), rest), 0, self.over - 1)[None]
 
 
 def _whole(table: Pair) -> Costs:
     return table.costs[None] if isinstance(table, Edge) else table
-
-
-def _edge(axes: Sequence[int], table: Pair) -> Edge:
-    """Return a table over the node that leaves and one other as an edge between their places."""
-    source, target = axes
-    if isinstance(table, Edge):
-        return table._replace(source=source, target=target)
-    return Edge.dense(source, target, table[0])
 
 
 class Recipe(NamedTuple):

@@ -15,7 +15,6 @@ Recurrence: ``best[i][y] = node[i][y] + min over x of (best[i - 1][x] + edge[i -
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
 from hypar.errors import ProblemError
@@ -74,15 +73,10 @@ class Counts:
         )
 
 
-@lru_cache(maxsize=64)
 def _is_paths(structure: Structure) -> bool:
     """Return whether every component is a path through nodes of rising number."""
-    before: dict[int, int] = {}
-    after: dict[int, int] = {}
-    for low, high in {(min(link[:2]), max(link[:2])) for link in structure.links}:
-        if after.setdefault(low, high) != high or before.setdefault(high, low) != low:
-            return False
-    return True
+    pairs = {(min(link[:2]), max(link[:2])) for link in structure.links}
+    return len({low for low, _ in pairs}) == len({high for _, high in pairs}) == len(pairs)
 
 
 plugins: dict[str, Solver] = {"chain": Chain(), "counts": Counts(), "elimination": Elimination()}
