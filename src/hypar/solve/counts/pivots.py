@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.solve.counts.forms import Numbers
-    from hypar.solve.counts.solution import Relaxed
+    from hypar.solve.counts.relaxed import Relaxed
     from hypar.solve.edge import Costs, Indices
     from hypar.solve.minsum import Ends, Solved
 

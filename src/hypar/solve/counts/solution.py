@@ -1,9 +1,4 @@
-"""The search by counts: a plan by columns, the bound of counts, and the blocks of the network.
-
-*Bound:* every tensor has the best order of its two layers, whatever its other tensors have. Layers and tensors of equal costs share
-their arrays. States that no plan of a known cost takes are left out, by the least cost of all others on a spanning tree; a
-tensor that the tree leaves out costs its own least. Messages along all tensors bound what is left.
-"""
+"""The search by counts: a plan by columns, the bound of counts, and the blocks of the network."""
 
 from __future__ import annotations
 
@@ -13,39 +8,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.columns import Columns, Found
-from hypar.solve.counts.forms import pair_costs
 from hypar.solve.counts.pivots import Chain, blocks_of
+from hypar.solve.counts.relaxed import STEPS, Relaxed
 from hypar.solve.counts.states import MOST_LEVELS, ROUNDING, number_of_states
-from hypar.solve.edge import Edge
 from hypar.solve.limits import ENTRY_BYTES
-from hypar.solve.minsum import min_sum, solved
-from hypar.solve.solvers.bounded import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
-    from hypar.solve.counts.forms import CountGraph, Numbers
-    from hypar.solve.edge import Costs
+    from hypar.solve.counts.forms import CountGraph
     from hypar.solve.limits import Budget
-    from hypar.solve.minsum import Ends, Solved
-
-    Kept = slice | NDArray[np.bool_]
 
 FEW_STATES = 300
 """Most states of a layer of which the costs of all pairs are computed before a plan leaves out any."""
 
 MOST_STATES = 2**16
 """Most states of a layer, of which a plan leaves few."""
-
-STEPS = (2**14, 2**17, 2**20, 2**21)
-"""Most pairs of states of a tensor whose costs are computed, step by step: those of few leave fewer for the others."""
-
-MOST_WORK = 2**25
-"""Most entries of the tables of an elimination."""
 
 
 def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
@@ -118,107 +97,3 @@ def _found(graph: CountGraph, plan: Found, bound: float) -> Found:
     """Return a plan and a bound, which is the cost if they differ by rounding alone; its levels are sorted in each group, at no cost."""
     orders = plan.orders[:, np.lexsort((*plan.orders[::-1], graph.groups))]
     return Found(orders, plan.cost, plan.cost if bound >= plan.cost * (1 - ROUNDING) else bound)
-
-
-class Relaxed:
-    """The states of each layer that are left, their costs, and those of their pairs.
-
-    Attributes:
-        graph: the problem.
-        most: the most pairs of states of a tensor whose costs are computed.
-        states: for each layer its states, ``[states, groups, options]``; equal ones of equal layers are one object.
-        nodes: their costs.
-        pairs: by link the costs of pairs of states; there are none of links with more. Equal ones are one array.
-    """
-
-    def __init__(self, graph: CountGraph, most: float = math.inf) -> None:
-        """Take all states."""
-        self.graph, self.most = graph, most
-        self.states = [graph.states_of(node) for node in range(len(graph.nodes))]
-        self.pairs: dict[int, Edge] = {}
-        self._keep([slice(None)] * len(self.states))
-
-    @property
-    def complete(self) -> bool:
-        """Whether the costs of all pairs of states are computed."""
-        return len(self.pairs) == len(self.graph.links)
-
-    def _keep(self, kept: Sequence[Kept]) -> None:
-        """Leave out all but some states of each layer, and compute the costs of what is left and has none; equal layers share them."""
-        graph, before = self.graph, self.pairs
-        known: dict[object, tuple[Numbers, Costs]] = {}
-        self.nodes: list[Costs] = []
-        for node, (terms, some) in enumerate(zip(graph.nodes, kept, strict=True)):
-            own = self.states[node][some]
-            key = (terms, id(graph.own[node]) if graph.own else None, own.shape, own.tobytes())
-            if key not in known:
-                known[key] = (own, graph.costs(node, terms, own))
-            self.states[node] = known[key][0]
-            self.nodes.append(known[key][1])
-        found: dict[object, Costs] = {}
-        self.pairs = {}
-        for at, (source, target, form) in enumerate(graph.links):
-            made, read = self.states[source], self.states[target]
-            pair = (form, id(made), id(read))
-            if pair not in found and at in before:
-                found[pair] = before[at].costs[kept[source]][:, None, kept[target]]
-            elif pair not in found and len(made) * len(read) <= self.most:
-                found[pair] = pair_costs(form, made, read, graph.cells)[:, None]
-            if pair in found:
-                self.pairs[at] = Edge(source, target, (found[pair],))
-
-    def narrow(self, known: float, most: float) -> None:
-        """Leave out the states that no plan of a known cost takes; no tensor may cost less than 0 that has more than ``most`` pairs of states."""
-        if most != self.most:
-            self.most = most
-            self._keep([slice(None)] * len(self.states))
-        for far in (False, True):
-            found, floor = self._spanned(far=far)
-            self._keep([costs + floor <= known * (1 + ROUNDING) for costs in found.marginals()])
-
-    def by_messages(self, known: float) -> float:
-        """Return the lower bound of messages between all layers, which is more than that of any spanning forest."""
-        bound = 0.0
-        for bound in Messages(CostGraph(self.nodes, self.pairs.values())).bounds():
-            if bound >= known * (1 - ROUNDING):
-                break
-        return bound
-
-    def by_cliques(self, known: float) -> float:
-        """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""
-        problem = CostGraph(self.nodes, self.pairs.values())
-        if not self.complete or min_sum(problem.structure).work > MOST_WORK:
-            return 0.0
-        found = solved(problem)
-        if found.lowest[0] <= known:
-            self._keep([costs <= known * (1 + ROUNDING) for costs in found.marginals()])
-        return float(found.lowest[0])
-
-    def bound(self) -> float:
-        """Return a lower bound of all plans."""
-        found, floor = self._spanned(far=False)
-        return float(found.lowest[0]) + floor
-
-    def _spanned(self, *, far: bool) -> tuple[Solved, float]:
-        """Return the least sums on a spanning forest, of tensors between layers near each other or far apart, and the least of those that it leaves out."""
-        edges = [*self.pairs.values()]
-        kept = spanning(len(self.nodes), [edge[:2] for edge in edges], far=far)
-        lowest = {key: float(term.min()) for key, term in {id(term): term for *_, (term,) in edges}.items()}
-        floor = math.fsum(lowest[id(edges[at].terms[0])] for at in {*range(len(edges))} - {*kept})
-        return solved(CostGraph(self.nodes, [edges[at] for at in kept])), floor
-
-    def between(self, link: int, first: int) -> Costs:
-        """Return the costs of pairs of a link, one of its ends first."""
-        costs = self.pairs[link].costs
-        return costs if self.graph.links[link].source == first else costs.T
-
-
-def spanning(nodes: int, ends: Sequence[Ends], *, far: bool) -> list[int]:
-    """Return the pairs of a spanning forest, those of nodes near each other first, or those of nodes far apart."""
-    tree, found = np.arange(nodes), []
-    for at in sorted(range(len(ends)), key=lambda at: abs(ends[at][0] - ends[at][1]) * (-1 if far else 1)):
-        one, other = tree[[*ends[at]]]
-        if one != other:
-            tree[tree == other] = one
-            found.append(at)
-    return sorted(found)
