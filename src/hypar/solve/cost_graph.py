@@ -36,14 +36,7 @@ __all__ = ["CostGraph", "Costs", "Edge", "Link", "Solution", "Structure"]
 
 
 class Link(NamedTuple):
-    """An edge without its costs.
-
-    Attributes:
-        source: index of the one node.
-        target: index of the other.
-        source_digits: choices of the source at each level.
-        target_digits: choices of the target at each level.
-    """
+    """An edge without its costs: its ends, and the choices of each at each level."""
 
     source: int
     target: int

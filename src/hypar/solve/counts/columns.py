@@ -161,9 +161,9 @@ class Columns:
             same = (names[source], names[target]) if late else tuple(own[pair].tobytes() for own in powers)
             key = (id(form), *same)
             if key not in known:
+                weights = zip((form.both, form.owned, form.kept), powers, strict=True)
                 met = [
-                    self._met(power, pair, taken, own) if weight or late else []
-                    for weight, power in zip(form.weights, powers, strict=True)
+                    self._met(power, pair, taken, own) if weight or late else [] for weight, power in weights
                 ]
                 costs = reduce(np.add, priced(form, met, self.cells))
                 if late:

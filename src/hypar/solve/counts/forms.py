@@ -38,12 +38,7 @@ AT_ONCE = 2**15
 
 
 class Term(NamedTuple):
-    """A cost of a layer: a weight, times the ways of every level at which its option is one of some.
-
-    Attributes:
-        weight: the weight.
-        options: for each option 1 if it multiplies, otherwise 0.
-    """
+    """A cost of a layer: a weight, times the ways of every level at which its option is one of those with a 1; others have a 0."""
 
     weight: float
     options: tuple[int, ...]
@@ -158,20 +153,9 @@ class Form(NamedTuple):
         kept[np.ix_([own == EVERYWHERE for own in self.made], self.staying)] = 1
         return s, np.minimum(s, 0), kept
 
-    @property
-    def weights(self) -> tuple[float, float, float]:
-        """The three weights."""
-        return self.both, self.owned, self.kept
-
 
 class Link(NamedTuple):
-    """A tensor between two layers.
-
-    Attributes:
-        source: the producer.
-        target: the consumer.
-        form: its cost.
-    """
+    """A tensor between two layers, its producer and its consumer, with its cost."""
 
     source: int
     target: int
@@ -322,9 +306,8 @@ def further_costs(form: Form, ends: Ends, met: tuple[Exponents, Exponents], cell
 
 def priced(form: Form, met: Sequence[Exponents], cells: Cells) -> list[Costs]:
     """Return the cost of each tier, given the exponents of every group: ``s``, of it what options of different ways take, and what is kept."""
-    each = [
-        cells.products(powers, weight) for weight, powers in zip(form.weights, met, strict=True) if weight
-    ]
+    pairs = zip((form.both, form.owned, form.kept), met, strict=True)
+    each = [cells.products(powers, weight) for weight, powers in pairs if weight]
     return [reduce(np.add, of_tier) for of_tier in zip(*each, strict=True)] or [np.zeros(1)]
 
 
