@@ -221,7 +221,9 @@ class Bounded:
     def _search(self, problem: CostGraph, budget: Budget) -> Iterator[tuple[Assignment, float]]:
         """Yield an assignment, and a lower bound that holds however its sums were rounded."""
         structure = problem.structure
-        exact, tables, rounding = tables_of(structure), self.tables(structure), _rounding(problem)
+        exact, tables = tables_of(structure), self.tables(structure)
+        terms = [*problem.nodes, *[term for edge in problem.edges for term in edge.terms]]
+        rounding = ROUNDING * float(sum([np.abs(term).max() for term in terms]))
         require_tables("bounded", tables)
         messages = Messages(problem, int(min(self.work, budget.limits.seconds * ENTRIES_PER_S)))
         best, bound = (0,) * len(problem.nodes), -math.inf
@@ -234,8 +236,10 @@ class Bounded:
             yield best, problem.cost(best)
         # No assignment costs less by more than the sums' rounding: there is nothing left to search for.
         elif cost > bound + 2 * rounding:
+            nodes, generator = problem.nodes, np.random.default_rng(0)
+            drawn = (tuple([int(generator.integers(own.size)) for own in nodes]) for _ in range(self.starts))
             found: list[Assignment] = []
-            for start in [best, *self._starts(problem)]:
+            for start in (best, tuple([int(own.argmin()) for own in nodes]), *drawn):
                 found.append(messages.improved(start))
                 yield min(found, key=lambda each: (problem.cost(each), each[::-1])), bound
 
@@ -254,20 +258,6 @@ class Bounded:
             yield best, proven
             if least <= max(proven, bound + rounding):
                 return
-
-    def _starts(self, problem: CostGraph) -> Iterator[Assignment]:
-        """Yield every node's best choice by itself, and choices drawn."""
-        generator = np.random.default_rng(0)
-        yield tuple([int(costs.argmin()) for costs in problem.nodes])
-        for _ in range(self.starts):
-            yield tuple([int(generator.integers(costs.size)) for costs in problem.nodes])
-
-
-def _rounding(problem: CostGraph) -> float:
-    """Return what the bound may be off by."""
-    largest = [np.abs(costs).max() for costs in problem.nodes]
-    largest += [np.abs(term).max() for edge in problem.edges for term in edge.terms]
-    return ROUNDING * float(sum(largest))
 
 
 plugins: dict[str, Solver] = {"bounded": Bounded()}
