@@ -124,13 +124,13 @@ def _block(nodes: Sequence[int], links: Links, ports: Sequence[int]) -> Block | 
 
 def _forest(nodes: Sequence[int], port: int, links: Links) -> dict[int, int | None]:
     """Return the nodes of a spanning forest from the port on, each with the one above it."""
-    found: dict[int, int | None] = {}
+    own, found = {*nodes}, dict[int, int | None]()
     todo: list[tuple[int, int | None]] = [(node, None) for node in (*reversed(nodes), port)]
     while todo:
         node, above = todo.pop()
         if node not in found:
             found[node] = above
-            todo += [(other, node) for other in sorted({*nodes} & {*links[node]} - {*found})]
+            todo += [(other, node) for other in sorted(own & {*links[node]} - {*found})]
     return found
 
 
