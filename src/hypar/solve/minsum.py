@@ -67,11 +67,6 @@ def optimum(problem: CostGraph) -> tuple[int, ...]:
     return search.first(solved(problem.summable()).of_step)
 
 
-def min_marginals(problem: CostGraph) -> list[Costs]:
-    """Return for each choice of each node, ``[choices]``, the least cost of all assignments with it: the rest is planned anew."""
-    return solved(problem).marginals()
-
-
 def solved(problem: CostGraph) -> Solved:
     """Return the least sums of a cost graph whose tables fit; equal steps of arrays that nodes or edges share are computed once."""
     search, known, pairs = min_sum(problem.structure), dict[object, Any](), []

@@ -25,7 +25,7 @@ from hypar.planning.sources import times_of
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
-from hypar.solve.minsum import min_marginals
+from hypar.solve.minsum import solved
 from hypar.solve.solvers.base import cheapest, load_solver
 from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, plan_and_score
 
@@ -139,7 +139,7 @@ def explain_plan(
 def _explained(plan: Plan, own: LevelChoices, nodes: Sequence[int]) -> Iterator[LayerExplanation]:
     space = parse_space(plan.space, None)
     known = nodes and own.adds_up and load_solver(cheapest((own.problem.structure,))).exact
-    least = min_marginals(own.problem) if known else []
+    least = solved(own.problem).marginals() if known else []
     at: dict[str, Any] = {"level": own.level, "ways": own.ways, "jointly": own.jointly, "group": own.group}
     for node in nodes:
         costed = _alternatives(own, node, least[node] if least else None)
