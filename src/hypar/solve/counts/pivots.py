@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from hypar.solve.counts.forms import Numbers
     from hypar.solve.counts.relaxed import Relaxed
+    from hypar.solve.counts.states import Cells
     from hypar.solve.edge import Costs, Indices
     from hypar.solve.minsum import Ends, Solved
 
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 AT_ONCE = 2**16
 """Pairs of states that are added up at once in the bound of a table."""
 
-MOST_PAIRS = 2**26
-"""Most pairs of states of one tensor whose costs are computed for an entry."""
+ROWS, MOST_PAIRS = 2**20, 2**28
+"""Pairs of states whose costs are computed at once in an entry, and most of one tensor."""
 
 FIRST_ROOM = 0.5
 """Share of the gap for each block by which an entry may first exceed its bound; each time it exceeds that it may four times as much."""
@@ -247,13 +248,6 @@ class Table:
         alone[0, np.arange(len(sizes)), options] = sizes
         counts = {pivot: alone}
 
-        def costs_of(link: int) -> Costs:
-            source, target, form = graph.links[link]
-            if len(counts[source]) * len(counts[target]) > MOST_PAIRS:
-                raise TooMany
-            checkpoint()
-            return pair_costs(form, counts[source], counts[target], cells)
-
         solved = self.solved(range(row, row + 1), column)
         most, marginals, nodes = float(solved.lowest[0]) + room, solved.marginals(), []
         marginals[0] = np.where(
@@ -267,17 +261,52 @@ class Table:
             of, counts[node] = np.repeat(few, [*map(len, in_cells)]), np.concatenate(in_cells)
             costs, above = own[of], least[of]
             for link in spokes:
-                here = costs_of(link).reshape(-1)
+                here = self._costs(link, cells, pivot, counts[pivot], counts[node])[0]
                 costs = costs + here
                 above = above + (here - self.relaxed.between(link, pivot)[row][of])
             if not (above <= most).any():
                 return np.inf, []
             counts[node] = counts[node][above <= most]
-            nodes.append(costs[above <= most][None])
-        search = of_pairs([costs.size for costs in nodes], self.ends, 0)
-        found = search.solve(nodes, [costs_of(link)[None] for link in self.links])
-        chosen = zip(self.others, found.choices(), strict=True)
-        return float(found.lowest[0]), [counts[node][choice] for node, choice in chosen]
+            nodes.append(costs[above <= most])
+        total = 0.0
+        picks: list[Indices] = []
+        for place in reversed(range(1, len(self.block.nodes))):
+            costs, on = nodes[place - 1], self.block.above[place]
+            if on is None:
+                picks.append(np.array([costs.argmin()]))
+                total += float(costs.min())
+            else:
+                beside, pick = self._joined(place, costs, counts, cells)
+                nodes[on - 1] = nodes[on - 1] + beside
+                picks.append(pick)
+        chosen = [0]
+        for pick, on in zip(reversed(picks), self.block.above[1:], strict=True):
+            chosen.append(int(pick[chosen[on or 0]]))
+        return total, [counts[node][at] for node, at in zip(self.others, chosen[1:], strict=True)]
+
+    def _joined(
+        self, place: int, costs: Costs, counts: Mapping[int, Numbers], cells: Cells
+    ) -> tuple[Costs, Indices]:
+        """Return what a node costs at the least beside each state of the node above it, and its best state there, some rows at once."""
+        node, above = self.block.nodes[place], self.block.nodes[self.block.above[place] or 0]
+        rows = len(counts[above])
+        if rows * costs.size > MOST_PAIRS:
+            raise TooMany
+        least, picks, step = np.empty(rows), np.empty(rows, np.intp), max(1, ROWS // costs.size)
+        for first in range(0, rows, step):
+            checkpoint()
+            some, here = slice(first, first + step), costs
+            for link in self.block.links[place]:
+                here = here + self._costs(link, cells, above, counts[above][some], counts[node])
+            least[some], picks[some] = here.min(axis=1), here.argmin(axis=1)
+        return least, picks
+
+    def _costs(self, link: int, cells: Cells, first: int, own: Numbers, other: Numbers) -> Costs:
+        """Return the costs of pairs of states of a link in some cells, those of one of its ends first."""
+        source, _, form = self.relaxed.graph.links[link]
+        if source == first:
+            return pair_costs(form, own, other, cells)
+        return pair_costs(form, other, own, cells).T
 
 
 def ordered(counts: Numbers) -> Indices:
