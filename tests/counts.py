@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term
-from hypar.solve.counts.states import Own, Tier
+from hypar.solve.counts.states import Cells, Own, Tier
 from hypar.solve.edge import Edge
 from hypar.solve.solvers.base import load_solver
 from tests.problems import bridges, chains, series_parallel, trees
@@ -26,6 +26,13 @@ Graphs = st.SearchStrategy[tuple[int, list[tuple[int, int]]]]
 Tiers = list[tuple[float, list[tuple[int, float]]]]
 LEVELS = ({2: 1}, {2: 2}, {2: 3}, {3: 2}, {2: 2, 3: 1})
 """The number of levels of each number of ways."""
+
+
+def cells_of(depths: dict[int, int]) -> Cells:
+    """Groups of some numbers of levels by their ways, in one tier."""
+    groups = len(depths)
+    return Cells(tuple(depths.values()), tuple(range(groups)), tuple(depths), (Tier(groups, 1.0),))
+
 
 shapes = st.one_of(chains(), trees(), series_parallel(), bridges())
 
@@ -64,8 +71,7 @@ def count_graphs(draw: st.DrawFn, graphs: Graphs = shapes, *, stays: bool = Fals
         offered.append(tuple(draw(st.sampled_from((every, every, every[-1:]))) for _ in depths))
     links = tuple(Link(a, b, draw(forms(options[a], options[b], stays=stays))) for a, b in pairs)
     return CountGraph(
-        ways=tuple(depths),
-        depths=tuple(depths.values()),
+        cells=cells_of(depths),
         offered=tuple(offered),
         nodes=tuple(nodes),
         links=links,
@@ -75,19 +81,19 @@ def count_graphs(draw: st.DrawFn, graphs: Graphs = shapes, *, stays: bool = Fals
 @st.composite
 def tiered(draw: st.DrawFn, graphs: Graphs = shapes) -> CountGraph:
     """A few layers on two tiers, with costs of their own for each state."""
-    graph = draw(count_graphs(graphs).filter(lambda own: len(own.ways) > 1))
+    graph = draw(count_graphs(graphs).filter(lambda own: len(own.cells.ways) > 1))
     own = []
     for node in range(len(graph.nodes)):
         states = graph.states_of(node)
         costs = draw(st.lists(st.sampled_from((0.0, 1.0, 30.0)), min_size=len(states), max_size=len(states)))
         own.append(Own(states=states, costs=np.array(costs)))
     tiers = (Tier(1, draw(st.sampled_from((0.0, 1.0, 8.0)))), Tier(2, draw(st.sampled_from((1.0, 4.0)))))
-    return replace(graph, tiers=tiers, own=tuple(own))
+    return replace(graph, cells=graph.cells._replace(tiers=tiers), own=tuple(own))
 
 
 def groups_of(graph: CountGraph) -> Indices:
     """The group of each level."""
-    return np.repeat(np.arange(len(graph.ways)), graph.depths)
+    return np.repeat(np.arange(len(graph.cells.ways)), graph.cells.sizes)
 
 
 def sequences(graph: CountGraph, node: int) -> list[tuple[int, ...]]:
@@ -112,9 +118,9 @@ def least(graph: CountGraph) -> float:
 
 def _tiers(graph: CountGraph) -> Tiers:
     """The weight of each tier, and the levels down to its end with their ways."""
-    ways = [(at, float(graph.ways[group])) for at, group in enumerate(groups_of(graph).tolist())]
-    tiers = graph.tiers or (Tier(len(graph.ways), 1.0),)
-    return [(tier.weight, ways[: sum(graph.depths[: tier.groups])]) for tier in tiers]
+    ways = [(at, float(graph.cells.ways[group])) for at, group in enumerate(groups_of(graph).tolist())]
+    tiers = graph.cells.tiers
+    return [(tier.weight, ways[: sum(graph.cells.sizes[: tier.groups])]) for tier in tiers]
 
 
 def _own(graph: CountGraph, node: int, sequence: tuple[int, ...]) -> float:
@@ -122,7 +128,7 @@ def _own(graph: CountGraph, node: int, sequence: tuple[int, ...]) -> float:
         return 0.0
     own = graph.own[node]
     assert own is not None
-    counts = np.zeros((len(graph.ways), graph.options(node)), dtype=np.int8)
+    counts = np.zeros((len(graph.cells.ways), graph.options(node)), dtype=np.int8)
     np.add.at(counts, (groups_of(graph), np.array(sequence)), 1)
     place = next(at for at, state in enumerate(own.states) if (state == counts).all())
     return float(own.costs[place])

@@ -102,10 +102,10 @@ MUTANTS = [
     Mutant("a grid has no more shards than elements", "sharding/space.py", "(dim, min(sizes[dim], ways))", "(dim, ways)"),
     # costs
     Mutant("a volume is of all groups of a level", "sharding/levels.py", "start=self.groups * sizes.of(WORKING)", "start=sizes.of(WORKING)"),
-    Mutant("the weight between layers counts", "costs/volume.py", "even_rates(self.inter_weight * level.element_bytes)", "even_rates(level.element_bytes)"),
+    Mutant("the weight between layers counts", "costs/named.py", "even_rates(self.inter_weight * level.element_bytes)", "even_rates(level.element_bytes)"),
     Mutant("devices compute at the innermost level", "costs/graphs/tables.py", "if level.innermost:", "if not level.innermost:"),
-    Mutant("accpar divides the operations by the speed", "costs/accpar.py", "flop / self.machine.flop_per_s(level.element_bytes) * own", "flop / self.machine.flop_per_s(level.element_bytes)"),
-    Mutant("deepa receives at all devices at once", "costs/deepa.py", 'if self.mode == "serial":', 'if self.mode == "exact":'),
+    Mutant("accpar divides the operations by the speed", "costs/named.py", "flop / self.machine.flop_per_s(level.element_bytes) * own", "flop / self.machine.flop_per_s(level.element_bytes)"),
+    Mutant("deepa receives at all devices at once", "costs/named.py", 'if self.mode == "serial":', 'if self.mode == "exact":'),
     # program and execution
     Mutant("a cut holds where bounds are", "program/layout.py", "share *= (own[..., 1] - own[..., 0]).prod(axis=0)", "share *= own[..., 1].prod(axis=0)"),
     Mutant("partial sums of two holdings meet", "program/fragments.py", "if self.convention == MOVED or not have.meets(read):", "if self.convention != MOVED or not have.meets(read):"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import strategies as st
 
-from hypar.solve.cost_graph import CostGraph, Link, Structure
+from hypar.solve.cost_graph import CostGraph, Structure, structure_of
 from hypar.solve.edge import Edge
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def cost_graphs(draw: st.DrawFn, graphs: st.SearchStrategy[tuple[int, list[Pair]
 
 def structure(sizes: Sequence[int], pairs: Sequence[Pair]) -> Structure:
     """The structure of a graph with whole matrices."""
-    return Structure(sizes=tuple(sizes), links=tuple(Link(a, b, (sizes[a],), (sizes[b],)) for a, b in pairs))
+    return structure_of(tuple(sizes), tuple(pairs))
 
 
 def random_problem(

@@ -62,7 +62,7 @@ MAY_IMPORT = {
 
 INSIDE = {
     "files": "validation text quantities yaml_file",
-    "solve": "limits edge cost_graph partition balance elimination marginals cliques counts solvers",
+    "solve": "limits edge cost_graph partition balance order minsum solvers counts",
     "ops": "windows dims nest tape run base families",
     "network": "training layer modelfile expand nodes graph",
     "importers": "trace atoms layers sequences rules experts fusion writing imported formats torch_module onnx_file jax_function config_file readers",

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from hypar.cli.main import main
 from hypar.cli.rows import COMMANDS as TABLE
 from hypar.cli.rows import Command, Option
-from hypar.costs.deepa import MODES
+from hypar.costs.named import MODES
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.parameter import HEADINGS, OTHER
 from hypar.plan.stages import FLUSHES

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypar.errors import ProblemError, TableLimitError
 from hypar.registry import plugin_names
 from hypar.solve.cost_graph import CostGraph
-from hypar.solve.order import trace
+from hypar.solve.minsum import min_sum
 from hypar.solve.solvers.base import cheapest, load_solver
 from tests.effort import examples
 from tests.problems import bridges, cost_graphs, general, random_problem, series_parallel, structure
@@ -116,7 +116,7 @@ def test_chain_refuses_a_branch_and_a_cycle() -> None:
 def test_elimination_states_the_tables_that_it_makes() -> None:
     diamond = structure([5, 7, 11, 13], [(0, 1), (0, 2), (1, 3), (2, 3)])
     # Every node would join its two neighbours; node 0 has the least work. A triangle is left.
-    assert [(step.node, step.scope) for step in trace(diamond).steps[:2]] == [(0, (1, 2)), (1, (2, 3))]
+    assert [(step.node, step.scope) for step in min_sum(diamond).steps[:2]] == [(0, (1, 2)), (1, (2, 3))]
     tables = load_solver("elimination").tables(diamond)
     assert tables is not None
     # What is left after each, and beside it the widest sum before a minimum: node 1 with node 3.

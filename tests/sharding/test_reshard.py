@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hypar import load_model
 from hypar.costs.graphs.tables import Tables
-from hypar.costs.volume import Volume
+from hypar.costs.named import Volume
 from hypar.network.nodes import Content
 from hypar.ops.families.contract import Linear
 from hypar.ops.families.elementwise import Add

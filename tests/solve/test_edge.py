@@ -46,8 +46,8 @@ def test_terms_add_up_to_the_matrix(edge: Edge) -> None:
     assert (edge.costs == whole).all()
     for x, y in itertools.product(*map(range, whole.shape)):
         assert edge.at(x, y) == whole[x, y]
-    assert all((edge.of_source(x) == whole[x]).all() for x in range(whole.shape[0]))
-    assert all((edge.of_target(y) == whole[:, y]).all() for y in range(whole.shape[1]))
+    assert all((edge.beside(0, x) == whole[x]).all() for x in range(whole.shape[0]))
+    assert all((edge.beside(1, y) == whole[:, y]).all() for y in range(whole.shape[1]))
 
 
 @given(edge=edges(), others=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
@@ -55,11 +55,11 @@ def test_digit_by_digit_is_the_minimum_over_the_whole_end(edge: Edge, others: in
     whole = summed(edge)
     generator = np.random.default_rng(seed)
     table = generator.integers(0, 9, (whole.shape[0], others)).astype(np.float64)
-    assert (edge.least_over_source(table) == (table[:, None, :] + whole[:, :, None]).min(axis=0)).all()
-    assert (edge.least_over_source(table[:, 0]) == edge.least_over_source(table)[:, 0]).all()
+    assert (edge.least_over(0, table) == (table[:, None, :] + whole[:, :, None]).min(axis=0)).all()
+    assert (edge.least_over(0, table[:, 0]) == edge.least_over(0, table)[:, 0]).all()
     table = generator.integers(0, 9, (whole.shape[1], others)).astype(np.float64)
-    assert (edge.least_over_target(table) == (table[None, :, :] + whole[:, :, None]).min(axis=1)).all()
-    assert (edge.least_over_target(table[:, 0]) == edge.least_over_target(table)[:, 0]).all()
+    assert (edge.least_over(1, table) == (table[None, :, :] + whole[:, :, None]).min(axis=1)).all()
+    assert (edge.least_over(1, table[:, 0]) == edge.least_over(1, table)[:, 0]).all()
 
 
 @pytest.mark.parametrize("block", [2**16, 50, 7])

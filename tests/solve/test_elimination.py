@@ -14,7 +14,8 @@ from hypar.errors import TableLimitError
 from hypar.solve import order
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
-from hypar.solve.order import neighbours, separators, trace
+from hypar.solve.minsum import min_sum
+from hypar.solve.order import neighbours, separators
 from hypar.solve.solvers.base import load_solver
 from tests.effort import crossed, examples
 from tests.problems import (
@@ -143,7 +144,7 @@ LARGE = {
 def test_tables_are_known_without_making_what_does_not_fit(name: str, choices: int) -> None:
     size, pairs = LARGE[name]
     graph = structure([choices] * size, pairs)
-    found = trace(graph)
+    found = min_sum(graph)
     past = [step for step in found.steps if step.work > order.MOST_ENTRIES]
     assert past == ([] if found.complete else [found.steps[-1]])
     assert found.complete == (choices == 1 or size not in {400, 1000})

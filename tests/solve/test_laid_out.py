@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.errors import ProblemError
-from hypar.solve.cost_graph import CostGraph, level_structure
+from hypar.solve.cost_graph import CostGraph, structure_of
 from hypar.solve.solvers.base import load_solver
 from tests.effort import examples
 from tests.problems import cost_graphs
@@ -26,7 +26,7 @@ def laid_out(problem: CostGraph, scale: float = 1.0) -> CostGraph:
     vector = scale * np.concatenate([costs.reshape(-1) for costs in (*problem.nodes, *terms)])
     sizes = tuple(costs.size for costs in problem.nodes)
     return CostGraph.laid_out(
-        level_structure(sizes, tuple((edge.source, edge.target) for edge in problem.edges)), vector
+        structure_of(sizes, tuple((edge.source, edge.target) for edge in problem.edges)), vector
     )
 
 
@@ -54,4 +54,4 @@ def test_one_vector_is_as_good_as_many_arrays(problem: CostGraph, choice: list[i
 
 def test_a_cost_that_is_no_number_is_refused() -> None:
     with pytest.raises(ProblemError, match="edge 0"):
-        CostGraph.laid_out(level_structure((1, 1), ((0, 1),)), np.array([1.0, 2.0, np.nan]))
+        CostGraph.laid_out(structure_of((1, 1), ((0, 1),)), np.array([1.0, 2.0, np.nan]))

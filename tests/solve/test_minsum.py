@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
-from hypar.solve.minsum import min_marginals
+from hypar.solve.minsum import solved
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.2, 0.5, 0.9]))
@@ -30,5 +30,5 @@ def test_each_choice_costs_the_least_of_all_assignments_with_it(seed: int, densi
     for assignment in itertools.product(*map(range, sizes)):
         for node, choice in enumerate(assignment):
             least[node][choice] = min(least[node][choice], problem.cost(assignment))
-    for found, known in zip(min_marginals(problem), least, strict=True):
+    for found, known in zip(solved(problem).marginals(), least, strict=True):
         assert found == pytest.approx(known)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from hypar.solve.edge import Indices
 
+    Digits = tuple[tuple[int, ...], tuple[int, ...]]
+
 PRECISION = 52
 """Bits of a sum of costs: one fewer than those of a float, so that the difference of two sums is exact as well."""
 
@@ -34,14 +36,7 @@ __all__ = ["CostGraph", "Costs", "Edge", "Link", "Solution", "Structure"]
 
 
 class Link(NamedTuple):
-    """An edge without its costs.
-
-    Attributes:
-        source: index of the one node.
-        target: index of the other.
-        source_digits: choices of the source at each level.
-        target_digits: choices of the target at each level.
-    """
+    """An edge without its costs: its ends, and the choices of each at each level."""
 
     source: int
     target: int
@@ -164,7 +159,7 @@ class CostGraph:
         return structure_of(
             tuple([costs.size for costs in self.nodes]),
             tuple([(edge.source, edge.target) for edge in self.edges]),
-            tuple([tuple([term.shape for term in edge.terms]) for edge in self.edges]),
+            tuple([edge.digits for edge in self.edges]),
         )
 
     @cached_property
@@ -272,18 +267,9 @@ def rounded(costs: Costs, places: int) -> Costs:
 
 @lru_cache(maxsize=64)
 def structure_of(
-    sizes: tuple[int, ...],
-    ends: tuple[tuple[int, int], ...],
-    shapes: tuple[tuple[tuple[int, ...], ...], ...],
+    sizes: tuple[int, ...], ends: tuple[tuple[int, int], ...], digits: tuple[Digits, ...] | None = None
 ) -> Structure:
-    """Return the structure of nodes of some sizes, and of edges between two of them with terms of some shapes."""
-    links = (
-        Link(*pair, tuple([shape[0] for shape in terms]), tuple([shape[2] for shape in terms]))
-        for pair, terms in zip(ends, shapes, strict=True)
-    )
+    """Return the structure of nodes of some sizes, and of edges between two; ``digits`` are the choices of both at each level, if not all at one."""
+    each = [((sizes[one],), (sizes[other],)) for one, other in ends] if digits is None else digits
+    links = (Link(*pair, *own) for pair, own in zip(ends, each, strict=True))
     return Structure(sizes=sizes, links=tuple(links))
-
-
-def level_structure(sizes: tuple[int, ...], ends: tuple[tuple[int, int], ...]) -> Structure:
-    """Return the structure of nodes of some sizes, and of edges of one term each between two of them."""
-    return structure_of(sizes, ends, tuple([((sizes[made], 1, sizes[read]),) for made, read in ends]))

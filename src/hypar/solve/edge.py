@@ -11,13 +11,11 @@ a tuple times the number of its digits instead of the matrix's size.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import repeat
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 Costs = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -51,63 +49,50 @@ class Edge(NamedTuple):
     @property
     def costs(self) -> Costs:
         """The whole matrix, ``[choices of source, choices of target]``."""
-        return self._part(None, None)
+        return self.terms[0][:, 0] if len(self.terms) == 1 else self._part((None, None))
 
-    def of_source(self, choice: int) -> Costs:
-        """Return the row of costs for one choice of the source, ``[choices of target]``."""
-        return self._part(choice, None).reshape(-1)
-
-    def of_target(self, choice: int) -> Costs:
-        """Return the column of costs for one choice of the target, ``[choices of source]``."""
-        return self._part(None, choice).reshape(-1)
+    def beside(self, end: int, choice: int) -> Costs:
+        """Return the costs beside one choice of an end, 0 for the source and 1 for the target, ``[choices of the other]``."""
+        return self._part((None, choice) if end else (choice, None)).reshape(-1)
 
     def at(self, source: int, target: int) -> float:
         """Return the cost of one pair of choices."""
         if len(self.terms) == 1:
             return float(self.terms[0][source, 0, target])
-        return float(self._part(source, target)[0, 0])
+        return float(self._part((source, target))[0, 0])
 
-    def _part(self, source: int | None, target: int | None) -> Costs:
+    def _part(self, chosen: tuple[int | None, int | None]) -> Costs:
         """Return the matrix, of one choice of an end where it is given."""
-        total: Costs = np.zeros((1, 1))
-        above = 0
-        chosen = map(_digits, (source, target), self.digits)
-        for term, x, y in zip(self.terms, *chosen, strict=True):
+        total, above = np.zeros((1, 1)), 0
+        pairs = zip(chosen, self.digits, strict=True)
+        digits = [repeat(None) if own is None else np.unravel_index(own, of) for own, of in pairs]
+        for term, x, y in zip(self.terms, *digits, strict=False):
             own = term if x is None else term[x : x + 1]
             if y is not None:
                 own, above = own[:, above : above + 1, y : y + 1], above * term.shape[2] + y
             total = (total[:, None, :, None] + own).reshape(len(total) * len(own), -1)
         return total
 
-    def least_over_source(self, table: Costs) -> Costs:
-        """Minimise a table ``[choices of source, ...]`` over the source: ``min over x of (table[x, ...] + costs[x, y])``, ``[choices of target, ...]``."""
+    def least_over(self, end: int, table: Costs) -> Costs:
+        """Minimise a table ``[choices, ...]`` over an end, 0 for the source: ``min over x of (table[x, ...] + costs[x, y])``, ``[choices of the other, ...]``."""
         if len(self.terms) == 1:
-            return _over_dense(self.terms[0][:, 0], table)
-        others, left = table.size // len(table), table
-        for term in self.terms:
-            digit, above, _ = term.shape
-            left = left.reshape(digit, -1, above, 1, others)
-            left = _least((left[x], term[x][None, :, :, None]) for x in range(digit))
-        return left.reshape(-1, *table.shape[1:])
-
-    def least_over_target(self, table: Costs) -> Costs:
-        """Minimise a table ``[choices of target, ...]`` over the target: ``min over y of (table[y, ...] + costs[x, y])``, ``[choices of source, ...]``."""
-        if len(self.terms) == 1:
-            return _over_dense(self.terms[0][:, 0].T, table)
+            return min_plus(self.terms[0][:, 0].T if end else self.terms[0][:, 0], table)
         others, left, below = table.size // len(table), table, 1
-        for term in reversed(self.terms):
+        for term in self.terms[::-1] if end else self.terms:
             digit, above, width = term.shape
-            left = left.reshape(above, width, 1, below, others)
-            left = _least((left[:, y], term[:, :, y].T[:, :, None, None]) for y in range(width))
-            below *= digit
+            if end:
+                each = left.reshape(above, width, 1, below, others).swapaxes(0, 1)
+                left = _least(each, term.T[..., None, None])
+                below *= digit
+            else:
+                left = _least(left.reshape(digit, -1, above, 1, others), term[:, None, :, :, None])
         return left.reshape(-1, *table.shape[1:])
 
     def plus(self, other: Edge) -> Edge:
         """Return the sum of two edges between the same nodes."""
         turned = other.source != self.source
-        if not turned and [term.shape for term in self.terms] == [term.shape for term in other.terms]:
-            both = zip(self.terms, other.terms, strict=True)
-            return Edge(source=self.source, target=self.target, terms=tuple(a + b for a, b in both))
+        if not turned and self.digits == other.digits:
+            return self._replace(terms=tuple(map(np.add, self.terms, other.terms)))
         return Edge.dense(self.source, self.target, self.costs + (other.costs.T if turned else other.costs))
 
 
@@ -122,49 +107,32 @@ def entries_computed(source: tuple[int, ...], target: tuple[int, ...]) -> int:
 
 
 def min_plus(left: Costs, right: Costs) -> Costs:
-    """Return ``min over k of (left[k, i] + right[k, j])``, ``[i, j]``, some rows at once to save memory.
+    """Return ``min over k of (left[k, i] + right[k, ...])``, ``[i, ...]``, some rows at once to save memory.
 
     A large sum over pairs is the product ``[left 1] [1 right]'``: each entry is one addition, rounded once, at the
     speed of writing the result.
     """
-    height, width = left.shape[1], right.shape[1]
-    if len(left) * height * width <= BLOCK:
-        return np.asarray(np.minimum.reduce(left[:, :, None] + right[:, None, :], axis=0))
+    if right.ndim == 1:
+        return np.asarray(np.minimum.reduce(left + right[:, None], axis=0))
+    rest = right.reshape(len(right), -1)
+    height, width = left.shape[1], rest.shape[1]
+    if left.size * width <= BLOCK:
+        found = np.minimum.reduce(left[:, :, None] + rest[:, None, :], axis=0)
+        return np.asarray(found).reshape(-1, *right.shape[1:])
     found, step = np.full((height, width), np.inf), max(1, BLOCK // width)
     for row in range(0, height, step):
         least = found[row : row + step]
         first, second, total = np.ones((len(least), 2)), np.ones((2, width)), np.empty(least.shape)
-        for one, other in zip(left[:, row : row + step], right, strict=True):
+        for one, other in zip(left[:, row : row + step], rest, strict=True):
             first[:, 0], second[1] = one, other
             np.minimum(least, np.matmul(first, second, out=total), out=least)
+    return found.reshape(-1, *right.shape[1:])
+
+
+def _least(left: Costs, right: Costs) -> Costs:
+    """Return the least of the sums of two arrays along their first axes, with one table of extra memory."""
+    found: Costs = left[0] + right[0]
+    total = np.empty_like(found)
+    for one, other in zip(left[1:], right[1:], strict=True):
+        np.minimum(found, np.add(one, other, out=total), out=found)
     return found
-
-
-def _over_dense(costs: Costs, table: Costs) -> Costs:
-    """Return ``min over x of (table[x, ...] + costs[x, y])``, ``[y, ...]``."""
-    if table.ndim == 1:
-        return np.asarray(np.minimum.reduce(costs + table[:, None], axis=0))
-    return min_plus(costs, table.reshape(len(table), -1)).reshape(-1, *table.shape[1:])
-
-
-def _least(terms: Iterable[tuple[Costs, Costs]]) -> Costs:
-    """Return the elementwise minimum of sums, with one table of extra memory."""
-    found: Costs | None = None
-    total: Costs | None = None
-    for one, other in terms:
-        if found is None:
-            found = one + other
-        else:
-            total = np.add(one, other, out=total)
-            np.minimum(found, total, out=found)
-    assert found is not None  # noqa: S101 (a node has a choice at every level)
-    return found
-
-
-def _digits(choice: int | None, widths: Sequence[int]) -> list[int | None]:
-    """Return the digits of a tuple's index, outermost first; those of none are none."""
-    digits: list[int | None] = []
-    for width in reversed(widths):
-        choice, digit = (None, None) if choice is None else divmod(choice, width)
-        digits.append(digit)
-    return digits[::-1]

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.solve.cost_graph import level_structure
+from hypar.solve.cost_graph import structure_of
 from hypar.solve.edge import Edge
 from hypar.solve.limits import checkpoint
-from hypar.solve.order import trace
+from hypar.solve.order import ordered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,59 +56,33 @@ Ends = tuple[int, int]
 """The two nodes of a pair."""
 
 
-def optimum(problem: CostGraph, structure: Structure) -> tuple[int, ...]:
-    """Return the first best assignment, compared from the last node back.
+def optimum(problem: CostGraph) -> tuple[int, ...]:
+    """Return the first best assignment, compared from the last node back, of a cost graph whose tables fit.
 
-    Args:
-        problem: a cost graph whose tables fit; its costs are rounded so that all sums are exact.
-        structure: its structure.
+    Its costs are rounded so that all sums are exact.
     """
-    search = min_sum(structure)
+    search = min_sum(problem.structure)
     if search.program is not None:
         return search.first(search.program.run(problem.summable_entries()))
-    exact = problem.summable()
-    known: dict[object, Any] = {}
-    nodes = [known.setdefault(id(costs), costs[None]) for costs in exact.nodes]
-    sizes, pairs = search.sizes, []
-    for edge in exact.edges:
-        whole = len(edge.terms) == 1 or 1 in (sizes[edge.source], sizes[edge.target])
+    return search.first(solved(problem.summable()).of_step)
+
+
+def solved(problem: CostGraph) -> Solved:
+    """Return the least sums of a cost graph whose tables fit; equal steps of arrays that nodes or edges share are computed once."""
+    search, known, pairs = min_sum(problem.structure), dict[object, Any](), []
+    nodes = [known.setdefault(id(costs), costs[None]) for costs in problem.nodes]
+    for edge in problem.edges:
+        whole = len(edge.terms) == 1 or 1 in (search.sizes[edge.source], search.sizes[edge.target])
         key = (whole, *map(id, edge.terms))
-        pairs.append(
-            known[key] if key in known else known.setdefault(key, edge.costs[None] if whole else edge)
-        )
-    return search.first(search.solve(nodes, pairs).of_step)
-
-
-def min_marginals(problem: CostGraph) -> list[Costs]:
-    """Return for each choice of each node the least cost of all assignments with it: the rest is planned anew.
-
-    Args:
-        problem: a cost graph whose tables an exact solver holds.
-
-    Returns:
-        ``[choices]`` for each node.
-    """
-    edges = problem.joined()
-    ends = [(edge.source, edge.target) for edge in edges]
-    return single(problem.nodes, ends, [edge.costs for edge in edges]).marginals()
-
-
-def single(nodes: Sequence[Costs], ends: Sequence[Ends], pairs: Sequence[Costs]) -> Solved:
-    """Return the least sums of one problem.
-
-    Args:
-        nodes: the costs of each node, ``[choices]``.
-        ends: the nodes of each pair.
-        pairs: the costs of each pair, ``[choices of the first node, choices of the second]``.
-    """
-    alone = {id(costs): costs[None] for costs in (*nodes, *pairs)}
-    search = of_pairs([len(costs) for costs in nodes], ends)
-    return search.solve([alone[id(costs)] for costs in nodes], [alone[id(costs)] for costs in pairs])
+        if key not in known:
+            known[key] = edge.costs[None] if whole else edge
+        pairs.append(known[key])
+    return Solved(search, nodes, pairs)
 
 
 def of_pairs(sizes: Sequence[int], ends: Sequence[Ends], last: int | None = None) -> MinSum:
     """Return the elimination of nodes of some numbers of choices, joined in pairs; ``last`` is the node that leaves last."""
-    return min_sum(level_structure(tuple(sizes), tuple(ends)), last)
+    return min_sum(structure_of(tuple(sizes), tuple(ends)), last)
 
 
 @lru_cache(maxsize=64)
@@ -124,22 +98,30 @@ class MinSum:
         sizes: the number of choices of each node.
         scopes: the nodes of each table.
         steps: the nodes in order, each with its neighbours when it leaves.
-        complete: whether the tables have room.
-        work: the entries that are computed.
+        work: the entries that are computed, up to the first table that has no room.
     """
 
     def __init__(self, structure: Structure, last: int | None = None) -> None:
         """Find the order, which depends on the numbers of choices."""
         self.sizes, self.links, self._entries = structure.sizes, structure.links, structure.entries
-        self.scopes, self.steps, self.complete = trace(structure, last)
+        self.scopes, self.steps = ordered(structure, last)
         self.work = sum(step.work for step in self.steps)
 
     @property
-    def entries(self) -> float:
-        """The entries of all tables over a node and its neighbours; infinite if there are too many to count."""
-        if not self.complete:
-            return math.inf
-        return sum(math.prod(self.sizes[name] for name in (step.node, *step.scope)) for step in self.steps)
+    def complete(self) -> bool:
+        """Whether all tables have room."""
+        return len(self.steps) == len(self.sizes)
+
+    @property
+    def stored(self) -> int:
+        """The entries that are held at once: every table, which is kept for the way back, and one sum before its minimum is taken."""
+        widest = max((step.summed for step in self.steps), default=0)
+        return sum(step.entries for step in self.steps) + widest + self._entries
+
+    @property
+    def width(self) -> int:
+        """The largest number of neighbours of a node when it leaves."""
+        return max((len(step.scope) for step in self.steps), default=0)
 
     @cached_property
     def recipes(self) -> list[Recipe]:
@@ -179,17 +161,24 @@ class MinSum:
         rows: list[set[tuple[int, ...]]] = [set() if step.scope else {()} for step in self.steps]
         chosen, tied = [0] * len(self.sizes), False
         for at in range(len(self.steps) - 1, -1, -1):
-            step, lower = self.steps[at], self.recipes[at].lower
             for others in rows[at]:
                 picks = best(at, others)
                 tied = tied or len(picks) > 1
-                for other, choice in zip(step.scope, others, strict=True):
-                    chosen[other] = choice
+                chosen[self.steps[at].node] = picks[0]
                 for pick in picks:
-                    chosen[step.node] = pick
-                    for _, low in lower:
-                        rows[low].add(tuple([chosen[name] for name in self.steps[low].scope]))
+                    for low, row in self._below(at, others, pick):
+                        rows[low].add(row)
         return self._least_of(rows, best) if tied else tuple(chosen)
+
+    def _below(self, at: int, others: tuple[int, ...], pick: int) -> list[tuple[int, tuple[int, ...]]]:
+        """Return the steps whose tables one adds up, each with its neighbours' choices, given those of the step's node and neighbours."""
+        step = self.steps[at]
+        chosen = dict(zip(step.scope, others, strict=True))
+        chosen[step.node] = pick
+        return [
+            (low, tuple([chosen[name] for name in self.steps[low].scope]))
+            for _, low in self.recipes[at].lower
+        ]
 
     def _least_of(self, rows: Sequence[set[tuple[int, ...]]], best: Best) -> tuple[int, ...]:
         """Return the least of some optima, as a number whose digits are the choices; rows are those that optima take of each step."""
@@ -197,14 +186,11 @@ class MinSum:
         least = [dict[tuple[int, ...], int]() for _ in rows]
         for at, step in enumerate(self.steps):
             for others in rows[at]:
-                chosen, found = dict(zip(step.scope, others, strict=True)), []
-                for pick in best(at, others):
-                    chosen[step.node] = pick
-                    below = [
-                        least[low][tuple([chosen[name] for name in self.steps[low].scope])]
-                        for _, low in self.recipes[at].lower
-                    ]
-                    found.append((pick << bits * step.node) + sum(below))
+                found = [
+                    (pick << bits * step.node)
+                    + sum([least[low][row] for low, row in self._below(at, others, pick)])
+                    for pick in best(at, others)
+                ]
                 least[at][others] = min(found)
         whole = sum(own.get((), 0) for own in least)
         return tuple([whole >> bits * node & (1 << bits) - 1 for node in range(len(self.sizes))])
@@ -241,23 +227,18 @@ class Form(NamedTuple):
         """Return the least of a sum over the node that leaves, the problems first."""
         if self.over is None or any(len(table) > 1 for table in tables if not isinstance(table, Edge)):
             return np.asarray(self.total(tables).min(axis=1))
-        beside = [(axes, table) for axes, table in zip(self.axes, tables, strict=True) if self.over in axes]
-        edge = reduce(Edge.plus, [_edge(axes, table) for axes, table in beside])
+        beside = [
+            (axes, table.terms if isinstance(table, Edge) else (table[0][:, None],))
+            for axes, table in zip(self.axes, tables, strict=True)
+            if self.over in axes
+        ]
+        edge = reduce(Edge.plus, [Edge(source, target, terms) for (source, target), terms in beside])
         rest = self.total(tables, self.over)[0].squeeze(self.over)
-        found = edge.least_over_target(rest) if edge.target == 0 else edge.least_over_source(rest)
-        return np.moveaxis(found, 0, self.over - 1)[None]
+        return np.moveaxis(edge.least_over(int(edge.target == 0), rest), 0, self.over - 1)[None]
 
 
 def _whole(table: Pair) -> Costs:
     return table.costs[None] if isinstance(table, Edge) else table
-
-
-def _edge(axes: Sequence[int], table: Pair) -> Edge:
-    """Return a table over the node that leaves and one other as an edge between their places."""
-    source, target = axes
-    if isinstance(table, Edge):
-        return table._replace(source=source, target=target)
-    return Edge.dense(source, target, table[0])
 
 
 class Recipe(NamedTuple):
@@ -293,7 +274,7 @@ class _Kind:
         for axes, table in zip(self.form.axes, self.tables, strict=True):
             if isinstance(table, Edge):
                 (other,) = [chosen[axis] for axis in axes if axis]
-                found = found + (table.of_source if axes[1] == 0 else table.of_target)(other)
+                found = found + table.beside(int(axes[0] == 0), other)
             else:
                 own = table[problem if len(table) > 1 else 0].reshape([self.form.sizes[at] for at in axes])
                 found = found + own[tuple([chosen[axis] for axis in axes])]

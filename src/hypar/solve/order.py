@@ -15,7 +15,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from functools import lru_cache
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -57,32 +56,16 @@ class Step(NamedTuple):
     work: int
 
 
-class Trace(NamedTuple):
-    """The elimination of all nodes, in steps up to the first whose table has too many entries, and the nodes of each table, without those of one choice."""
+def ordered(structure: Structure, last: int | None = None) -> tuple[list[Scope], list[Step]]:
+    """Return the nodes of each table, without those of one choice, and the steps, up to the first of too many entries.
 
-    scopes: list[Scope]
-    steps: tuple[Step, ...]
-    complete: bool = True
-
-    @property
-    def width(self) -> int:
-        """The largest number of neighbours of a node at its elimination."""
-        return max((len(step.scope) for step in self.steps), default=0)
-
-
-@lru_cache(maxsize=16)
-def trace(structure: Structure, last: int | None = None) -> Trace:
-    """Trace the elimination of a graph without its costs; ``last`` is the node that leaves last, None for any.
+    ``last`` is the node that leaves last, None for any.
 
     Examples:
-        >>> from hypar.solve.cost_graph import Link, Structure
-        >>> pairs = [(0, 1), (0, 2), (1, 3), (2, 3)]
-        >>> diamond = Structure(sizes=(2,) * 4, links=tuple(Link(a, b, (2,), (2,)) for a, b in pairs))
-        >>> found = trace(diamond)
-        >>> [(step.node, step.scope) for step in found.steps]
+        >>> from hypar.solve.cost_graph import structure_of
+        >>> _, steps = ordered(structure_of((2,) * 4, ((0, 1), (0, 2), (1, 3), (2, 3))))
+        >>> [(step.node, step.scope) for step in steps]
         [(0, (1, 2)), (1, (2, 3)), (2, (3,)), (3, ())]
-        >>> found.width
-        2
     """
     sizes = structure.sizes
     scopes: list[Scope] = [(node,) for node in range(len(sizes))]
@@ -100,7 +83,7 @@ def trace(structure: Structure, last: int | None = None) -> Trace:
             left = [table for table in touching[other] if node not in scopes[table]]
             touching[other] = [*left, len(scopes)]
         scopes.append(scope)
-    return Trace(scopes, tuple(found), complete=len(found) == len(sizes))
+    return scopes, found
 
 
 def _order(structure: Structure, last: int | None) -> Iterator[tuple[int, Scope]]:
@@ -185,32 +168,27 @@ def separators(neighbours: Sequence[set[int]]) -> set[int]:
     return {node for node, count in often.items() if count > 1}
 
 
-def components(neighbours: Sequence[set[int]]) -> Iterator[set[int]]:
-    """Yield the nodes of each biconnected component of a graph, by depth-first search."""
-    depth: dict[int, int] = {}
-    low: dict[int, int] = {}
+def components(neighbours: Sequence[set[int]]) -> list[set[int]]:
+    """Return the nodes of each biconnected component of a graph, by depth-first search."""
+    place: dict[int, int] = {}
+    above: dict[int, int] = {}
     for root in range(len(neighbours)):
-        if root in depth:
-            continue
-        depth[root] = low[root] = 0
-        path = [(root, iter(sorted(neighbours[root])))]
-        waiting: list[int] = []
-        places: dict[int, int] = {}
-        while path:
-            node, others = path[-1]
-            other = next(others, None)
-            if other is None:
-                path.pop()
-                if path:
-                    above = path[-1][0]
-                    low[above] = min(low[above], low[node])
-                    if low[node] >= depth[above]:
-                        yield {above, *waiting[places[node] :]}
-                        del waiting[places[node] :]
-            elif other not in depth:
-                depth[other] = low[other] = len(path)
-                path.append((other, iter(sorted(neighbours[other]))))
-                places[other] = len(waiting)
-                waiting.append(other)
-            else:
-                low[node] = min(low[node], depth[other])
+        todo = [(root, root)]
+        while todo:
+            node, before = todo.pop()
+            if node not in place:
+                place[node], above[node] = len(place), before
+                todo += [
+                    (other, node) for other in sorted(neighbours[node], reverse=True) if other not in place
+                ]
+    low: dict[int, int] = {}
+    for node in reversed(place):
+        # The first node that what is behind this one reaches.
+        reached = [low[other] if above[other] == node else place[other] for other in neighbours[node]]
+        low[node] = min([place[node], *reached])
+    found: dict[int, set[int]] = {}
+    for node, before in above.items():
+        if node != before:
+            found[node] = {before} if low[node] >= place[before] else found[before]
+            found[node].add(node)
+    return [own for node, own in found.items() if low[node] >= place[above[node]]]

@@ -25,7 +25,7 @@ from hypar.planning.sources import times_of
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
-from hypar.solve.minsum import min_marginals
+from hypar.solve.minsum import solved
 from hypar.solve.solvers.base import cheapest, load_solver
 from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, plan_and_score
 
@@ -139,7 +139,7 @@ def explain_plan(
 def _explained(plan: Plan, own: LevelChoices, nodes: Sequence[int]) -> Iterator[LayerExplanation]:
     space = parse_space(plan.space, None)
     known = nodes and own.adds_up and load_solver(cheapest((own.problem.structure,))).exact
-    least = min_marginals(own.problem) if known else []
+    least = solved(own.problem).marginals() if known else []
     at: dict[str, Any] = {"level": own.level, "ways": own.ways, "jointly": own.jointly, "group": own.group}
     for node in nodes:
         costed = _alternatives(own, node, least[node] if least else None)
@@ -153,9 +153,9 @@ def _alternatives(own: LevelChoices, node: int, least: Costs | None) -> tuple[Al
     received, sent = np.zeros(len(options)), np.zeros(len(options))
     for edge in own.problem.edges:
         if edge.target == node:
-            received += edge.of_source(picked[edge.source])
+            received += edge.beside(0, picked[edge.source])
         elif edge.source == node:
-            sent += edge.of_target(picked[edge.target])
+            sent += edge.beside(1, picked[edge.target])
     total = own.problem.nodes[node] + received + sent
     parts = {name: part.reshape(-1) for name, part in own.items(node).items()}
     more = None

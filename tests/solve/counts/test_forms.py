@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypar.solve.counts.columns import Columns
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, pair_costs
 from hypar.solve.counts.states import Own, all_states, splits
-from tests.counts import LEVELS, count_graphs, forms, groups_of, pairs_of, sequences
+from tests.counts import LEVELS, cells_of, count_graphs, forms, groups_of, pairs_of, sequences
 from tests.effort import examples
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ def one_tensor(data: st.DataObject, *, stays: bool = False) -> CountGraph:
     """Two layers with a tensor between them."""
     depths, options = data.draw(st.sampled_from(LEVELS)), (3, data.draw(st.integers(1, 3)))
     return CountGraph(
-        ways=tuple(depths),
-        depths=tuple(depths.values()),
+        cells=cells_of(depths),
         offered=tuple((tuple(range(own)),) * len(depths) for own in options),
         nodes=tuple((Term(0.0, (0,) * own),) for own in options),
         links=(Link(0, 1, data.draw(forms(*options, stays=stays))),),
@@ -41,7 +40,7 @@ def found_and_least(graph: CountGraph) -> tuple[Costs, Costs]:
     place = []
     for node in (0, 1):
         index = {own.tobytes(): at for at, own in enumerate(states[node])}
-        counted = np.zeros((len(every[node]), len(graph.ways), graph.options(node)), dtype=np.int8)
+        counted = np.zeros((len(every[node]), len(graph.cells.ways), graph.options(node)), dtype=np.int8)
         for at, own in enumerate(every[node]):
             np.add.at(counted[at], (groups, np.array(own)), 1)
         place.append([index[own.tobytes()] for own in counted])
@@ -67,8 +66,7 @@ def test_at_levels_of_unlike_ways_fewer_options_may_meet_than_can(
     made, read = (classes[:own] for own in options)
     alone = tuple((Term(16.0, tuple(int(name == EVERYWHERE) for name in own)),) for own in (made, read))
     graph = CountGraph(
-        ways=(2, 3),
-        depths=(2, 1),
+        cells=cells_of({2: 2, 3: 1}),
         offered=tuple((tuple(range(own)),) * 2 for own in options),
         nodes=tuple((Term(0.0, (0,) * own),) for own in options),
         links=(Link(0, 1, Form(made, read, -8.0, owned, 8.0, (alone[0], alone[1]))),),

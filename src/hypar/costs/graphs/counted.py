@@ -24,7 +24,7 @@ from hypar.sharding.dims import BATCH
 from hypar.sharding.levels import WHOLE_LAYER, Level
 from hypar.sharding.placement import COPIES, IDLE, choice_of, grid, partial_results
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Idle, Link, Once, Term, merged
-from hypar.solve.counts.states import Own, Tier, all_states, number_of_states
+from hypar.solve.counts.states import Cells, Own, Tier, all_states, number_of_states
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,6 +91,8 @@ def counted(
     kinds = [*zip((level.ways for level in levels), once, *[own.levels for own in offers], strict=True)]
     groups, tiers = _tiered(elements, kinds, late=any(once))
     latencies = tuple(once[group[0]] for group in groups) if any(once) else ()
+    ways = tuple(levels[group[0]].ways for group in groups)
+    cells = Cells(tuple(map(len, groups)), tuple(range(len(groups))), ways, tiers, latencies)
     layers = zip(graph.layers, network.sums, dims, strict=True)
     terms = [_added(layer.nest, own, of, prices[0]) for layer, own, of in layers]
     links = []
@@ -99,16 +101,13 @@ def counted(
         form = _form_of(between, parts, ends, prices, late=bool(latencies))
         links.append(Link(tensor.producer, tensor.consumer, form))
     problem = CountGraph(
-        ways=tuple(levels[group[0]].ways for group in groups),
-        depths=tuple(map(len, groups)),
+        cells=cells,
         offered=tuple(
             tuple(tuple(own.dims.index(dim) for dim in own.levels[group[0]]) for group in groups)
             for own in offers
         ),
         nodes=tuple(merged(own, len(of)) for own, of in zip(terms, dims, strict=True)),
         links=tuple(links),
-        tiers=tiers,
-        latencies=latencies,
         idle=tuple(own.index(IDLE) if IDLE in own else None for own in dims),
     )
     if cost.counts_work or latencies:
@@ -311,9 +310,9 @@ def _further(
     for layer, own, in_groups, inside in zip(layers, offers, problem.offered, terms, strict=True):
         key = (layer.nest, measured(cost, layer), own, in_groups, inside)
         if key not in known:
-            if number_of_states(problem.depths, in_groups) > MOST_STATES:
+            if number_of_states(problem.cells.sizes, in_groups) > MOST_STATES:
                 raise UncountableError
-            states = all_states(problem.depths, in_groups, len(own.dims))
+            states = all_states(problem.cells.sizes, in_groups, len(own.dims))
             costs = _work(cost, level, layer, own, problem, states)
             costs = costs + _late(problem, len(own.dims), inside, states, late=layer.weighted or layer.rest)
             known[key] = Own(states=states, costs=costs)
@@ -326,7 +325,7 @@ def _late(
 ) -> Costs | float:
     """Return the latency of sums inside a layer."""
     transfers = sum((np.array(powers) for weight, powers in terms if weight > 0), np.zeros(options))
-    each = zip(problem.latencies if late else (), states.swapaxes(0, 1), strict=False)
+    each = zip(problem.cells.latencies if late else (), states.swapaxes(0, 1), strict=False)
     return sum((latency * (own @ transfers) for latency, own in each), 0.0)
 
 
@@ -334,9 +333,9 @@ def _work(
     cost: Cost, level: Level, layer: PlanNode, own: Offered, problem: CountGraph, states: Numbers
 ) -> Costs:
     """Return the least cost of the work on a device, with any part of the batch's cuts in height and width."""
-    names, count, sizes = (*own.dims, *own.replaced), len(own.dims), np.unique(problem.ways)
-    alike = (sizes[:, None] == np.array(problem.ways)).astype(np.int8)
-    depths = tuple((alike @ np.array(problem.depths)).tolist())
+    names, count, sizes = (*own.dims, *own.replaced), len(own.dims), np.unique(problem.cells.ways)
+    alike = (sizes[:, None] == np.array(problem.cells.ways)).astype(np.int8)
+    depths = tuple((alike @ np.array(problem.cells.sizes)).tolist())
     every = all_states(depths, (tuple(range(len(names))),) * len(sizes), len(names))
     degrees = np.prod(sizes[:, None] ** every.astype(np.int64), axis=1)
     named = [at for at, dim in enumerate(names) if dim not in {COPIES, IDLE}]

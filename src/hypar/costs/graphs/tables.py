@@ -36,7 +36,7 @@ from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import Level, LocalSizes
 from hypar.sharding.placement import WHOLE, Options, simple
-from hypar.solve.cost_graph import CostGraph, Link, Structure, level_structure
+from hypar.solve.cost_graph import CostGraph, Structure, structure_of
 from hypar.solve.edge import Costs, Edge, Indices
 from hypar.solve.limits import ENTRY_BYTES, Budget
 
@@ -70,12 +70,10 @@ def structure(graph: PlanGraph, options: Sequence[Sequence[Options]], convention
     """Return the shape of the cost graph, for the sizes of its tables before they are built."""
     digits = [tuple([len(at_level) for at_level in at_layer]) for at_layer in options]
     sizes = tuple(map(math.prod, digits))
-    if convention != PAPER:
-        digits, tensors = [(size,) for size in sizes], (*graph.tensors, *graph.ties)
-    else:
-        tensors = graph.tensors
-    links = [Link(one.producer, one.consumer, digits[one.producer], digits[one.consumer]) for one in tensors]
-    return Structure(sizes=sizes, links=tuple(links))
+    tensors = graph.tensors if convention == PAPER else (*graph.tensors, *graph.ties)
+    ends = tuple([(tensor.producer, tensor.consumer) for tensor in tensors])
+    by_level = tuple([(digits[made], digits[read]) for made, read in ends]) if convention == PAPER else None
+    return structure_of(sizes, ends, by_level)
 
 
 class Alike(NamedTuple):
@@ -127,7 +125,7 @@ def _alike(
         return found
     sizes = tuple([len(own[0]) for own in options])
     ends = tuple([(tensor.producer, tensor.consumer) for tensor in network.tensors])
-    whole = level_structure(sizes, ends)
+    whole = structure_of(sizes, ends)
     places = [whole.starts[own][:, None] + np.arange(sizes[own[0]]) for own in found.layers]
     for of in found.tensors:
         entries = math.prod(sizes[end] for end in ends[of[0]])

@@ -215,9 +215,9 @@ def _ordered(price: Price, problem: Counted, orders: Indices, least: float) -> A
 
 def _pairs(problem: Counted, orders: Indices) -> Iterator[tuple[int, int]]:
     """Yield the pairs of unlike levels of one group; none where there is no latency."""
-    for first, last in pairwise(np.cumsum((0, *problem.graph.depths)).tolist()):
+    for first, last in pairwise(np.cumsum((0, *problem.graph.cells.sizes)).tolist()):
         for one, other in combinations(range(first, last), 2):
-            if problem.graph.latencies and (orders[:, one] != orders[:, other]).any():
+            if problem.graph.cells.latencies and (orders[:, one] != orders[:, other]).any():
                 yield one, other
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from hypar.sharding.amounts.factors import Offered
 from hypar.sharding.placement import dim_of
 from hypar.solve.balance import balance, linear, times_at
-from hypar.solve.cost_graph import CostGraph, level_structure
+from hypar.solve.cost_graph import CostGraph, structure_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -181,7 +181,7 @@ class Quadratics:
     @cached_property
     def _structure(self) -> Structure:
         ends = tuple([(tensor.producer, tensor.consumer) for tensor in self.split.graph.tensors])
-        return level_structure(tuple([node.shape[-1] for node in self.nodes]), ends)
+        return structure_of(tuple([node.shape[-1] for node in self.nodes]), ends)
 
 
 def quadratics_of(split: UnevenSplit) -> Quadratics:

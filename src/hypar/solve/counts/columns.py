@@ -10,19 +10,17 @@ from __future__ import annotations
 import math
 from functools import lru_cache, reduce
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from hypar.solve.counts.forms import further_costs, node_costs, priced
+from hypar.solve.counts.forms import further_costs, priced
 from hypar.solve.counts.states import ROUNDING
 from hypar.solve.limits import checkpoint
 from hypar.solve.minsum import of_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
 
     from hypar.solve.counts.forms import CountGraph, Numbers
     from hypar.solve.edge import Costs, Indices
@@ -62,7 +60,7 @@ class Columns:
     def __init__(self, graph: CountGraph) -> None:
         """Find what layers and tensors depend on."""
         self.graph, self.cells, self.groups = graph, graph.cells, graph.groups
-        self.alike = np.arange(len(graph.ways))[:, None] == self.groups
+        self.alike = np.arange(len(graph.cells.sizes))[:, None] == self.groups
         self.terms = _shared(graph.terms)
         idle = graph.idle or (None,) * len(graph.nodes)
         self.offered = _shared(
@@ -75,12 +73,8 @@ class Columns:
     @property
     def widest(self) -> int:
         """The most levels that can be chosen anew at once; 0 if the graph is too wide for elimination."""
-        return next((width for width in (2, 1) if self.takes(width)), 0)
-
-    def takes(self, width: int) -> bool:
-        """Return whether some levels can be chosen anew at once."""
-        own = self.by_width(width)
-        return own.complete and own.work <= MOST_WORK
+        searches = ((width, self.by_width(width)) for width in (2, 1))
+        return next((width for width, own in searches if own.complete and own.work <= MOST_WORK), 0)
 
     def by_width(self, width: int) -> MinSum:
         """Return the elimination of the choices of some levels."""
@@ -93,13 +87,9 @@ class Columns:
         return float(sum(costs.item() for costs in (*nodes, *links)))
 
     def greedy(self) -> Found:
-        """Return a plan level by level; where costs of a layer need all levels, of first options, with every level chosen anew once."""
-        levels, orders = range(len(self.groups)), np.zeros((len(self.graph.nodes), 0), dtype=np.intp)
-        if self.graph.own or self.graph.tiers:
-            orders = np.array([[own[group][0] for group in self.groups.tolist()] for own in self.offered])
-            levels = levels[::-1]
-        for level in levels:
-            orders = np.pad(orders, ((0, 0), (0, level >= orders.shape[1])))
+        """Return a plan of first options, with every level chosen anew once, from the innermost one on."""
+        orders = np.array([[own[group][0] for group in self.groups.tolist()] for own in self.offered])
+        for level in reversed(range(len(self.groups))):
             orders = self.renewed(orders, [(level,)])[0]
         return Found(orders, self.cost(orders))
 
@@ -159,23 +149,21 @@ class Columns:
         counts: dict[object, Indices] = {}
         nodes, links = [], []
         for node, terms in enumerate(self.terms):
-            further, options = graph.own_of(node), (graph.options(node), names[node])
+            further, options = graph.own[node] if graph.own else None, (graph.options(node), names[node])
             key: object = (id(terms), id(further), id(self.offered[node]), names[node])
             if key not in known:
                 counts[options] = here = self._counts(options[0], orders[node], taken, own)
-                costs = node_costs(terms, here.reshape(-1, *here.shape[2:]), self.cells)
-                costs = costs.reshape(here.shape[:2]) + _barred(self.offered[node], own, options[0])
-                known[key] = costs if further is None else costs + further.of(here)
+                known[key] = graph.costs(node, terms, here) + _barred(self.offered[node], own, options[0])
             nodes.append(known[key])
         for (source, target, form), powers in zip(graph.links, self.powers, strict=True):
             pair = (orders[source], orders[target])
-            late = form.idle is not None or bool(form.once and graph.latencies)
+            late = form.idle is not None or bool(form.once and self.cells.latencies)
             same = (names[source], names[target]) if late else tuple(own[pair].tobytes() for own in powers)
             key = (id(form), *same)
             if key not in known:
+                weights = zip((form.both, form.owned, form.kept), powers, strict=True)
                 met = [
-                    self._met(power, pair, taken, own) if weight or late else []
-                    for weight, power in zip(form.weights, powers, strict=True)
+                    self._met(power, pair, taken, own) if weight or late else [] for weight, power in weights
                 ]
                 costs = reduce(np.add, priced(form, met, self.cells))
                 if late:
@@ -191,51 +179,46 @@ class Columns:
 
     def _counts(self, options: int, order: Indices, taken: Indices, own: tuple[int, ...]) -> Indices:
         """Return how often a layer takes each option in each group, ``[sets, choices, groups, options]``."""
-        one, more = _ones(len(self.graph.ways), options, own)
-        rest = one[self.groups[: len(order)], order].sum(axis=0) - one[list(own), order[taken]].sum(axis=1)
+        one, more = _ones(len(self.cells.sizes), options, own)
+        rest = one[self.groups, order].sum(axis=0) - one[list(own), order[taken]].sum(axis=1)
         return np.asarray(rest[:, None] + more)
 
     def _met(
         self, power: Numbers, pair: tuple[Indices, Indices], taken: Indices, own: Sequence[int]
     ) -> list[Numbers]:
         """Return the exponent of each group, ``[sets, choices of the source, choices of the target]`` where it has a level of a set."""
-        here = power[pair] * self.alike[:, : len(pair[0])]
+        here = power[pair] * self.alike
         rest = (here.sum(axis=1)[:, None] - here[:, taken].sum(axis=2)).astype(np.int8)
+        picks = [_picks(options, len(own)) for options in power.shape]
+        each = [(group, power[np.ix_(*pick)]) for group, *pick in zip(own, *picks, strict=True)]
         return [
-            _crossed(left, [power * (at == group) for at in own if group in own])
+            left[:, None, None] + sum(more for at, more in each if at == group)
             for group, left in enumerate(rest)
         ]
+
+
+@lru_cache(maxsize=64)
+def _picks(options: int, width: int) -> Indices:
+    """Return the option at each of some levels, ``[levels, choices]``, of every choice of them."""
+    return np.indices((options,) * width).reshape(width, options**width)
 
 
 @lru_cache(maxsize=256)
 def _ones(groups: int, options: int, own: tuple[int, ...]) -> tuple[Numbers, Numbers]:
     """Return the counts of a level with an option, ``[groups, options, groups, options]``, and those of every choice of levels of some groups."""
     one = np.eye(groups * options, dtype=np.int8).reshape(groups, options, groups, options)
-    picks = np.indices((options,) * len(own)).reshape(len(own), options ** len(own))
-    return one, np.asarray(sum(one[group, pick] for group, pick in zip(own, picks, strict=True)))
+    picks = zip(own, _picks(options, len(own)), strict=True)
+    return one, np.asarray(sum(one[group, pick] for group, pick in picks))
+
+
+@lru_cache(maxsize=1024)
+def _barred(offered: tuple[tuple[int, ...], ...], own: tuple[int, ...], options: int) -> Costs:
+    """Return infinity for the choices that some group does not offer."""
+    picks = zip(own, _picks(options, len(own)), strict=True)
+    return np.where(np.all([np.isin(pick, offered[group]) for group, pick in picks], axis=0), 0.0, np.inf)
 
 
 def _shared(values: Iterable[Value]) -> list[Value]:
     """Return values of which equal ones are one object."""
     known: dict[Value, Value] = {}
     return [known.setdefault(value, value) for value in values]
-
-
-def _crossed(rest: NDArray[Any], each: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the sums over all levels of each set, given those of the others and what each choice of its own ones adds."""
-    found = rest[:, None, None]
-    for more in each:
-        total = found[:, :, None, :, None] + more[:, None]
-        found = total.reshape(len(rest), found.shape[1] * len(more), -1)
-    return found
-
-
-@lru_cache(maxsize=1024)
-def _barred(offered: tuple[tuple[int, ...], ...], own: tuple[int, ...], options: int) -> Costs:
-    """Return infinity for the choices that some group does not offer."""
-    total: Costs = np.ones(1)
-    for group in own:
-        one = np.zeros(options)
-        one[list(offered[group])] = 1.0
-        total = np.asarray(np.kron(total, one), dtype=np.float64)
-    return np.where(total > 0, 0.0, np.inf)

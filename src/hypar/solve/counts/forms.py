@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.states import Cells, Own, Tier, all_states, number_of_states
+from hypar.solve.counts.states import Cells, Own, all_states
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,12 +38,7 @@ AT_ONCE = 2**15
 
 
 class Term(NamedTuple):
-    """A cost of a layer: a weight, times the ways of every level at which its option is one of some.
-
-    Attributes:
-        weight: the weight.
-        options: for each option 1 if it multiplies, otherwise 0.
-    """
+    """A cost of a layer: a weight, times the ways of every level at which its option is one of those with a 1; others have a 0."""
 
     weight: float
     options: tuple[int, ...]
@@ -158,20 +153,9 @@ class Form(NamedTuple):
         kept[np.ix_([own == EVERYWHERE for own in self.made], self.staying)] = 1
         return s, np.minimum(s, 0), kept
 
-    @property
-    def weights(self) -> tuple[float, float, float]:
-        """The three weights."""
-        return self.both, self.owned, self.kept
-
 
 class Link(NamedTuple):
-    """A tensor between two layers.
-
-    Attributes:
-        source: the producer.
-        target: the consumer.
-        form: its cost.
-    """
+    """A tensor between two layers, its producer and its consumer, with its cost."""
 
     source: int
     target: int
@@ -183,45 +167,25 @@ class CountGraph:
     """A problem of counts.
 
     Attributes:
-        ways: the ways of each group of equal levels.
-        depths: the number of levels of each group.
+        cells: the groups of equal levels.
         offered: for each layer the options that each group offers, as indices among the layer's.
         nodes: the costs of each layer; equal ones are one object.
         links: the costs between layers.
-        tiers: the tiers of levels; empty for a single one of weight 1.
-        latencies: the fixed cost of a transfer in each group; empty for none.
         own: further costs of each layer, or None; empty for none. Equal ones are one object.
         idle: for each layer the option that leaves devices idle, or None; empty for none.
     """
 
-    ways: tuple[int, ...]
-    depths: tuple[int, ...]
+    cells: Cells
     offered: tuple[tuple[tuple[int, ...], ...], ...]
     nodes: tuple[tuple[Term, ...], ...]
     links: tuple[Link, ...]
-    tiers: tuple[Tier, ...] = ()
-    latencies: tuple[float, ...] = ()
     own: tuple[Own | None, ...] = ()
     idle: tuple[int | None, ...] = ()
 
     @property
     def groups(self) -> Indices:
         """The group of each level."""
-        return np.repeat(np.arange(len(self.ways)), self.depths)
-
-    @property
-    def cells(self) -> Cells:
-        """The groups as cells."""
-        return self.parted(self.depths, tuple(range(len(self.ways))))
-
-    def parted(self, sizes: tuple[int, ...], groups: tuple[int, ...]) -> Cells:
-        """Return cells of some sizes, of some groups in their order."""
-        tiers = self.tiers or (Tier(len(self.ways), 1.0),)
-        return Cells(sizes, groups, self.ways, tiers, self.latencies)
-
-    def own_of(self, node: int) -> Own | None:
-        """Return the further costs of a layer."""
-        return self.own[node] if self.own else None
+        return np.repeat(np.arange(len(self.cells.sizes)), self.cells.sizes)
 
     @property
     def terms(self) -> list[tuple[Term, ...]]:
@@ -236,13 +200,15 @@ class CountGraph:
         """Return the number of options of a layer."""
         return len(self.nodes[node][0].options)
 
-    def number_of(self, node: int) -> int:
-        """Return the number of states of a layer."""
-        return number_of_states(self.depths, self.offered[node])
-
     def states_of(self, node: int) -> Numbers:
         """Return all states of a layer, ``[states, groups, options]``."""
-        return all_states(self.depths, self.offered[node], self.options(node))
+        return all_states(self.cells.sizes, self.offered[node], self.options(node))
+
+    def costs(self, node: int, terms: tuple[Term, ...], states: Counts) -> Costs:
+        """Return the cost of a layer by some terms, with its further ones, for states ``[..., groups, options]``."""
+        found = node_costs(terms, states.reshape(-1, *states.shape[-2:]), self.cells)
+        further = self.own[node] if self.own else None
+        return found.reshape(states.shape[:-2]) + (0.0 if further is None else further.of(states))
 
 
 def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:
@@ -340,9 +306,8 @@ def further_costs(form: Form, ends: Ends, met: tuple[Exponents, Exponents], cell
 
 def priced(form: Form, met: Sequence[Exponents], cells: Cells) -> list[Costs]:
     """Return the cost of each tier, given the exponents of every group: ``s``, of it what options of different ways take, and what is kept."""
-    each = [
-        cells.products(powers, weight) for weight, powers in zip(form.weights, met, strict=True) if weight
-    ]
+    pairs = zip((form.both, form.owned, form.kept), met, strict=True)
+    each = [cells.products(powers, weight) for weight, powers in pairs if weight]
     return [reduce(np.add, of_tier) for of_tier in zip(*each, strict=True)] or [np.zeros(1)]
 
 

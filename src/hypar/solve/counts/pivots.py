@@ -6,8 +6,8 @@ starts as the bound of counts. The blocks and the nodes at which they meet are a
 made exact where the best path uses them, and the path is the optimum once all of its entries are exact.
 
 *Entries.* The options of the pivot part the levels into cells. On the trees that are left, how often each node takes each option
-in each cell is all that matters, as orders within a cell follow from node to node. Counts of cells come from counts that
-cost little more than the bound, and are left out where what their neighbours cost beside them adds too much to it.
+in each cell is all that matters, as orders within a cell follow from node to node: the least sum over these counts is exact. They come
+from counts that cost little more than the bound, and are left out where what they cost beside the pivot adds too much to it.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.forms import pair_costs
-from hypar.solve.counts.states import ROUNDING, splits
+from hypar.solve.counts.forms import EVERYWHERE, pair_costs
+from hypar.solve.counts.states import splits
 from hypar.solve.limits import checkpoint
 from hypar.solve.minsum import of_pairs
 from hypar.solve.order import components
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from hypar.solve.counts.forms import Link, Numbers
+    from hypar.solve.counts.forms import Numbers
     from hypar.solve.counts.relaxed import Relaxed
+    from hypar.solve.counts.states import Cells
     from hypar.solve.edge import Costs, Indices
     from hypar.solve.minsum import Ends, Solved
+
+    Classes = tuple[tuple[int, ...], tuple[int, ...]]
+    """The class of each option of an end of a tensor, and the options that stay."""
 
 AT_ONCE = 2**16
 """Pairs of states that are added up at once in the bound of a table."""
@@ -50,30 +52,29 @@ class TooMany(Exception):  # noqa: N818 (no error: the bound stays)
     """An entry has more pairs of states than there is time for."""
 
 
-class Branch(NamedTuple):
-    """A node of the forest of a block; ``above`` is the node towards the root, None for a root, and ``links`` those to it."""
-
-    node: int
-    above: int | None
-    links: tuple[int, ...]
-
-
 class Block(NamedTuple):
-    """A block: without its pivot it is a forest, of branches each behind the one above it, the port's first; it may meet others at both.
+    """A block, which may meet others at two of its nodes: without the first, its pivot, it is a forest.
 
-    ``spokes`` has for each other node the links to the pivot.
+    Attributes:
+        nodes: the pivot, the port, and the others, each behind the one above it in the forest.
+        above: for each the place of the node above it; None for a root and for the pivot.
+        links: for each the links to the node above it.
+        spokes: for each the links to the pivot.
     """
 
     nodes: tuple[int, ...]
-    pivot: int
-    port: int
-    spokes: dict[int, tuple[int, ...]]
-    branches: tuple[Branch, ...]
+    above: tuple[int | None, ...]
+    links: tuple[tuple[int, ...], ...]
+    spokes: tuple[tuple[int, ...], ...]
 
     @property
-    def links(self) -> list[int]:
-        """The links of the forest."""
-        return [link for branch in self.branches for link in branch.links]
+    def meets(self) -> tuple[int, int]:
+        """The pivot and the port."""
+        return self.nodes[0], self.nodes[1]
+
+    def entry(self, states: Mapping[int, int]) -> tuple[int, int]:
+        """Return the states of both."""
+        return states[self.nodes[0]], states[self.nodes[1]]
 
 
 Links = dict[int, dict[int, tuple[int, ...]]]
@@ -88,7 +89,7 @@ def blocks_of(ends: Sequence[Ends], nodes: int) -> list[Block] | None:
         nodes: the number of nodes.
 
     Examples:
-        >>> [(block.pivot, block.port) for block in blocks_of([(0, 1), (1, 2), (0, 2), (2, 3)], 4)]
+        >>> [block.meets for block in blocks_of([(0, 1), (1, 2), (0, 2), (2, 3)], 4)]
         [(2, 0), (2, 3)]
     """
     links: Links = defaultdict(dict)
@@ -110,35 +111,28 @@ def _block(nodes: Sequence[int], links: Links, ports: Sequence[int]) -> Block | 
         port, *more = [node for node in ports if node != pivot] or rest[:1]
         # A forest has a pair for each node that is no root.
         inner = pairs - len(near[pivot])
-        branches = () if more or inner >= len(rest) else tuple(_branches(rest, port, links))
-        if branches and inner == sum(branch.above is not None for branch in branches):
-            spokes = {node: links[node].get(pivot, ()) for node in rest}
-            return Block(tuple(nodes), pivot, port, spokes, branches)
+        above = _forest(rest, port, links) if not more and inner < len(rest) else {}
+        if above and inner == sum(node is not None for node in above.values()):
+            order = (pivot, *above)
+            return Block(
+                nodes=order,
+                above=(None, *[None if on is None else order.index(on) for on in above.values()]),
+                links=((), *[() if on is None else links[node][on] for node, on in above.items()]),
+                spokes=((), *[links[node].get(pivot, ()) for node in above]),
+            )
     return None
 
 
-def _branches(nodes: Iterable[int], port: int, links: Links) -> Iterator[Branch]:
-    """Yield the nodes of a spanning forest from the port on."""
-    left = {*nodes}
-    for root in (port, *nodes):
-        todo = [Branch(root, None, ())] * (root in left)
-        left.discard(root)
-        while todo:
-            branch = todo.pop()
-            yield branch
-            onward = sorted(left & {*links[branch.node]})
-            left -= {*onward}
-            todo += [Branch(other, branch.node, links[branch.node][other]) for other in onward]
-
-
-class Placed(NamedTuple):
-    """How often each other node of a block takes each option in each cell of the pivot, ``[cells, options]``, by its place among the nodes.
-
-    ``cells`` has the group and the pivot's option of each cell.
-    """
-
-    cells: tuple[tuple[int, int], ...]
-    counts: dict[int, Numbers]
+def _forest(nodes: Sequence[int], port: int, links: Links) -> dict[int, int | None]:
+    """Return the nodes of a spanning forest from the port on, each with the one above it."""
+    own, found = {*nodes}, dict[int, int | None]()
+    todo: list[tuple[int, int | None]] = [(node, None) for node in (*reversed(nodes), port)]
+    while todo:
+        node, above = todo.pop()
+        if node not in found:
+            found[node] = above
+            todo += [(other, node) for other in sorted(own & {*links[node]} - {*found})]
+    return found
 
 
 class Table:
@@ -149,29 +143,27 @@ class Table:
         costs: the best bound that is known.
         exact: whether it is the least cost.
         tried: how often an entry was asked for.
-        placed: for entries that were made exact, the states of the other nodes in the cells of the pivot.
+        counts: for entries that were made exact, how often each other node takes each option in each cell of the pivot.
     """
 
     def __init__(self, relaxed: Relaxed, block: Block) -> None:
         """Compute the bound of counts, some states of the pivot at once."""
-        self.relaxed, self.block = relaxed, block
-        self.others = [branch.node for branch in block.branches]
-        self.ends = [(self.others.index(a), self.others.index(b)) for a, b, _ in self._links(block.links)]
-        states = len(relaxed.nodes[block.pivot])
-        step = max(1, AT_ONCE // max([relaxed.pairs[link].size for link in block.links], default=1))
+        self.relaxed, self.block, self.others = relaxed, block, block.nodes[1:]
+        # The port's own costs are left out.
+        self.nodes = [relaxed.nodes[node] * (at > 0) for at, node in enumerate(self.others)]
+        self.links = [link for own in block.links for link in own]
+        self.ends = [
+            (self.others.index(a), self.others.index(b))
+            for a, b, _ in map(relaxed.graph.links.__getitem__, self.links)
+        ]
+        states = len(relaxed.nodes[block.nodes[0]])
+        step = max(1, AT_ONCE // max([relaxed.pairs[link].costs.size for link in self.links], default=1))
         rows = (range(first, min(first + step, states)) for first in range(0, states, step))
         self.first = np.concatenate([self.solved(own).of_last() for own in rows])
         self.costs = self.first.copy()
         self.exact = np.full(self.first.shape, len(block.nodes) == 2)
         self.tried: Counter[tuple[int, int]] = Counter()
-        self.placed: dict[tuple[int, int], Placed] = {}
-
-    def _links(self, links: Iterable[int]) -> list[Link]:
-        return [self.relaxed.graph.links[link] for link in links]
-
-    def own(self, node: int) -> Costs:
-        """Return the costs of the states of a node; those of the port are left out."""
-        return self.relaxed.nodes[node] * (node != self.block.port)
+        self.counts: dict[tuple[int, int], list[Numbers]] = {}
 
     def solved(self, rows: range, column: int | None = None) -> Solved:
         """Return the least sums beside some states of the pivot, each a problem; the port's own costs are left out.
@@ -180,22 +172,44 @@ class Table:
             rows: the states of the pivot.
             column: the state of the port; None for any.
         """
-        relaxed, block, nodes = self.relaxed, self.block, []
-        for node in self.others:
-            costs = np.tile(self.own(node), (len(rows), 1))
-            for link in block.spokes[node]:
-                costs += relaxed.between(link, block.pivot)[rows.start : rows.stop]
-            nodes.append(self._kept(node, costs, 1, column))
-        pairs = []
-        for at, (source, target, _) in zip(block.links, self._links(block.links), strict=True):
-            costs = self._kept(source, relaxed.pairs[at][None], 1, column)
-            pairs.append(self._kept(target, costs, 2, column))
-        sizes = [costs.shape[1] for costs in nodes]
-        return of_pairs(sizes, self.ends, self.others.index(block.port)).solve(nodes, pairs)
+        relaxed, (pivot, port), found = self.relaxed, self.block.meets, []
 
-    def _kept(self, node: int, costs: Costs, axis: int, column: int | None) -> Costs:
-        """Return costs with one state of the port alone."""
-        return costs if column is None or node != self.block.port else costs.take([column], axis=axis)
+        def kept(node: int, costs: Costs, axis: int) -> Costs:
+            return costs if column is None or node != port else costs.take([column], axis=axis)
+
+        for node, own, spokes in zip(self.others, self.nodes, self.block.spokes[1:], strict=True):
+            costs = np.tile(own, (len(rows), 1))
+            for link in spokes:
+                costs += relaxed.between(link, pivot)[rows.start : rows.stop]
+            found.append(kept(node, costs, 1))
+        pairs = []
+        for link in self.links:
+            source, target, _ = relaxed.graph.links[link]
+            pairs.append(kept(target, kept(source, relaxed.pairs[link].costs[None], 1), 2))
+        return of_pairs([costs.shape[1] for costs in found], self.ends, 0).solve(found, pairs)
+
+    def orders(self, entry: tuple[int, int]) -> Indices:
+        """Return the option of each node of the block at each level, ``[nodes, levels]``, for an exact entry: the pivot's are sorted in each group.
+
+        Orders of the others follow from node to node. Inside a cell, equal classes meet first; then those who have the whole
+        tensor meet those who divide it, as far as there are any. Any such pairing is as good as any other.
+        """
+        graph, block = self.relaxed.graph, self.block
+        row, column = (self.relaxed.states[node][at] for node, at in zip(block.meets, entry, strict=True))
+        found, sizes, counts = [ordered(row)], row[row > 0], self.counts.get(entry)
+        above, links = block.above, block.links
+        if counts is None:
+            # Two nodes alone need no cells.
+            sizes, counts, above, links = row.sum(axis=1), [column], (None, 0), block.spokes
+        cells = np.split(np.arange(sum(graph.cells.sizes)), np.cumsum(sizes)[:-1])
+        for node, on, to, own in zip(self.others, above[1:], links[1:], counts, strict=True):
+            if on is None:
+                found.append(ordered(own))
+            else:
+                source, _, form = graph.links[to[0]]
+                ends = [(form.made, ()), (form.read, form.staying)]
+                found.append(_met(found[on], cells, own, ends if source == node else ends[::-1]))
+        return np.array(found)
 
     def close(self, entry: tuple[int, int], gap: float, room: float, slack: float) -> None:
         """Make an entry, of states of pivot and port, exact, or raise its bound.
@@ -213,180 +227,195 @@ class Table:
         # A plan through an entry that exceeds its bound by more than ``most`` costs more than the known one.
         most = gap + self.costs[entry] - self.first[entry]
         room = min(most, room)
-        found = Entry(self, *entry).least(room + slack)
-        if found is not None and found[0] <= self.first[entry] + room + slack:
-            self.costs[entry], self.placed[entry] = max(self.costs[entry], found[0]), found[1]
+        found, counts = self._least(entry, room + slack)
+        if found <= self.first[entry] + room + slack:
+            self.costs[entry], self.counts[entry] = max(self.costs[entry], found), counts
             self.exact[entry] = True
         elif room >= most:
             self.costs[entry], self.exact[entry] = np.inf, True
         else:
             self.costs[entry] = max(self.costs[entry], self.first[entry] + room)
 
+    def _least(self, entry: tuple[int, int], room: float) -> tuple[float, list[Numbers]]:
+        """Return the least cost of an entry, and the counts of every other node in the cells; infinite if it exceeds the bound of counts by more than some room."""
+        (row, column), graph, pivot = entry, self.relaxed.graph, self.block.nodes[0]
+        state = self.relaxed.states[pivot][row]
+        groups, options = np.nonzero(state)
+        sizes = state[groups, options]
+        cells = graph.cells._replace(sizes=tuple(sizes.tolist()), groups=tuple(groups.tolist()))
+        by_group = tuple(tuple(own[own > 0].tolist()) for own in state)
+        alone = np.zeros((1, len(sizes), state.shape[1]), dtype=np.int8)
+        alone[0, np.arange(len(sizes)), options] = sizes
+        counts = {pivot: alone}
 
-class _Some(NamedTuple):
-    """Some states of a node in the cells, ``[states, cells, options]``, with the index of each among the node's states.
-
-    Its costs are those beside the pivot, with the least of the branches behind it; ``above`` is by how much these exceed the bound of counts.
-    """
-
-    counts: Numbers
-    of: Indices
-    costs: Costs
-    above: Costs
-
-    def kept(self, keep: Indices | NDArray[np.bool_]) -> _Some:
-        return _Some(self.counts[keep], self.of[keep], self.costs[keep], self.above[keep])
-
-
-class Entry:
-    """The search for one entry of a table."""
-
-    def __init__(self, table: Table, row: int, column: int) -> None:
-        """Find the cells of the pivot's state, and the least cost by counts for each state of each other node."""
-        self.table, self.relaxed, self.row = table, table.relaxed, row
-        state = self.relaxed.states[table.block.pivot][row]
-        self.parts = tuple(zip(*[own.tolist() for own in np.nonzero(state)], strict=True))
-        sizes = tuple(int(state[part]) for part in self.parts)
-        self.cells = self.relaxed.graph.parted(sizes, tuple(group for group, _ in self.parts))
-        self.sizes = tuple(
-            tuple(int(own) for own in state[group] if own) for group in range(len(self.cells.ways))
+        solved = self.solved(range(row, row + 1), column)
+        most, marginals, nodes = float(solved.lowest[0]) + room, solved.marginals(), []
+        marginals[0] = np.where(
+            np.arange(len(self.relaxed.nodes[self.others[0]])) == column, marginals[0], np.inf
         )
-        self.pivot = np.zeros((1, len(sizes), state.shape[1]), dtype=np.int8)
-        self.pivot[0, np.arange(len(sizes)), [option for _, option in self.parts]] = sizes
-        solved = table.solved(range(row, row + 1), column)
-        self.whole = float(solved.lowest[0])
-        self.least_of = dict(zip(table.others, solved.marginals(), strict=True))
-        port = np.full(len(self.relaxed.nodes[table.block.port]), np.inf)
-        port[column] = self.whole
-        self.least_of[table.block.port] = port
-
-    def least(self, room: float) -> tuple[float, Placed] | None:
-        """Return the least cost and the counts of every node; None if it exceeds the bound of counts by more than some room."""
-        block, most, total = self.table.block, self.whole + room, 0.0
-        some = {node: self._states(node, most) for node in self.table.others}
-        picks: dict[int, Indices] = {}
-        for node, above, links in reversed(block.branches):
-            own = some[node]
-            few = np.flatnonzero(self.least_of[node][own.of] + own.above <= most)
-            if not few.size:
-                return None
-            if above is None:
-                picks[node] = few[[own.costs[few].argmin()]]
-                total += float(own.costs[picks[node][0]])
-            else:
-                picks[node] = few[self._joined(own.kept(few), some[above], above, links)]
-        chosen: dict[int | None, int] = {None: 0}
-        for node, above, _ in block.branches:
-            chosen[node] = int(picks[node][chosen[above]])
-        counts = {block.nodes.index(node): some[node].counts[chosen[node]] for node in some}
-        return total, Placed(self.parts, counts)
-
-    def _states(self, node: int, most: float) -> _Some:
-        """Return the states of a node in the cells, of counts and costs within the bound."""
-        least = self.least_of[node]
-        few = np.flatnonzero(least <= most)
-        every = [
-            splits(tuple(map(tuple, state)), self.sizes) for state in self.relaxed.states[node][few].tolist()
-        ]
-        counts, of = np.concatenate(every), np.repeat(few, [len(own) for own in every])
-        costs, excess = self.table.own(node)[of], np.zeros(len(of))
-        for link in self.table.block.spokes[node]:
-            here = self._pairs(link, self.table.block.pivot, self.pivot, counts)[0]
-            costs += here
-            excess += here - self.relaxed.between(link, self.table.block.pivot)[self.row][of]
-        return _Some(counts, of, costs, excess).kept(least[of] + excess <= most)
-
-    def _joined(self, own: _Some, theirs: _Some, above: int, links: Sequence[int]) -> Indices:
-        """Add what a node costs at the least to the costs of the node above it; return its best state beside each of that one."""
-        if len(own.of) * len(theirs.of) > MOST_PAIRS:
-            raise TooMany
-        picks, step = np.zeros(len(theirs.of), dtype=np.intp), max(1, ROWS // len(own.of))
-        for first in range(0, len(picks), step):
-            checkpoint()
-            rows, costs, excess = slice(first, first + step), own.costs, own.above
-            for link in links:
-                here = self._pairs(link, above, theirs.counts[rows], own.counts)
+        every = zip(self.others, self.nodes, marginals, self.block.spokes[1:], strict=True)
+        for node, own, least, spokes in every:
+            few = np.flatnonzero(least <= most)
+            states = [tuple(map(tuple, state)) for state in self.relaxed.states[node][few].tolist()]
+            in_cells = [splits(of_state, by_group) for of_state in states]
+            of, counts[node] = np.repeat(few, [*map(len, in_cells)]), np.concatenate(in_cells)
+            costs, above = own[of], least[of]
+            for link in spokes:
+                here = self._costs(link, cells, pivot, counts[pivot], counts[node])[0]
                 costs = costs + here
-                excess = excess + here - self.relaxed.between(link, above)[np.ix_(theirs.of[rows], own.of)]
-            picks[rows] = costs.argmin(axis=1)
-            theirs.costs[rows] += costs.min(axis=1)
-            theirs.above[rows] += excess.min(axis=1)
-        return picks
+                above = above + (here - self.relaxed.between(link, pivot)[row][of])
+            if not (above <= most).any():
+                return np.inf, []
+            counts[node] = counts[node][above <= most]
+            nodes.append(costs[above <= most])
+        total = 0.0
+        picks: list[Indices] = []
+        for place in reversed(range(1, len(self.block.nodes))):
+            costs, on = nodes[place - 1], self.block.above[place]
+            if on is None:
+                picks.append(np.array([costs.argmin()]))
+                total += float(costs.min())
+            else:
+                beside, pick = self._joined(place, costs, counts, cells)
+                nodes[on - 1] = nodes[on - 1] + beside
+                picks.append(pick)
+        chosen = [0]
+        for pick, on in zip(reversed(picks), self.block.above[1:], strict=True):
+            chosen.append(int(pick[chosen[on or 0]]))
+        return total, [counts[node][at] for node, at in zip(self.others, chosen[1:], strict=True)]
 
-    def _pairs(self, link: int, first: int, own: Numbers, other: Numbers) -> Costs:
-        """Return the costs of pairs of states of a link, those of one of its ends first."""
+    def _joined(
+        self, place: int, costs: Costs, counts: Mapping[int, Numbers], cells: Cells
+    ) -> tuple[Costs, Indices]:
+        """Return what a node costs at the least beside each state of the node above it, and its best state there, some rows at once."""
+        node, above = self.block.nodes[place], self.block.nodes[self.block.above[place] or 0]
+        rows = len(counts[above])
+        if rows * costs.size > MOST_PAIRS:
+            raise TooMany
+        least, picks, step = np.empty(rows), np.empty(rows, np.intp), max(1, ROWS // costs.size)
+        for first in range(0, rows, step):
+            checkpoint()
+            some, here = slice(first, first + step), costs
+            for link in self.block.links[place]:
+                here = here + self._costs(link, cells, above, counts[above][some], counts[node])
+            least[some], picks[some] = here.min(axis=1), here.argmin(axis=1)
+        return least, picks
+
+    def _costs(self, link: int, cells: Cells, first: int, own: Numbers, other: Numbers) -> Costs:
+        """Return the costs of pairs of states of a link in some cells, those of one of its ends first."""
         source, _, form = self.relaxed.graph.links[link]
         if source == first:
-            return pair_costs(form, own, other, self.cells)
-        return pair_costs(form, other, own, self.cells).T
+            return pair_costs(form, own, other, cells)
+        return pair_costs(form, other, own, cells).T
+
+
+def ordered(counts: Numbers) -> Indices:
+    """Return the options of a node at the levels of some cells, sorted in each, from how often it takes each, ``[cells, options]``."""
+    options = np.broadcast_to(np.arange(counts.shape[1]), counts.shape)
+    return np.repeat(options.reshape(-1), counts.reshape(-1))
+
+
+def _met(other: Indices, cells: Sequence[Indices], counts: Numbers, ends: Sequence[Classes]) -> Indices:
+    """Return the options of a node at all levels so that they meet those of another node best; ``ends`` are its classes, and the other's."""
+    (mine, _), (theirs, _) = ends
+    found = ordered(counts)
+    for levels in cells:
+        left, free = found[levels].tolist(), []
+        for level in levels.tolist():
+            name = theirs[other[level]]
+            alike = next((option for option in left if mine[option] == name != EVERYWHERE), None)
+            if alike is None:
+                free.append(level)
+            else:
+                found[level] = alike
+                left.remove(alike)
+        # Options that stay are next to whole tensors: they meet divided ones, as far as there are any.
+        free.sort(key=lambda level: _wholeness(ends[1], int(other[level])))
+        found[free] = sorted(left, key=lambda option: -_wholeness(ends[0], option))
+    return found
+
+
+def _wholeness(end: Classes, option: int) -> int:
+    """Return 2 for an option with the whole tensor, 1 for one that divides it but stays, and 0 for others."""
+    classes, staying = end
+    return 2 if classes[option] == EVERYWHERE else int(option in staying)
 
 
 class Path(NamedTuple):
-    """The best path through the tables: the state of each node at which blocks may meet, and whether all its entries are exact."""
+    """The best path through the tables: the state of each node at which blocks may meet, and the tables of its entries that are not exact."""
 
     states: dict[int, int]
     bound: float
-    exact: bool
-
-    def entry(self, block: Block) -> tuple[int, int]:
-        """Return the entry of a block's table that it uses."""
-        return self.states[block.pivot], self.states[block.port]
+    open: dict[tuple[int, tuple[int, int]], Table]
 
 
 class Chain:
-    """The tables of all blocks, which equal ones share, and the ports at which blocks may meet; ``known`` is the cost of a plan."""
+    """The tables of all blocks, which equal ones share, and the ports at which blocks may meet."""
 
-    def __init__(self, relaxed: Relaxed, blocks: Sequence[Block], known: float) -> None:
+    def __init__(self, relaxed: Relaxed, blocks: Sequence[Block]) -> None:
         """Compute the bounds of counts."""
-        self.relaxed, self.known = relaxed, known
+        self.relaxed = relaxed
         tables: dict[object, Table] = {}
         for block in blocks:
             key = self._key(block)
             tables[key] = tables[key] if key in tables else Table(relaxed, block)
         self.blocks = [(block, tables[self._key(block)]) for block in blocks]
-        inner = {node for block in blocks for node in block.nodes if node not in {block.pivot, block.port}}
+        inner = {node for block in blocks for node in block.nodes[2:]}
         self.ports = [node for node in range(len(relaxed.nodes)) if node not in inner]
-        ends = [(self.ports.index(block.pivot), self.ports.index(block.port)) for block in blocks]
+        ends = [
+            (self.ports.index(pivot), self.ports.index(port)) for pivot, port in (of.meets for of in blocks)
+        ]
         self._search = of_pairs([len(relaxed.nodes[node]) for node in self.ports], ends)
 
     def _key(self, block: Block) -> object:
         """Return what the table of a block depends on."""
-        place = {node: at for at, node in enumerate(block.nodes)}
-        links = [link for own in block.spokes.values() for link in own] + block.links
-        ends = [self.relaxed.graph.links[link] for link in links]
-        shape = tuple(sorted((place[source], place[target], form) for source, target, form in ends))
-        costs = tuple(id(self.relaxed.nodes[node]) for node in block.nodes)
-        return costs, shape, place[block.pivot], place[block.port]
+        links = self.relaxed.graph.links
+        forms = tuple(
+            tuple((links[link].form, links[link].source == node) for link in own)
+            for each in (block.spokes, block.links)
+            for node, own in zip(block.nodes, each, strict=True)
+        )
+        return tuple(id(self.relaxed.nodes[node]) for node in block.nodes), block.above, forms
 
-    def best(self, *, exact_only: bool = False) -> Path:
-        """Return the best path through the tables, or through their exact entries alone."""
-        most, tables = 2 * self.known + 1, {id(table): table for _, table in self.blocks}
+    def best(self, known: float, *, exact_only: bool = False) -> Path:
+        """Return the best path through the tables, or through their exact entries alone; a plan costs ``known``."""
+        most = 2 * known + 1
         costs = {
             key: np.where(own.exact | (not exact_only), np.minimum(own.costs, most), most)[None]
-            for key, own in tables.items()
+            for key, own in {id(table): table for _, table in self.blocks}.items()
         }
         nodes = [self.relaxed.nodes[node][None] for node in self.ports]
         solved = self._search.solve(nodes, [costs[id(table)] for _, table in self.blocks])
         states = dict(zip(self.ports, solved.choices(), strict=True))
-        path = Path(states, float(solved.lowest[0]), exact=False)
-        return path._replace(exact=not self._open(path))
+        entries = [(table, block.entry(states)) for block, table in self.blocks]
+        left = {(id(table), entry): table for table, entry in entries if not table.exact[entry]}
+        return Path(states, float(solved.lowest[0]), left)
 
-    def _open(self, path: Path) -> dict[tuple[int, tuple[int, int]], Table]:
-        """Return the tables of the entries of a path that are not exact."""
-        every = [(table, path.entry(block)) for block, table in self.blocks]
-        return {(id(table), entry): table for table, entry in every if not table.exact[entry]}
+    def close(self, path: Path, known: float) -> bool:
+        """Make the entries of a path exact, or raise their bounds; return whether there was time for it."""
+        gap = known - path.bound
+        room = gap / max(1, len(self.blocks)) * FIRST_ROOM
+        try:
+            for (_, entry), table in path.open.items():
+                table.close(entry, gap, room, known * 1e-9)
+        except TooMany:
+            return False
+        return True
 
-    def closing(self) -> Iterator[Path]:
-        """Yield the best path after entries are made exact, until it is, or costs no less than the known plan, or there are too many."""
-        while True:
-            path = self.best()
-            yield path
-            if path.exact or path.bound >= self.known * (1 - ROUNDING):
-                return
-            gap = self.known - path.bound
-            room = gap / max(1, len(self.blocks)) * FIRST_ROOM
-            try:
-                for (_, entry), table in self._open(path).items():
-                    table.close(entry, gap, room, self.known * 1e-9)
-            except TooMany:
-                return
+    def orders(self, path: Path) -> Indices:
+        """Return the option of each layer at each level, ``[layers, levels]``, of a path of exact entries."""
+        graph, left, known = self.relaxed.graph, [*self.blocks], set[int]()
+        found = np.zeros((len(graph.nodes), sum(graph.cells.sizes)), dtype=np.intp)
+        for node in self.ports:
+            found[node] = ordered(self.relaxed.states[node][path.states[node]])
+        while left:
+            block, table = next((own for own in left if known & {*own[0].meets}), left[0])
+            left.remove((block, table))
+            orders = table.orders(block.entry(path.states))
+            # Levels of a group change places until the pivot or the port is as it is known.
+            place = int(block.meets[1] in known)
+            pair = (orders[place], found[block.meets[place]])
+            own, other = (np.lexsort((order, graph.groups)) for order in pair)
+            found[np.array(block.nodes)[:, None], other] = orders[:, own]
+            known |= {*block.meets}
+        return found

@@ -9,17 +9,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.solve.bounds import PAYS, Messages
+import numpy as np
+
 from hypar.solve.cost_graph import CostGraph
-from hypar.solve.counts.forms import node_costs, pair_costs
+from hypar.solve.counts.forms import pair_costs
 from hypar.solve.counts.states import ROUNDING
 from hypar.solve.edge import Edge
-from hypar.solve.minsum import of_pairs, single
+from hypar.solve.minsum import min_sum, solved
+from hypar.solve.solvers.bounded import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from hypar.solve.counts.forms import CountGraph, Numbers
@@ -28,11 +29,10 @@ if TYPE_CHECKING:
 
     Kept = slice | NDArray[np.bool_]
 
-
 STEPS = (2**14, 2**17, 2**20, 2**21)
 """Most pairs of states of a tensor whose costs are computed, step by step: those of few leave fewer for the others."""
 
-MOST_ENTRIES = 2**25
+MOST_WORK = 2**25
 """Most entries of the tables of an elimination."""
 
 
@@ -44,14 +44,14 @@ class Relaxed:
         most: the most pairs of states of a tensor whose costs are computed.
         states: for each layer its states, ``[states, groups, options]``; equal ones of equal layers are one object.
         nodes: their costs.
-        pairs: by link the costs of pairs, ``[states of the source, states of the target]``; there are none of links with more.
+        pairs: by link the costs of pairs of states; there are none of links with more. Equal ones are one array.
     """
 
     def __init__(self, graph: CountGraph, most: float = math.inf) -> None:
         """Take all states."""
         self.graph, self.most = graph, most
         self.states = [graph.states_of(node) for node in range(len(graph.nodes))]
-        self.pairs: dict[int, Costs] = {}
+        self.pairs: dict[int, Edge] = {}
         self._keep([slice(None)] * len(self.states))
 
     @property
@@ -65,11 +65,10 @@ class Relaxed:
         known: dict[object, tuple[Numbers, Costs]] = {}
         self.nodes: list[Costs] = []
         for node, (terms, some) in enumerate(zip(graph.nodes, kept, strict=True)):
-            own, further = self.states[node][some], graph.own_of(node)
-            key = (terms, id(further), own.shape, own.tobytes())
+            own = self.states[node][some]
+            key = (terms, id(graph.own[node]) if graph.own else None, own.shape, own.tobytes())
             if key not in known:
-                costs = node_costs(terms, own, graph.cells)
-                known[key] = (own, costs if further is None else costs + further.of(own))
+                known[key] = (own, graph.costs(node, terms, own))
             self.states[node] = known[key][0]
             self.nodes.append(known[key][1])
         found: dict[object, Costs] = {}
@@ -78,11 +77,11 @@ class Relaxed:
             made, read = self.states[source], self.states[target]
             pair = (form, id(made), id(read))
             if pair not in found and at in before:
-                found[pair] = before[at][kept[source]][:, kept[target]]
+                found[pair] = before[at].costs[kept[source]][:, None, kept[target]]
             elif pair not in found and len(made) * len(read) <= self.most:
-                found[pair] = pair_costs(form, made, read, graph.cells)
+                found[pair] = pair_costs(form, made, read, graph.cells)[:, None]
             if pair in found:
-                self.pairs[at] = found[pair]
+                self.pairs[at] = Edge(source, target, (found[pair],))
 
     def narrow(self, known: float, most: float) -> None:
         """Leave out the states that no plan of a known cost takes; no tensor may cost less than 0 that has more than ``most`` pairs of states."""
@@ -90,69 +89,52 @@ class Relaxed:
             self.most = most
             self._keep([slice(None)] * len(self.states))
         for far in (False, True):
-            solved, floor = self._spanned(far=far)
-            self._keep([costs + floor <= known * (1 + ROUNDING) for costs in solved.marginals()])
+            found, floor = self._spanned(far=far)
+            self._keep([costs + floor <= known * (1 + ROUNDING) for costs in found.marginals()])
 
     def by_messages(self, known: float) -> float:
         """Return the lower bound of messages between all layers, which is more than that of any spanning forest."""
-        edges = [
-            Edge.dense(*ends, costs) for ends, costs in zip(self._ends, self.pairs.values(), strict=True)
-        ]
-        messages = Messages(CostGraph(self.nodes, edges))
-        before, bound = -math.inf, messages.round()
-        while bound < known * (1 - ROUNDING) and bound - before > PAYS * bound:
-            before, bound = bound, max(bound, messages.round())
+        bound = 0.0
+        for bound in Messages(CostGraph(self.nodes, self.pairs.values())).bounds():
+            if bound >= known * (1 - ROUNDING):
+                break
         return bound
 
     def by_cliques(self, known: float) -> float:
         """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""
-        least = 0.0
-        while self.complete and of_pairs([*map(len, self.nodes)], self._ends).entries <= MOST_ENTRIES:
-            found = single(self.nodes, self._ends, [*self.pairs.values()])
-            kept = [costs <= known * (1 + ROUNDING) for costs in found.marginals()]
-            least = max(least, float(found.lowest[0]))
-            if found.lowest[0] > known or all(own.all() for own in kept):
-                break
-            self._keep(kept)
-        return least
+        problem = CostGraph(self.nodes, self.pairs.values())
+        if not self.complete or min_sum(problem.structure).work > MOST_WORK:
+            return 0.0
+        found = solved(problem)
+        if found.lowest[0] <= known:
+            self._keep([costs <= known * (1 + ROUNDING) for costs in found.marginals()])
+        return float(found.lowest[0])
 
     def bound(self) -> float:
         """Return a lower bound of all plans."""
-        solved, floor = self._spanned(far=False)
-        return float(solved.lowest[0]) + floor
+        found, floor = self._spanned(far=False)
+        return float(found.lowest[0]) + floor
 
     def _spanned(self, *, far: bool) -> tuple[Solved, float]:
         """Return the least sums on a spanning forest, of tensors between layers near each other or far apart, and the least of those that it leaves out."""
-        ends, pairs = self._ends, [*self.pairs.values()]
-        kept = spanning(len(self.nodes), ends, far=far)
-        lowest = {id(costs): float(costs.min()) for costs in {id(costs): costs for costs in pairs}.values()}
-        floor = math.fsum(lowest[id(pairs[at])] for at in {*range(len(ends))} - {*kept})
-        return single(self.nodes, [ends[at] for at in kept], [pairs[at] for at in kept]), floor
+        edges = [*self.pairs.values()]
+        kept = spanning(len(self.nodes), [edge[:2] for edge in edges], far=far)
+        lowest = {key: float(term.min()) for key, term in {id(term): term for *_, (term,) in edges}.items()}
+        floor = math.fsum(lowest[id(edges[at].terms[0])] for at in {*range(len(edges))} - {*kept})
+        return solved(CostGraph(self.nodes, [edges[at] for at in kept])), floor
 
     def between(self, link: int, first: int) -> Costs:
         """Return the costs of pairs of a link, one of its ends first."""
-        return self.pairs[link] if self.graph.links[link].source == first else self.pairs[link].T
-
-    @property
-    def _ends(self) -> list[Ends]:
-        """The layers of the tensors whose costs are computed."""
-        return [self.graph.links[at][:2] for at in self.pairs]
+        costs = self.pairs[link].costs
+        return costs if self.graph.links[link].source == first else costs.T
 
 
 def spanning(nodes: int, ends: Sequence[Ends], *, far: bool) -> list[int]:
     """Return the pairs of a spanning forest, those of nodes near each other first, or those of nodes far apart."""
-    parent = list(range(nodes))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    found = []
+    tree, found = np.arange(nodes), []
     for at in sorted(range(len(ends)), key=lambda at: abs(ends[at][0] - ends[at][1]) * (-1 if far else 1)):
-        one, other = map(root, ends[at])
+        one, other = tree[[*ends[at]]]
         if one != other:
-            parent[one] = other
+            tree[tree == other] = one
             found.append(at)
     return sorted(found)

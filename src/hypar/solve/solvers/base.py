@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from hypar.errors import TableLimitError
 from hypar.registry import load_plugin, own_plugins
 from hypar.solve.limits import ENTRY_BYTES
-from hypar.solve.order import trace
+from hypar.solve.minsum import min_sum
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
@@ -77,16 +77,9 @@ class Solver(Protocol):
 @lru_cache(maxsize=64)
 def tables_of(structure: Structure) -> Tables:
     """Return the size of the tables of an elimination."""
-    found = trace(structure)
-    # Every table is kept for the way back; beside it one sum is held before its minimum is taken.
-    stored = sum(step.entries for step in found.steps)
-    widest = max((step.summed for step in found.steps), default=0)
-    return Tables(
-        stored=stored + widest + structure.entries,
-        work=sum(step.work for step in found.steps) + sum(structure.sizes),
-        width=found.width,
-        complete=found.complete,
-    )
+    search = min_sum(structure)
+    work = search.work + sum(structure.sizes)
+    return Tables(stored=search.stored, work=work, width=search.width, complete=search.complete)
 
 
 def load_solver(name: str) -> Solver:

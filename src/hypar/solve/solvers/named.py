@@ -15,11 +15,11 @@ Recurrence: ``best[i][y] = node[i][y] + min over x of (best[i - 1][x] + edge[i -
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
 from hypar.errors import ProblemError
 from hypar.solve.cost_graph import Solution
+from hypar.solve.minsum import optimum
 from hypar.solve.solvers.base import Solver, Tables, require_tables, tables_of
 
 if TYPE_CHECKING:
@@ -37,14 +37,12 @@ class Elimination:
 
     def solve(self, problem: CostGraph) -> Solution:
         """Eliminate every node, then assign choices in reverse."""
-        from hypar.solve.minsum import optimum  # noqa: PLC0415 (its tables alone need none)
-
         structure = problem.structure
         tables = self.tables(structure)
         if tables is None:
             raise ProblemError(f"solver {self.name!r}: the graph has a branch or a cycle; allowed: paths")
         require_tables(self.name, tables)
-        assignment = optimum(problem, structure)
+        assignment = optimum(problem)
         return Solution(assignment=assignment, cost=problem.cost(assignment))
 
 
@@ -75,15 +73,10 @@ class Counts:
         )
 
 
-@lru_cache(maxsize=64)
 def _is_paths(structure: Structure) -> bool:
     """Return whether every component is a path through nodes of rising number."""
-    before: dict[int, int] = {}
-    after: dict[int, int] = {}
-    for low, high in {(min(link[:2]), max(link[:2])) for link in structure.links}:
-        if after.setdefault(low, high) != high or before.setdefault(high, low) != low:
-            return False
-    return True
+    pairs = {(min(link[:2]), max(link[:2])) for link in structure.links}
+    return len({low for low, _ in pairs}) == len({high for _, high in pairs}) == len(pairs)
 
 
 plugins: dict[str, Solver] = {"chain": Chain(), "counts": Counts(), "elimination": Elimination()}
