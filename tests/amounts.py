@@ -1,30 +1,16 @@
 """The amounts of one plan: the elements of every transfer, layer by layer and level by level."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
-from hypar.sharding.amounts.above import outermost
+from hypar.network.nodes import PlanGraph
+from hypar.sharding.amounts.above import State, outermost
 from hypar.sharding.amounts.counted import received_between, received_inside
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hypar.network.nodes import PlanGraph
-    from hypar.sharding.amounts.above import State
-    from hypar.sharding.placement import Options
+from hypar.sharding.placement import Options
 
 
 class Amount(NamedTuple):
-    """The elements of one transfer at one level.
-
-    Attributes:
-        layer: name of the layer inside which sums are added up; between two layers both names.
-        level: the level, 0 for the outermost.
-        phase: the phase.
-        tensor: the tensor, as in ``Received``.
-        elements: elements that all devices receive.
-    """
+    """Elements of a transfer that all devices receive at a level, 0 the outermost; both names between layers."""
 
     layer: str | tuple[str, str]
     level: int
@@ -40,15 +26,7 @@ def amounts(
     convention: str,
     above: State | None = None,
 ) -> list[Amount]:
-    """Return the amounts of a plan under ``moved`` or ``fused``.
-
-    Args:
-        graph: the layers.
-        array: ways of each level, outermost first.
-        choices: for each layer a choice at each level.
-        convention: ``moved`` or ``fused``.
-        above: the state below uneven splits; None if there are none.
-    """
+    """Return the amounts of choices by layer and level; ``above`` is the state below uneven splits."""
     ways = tuple(array)
     state = above or outermost(graph, convention)
     network = state.network

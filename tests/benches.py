@@ -1,16 +1,10 @@
 """A bench that takes no time."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from hypar import profile_model
-
-if TYPE_CHECKING:
-    from hypar import Profile
-    from hypar.studies.profile import LayerShard
+from hypar import Profile, profile_model
+from hypar.studies.profile import LayerShard
 
 
 @dataclass

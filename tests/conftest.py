@@ -1,11 +1,10 @@
 """Options, profiles and slow tests of the whole suite."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterable
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
@@ -15,9 +14,6 @@ from tests import doctests
 from tests.effort import LONG, SHORT
 from tests.kit import folder  # noqa: F401 (as above)
 from tests.solvers import more_solvers  # noqa: F401 (a fixture of all tests)
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
 
 # Both workers, and the programs that tests start, would compile every module again.
 sys.dont_write_bytecode = False
@@ -30,7 +26,7 @@ QUICK = ("not slow", "not long")
 """Marker expressions of runs with few examples: the quick one, which pyproject.toml gives, and that of the quick and most slow tests."""
 
 WITH_TORCH = {
-    "test_kernels", "test_lifetimes_in_torch", "test_profiling", "test_torch_bench", "test_torch_module", "test_windows",
+    "test_kernels", "test_lifetimes_in_torch", "test_profiling", "test_torch_module", "test_windows",
 }  # fmt: skip
 """Test modules that import PyTorch."""
 
@@ -106,3 +102,8 @@ def no_lines_of_progress() -> None:
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(scope="session")
+def torch() -> Any:
+    return pytest.importorskip("torch", reason="PyTorch is an extra")

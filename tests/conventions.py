@@ -1,38 +1,30 @@
 """Random networks, and search problems of them under a convention."""
 
-from __future__ import annotations
-
 import math
+import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from hypar import LayerGraph
 from hypar.costs.base import load_cost
 from hypar.files.yaml_file import parse_yaml
+from hypar.machine.machine import Machine
 from hypar.network.graph import build_graph
 from hypar.planning.question import Question, costs_by_level
 from hypar.sharding.levels import levels_of
+from hypar.sharding.placement import Options
 from hypar.sharding.space import parse_space
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Sequence
-
-    from hypar import LayerGraph
-    from hypar.machine.machine import Machine
-    from hypar.sharding.placement import Options
 
 THREE_TYPES = "batch,in_channels,out_channels"
 
 
 def network(lines: Sequence[str], batch: int = 8) -> LayerGraph:
-    """Build a network from the lines of its layers."""
     text = f"source: made up\nbatch: {batch}\nlayers:\n" + "\n".join(f"  - {line}" for line in lines)
     return build_graph(parse_yaml(text, Path("made-up.yaml")), "made-up")
 
 
 def random_network(rng: random.Random) -> LayerGraph:
-    """Build a small network: convolutions, pools, a branch that joins again, linear layers."""
     size = rng.choice([8, 16])
     lines = [f"{{op: input, channels: {rng.choice([4, 8])}, height: {size}, width: {size}}}"]
     for at in range(rng.randint(1, 2)):
@@ -84,7 +76,6 @@ def question_of(
 
 
 def cost_of(question: Question, choices: Sequence[Options], convention: str | None = None) -> float:
-    """Sum the cost of a plan over its levels and layers, by another convention if one is named."""
     if convention is not None:
         cost = replace(question.cost, convention=convention)  # type: ignore[type-var]
         question = replace(question, cost=cost)
@@ -92,5 +83,4 @@ def cost_of(question: Question, choices: Sequence[Options], convention: str | No
 
 
 def drawn(question: Question, rng: random.Random) -> tuple[Options, ...]:
-    """Draw a choice for every layer at every level."""
     return tuple(tuple(rng.choice(options) for options in at_layer) for at_layer in question.options)

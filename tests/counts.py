@@ -1,11 +1,9 @@
 """Hypothesis generators of problems of counts, and their optimum over all sequences of options."""
 
-from __future__ import annotations
-
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from hypothesis import strategies as st
@@ -13,14 +11,9 @@ from hypothesis import strategies as st
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term
 from hypar.solve.counts.states import Cells, Own, Tier
-from hypar.solve.edge import Edge
+from hypar.solve.edge import Costs, Edge, Indices
 from hypar.solve.solvers.base import load_solver
 from tests.problems import bridges, chains, series_parallel, trees
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hypar.solve.edge import Costs, Indices
 
 Graphs = st.SearchStrategy[tuple[int, list[tuple[int, int]]]]
 Tiers = list[tuple[float, list[tuple[int, float]]]]
@@ -92,12 +85,10 @@ def tiered(draw: st.DrawFn, graphs: Graphs = shapes) -> CountGraph:
 
 
 def groups_of(graph: CountGraph) -> Indices:
-    """The group of each level."""
     return np.repeat(np.arange(len(graph.cells.ways)), graph.cells.sizes)
 
 
 def sequences(graph: CountGraph, node: int) -> list[tuple[int, ...]]:
-    """Every sequence of options of a layer."""
     return [*itertools.product(*(graph.offered[node][group] for group in groups_of(graph).tolist()))]
 
 
@@ -117,7 +108,6 @@ def least(graph: CountGraph) -> float:
 
 
 def _tiers(graph: CountGraph) -> Tiers:
-    """The weight of each tier, and the levels down to its end with their ways."""
     ways = [(at, float(graph.cells.ways[group])) for at, group in enumerate(groups_of(graph).tolist())]
     tiers = graph.cells.tiers
     return [(tier.weight, ways[: sum(graph.cells.sizes[: tier.groups])]) for tier in tiers]

@@ -1,15 +1,10 @@
 """Plugin of the whole suite, as a ``conftest.py`` holds for its own folder: which modules have examples to run."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from _pytest.doctest import DoctestModule
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,10 +1,8 @@
 """How many examples random tests try: few in the quick run, all of them where slow tests run as well."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable, Mapping
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -12,20 +10,12 @@ from hypothesis import settings
 
 from hypar.registry import data_file, data_names
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 LONG, SHORT = 100, 5
 """Examples of a test that names no number, in the long run and in the quick one."""
 
 
 def examples(count: int, short: int | None = None) -> int:
-    """Return the number of examples that a test tries in the run that is under way.
-
-    Args:
-        count: examples of the long run.
-        short: examples of the quick run; by the ratio of the two runs if not given.
-    """
+    """Return the number of examples in this run; in the quick one by the ratio of both runs unless given."""
     if settings().max_examples == LONG:
         return count
     return max(2, count * SHORT // LONG) if short is None else short

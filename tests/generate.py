@@ -44,14 +44,9 @@ SLOWEST = {"accpar", "deepa"}
 
 
 class Request(NamedTuple):
-    """What is asked of hypar, as plain data.
+    """What is asked of hypar, as plain data: a model file, a machine's files, and keyword arguments of ``plan_model``.
 
-    Attributes:
-        model: the mapping of a model file.
-        machine: the name of a shipped machine, or of the first of ``files``; None for no machine.
-        files: the mappings of the machine's files by their names; none of a shipped one.
-        options: keyword arguments of ``plan_model``, but for model and hardware.
-        features: words for what was drawn.
+    The machine is a shipped one's name, or of the first of ``files``; ``features`` are words for what was drawn.
     """
 
     model: Data
@@ -61,24 +56,20 @@ class Request(NamedTuple):
     features: frozenset[str]
 
     def hardware(self, folder: Path) -> str | None:
-        """Write the machine's files, and return the name or path by which it is asked for."""
         for name, data in self.files.items():
             (folder / f"{name}.yaml").write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
         return str(folder / f"{self.machine}.yaml") if self.files else self.machine
 
     def network(self, folder: Path) -> Path:
-        """Write the model file."""
         file = folder / "net.yaml"
         file.write_text(yaml.safe_dump(self.model, sort_keys=False), encoding="utf-8")
         return file
 
     def keywords(self, folder: Path) -> Data:
-        """Return the keyword arguments of ``plan_model``, with the machine whose files are written."""
         machine = self.hardware(folder)
         return self.options | ({} if machine is None else {"hardware": machine})
 
     def command(self, folder: Path) -> list[str]:
-        """Return the same request as words of a command line, without the command's name."""
         words = [str(self.network(folder))]
         for name, value in self.keywords(folder).items():
             option = f"--{name.rstrip('s') if name == 'pins' else name.replace('_', '-')}"
@@ -96,14 +87,7 @@ class Request(NamedTuple):
 
 
 class Network(NamedTuple):
-    """A drawn network.
-
-    Attributes:
-        model: the mapping of its model file.
-        weighted: names of its weighted layers in order, those inside blocks left out.
-        places: before how many layers a stage may begin, at least.
-        features: words for what it has.
-    """
+    """A drawn network: its file, its weighted layers outside blocks, and where stages may begin, at least."""
 
     model: Data
     weighted: list[str]
@@ -112,7 +96,6 @@ class Network(NamedTuple):
 
 
 def perceptron(pick: Pick) -> Network:
-    """Linear layers, one behind the other."""
     even = (8, 16, 4, 12, 6, 3, 5)
     count = pick((1, 2, 3, 4))
     layers: list[Data] = [{"op": "input", "channels": pick(even)}]
@@ -132,8 +115,6 @@ def perceptron(pick: Pick) -> Network:
 
 
 class _Images:
-    """A network on images under way: the layers so far, and the shape behind each."""
-
     def __init__(self, pick: Pick) -> None:
         self.pick = pick
         self.channels, self.rows = pick((4, 8, 6, 3)), pick((8, 4, 5))
@@ -168,7 +149,6 @@ class _Images:
         self.channels, self.rows = made, (self.rows + 2 * padding - kernel) // stride + 1
 
     def behind(self) -> None:
-        """Append an op without a weight, or none."""
         op = self.pick((None, "relu", "batch_norm", "pool", "dropout", "lrn"))
         if op == "pool" and self.rows >= 2:
             self.add("pool", mode=self.pick(("max", "average")), kernel=2)
@@ -193,12 +173,10 @@ class _Images:
         self.features.add("sums" if op == "add" else "concatenations")
 
     def behind_same(self) -> None:
-        """Append an op that keeps the shape."""
         self.add(self.pick(("relu", "batch_norm")))
 
 
 def images(pick: Pick) -> Network:
-    """Convolutions, some of them in branches that join, with pools and norms, and linear layers behind."""
     net = _Images(pick)
     net.conv()
     for _ in range(pick((0, 1, 2))):
@@ -300,7 +278,6 @@ def _model(layers: Sequence[Data], batch: int) -> Data:
 
 
 def network(pick: Pick) -> Network:
-    """Draw a network."""
     found: Network = pick((perceptron, images, images, transformer))(pick)
     return found
 
@@ -309,15 +286,7 @@ def network(pick: Pick) -> Network:
 
 
 class Machine(NamedTuple):
-    """A drawn machine.
-
-    Attributes:
-        name: the name of a shipped machine, or of the first of ``files``; None for no machine.
-        files: its files by their names.
-        devices: how many are below all uneven splits, at least.
-        splits: the ways of the uneven splits, outermost first; none of identical devices.
-        features: words for what it has.
-    """
+    """A drawn machine: its files, devices below all uneven splits, at least, and their ways, outermost first."""
 
     name: str | None
     files: dict[str, Data]
@@ -332,7 +301,6 @@ def no_machine(_: Pick) -> Machine:
 
 
 def shipped(pick: Pick) -> Machine:
-    """One of the machines that hypar brings."""
     name = pick(SHIPPED)
     return Machine(name, {}, 8, (), {"shipped machine"})
 
@@ -369,7 +337,6 @@ def _outward(pick: Pick) -> Data:
 
 
 def _kind(pick: Pick, devices: int) -> tuple[Data, set[str]]:
-    """Return the file of some identical devices, and words for what it says."""
     trees = ("h_tree",) if devices & (devices - 1) == 0 else ()
     topology = pick(("fully_connected", "ring", "switch", "torus", "mesh", *trees))
     overlap, latency = pick(("none", "full")), pick(("0 s", "1 us"))
@@ -418,7 +385,6 @@ def _sourced(value: object) -> Data:
 
 
 def _tree(pick: Pick, net: Network, machine: Machine) -> Iterator[tuple[str, Any]]:
-    """Draw the levels and stages of a request, which fit the network and the devices."""
     kinds = ["levels", "array"]
     if machine.splits:
         kinds = ["all devices", *kinds]
@@ -534,7 +500,6 @@ def _options(pick: Pick, net: Network, machine: Machine, tree: Data) -> Iterator
 
 
 def _search(pick: Pick, cost: str) -> Data:
-    """Draw the choices of a search for the least of a cost, and how bytes are counted."""
     convention = pick((None, None, "moved", "fused", "paper"))
     spaces = (
         "all",
@@ -558,7 +523,6 @@ def _staging(tree: Data) -> bool:
 
 
 def _with_machine(pick: Pick, net: Network) -> Data:
-    """Draw the options that need a machine."""
     return {
         "optimizer": pick((None, None, "adam", "momentum")),
         "chunks": pick((None,) * 8 + ("best", "one", "layers", 1, min(2, net.places))),
@@ -567,7 +531,6 @@ def _with_machine(pick: Pick, net: Network) -> Data:
 
 
 def _pinned(pick: Pick, net: Network, *, level: bool) -> tuple[str] | None:
-    """Draw a pin of one layer or of all, at all levels or at one."""
     linears = [name for name in net.weighted if name.startswith(("fc", "linear"))]
     layer = pick((None, None, None, *net.weighted[:1], *linears[:1], "*"))
     dim = pick(("batch", "in_channels", "out_channels") if layer in linears else ("batch",))
@@ -580,13 +543,7 @@ def request(
     machines: Sequence[Callable[[Pick], Machine]] = (no_machine, identical, shipped, unlike),
     networks: Callable[[Pick], Network] = network,
 ) -> Request:
-    """Draw a request.
-
-    Args:
-        pick: takes one of a few values, of which the first is the simplest.
-        machines: the kinds of machines to draw from.
-        networks: draws the network.
-    """
+    """Draw a request; ``pick`` takes one of a few values, of which the first is the simplest."""
     net, machine = networks(pick), pick(machines)(pick)
     tree = dict(_tree(pick, net, machine))
     options = tree | dict(_options(pick, net, machine, tree))
@@ -595,7 +552,6 @@ def request(
 
 
 def _words(options: Data) -> Iterator[str]:
-    """Name what options say, those of few values with their value."""
     for name, value in options.items():
         if name in {"strategy", "cost", "convention", "schedule", "shares", "optimizer", "search"}:
             yield f"{name} {value}"
@@ -614,7 +570,6 @@ def requests(draw: st.DrawFn, *drawn_from: Any) -> Request:
 
 
 def drawn(seed: object, *drawn_from: Any) -> Request:
-    """Draw the request of a seed; the other arguments are ``request``'s."""
     return request(random.Random(str(seed)).choice, *drawn_from)
 
 
@@ -626,7 +581,6 @@ def shares_of(found: Collection[Collection[str]]) -> tuple[Counter[str], Counter
 
 
 def main() -> None:
-    """Plan drawn requests, and print what they have."""
     parser = argparse.ArgumentParser(description="Draw requests, plan them, and print what they have.")
     parser.add_argument("--count", type=int, default=200, help="how many to draw")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")

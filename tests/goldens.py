@@ -1,7 +1,5 @@
 """Golden plans: each is a command of ``hypar plan`` with what it prints; three are stored as plan files as well."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from functools import cache
@@ -15,12 +13,10 @@ NAMES = tuple(sorted(file.stem for file in FOLDER.glob("*.txt")))
 
 
 def command(name: str) -> list[str]:
-    """Return the words of a golden plan's command behind ``hypar``."""
     first = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()[0]
     return shlex.split(first.removeprefix("$ hypar "))
 
 
 @cache
 def golden(name: str) -> Plan:
-    """Return a golden plan, planned anew."""
     return Plan.model_validate(json.loads(run(*command(name), "--json").stdout))

@@ -1,19 +1,13 @@
 """The bytes that the simulated devices of a plan hold, beside those that its score says."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from hypar import LayerGraph, Plan
 from hypar.execution.devices import start
 from hypar.execution.simulator import run
 from hypar.planning.resolved import cost_convention
 from hypar.planning.sources import as_planned
 from hypar.studies import held, verify
+from hypar.studies.held import Held
 from hypar.studies.pieces import lowered
-
-if TYPE_CHECKING:
-    from hypar import LayerGraph, Plan
-    from hypar.studies.held import Held
 
 
 def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:

@@ -1,23 +1,17 @@
 """Hypothesis generators of small networks, of heterogeneous machines and of what the groups of an uneven split pay."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from hypothesis import strategies as st
 
 from hypar.costs.base import GroupRates
 from hypar.files.yaml_file import parse_yaml
-from hypar.network.graph import build_graph
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hypar.network.graph import LayerGraph
+from hypar.network.graph import LayerGraph, build_graph
 
 INPUT = "  - {{op: input, channels: {}, height: {}, width: {}}}\n"
 CONV = "  - {{name: {}, op: conv, out_channels: {}, kernel: 3, padding: 1, inputs: {}}}\n"
@@ -26,14 +20,12 @@ LINEAR = "  - {{name: {}, op: linear, out_features: {}, inputs: {}}}\n"
 
 @cache
 def written(text: str, batch: int = 8) -> LayerGraph:
-    """The network of some lines of a model file."""
     text = f"source: made up\nbatch: {batch}\nlayers:\n{text}"
     return build_graph(parse_yaml(text, Path("net.yaml")), "net")
 
 
 @st.composite
 def chains(draw: st.DrawFn, least: int = 1, most: int = 4) -> LayerGraph:
-    """Convolutions, then linear layers."""
     sizes = st.integers(1, 48)
     convs, linears = draw(st.integers(0, 2)), draw(st.integers(1, 3))
     while convs + linears > most:
@@ -53,7 +45,6 @@ def chains(draw: st.DrawFn, least: int = 1, most: int = 4) -> LayerGraph:
 
 @st.composite
 def skips(draw: st.DrawFn) -> LayerGraph:
-    """A convolution, one beside it or past it, their sum, and a linear layer."""
     width, channels = draw(st.integers(1, 8)), draw(st.integers(2, 32))
     text = INPUT.format(draw(st.integers(1, 16)), 8, width) + CONV.format("stem", channels, "input")
     text += CONV.format("beside", channels, "stem")
@@ -109,7 +100,6 @@ networks = st.one_of(chains(), skips(), evens())
 
 @st.composite
 def rates(draw: st.DrawFn, groups: int) -> tuple[GroupRates, ...]:
-    """What each group pays, in seconds: links and devices of a few speeds, often with a latency."""
     found = []
     for _ in range(groups):
         element = draw(st.sampled_from([1e-9, 3e-9, 1e-8, 1e-7]))
@@ -142,7 +132,6 @@ def kind(
     topology: str = "fully_connected",
     half_efficiency: float = 0,
 ) -> dict[str, Any]:
-    """The hardware file of some identical devices, as data."""
     return {
         "source": "drawn",
         "device": {
@@ -167,7 +156,6 @@ def kind(
 def group(
     hardware: str, *, bandwidth: str = "10 GB/s", latency: str = "0 s", **others: object
 ) -> dict[str, Any]:
-    """One group of a heterogeneous machine, as data."""
     return {
         "hardware": hardware,
         "outward": {"bandwidth": sourced(bandwidth), "latency": sourced(latency)},
@@ -176,7 +164,6 @@ def group(
 
 
 def groups_of(name: str, *inner: dict[str, Any], bandwidth: str = "10 GB/s") -> dict[str, Any]:
-    """Groups as one group, as data."""
     return {"name": name, "groups": [*inner], "outward": {"bandwidth": sourced(bandwidth)}}
 
 

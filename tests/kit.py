@@ -1,20 +1,17 @@
 """What tests of all kinds share: a command run in this process, a refusal of one line, an empty folder to be in."""
 
-from __future__ import annotations
-
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from hypar.cli.main import main
+from hypar.planning.replay import ScoredStep
 from hypar.studies.step import task_names
 
-if TYPE_CHECKING:
-    from click.testing import Result
-
-    from hypar.planning.replay import ScoredStep
+T = TypeVar("T")
 
 FREE = (
     "arrays.*", "chunks", "chunks.asked", "convention", "cost.name", "cost.parameters.*", "files", "files.*", "graph", "limits",
@@ -27,28 +24,38 @@ FREE = (
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to be in."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def run(*arguments: str) -> Result:
+def run(*arguments: str, columns: int = 80) -> Result:
     """Run a command in this process; an exception that is no exit is raised."""
-    result = CliRunner().invoke(main, arguments)
+    result = CliRunner().invoke(main, arguments, env={"COLUMNS": str(columns)}, prog_name="hypar")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
 
 
-def output(*arguments: str) -> str:
-    """Return what a command prints that succeeds."""
-    result = run(*arguments)
+def output(*arguments: str, columns: int = 80) -> str:
+    result = run(*arguments, columns=columns)
     assert result.exit_code == 0, result.stderr
     return result.stdout
 
 
+def data(*arguments: str) -> Any:
+    return json.loads(output(*arguments, "--json"))
+
+
+def known(value: T | None) -> T:
+    assert value is not None
+    return value
+
+
+def names() -> list[str]:
+    return sorted(str(file) for file in Path().rglob("*"))
+
+
 def held() -> dict[str, bytes]:
-    """Return every file below the folder to be in."""
     return {str(file): file.read_bytes() for file in sorted(Path().rglob("*")) if file.is_file()}
 
 
@@ -70,6 +77,5 @@ def one_line(stderr: str) -> str:
 
 
 def names_of(ran: ScoredStep) -> tuple[str, ...]:
-    """Return the name of each task of a step that was run."""
     lanes = [lane.name for lane in ran.lanes]
     return task_names(ran.step, lanes, ran.plan.layers, staged=ran.stages is not None)

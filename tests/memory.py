@@ -1,7 +1,5 @@
 """The memory of a process, of which a test starts one anew."""
 
-from __future__ import annotations
-
 import re
 import resource
 from pathlib import Path

@@ -11,8 +11,6 @@ Run by hand, from the project's folder; nothing but copies of the sources is cha
 Who rewrites a line moves its mutant: a fact stays, its site and words change.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re
@@ -43,7 +41,6 @@ class Mutant(NamedTuple):
 
     @property
     def package(self) -> str:
-        """The folder of tests of its package."""
         folder = f"tests/{self.file.partition('/')[0]}"
         return folder if (ROOT / folder).is_dir() else "tests/contracts"
 
@@ -226,7 +223,6 @@ def killer(source: Path, tests: list[str], seconds: float) -> str | None:
 
 
 def main() -> int:
-    """Run the tests on each mutant, and print what kills it; return how many survive."""
     parser = argparse.ArgumentParser(description="Run the tests on each mutant, and print what kills it.")
     parser.add_argument("--only", nargs="*", default=[""], help="words of the facts to try")
     parser.add_argument("--every", type=int, default=1, help="one of as many mutants")

@@ -4,21 +4,14 @@ It shares with the planner only the nest of each layer and the network's graph; 
 local sizes are worked out again, by hand-written cases.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from hypar.network.graph import LayerGraph
+from hypar.network.nodes import PlanNode, Tensor
 from hypar.sharding.placement import Choice
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanNode, Tensor
 
 Choices = Sequence[Choice]
 

@@ -1,17 +1,12 @@
 """Hypothesis generators of cost graphs: any graph, trees, chains, series-parallel graphs, bridges, networks."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 from hypothesis import strategies as st
 
 from hypar.solve.cost_graph import CostGraph, Structure, structure_of
 from hypar.solve.edge import Edge
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Pair = tuple[int, int]
 LARGEST = 7
@@ -56,14 +51,6 @@ def any_graphs(draw: st.DrawFn) -> tuple[int, list[Pair]]:
     size = draw(st.integers(1, LARGEST))
     every = [(a, b) for a in range(size) for b in range(size) if a != b]
     return size, draw(st.lists(st.sampled_from(every), max_size=12)) if every else []
-
-
-@st.composite
-def general(draw: st.DrawFn) -> tuple[int, list[Pair]]:
-    """A tree and further edges from lower to higher nodes, as networks have them."""
-    size, pairs = draw(trees())
-    every = [(a, b) for b in range(size) for a in range(b)]
-    return size, pairs + (draw(st.lists(st.sampled_from(every), max_size=10)) if every else [])
 
 
 shapes = st.one_of(chains(), trees(), series_parallel(), bridges(), any_graphs())

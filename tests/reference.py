@@ -12,13 +12,11 @@ digits, shares to six, all else exactly. A new row is a new command line in the 
 fills it in. ``quick`` marks the rows of the quick test. ``reason`` says why a row is meant to answer otherwise today:
 such rows are counted by their reasons.
 
-No row depends on the clock. Of the command lines of ``reference_draw.py`` are left out: plans that take above 2.5 s,
+No row depends on the clock. Of command lines dealt from decks of options are left out: plans that take above 2.5 s,
 so that no joint search comes near its time limit; joint searches that time cut short; errors that are no refusal; and
 all whose answers differed between two runs: one of them in another order, beside other work, with a clock that goes
 ten times as fast, and without the newer instructions of the CPU.
 """
-
-from __future__ import annotations
 
 import argparse
 import csv
@@ -29,15 +27,13 @@ import multiprocessing
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypar.cli.main import main as hypar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).parents[1]
 FILE = Path(__file__).with_suffix(".csv")
@@ -84,7 +80,6 @@ def _splits(plan: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def _choices(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all that the search decided, by its place."""
     found: dict[str, Any] = {}
     if stages := plan.get("stages"):
         each = [[stage.get(key) for key in ("group", "layers", "parts")] for stage in stages["stages"]]
@@ -135,13 +130,11 @@ def changed(row: Row, found: Row) -> dict[str, list[str]]:
 
 
 def read() -> list[Row]:
-    """Return the rows of the file."""
     with FILE.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def compare(rows: Sequence[Row], answers: Iterable[Row]) -> bool:
-    """Print the rows whose answers differ, by what differs in them, and the counts; return whether none does without a reason."""
     kinds: dict[str, list[str]] = {}
     meant = Counter[str]()
     for row, found in zip(rows, answers, strict=True):
@@ -164,7 +157,6 @@ def compare(rows: Sequence[Row], answers: Iterable[Row]) -> bool:
 
 
 def write(rows: Sequence[Row], asked: Sequence[Row], answers: Iterable[Row]) -> bool:
-    """Store the answers of the rows that were asked for, and all others as they are."""
     for row, found in zip(asked, answers, strict=True):
         row.update(found)
     with FILE.open("w", encoding="utf-8", newline="") as file:
@@ -189,7 +181,6 @@ def _answers(rows: Sequence[Row], jobs: int) -> Iterator[Row]:
 
 
 def main() -> int:
-    """Read the arguments, and return the exit status: 1 if an answer differs."""
     parser = argparse.ArgumentParser(description="Plan all rows of the file again.")
     parser.add_argument("task", choices=("compare", "write"))
     parser.add_argument("words", nargs="?", default="", help="rows whose command line has these words")

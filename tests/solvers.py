@@ -5,36 +5,26 @@ Cost: the product of all numbers of choices, for each node and edge.
 Guarantee: exact on any graph. Ties go from the last node back to the first declared choice, as in every exact solver.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint, EntryPoints
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from hypar import registry
 from hypar.errors import ProblemError
-from hypar.solve.cost_graph import Solution
+from hypar.solve.cost_graph import CostGraph, Solution, Structure
 from hypar.solve.solvers.base import Solver, Tables, require_tables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hypar.solve.cost_graph import CostGraph, Structure
 
 MOST_NODES = 32
 """Largest number of axes of an array in numpy 1."""
 
 
 class Exhaustive:
-    """An exact solver of any small graph."""
-
     exact = True
 
     def tables(self, structure: Structure) -> Tables | None:
-        """Return the size of a table with one entry for each assignment; None if numpy has too few axes."""
         if len(structure.sizes) > MOST_NODES:
             return None
         entries = math.prod(structure.sizes)
@@ -43,7 +33,6 @@ class Exhaustive:
         )
 
     def solve(self, problem: CostGraph) -> Solution:
-        """Add all costs up and take the first least entry."""
         sizes = problem.structure.sizes
         tables = self.tables(problem.structure)
         if tables is None:
@@ -65,7 +54,6 @@ class Exhaustive:
 
 
 def _dims(kept: list[int], sizes: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return the axes of the table: each node with its number of choices."""
     return [(node, sizes[node]) for node in kept]
 
 
@@ -78,11 +66,9 @@ class Uniform:
     exact = False
 
     def tables(self, structure: Structure) -> Tables:
-        """Return the size of the candidates' sums."""
         return Tables(stored=structure.entries, work=max(structure.sizes, default=0) * structure.entries)
 
     def solve(self, problem: CostGraph) -> Solution:
-        """Try each index; nodes with fewer choices take their last one."""
         sizes = problem.structure.sizes
         candidates = [tuple(min(index, size - 1) for size in sizes) for index in range(max(sizes))]
         best = min(candidates, key=problem.cost)

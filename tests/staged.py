@@ -1,28 +1,22 @@
 """Stages by brute force: every span planned as a network by itself, every partition tried."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from hypar import LayerGraph, Machine, plan_model
+from hypar import LayerGraph, Machine, Plan, plan_model
 from hypar.machine.setting import Setting
 from hypar.ops.families.layout import Input
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.records import stored_stages
+from hypar.planning.stages.running import Staging
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import PAPER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hypar import Plan
-    from hypar.planning.stages.running import Staging
-    from hypar.sharding.placement import Options
+from hypar.sharding.placement import Options
 
 
 def pipeline(model: LayerGraph | str, **asked: Any) -> Plan:
@@ -39,13 +33,7 @@ COPIES = {
 
 
 class Alone(NamedTuple):
-    """A span planned by itself.
-
-    Attributes:
-        choices: for each layer a choice at each level.
-        seconds: that a mini-batch keeps it busy.
-        received: bytes of F and of E that it receives of other stages for a microbatch.
-    """
+    """A span alone: choices, seconds that a mini-batch keeps it busy, bytes of F and of E of other stages."""
 
     choices: tuple[Options, ...]
     seconds: float
@@ -53,8 +41,6 @@ class Alone(NamedTuple):
 
 
 class BruteForce:
-    """A chain of layers on a machine without overlap, whose stages are cut by two-way levels of one dim each."""
-
     def __init__(
         self, graph: LayerGraph, machine: Machine, counts: tuple[int, int, int], **asked: Any
     ) -> None:
@@ -67,7 +53,6 @@ class BruteForce:
         return [layer.name for layer in self.graph.contracted.layers]
 
     def network(self, start: int, end: int, batch: int) -> LayerGraph:
-        """Some layers as a network, whose input is what they read."""
         layers = self.graph.layers
         places = {layer.name: place for place, layer in enumerate(layers)}
         first = places[self.names[start]] if start else 1
@@ -116,19 +101,16 @@ class BruteForce:
         return Alone(choices, seconds, received)
 
     def sending_s(self, num_bytes: int) -> float:
-        """Seconds until a stage has received bytes from another one."""
         link = self.machine.links((self.stages, *(2,) * self.levels))[0]
         return float(link.seconds("neighbours", num_bytes))
 
     def crossing(self, place: int) -> int:
-        """Bytes of a microbatch between two layers."""
         if place in {0, len(self.names)}:
             return 0
         shape = self.network(place, len(self.names), 1).layers[0].shape
         return self.graph.element_bytes * self.graph.batch // self.microbatches * math.prod(shape.values())
 
     def partitions(self) -> Iterator[tuple[int, ...]]:
-        """The bounds of every partition."""
         for inner in combinations(range(1, len(self.names)), self.stages - 1):
             yield (0, *inner, len(self.names))
 

@@ -1,22 +1,18 @@
 """The table of all models on the page of the algebra, which an example prints."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import hypar
+from hypar import LayerGraph, Plan
 from hypar.studies.grid import costs_of
 from tests.effort import NETWORKS
 from tests.test_docs import compare
-
-if TYPE_CHECKING:
-    from hypar import LayerGraph, Plan
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "algebra.md"
@@ -26,7 +22,6 @@ SMALL = ("lenet-c", "sfc", "cifar-c", "alexnet")
 
 
 def table() -> list[str]:
-    """Return the lines of the table on the page."""
     (found,) = TABLE.findall(PAGE.read_text(encoding="utf-8"))
     lines: list[str] = found.splitlines()
     return lines
@@ -76,13 +71,3 @@ def test_a_row_is_what_the_example_prints_and_no_strategy_moves_less_than_the_op
     ]
     least = sum(costs_of(plan_of(name, "optimal", "moved"), graph, "moved", None))
     assert least <= min(others) * (1 + 1e-12)
-
-
-@pytest.mark.slow
-def test_a_second_name_has_the_row_of_the_first() -> None:
-    rows = dict(line.removeprefix("| ").split(" | ", 1) for line in table()[2:])
-    alike: dict[str, set[str]] = {}
-    for name in hypar.models():
-        alike.setdefault(graph_of(name).digest, set()).add(rows[name])
-    assert len(alike) < len(rows)
-    assert all(len(own) == 1 for own in alike.values())

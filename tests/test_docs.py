@@ -1,19 +1,19 @@
 """The docs cannot lie: whatever has a name has its words, and every example is a real output."""
 
-from __future__ import annotations
-
 import doctest
 import re
 import shlex
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import kit
 import pytest
 import yaml
 from click.testing import CliRunner
+from pydantic import BaseModel
 
 import hypar
 from hypar import registry
@@ -42,12 +42,6 @@ from hypar.planning.refusals import REFUSALS
 from hypar.registry import data_names, load_plugin, plugin_names
 from hypar.sharding import tree
 from tests.kit import FREE
-from tests.test_layers import FLOORS, MAY_IMPORT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pydantic import BaseModel
 
 SOURCE = Path(hypar.__file__).parent
 DOCS = Path(__file__).parents[1] / "docs"
@@ -70,11 +64,6 @@ def compare(page: Path, fresh: str, *, update: bool) -> None:
     if update:
         page.write_text(fresh, encoding="utf-8")
     assert page.read_text(encoding="utf-8") == fresh, "outdated: pytest --update-golden rewrites it"
-
-
-@pytest.fixture
-def update(request: pytest.FixtureRequest) -> bool:
-    return bool(request.config.getoption("--update-golden", default=False))
 
 
 # Plug-ins
@@ -193,16 +182,6 @@ def test_glossary_entries_are_sorted_and_used() -> None:
     assert not [word for word in rest if not re.search(rf"\b{re.escape(word)}s?\b", text)]
 
 
-def test_the_house_is_that_of_the_test_of_imports() -> None:
-    text = PAGES["contributing.md"].read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (\d+) \| `(\w+)` \| .+ \| (.+) \|$", text, re.MULTILINE)
-    floors = [
-        {package for floor, package, _ in rows if int(floor) == number} for number in range(len(FLOORS))
-    ]
-    assert floors == [*FLOORS]
-    assert {package: others.replace(", ", " ").strip("-") for _, package, others in rows} == MAY_IMPORT
-
-
 def test_the_changelog_names_the_version_below_what_is_unreleased() -> None:
     headings = re.findall(r"^## (.+)$", PAGES["changelog.md"].read_text(encoding="utf-8"), re.MULTILINE)
     assert headings[0] == "Unreleased"
@@ -254,7 +233,6 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 def cli_reference() -> str:
-    """The reference page, from the commands themselves."""
     lines = [
         "# Command line",
         "",
@@ -300,12 +278,11 @@ def option_line(option: click.Option) -> str:
     return f"- `{', '.join(option.opts)}{value}`: {squeezed(option.help)}{default}"
 
 
-def test_cli_reference_is_current(update: bool) -> None:
-    compare(DOCS / "cli.md", cli_reference(), update=update)
+def test_cli_reference_is_current(update_golden: bool) -> None:
+    compare(DOCS / "cli.md", cli_reference(), update=update_golden)
 
 
 def refusals() -> str:
-    """The rows of the features that exclude each other, as a table."""
     rows = []
     for row in REFUSALS:
         line = "; allowed: ".join(filter(None, (f"{row.where}: {row.found}".removeprefix(": "), row.allowed)))
@@ -314,12 +291,12 @@ def refusals() -> str:
     return "".join(rows)
 
 
-def test_the_refusals_are_listed(update: bool) -> None:
+def test_the_refusals_are_listed(update_golden: bool) -> None:
     page = PAGES["refusals.md"]
     text = page.read_text(encoding="utf-8")
     head, mark, _ = text.partition("|---|---|---|---|\n")
     assert mark
-    compare(page, head + mark + refusals(), update=update)
+    compare(page, head + mark + refusals(), update=update_golden)
 
 
 @pytest.mark.parametrize("name", commands())
@@ -335,12 +312,12 @@ def test_every_command_and_option_has_help(name: str) -> None:
 
 @pytest.mark.parametrize("page", [name for name in PAGES if "```console" in PAGES[name].read_text("utf-8")])
 def test_shell_examples_are_real(
-    page: str, update: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, update_golden: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     fresh = FENCE.sub(replayed, PAGES[page].read_text(encoding="utf-8"))
-    compare(PAGES[page], fresh, update=update)
+    compare(PAGES[page], fresh, update=update_golden)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -367,3 +344,64 @@ def replayed(fence: re.Match[str]) -> str:
         same = doctest.OutputChecker().check_output(shown, output, doctest.ELLIPSIS)
         found += f"$ {command}\n{shown if same else output}"
     return f"```console\n{found}```"
+
+
+# The README
+
+
+README = Path(__file__).parents[1] / "README.md"
+TEXT = README.read_text(encoding="utf-8")
+BLOCKS = [match.group(1) for match in re.finditer(r"```text\n(.*?)\n```", TEXT, re.DOTALL)]
+
+
+def test_commands_print_what_is_shown(update_golden: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(README.parent)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    (first,) = re.findall(r"bin/hypar (.*)", TEXT)
+    fresh = TEXT.replace(BLOCKS[0], printed(first))
+    for block in BLOCKS[1:]:
+        command = block.partition("\n")[0]
+        fresh = fresh.replace(block, f"{command}\n{printed(command.removeprefix('$ hypar '))}")
+    compare(README, fresh, update=update_golden)
+
+
+def printed(arguments: str) -> str:
+    return CliRunner().invoke(main, shlex.split(arguments)).stdout.rstrip()
+
+
+def test_the_picture_is_drawn_by_the_commands_below_it(
+    update_golden: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (block,) = re.findall(r"```console\n(.*?)```", TEXT, re.DOTALL)
+    for command in re.findall(r"^\$ hypar (.+)$", block, re.MULTILINE):
+        assert CliRunner().invoke(main, shlex.split(command)).exit_code == 0
+    (shown,) = re.findall(r"!\[[^\]]+\]\((.+?)\)", TEXT)
+    compare(README.parent / shown, (tmp_path / shown).read_text(encoding="utf-8"), update=update_golden)
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", TEXT):
+        assert (README.parent / link).exists(), f"the README links to {link}"
+
+
+def test_papers_have_their_numbers() -> None:
+    rows = [line for line in TEXT.partition("## Papers")[2].splitlines() if re.match(r"\| \w+ et al", line)]
+    assert len(rows) == 5
+    pages = [page for row in rows for page in re.findall(r"docs/reproductions/\w+\.md", row)]
+    assert len({*pages}) == 5
+    for arxiv in re.findall(r"\[arXiv:([\d.]+)\]\((.+?)\)", TEXT):
+        assert arxiv[1] == f"https://arxiv.org/abs/{arxiv[0]}"
+    for doi in re.findall(r"\[(10\.\S+)\]\((.+?)\)", TEXT):
+        assert doi[1] == f"https://doi.org/{doi[0]}"
+
+
+def test_the_reproduced_mean_is_the_page_s() -> None:
+    ours, published = re.findall(r"speed-up over dp as (\S+) \(published: ([\d.]+)\)", TEXT)[0]
+    page = (README.parent / "docs" / "reproductions" / "hypar.md").read_text(encoding="utf-8")
+    assert f"| performance, mean of ten | {published} | {ours} |" in page
+
+
+def test_the_python_lines_run() -> None:
+    assert doctest.testfile(str(README), module_relative=False).failed == 0

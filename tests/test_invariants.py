@@ -4,17 +4,16 @@ An invariant is a row of ``INVARIANTS``: what it holds, on which machines, for r
 returns how many facts it compared, and none may compare nothing. What found a fault once stays as a row of ``FOUND``.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -23,11 +22,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hypar
-from hypar import HyparError, check_plan, diff_plans, plan_model, read_plan, score_plan, verify_plan
+from hypar import (
+    HyparError,
+    LayerGraph,
+    Plan,
+    check_plan,
+    diff_plans,
+    plan_model,
+    read_plan,
+    score_plan,
+    verify_plan,
+)
 from hypar.cli.main import main
 from hypar.errors import OptionError
 from tests.effort import crossed, examples
 from tests.generate import (
+    Data,
     Network,
     Request,
     drawn,
@@ -43,12 +53,7 @@ from tests.generate import (
     unlike,
 )
 from tests.held import held_by
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from hypar import LayerGraph, Plan
-    from tests.generate import Data
+from tests.kit import known
 
 NEAR = 1e-9
 """What sums in another order may differ by, relatively."""
@@ -56,11 +61,10 @@ NEAR = 1e-9
 DIMS = ("batch", "in_channels", "out_channels")
 MADE = Path(__file__).parent / "networks.yaml"
 NETWORKS: dict[str, Data] = yaml.safe_load(MADE.read_text(encoding="utf-8"))
+FOUND: dict[str, Data] = yaml.safe_load(MADE.with_name("found.yaml").read_text(encoding="utf-8"))
 
 
 class Case:
-    """A request and what hypar answers, each asked once."""
-
     def __init__(self, asked: Request, folder: Path) -> None:
         self.asked, self.folder = asked, folder
         self.network = asked.network(folder)
@@ -87,7 +91,6 @@ class Case:
         return found
 
     def planned(self, **changes: Any) -> Plan:
-        """Plan with other options; those that are None are left out."""
         keywords = {name: value for name, value in (self.keywords | changes).items() if value is not None}
         return plan_model(self.network, **keywords)
 
@@ -116,8 +119,7 @@ def runs_as_planned(case: Case) -> int:
             verify_plan(case.plan, model=case.network, hardware=case.machine)
         return 1
     found = verify_plan(case.plan, model=case.network, hardware=case.machine)
-    assert found.numbers is not None
-    assert found.numbers.error_below is not None
+    assert known(found.numbers).error_below is not None
     assert not found.mismatches
     assert [level.moved for level in found.levels] == [level.counted for level in found.levels]
     return 3 + len(found.levels)
@@ -166,7 +168,6 @@ def sizes_are_by_hand(case: Case) -> int:
 
 
 def _of_layers(model: Data, graph: LayerGraph) -> tuple[int, int]:
-    """Return the multiplications of one sample of a drawn network on images, and its parameters."""
     fields = {layer["name"]: layer for layer in model["layers"] if "name" in layer}
     macs, parameters = 0, 0
     for layer in graph.layers:
@@ -181,7 +182,6 @@ def _of_layers(model: Data, graph: LayerGraph) -> tuple[int, int]:
 
 
 def _of_transformer(model: Data, _: LayerGraph) -> tuple[int, int]:
-    """Return the same of a drawn transformer."""
     dims = {"group": 1, "experts": 0, **model["dims"]}
     layers = {layer["name"]: layer for layer in model["blocks"]["block"]["layers"]}
     ends = {layer.get("name"): layer for layer in model["layers"]}
@@ -225,7 +225,6 @@ OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
 
 
 def _score_sums(score: Data) -> int:
-    """Hold the items of a score against its totals."""
     sums = {name: math.fsum(score[name].values()) for name in ("critical", "communication", "memory", "time")}
     assert sums["critical"] == pytest.approx(score["time_s"], rel=NEAR, abs=1e-15)
     assert sums["communication"] == pytest.approx(score["communication_bytes"], rel=NEAR, abs=1e-15)
@@ -274,7 +273,6 @@ def no_choice_is_better(case: Case) -> int:
 
 
 def _sizes(case: Case) -> dict[str, Mapping[str, int]]:
-    """Return the elements of the dims of each layer of a plan."""
     return {layer.name: layer.nest.sizes for layer in case.graph.nodes(case.plan.graph).layers}
 
 
@@ -291,7 +289,6 @@ def _changes(splits: list[Data], most: int = 12) -> Iterator[tuple[int, str, str
 
 
 def _pins(splits: list[Data], changed: dict[tuple[int, str], str]) -> list[str]:
-    """Pin every choice of a plan but for those that are changed."""
     return [
         f"{layer}@H{level + 1}={changed.get((level, layer)) or _word(own)}"
         for level, split in enumerate(splits)
@@ -300,7 +297,6 @@ def _pins(splits: list[Data], changed: dict[tuple[int, str], str]) -> list[str]:
 
 
 def _word(own: dict[str, int]) -> str:
-    """Return the dim of a choice as a pin has it; a layer that is not divided is replicated."""
     return "*".join(own) or "rep"
 
 
@@ -446,7 +442,6 @@ def _with(asked: Request, kept: tuple[str, ...], **options: Any) -> Request:
 
 
 def _levels(asked: Request) -> Data:
-    """Return the levels of a request alone, two-way ones at most two where it has stages too."""
     array = asked.options.get("array", ())
     if array and not _outside(asked):
         return {"array": array}
@@ -489,7 +484,6 @@ def bordered(asked: Request) -> Request:
 
 
 def without_pools(layers: list[Data]) -> list[Data]:
-    """Return layers with an activation in place of each pool."""
     return [
         {"name": own["name"], "op": "relu", "inputs": own["inputs"]} if own["op"] == "pool" else own
         for own in layers
@@ -500,7 +494,6 @@ SIZES = {"channels": 24, "out_channels": 24, "out_features": 24, "height": 8, "w
 
 
 def bare(model: Data) -> Data:
-    """Return a network without biases, norms and groups, of sizes that all levels divide."""
     layers, joins = [], {layer["op"] for layer in model["layers"]} & {"add", "concat"}
     for layer in model["layers"]:
         own = {name: SIZES.get(name, value) for name, value in layer.items() if name != "groups"}
@@ -517,7 +510,6 @@ def bare(model: Data) -> Data:
 
 
 def images_and_linear(pick: Any) -> Network:
-    """Draw a network whose layers have no named dims."""
     found: Network = pick((perceptron, images))(pick)
     return found
 
@@ -575,7 +567,6 @@ def evenly_attended(asked: Request) -> Request:
 
 
 def drawn_network(pick: Any) -> Network:
-    """Draw a network of any kind."""
     return network(pick)
 
 
@@ -621,6 +612,7 @@ INVARIANTS = {
 """Those that hold plans against a run first: they find most faults."""
 
 
+HOLDS = {row.holds.__name__: row.holds for row in INVARIANTS.values()}
 YET = pytest.mark.xfail(strict=True, raises=(AssertionError, KeyError), reason="not the run's yet")
 
 
@@ -653,7 +645,6 @@ def test_of_drawn_requests(name: str, data: st.DataObject, cases: Callable[[Requ
 
 
 def by_hand(name: str) -> Network:
-    """Return a network that was built by hand for a test."""
     model = {"source": "made up", **NETWORKS[name]}
     layers = [layer for layer in model["layers"] if layer.get("op") in WEIGHTED and "name" in layer]
     names = [layer["name"] for layer in layers]
@@ -674,108 +665,16 @@ def test_of_networks_built_by_hand(
     hold(row, cases(row.speaks_of(asked)))
 
 
-def _asked(options: Data, *layers: Data, dims: Data | None = None, devices: int = 8) -> Request:
-    """Return a request of some layers on a machine of the simplest devices."""
-    model: Data = {"source": "made up", "batch": 24, "layers": [*layers]} | ({"dims": dims} if dims else {})
-    machine = identical(lambda values: devices if devices in values else values[0])
-    return Request(model, machine.name, machine.files, options, frozenset())
-
-
-IMAGE = {"op": "input", "channels": 24, "height": 8, "width": 8}
-WIDE = {"op": "conv", "out_channels": 24, "kernel": 5, "padding": 2, "bias": False}
-TIED = (
-    {"op": "input", "shape": ["sequence"]},
-    {"name": "wte", "op": "embedding", "over": "vocab", "out": "hidden"},
-    {"name": "head", "op": "linear", "in": "hidden", "out": "vocab", "bias": False, "weight": "wte"},
-    {"op": "cross_entropy", "over": "vocab"},
-)
-SUMS = ({"name": "norm", "op": "batch_norm"}, {"name": "fc", "op": "linear", "out_features": 4})
-FOUND: dict[str, tuple[Callable[[Case], int], Request]] = {
-    "a weight of two stages inside a level, in chunks": (
-        found_again,
-        _asked(
-            {"array": (2, "s2"), "strategy": "mp", "chunks": "best"},
-            *TIED,
-            dims={"sequence": 4, "hidden": 8, "vocab": 12},
-        ),
-    ),
-    "a weight of two stages, in chunks of a score that counts otherwise than the cost": (
-        runs_as_planned,
-        _asked(
-            {"levels": 0, "stages": 2, "chunks": "best"},
-            *TIED,
-            dims={"sequence": 4, "hidden": 8, "vocab": 12},
-        ),
-    ),
-    "flat grids of three by two and two by three devices": (
-        bytes_are_the_runs,
-        _asked(
-            {"array": (6,), "space": "all", "pins": ("conv1=n3 c2", "last=n2 c3"), "convention": "moved"},
-            IMAGE,
-            WIDE,
-            {**WIDE, "name": "last"},
-            devices=6,
-        ),
-    ),
-    "halos wider than two shards": (
-        bytes_are_the_runs,
-        _asked(
-            {"levels": 3, "space": "height", "convention": "moved"}, IMAGE, WIDE, {**WIDE, "name": "last"}
-        ),
-    ),
-    "a pool whose output is gathered": (
-        memory_is_the_runs_to_the_byte,
-        _asked(
-            {
-                "levels": 1,
-                "convention": "fused",
-                "pins": ("conv1=batch", "last=out_channels", "fc=in_channels"),
-            },
-            IMAGE,
-            {**WIDE, "name": "conv1"},
-            {"op": "pool", "mode": "max", "kernel": 2},
-            {**WIDE, "name": "last"},
-            {"op": "flatten"},
-            {"name": "fc", "op": "linear", "out_features": 24, "bias": False},
-        ),
-    ),
-    "a norm before all layers": (
-        memory_is_the_runs,
-        _asked({"levels": 1}, {"op": "input", "channels": 4}, *SUMS),
-    ),
-    "queries that share keys": (
-        memory_is_the_runs_to_the_byte,
-        _asked(
-            {"levels": 1, "convention": "moved", "pins": ("*=batch",)},
-            *TIED[:2],
-            {"name": "q", "op": "linear", "in": "hidden", "out": ["kv_heads", "group", "head_dim"]},
-            {"name": "k", "op": "linear", "in": "hidden", "out": ["kv_heads", "head_dim"], "inputs": "wte"},
-            {"name": "v", "op": "linear", "in": "hidden", "out": ["kv_heads", "head_dim"], "inputs": "wte"},
-            {"name": "attention", "op": "attention", "inputs": ["q", "k", "v"], "causal": True},
-            {"name": "o", "op": "linear", "in": ["kv_heads", "group", "head_dim"], "out": "hidden"},
-            *TIED[2:],
-            dims={"sequence": 8, "hidden": 16, "kv_heads": 4, "head_dim": 4, "group": 2, "vocab": 24},
-        ),
-    ),
-    "a normalisation by neighbours": (
-        memory_is_the_runs_to_the_byte,
-        _asked(
-            {"levels": 1, "batch": 8, "space": ",".join(DIMS)},
-            {**IMAGE, "channels": 4},
-            {"op": "conv", "out_channels": 8, "kernel": 3, "padding": 1},
-            {"op": "pointwise", "function": "lrn"},
-            {"op": "flatten"},
-            {"op": "linear", "out_features": 8},
-        ),
-    ),
-}
-"""What was found by chance and mended, each with the smallest request that showed it."""
-
-
 @pytest.mark.parametrize("name", FOUND)
 def test_of_requests_that_found_something(name: str, cases: Callable[[Request], Case]) -> None:
-    holds, asked = FOUND[name]
-    assert holds(cases(asked)) > 0
+    """Each on a machine of the simplest devices."""
+    row = FOUND[name]
+    model = {"source": "made up", "batch": 24, "layers": row["layers"]}
+    model |= {"dims": row["dims"]} if "dims" in row else {}
+    devices = row.get("devices", 8)
+    machine = identical(lambda values: devices if devices in values else values[0])
+    asked = Request(model, machine.name, machine.files, row["options"], frozenset())
+    assert HOLDS[row["holds"]](cases(asked)) > 0
 
 
 def test_what_compares_nothing_does_not_pass(cases: Callable[[Request], Case]) -> None:
@@ -801,7 +700,6 @@ sys.stdout.write("".join(planned_texts(int(sys.argv[1]), Path(sys.argv[2]))))
 
 
 def planned_texts(count: int, folder: Path) -> Iterator[str]:
-    """Plan the requests of as many seeds."""
     for seed in range(count):
         (folder / str(seed)).mkdir(parents=True)
         yield Case(drawn(seed), folder / str(seed)).plan.to_json().replace(str(folder), "")

@@ -1,7 +1,5 @@
 """Plans answer as they did: the quick rows of ``reference.csv``, and all of them in the long run."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests import reference

@@ -14,8 +14,6 @@ What is said is the whole of stderr behind ``error: ``, where ``...`` stands for
 several faults.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -48,7 +46,6 @@ def cases() -> list[Any]:
 
 
 def commands(group: Group, name: str) -> list[list[str]]:
-    """Return the words of each command of a case."""
     lines = group.get("run", "")
     lines = [lines] if isinstance(lines, str) else lines
     options = [] if "file" in group else shlex.split(name)
@@ -57,14 +54,12 @@ def commands(group: Group, name: str) -> list[list[str]]:
 
 @cache
 def written(command: str) -> str:
-    """Return the file that a command writes, or prints."""
     result = run(*shlex.split(command))
     assert result.exit_code == 0, result.stderr
     return result.stdout
 
 
 def content(text: str) -> str:
-    """Return a text, or the output of the command that it is."""
     return written(text.removeprefix("hypar ")) if text.startswith("hypar ") else text
 
 
@@ -95,7 +90,6 @@ def changed(good: str, case: dict[str, Any]) -> str:
 
 
 def said(case: Any) -> str:
-    """Return the pattern of stderr."""
     says = case["says"] if isinstance(case, dict) else case
     lines = [says] if isinstance(says, str) else says
     return "".join("error: " + ".*".join(map(re.escape, line.split("..."))) + "\n" for line in lines)

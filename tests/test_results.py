@@ -1,32 +1,26 @@
 """Results show themselves as data frames, in notebooks and as pictures, and stay what they were."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import sys
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from html5lib import HTMLParser
 
 import hypar
+from hypar import Plan
 from hypar.errors import OptionError, PlanError
 from hypar.plan.records import Origin, Score, origin_of
 from hypar.studies.grid import Run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from hypar import Plan
+from tests.reports.documents import parse_cell, require_sound
 
 
 @cache
 def made(name: str) -> Any:
-    """A result, made once."""
     return MAKERS[name]()
 
 
@@ -50,13 +44,11 @@ MAKERS: dict[str, Callable[[], Any]] = {
 
 @pytest.fixture(params=MAKERS)
 def result(request: pytest.FixtureRequest) -> Any:
-    """Each result in turn."""
     return made(request.param)
 
 
 @pytest.fixture
 def plan() -> Plan:
-    """A plan with a score."""
     found: Plan = made("plan")
     return found
 
@@ -72,8 +64,10 @@ def test_a_result_is_a_data_frame_of_plain_cells(result: Any) -> None:
 
 def test_a_result_is_one_valid_element_in_a_notebook(result: Any) -> None:
     text = result._repr_html_()
-    tree = HTMLParser(strict=True, namespaceHTMLElements=False).parseFragment(text)
-    assert [root.tag for root in tree] == ["div"]
+    root = parse_cell(text)
+    require_sound(root, text)
+    assert root.get("class") == "hy"
+    assert not [element for element in root.iter() if element.get("id")]
     assert len(text.encode()) < 40_000
 
 

@@ -5,18 +5,13 @@ being the levels whose dim the tensor does not have. Adding up terms moves 2 A (
 layers moves A (need - both) forward and A (have - both) back; theorem 2 of ``docs/optimal.md`` bounds ``both``.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph, Tensor
-    from hypar.ops.nest import Nest
-    from hypar.plan.plan import Plan
+from hypar.network.graph import LayerGraph
+from hypar.network.nodes import PlanGraph, Tensor
+from hypar.ops.nest import Nest
+from hypar.plan.plan import Plan
 
 Order = list[str | None]
 

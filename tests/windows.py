@@ -1,11 +1,6 @@
 """What windows read, one element after another, for the tests that divide tensors."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from hypar.ops.windows import Window
+from hypar.ops.windows import Window
 
 
 def read_by(window: Window, place: int, size: int) -> set[int]:

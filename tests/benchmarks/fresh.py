@@ -1,7 +1,5 @@
 """A plan of ``--strategy optimal`` or another in a fresh process, with what it took."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -44,7 +42,6 @@ class Fresh(NamedTuple):
     MB: float
 
     def line(self, name: str, cost: str) -> str:
-        """Return a line to print."""
         proven = "proven" if self.gap == 0 else f"at most {self.gap:.2%} above the optimum"
         used = f"{self.planned_s:.2f} s planning, {self.all_s:.2f} s in all, {self.MB:.0f} MB"
         return f"{name}: {cost} by {self.solver}, {proven}, {used}\n"

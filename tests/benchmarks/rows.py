@@ -1,7 +1,5 @@
 """A page of the documentation that is one table, of which each row is computed by a test of its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,12 +21,10 @@ class Rows(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """The file."""
         return DOCS / self.name
 
     @property
     def found(self) -> dict[str, str]:
-        """The rows of the file by what they start with."""
         lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
         return {start: line for start in self.starts for line in lines if line.startswith(start)}
 

@@ -3,8 +3,6 @@
 ``pytest tests/benchmarks/test_optima.py -m slow`` compares the page, and with ``-n 0 --update-golden`` writes it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 

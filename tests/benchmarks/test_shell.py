@@ -1,20 +1,14 @@
 """What ``hypar plan`` costs from the shell, beside a Python that only imports what it stands on."""
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_benchmark.fixture import BenchmarkFixture
+from pytest_benchmark.fixture import BenchmarkFixture
 
 _MODULES = """
 import sys

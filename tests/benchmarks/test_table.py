@@ -5,31 +5,18 @@ and the machine loaded; add ``-s`` for the long ones, each in a process of its o
 seconds and the largest memory. To compare two versions run both in turn, as ``PYTHONPATH=../before/src pytest ...``.
 """
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
-from hypar import (
-    explore_model,
-    load_machine,
-    load_model,
-    plan_model,
-    score_plan,
-    verify_plan,
-)
+from hypar import explore_model, load_machine, load_model, plan_model, score_plan, verify_plan
 from tests.benchmarks.fresh import fresh
 from tests.effort import NETWORKS, TRANSFORMERS
 from tests.staged import pipeline
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pytest_benchmark.fixture import BenchmarkFixture
-
 
 Asked = dict[str, Any]
 
@@ -56,18 +43,14 @@ PLANS: dict[str, tuple[str, Asked]] = {
     "resnet50 linear shares": ("resnet50", {"hardware": "tpu-v2-v3", "strategy": "accpar", "shares": "linear", "batch": 512}),
 }  # fmt: skip
 SCORES = [
-    ("vgg16", "hmc"),
-    ("resnet50", "hmc"),
-    ("resnet152", "tpu-v3"),
-    ("gpt2", "h100-8x"),
+    ("vgg16", "hmc"), ("resnet50", "hmc"), ("resnet152", "tpu-v3"), ("gpt2", "h100-8x"),
     ("llama3-8b", "h100-8x"),
-]
+]  # fmt: skip
 """At four levels: vgg16 within 1 ms, resnet50 within 3."""
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_planning(benchmark: BenchmarkFixture, name: str) -> None:
-    """Network to plan."""
     model, asked = PLANS[name]
     known = {"hardware": load_machine(asked["hardware"])} if "hardware" in asked else {}
     assert benchmark(plan_model, load_model(model), **asked | known).layers
@@ -75,14 +58,12 @@ def test_planning(benchmark: BenchmarkFixture, name: str) -> None:
 
 @pytest.mark.parametrize(("model", "hardware"), SCORES)
 def test_scoring(benchmark: BenchmarkFixture, model: str, hardware: str) -> None:
-    """A stored plan scored again."""
     graph, machine = load_model(model), load_machine(hardware)
     plan = plan_model(graph, levels=4)
     assert benchmark(score_plan, plan, hardware=machine, model=graph).time_s > 0
 
 
 def others() -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield the other calls by their names."""
     deep, wide = load_model("resnet152"), load_model("vgg19")
     vary = ["fc1", "fc2", "conv5_4@H1", "conv5_4@H2"]
     plan, small = plan_model("lenet-c", levels=2), load_model("lenet-c")
@@ -97,12 +78,9 @@ def others() -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 OTHERS = (
-    "load resnet152",
-    "best chunks of resnet152",
-    "resnet152 in 16 stages",
-    "1,024 plans of vgg19",
+    "load resnet152", "best chunks of resnet152", "resnet152 in 16 stages", "1,024 plans of vgg19",
     "verify lenet-c",
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -117,7 +95,6 @@ THREE_DIMS = "batch,in_channels,out_channels"
 
 
 def residual(blocks: int) -> Asked:
-    """Return a network of equal residual blocks of two convolutions."""
     layers: list[Asked] = [INPUT, {"name": "stem", **CONV, "out_channels": 64}]
     for at in range(blocks):
         before = f"add{at - 1}" if at else "stem"
@@ -130,7 +107,6 @@ def residual(blocks: int) -> Asked:
 
 
 def unlike(layers: int) -> Asked:
-    """Return a chain of convolutions, of which no two have the same channels."""
     own = [{"name": f"conv{at}", **CONV, "out_channels": 64 + at} for at in range(layers)]
     return {"source": "drawn", "batch": 256, "layers": [INPUT, *own]}
 

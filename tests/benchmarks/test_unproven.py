@@ -5,24 +5,19 @@ it. Plans are searched with as much counted work as takes some seconds, whatever
 is the same on every machine.
 """
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from hypar import plan_model
-from hypar.network.graph import load_model
+from hypar.network.graph import LayerGraph, load_model
+from hypar.plan.plan import Plan
 from hypar.planning.searches import joint
 from hypar.registry import plugin_names
 from hypar.sharding.conventions import BY_LEVELS
 from tests.benchmarks.rows import Rows
 from tests.effort import NETWORKS, TRANSFORMERS, crossed
-
-if TYPE_CHECKING:
-    from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import Plan
 
 LEVELS = range(1, 21)
 MODELS = sorted((*NETWORKS, *TRANSFORMERS))
@@ -50,7 +45,6 @@ PAGE = Rows("unproven.md", HEAD, tuple(CASES.values()))
 
 @pytest.fixture(autouse=True)
 def _no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count work alone."""
     monkeypatch.setattr(joint, "timed", lambda _: contextlib.nullcontext())
 
 
@@ -68,7 +62,6 @@ def require_whole(plan: Plan, levels: int) -> None:
 
 
 def gap_of(plan: Plan) -> float:
-    """By how much the optimum may be lower; 0 if the plan is proven."""
     return 0.0 if plan.bounds is None else 1 - plan.bounds[0] / plan.cost.value
 
 

@@ -1,11 +1,9 @@
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -13,22 +11,19 @@ from click.testing import CliRunner
 import hypar
 from hypar import load_model, plan_model
 from hypar.cli.main import main
-from hypar.planning.strategies.base import load_strategy
-from hypar.registry import data_names, plugin_names
+from hypar.registry import data_names
 from hypar.reports.of.plan import plan_document
 from hypar.reports.renderers import FORMS, rendered
+from hypar.sharding.conventions import BY_LEVELS
+from tests.goldens import FOLDER
 from tests.kit import output, run
 from tests.prose import unbroken
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def test_version_and_help() -> None:
+def test_version_and_completion_scripts() -> None:
     assert output("--version") == f"hypar, version {hypar.__version__}\n"
-    for command in ("plan", "show", "compare", "diff", "check", "models", "strategies", "completion"):
-        assert command in output("-h")
-        assert "Usage: " in output(command, "--help")
+    for shell in ("bash", "zsh", "fish"):
+        assert "_HYPAR_COMPLETE" in output("completion", shell)
 
 
 def test_show_in_every_format(tmp_path: Path) -> None:
@@ -42,21 +37,13 @@ def test_show_in_every_format(tmp_path: Path) -> None:
     assert output("show", str(file), "--json") == plan.to_json()
 
 
-def test_compare_is_relative_to_dp() -> None:
-    text = output("compare", "alexnet", "--levels", "2")
-    for name in plugin_names("strategies"):
-        assert (f"\n{name} " in text) == (load_strategy(name).cost == "volume")
+def test_compare_says_where_errors_go() -> None:
     asked = ("compare", "alexnet", "--array", "4", "--strategy", "deepa", "--hardware", "p100-4x4")
     heterogeneous = output(*asked, "--convention", "paper")
-    assert "\ndeepa " in heterogeneous
     noted = "errors go directly in the scores of deepa, and are added up at once in the others"
     assert noted in unbroken(heterogeneous)
     assert "errors go directly" not in output(*asked)
     assert "errors go directly" not in output("compare", "alexnet", "--levels", "2", "--hardware", "hmc")
-    rows = json.loads(output("compare", "alexnet", "--strategy", "hypar", "--strategy", "owt", "--json"))
-    assert [row["strategy"] for row in rows] == ["dp", "hypar", "owt"]
-    assert rows[0]["gain"] == 1
-    assert rows[1]["gain"] == rows[0]["counted"]["value"] / rows[1]["counted"]["value"]
 
 
 def test_compare_says_which_strategy_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,50 +106,29 @@ def test_names_from_a_file_are_neither_escapes_nor_markup(tmp_path: Path) -> Non
 
 def test_models_lists_all_and_shows_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hypar.network.graph.load_model", cache(load_model))
-    assert {row["model"] for row in json.loads(output("models", "--json"))} == set(data_names("models"))
-    assert "vgg16" in output("models")
+    assert {row["model"] for row in json.loads(output("models", "--json"))} == {*data_names("models")}
     layers = json.loads(output("models", "vgg16", "--json"))
     assert layers[1] == {
         "layer": "conv1_1", "op": "conv", "inputs": ["input"],
         "shape": {"channels": 64, "height": 224, "width": 224},
         "parameters": 1792, "macs": 86_704_128, "flop": 64 * 224 * 224 * (2 * 27 - 1),
     }  # fmt: skip
-    assert "conv5_3" in output("models", "vgg16")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts(shell: str) -> None:
-    assert "_HYPAR_COMPLETE" in output("completion", shell)
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        (["plan", "resnet1"], {"resnet101", "resnet152", "resnet18"}),
-        (["plan", "vgg16", "--strategy", "o"], {"optimal", "owt"}),
-        (["compare", "vgg16", "--strategy", "acc"], {"accpar"}),
-        (["ch"], {"check"}),
-        (["plan", "vgg16", "--timeline", "x", "--strategy", "o"], {"optimal", "owt"}),
-        (["overlap", "vgg1"], set()),
-    ],
-)
+@pytest.mark.parametrize(("typed", "offered"), [
+    (["plan", "resnet1"], {"resnet101", "resnet152", "resnet18"}),
+    (["plan", "vgg16", "--strategy", "o"], {"optimal", "owt"}),
+    (["compare", "vgg16", "--strategy", "acc"], {"accpar"}),
+    (["ch"], {"check"}),
+    (["plan", "vgg16", "--timeline", "x", "--strategy", "o"], {"optimal", "owt"}),
+    (["overlap", "vgg1"], set()),
+])  # fmt: skip
 def test_names_complete(typed: list[str], offered: set[str]) -> None:
     words = " ".join(["hypar", *typed])
     variables = {"_HYPAR_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(typed))}
     result = CliRunner().invoke(main, env=variables, prog_name="hypar")
     assert (result.exit_code, result.stderr) == (0, "")
     assert {line.partition(",")[2] for line in result.stdout.split()} == offered
-
-
-@pytest.mark.parametrize(
-    ("typed", "hint"), [("pln", "did you mean 'plan'?"), ("qqq", "strategies, sweep, verify")]
-)
-def test_a_misspelt_command_is_wrong_usage(typed: str, hint: str) -> None:
-    result = run(typed, "vgg16")
-    assert (result.exit_code, result.stdout) == (2, "")
-    line = result.stderr.splitlines()[-1]
-    assert line.startswith(f"Error: no command '{typed}'; allowed: check, compare, ")
-    assert line.endswith(hint)
 
 
 def test_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,3 +141,55 @@ def test_the_module_runs_and_a_closed_pipe_is_no_traceback() -> None:
     command = f"{sys.executable} -m hypar models vgg16 --json | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("[\n", "")
+
+
+# By what a cost counts
+
+VGG = str(FOLDER / "vgg16-hypar.json")
+ON_HMC = ("--hardware", "hmc")
+
+ROWS = {
+    "compare": ("lenet-c", "--levels", "2"),
+    "sweep": ("lenet-c", "--levels", "2", *ON_HMC),
+    "explore": ("lenet-c", "--levels", "2", "--vary", "fc1", *ON_HMC),
+}
+"""Commands that print a row for each plan."""
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_table_of_rows_names_a_convention_that_is_not_the_usual(name: str) -> None:
+    assert "counted by" not in unbroken(output(name, *ROWS[name]).partition("\n\n")[0])
+    assert "counted by fused" in unbroken(output(name, *ROWS[name], "--convention", "fused"))
+    rows = json.loads(output(name, *ROWS[name], "--convention", "paper", "--json"))
+    assert {row.get("convention") or row["counted"]["convention"] for row in rows} == {"paper"}
+
+
+def test_a_plan_and_a_score_name_theirs() -> None:
+    text = unbroken(output("plan", "vgg16", "--levels", "4", *ON_HMC, "--full"))
+    assert "volume 2.18 GB a step, by the convention 'paper': H1 171 MB" in text
+    assert "2.22 GB received: H1 " in text
+    for asked in BY_LEVELS:
+        alike = unbroken(output("plan", "vgg16", "--levels", "4", *ON_HMC, "--full", "--convention", asked))
+        assert alike.count(f"by the convention '{asked}'") == 2 - (asked == "moved")
+    by_paper = output("score", VGG, *ON_HMC, "--convention", "paper")
+    assert "2.18 GB received by the convention 'paper': H1 " in unbroken(by_paper)
+
+
+def test_the_exchange_of_gradients_is_the_same_by_every_convention() -> None:
+    asked = (*ON_HMC, "--strategy", "dp", "--chunks", "best")
+    by_paper, *others = (
+        json.loads(output("plan", "lenet-c", *asked, "--json", "--convention", convention))["score"]["time"]
+        for convention in ("paper", "moved", "fused")
+    )
+    assert others == [by_paper] * 2
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [(*ON_HMC, "--stages", "2", "--levels", "1"), ("--hardware", "tpu-v2-v3")],
+    ids=["stages", "groups"],
+)
+def test_stages_and_groups_say_by_what_their_cost_counts(asked: tuple[str, ...]) -> None:
+    assert "by the convention 'paper'" in unbroken(output("plan", "lenet-c", *asked, "--full"))
+    fused = unbroken(output("plan", "lenet-c", *asked, "--full", "--convention", "fused"))
+    assert "by the convention 'fused'" in fused

@@ -1,23 +1,25 @@
 """Whatever is read, nothing but a HyparError is raised."""
 
-from __future__ import annotations
-
 import json
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import HyparError, diff_plans, from_onnx, load_machine, plan_model, read_plan, score_plan
 from hypar.files.yaml_file import parse_yaml
 from hypar.machine.changes import CHANGEABLE
 from hypar.machine.load import parse_change
+from hypar.machine.profiles import read_step_times
 from hypar.network.graph import build_graph, load_model
 from hypar.ops.dims import CUTTABLE
 from hypar.plan.plan import Plan
@@ -27,14 +29,6 @@ from hypar.reports.renderers import FORMS
 from hypar.sharding.dims import WORDS
 from hypar.sharding.space import parse_space
 from tests.effort import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hypar.network.graph import LayerGraph
-
-fuzz = settings(max_examples=examples(2600, 10), deadline=None)
-"""Some 20,000 examples of all tests together in the long run."""
 
 MODEL: dict[str, Any] = {
     "source": "test",
@@ -79,7 +73,7 @@ STAGED: dict[str, Any] = json.loads(
     plan_model("lenet-c", stages=2, levels=1, hardware="hmc", pins=["fc1=mp"]).to_json()
 )
 LENET = load_model("lenet-c")
-HMC = load_machine("hmc")
+HMC = load_machine("hmc", {"topology": "fully_connected", "devices": 12})
 P100 = load_machine("p100-4x4")
 MACHINE = (data_folder("hardware") / "h100-8x.yaml").read_text(encoding="utf-8")
 GRAPH = load_model("resnet18").contracted
@@ -108,7 +102,6 @@ yaml_text = st.text() | st.text(alphabet="aé1.-:?,[]{}&*!|>'\"%@`#~ \t\n\r\\$<=
 
 
 def places(data: Any) -> list[tuple[Any, Any]]:
-    """Every list or mapping of plain data, with each of its indices or keys."""
     items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     return [place for key, inner in items for place in ((data, key), *places(inner))]
 
@@ -124,7 +117,6 @@ def like(value: Any) -> st.SearchStrategy[Any]:
 
 @st.composite
 def mutations(draw: st.DrawFn, good: dict[str, Any]) -> dict[str, Any]:
-    """Plain data with a few values replaced, deleted or doubled and a few keys renamed."""
     data = deepcopy(good)
     for _ in range(draw(st.integers(1, 3))):
         found = places(data)
@@ -151,7 +143,6 @@ def mutations(draw: st.DrawFn, good: dict[str, Any]) -> dict[str, Any]:
 
 @st.composite
 def edits(draw: st.DrawFn, good: str) -> str:
-    """A text with a few slices deleted, doubled, moved or overwritten."""
     text = good
     for _ in range(draw(st.integers(1, 3))):
         start, end, to = (draw(st.integers(0, len(text))) for _ in range(3))
@@ -161,82 +152,24 @@ def edits(draw: st.DrawFn, good: str) -> str:
     return text
 
 
-def read_model(text: str) -> LayerGraph:
-    return build_graph(parse_yaml(text, Path("fuzz.yaml")), "fuzz")
-
-
 def read_and_plan(text: str) -> None:
     """What is a model after all can be planned; a space may not suit it."""
-    with suppress(HyparError):
-        graph = read_model(text)
-        plan = plan_model(graph, levels=2, strategy="accpar")
-        assert Plan.model_validate_json(plan.to_json()) == plan
-        assert graph.flop() >= graph.macs() >= 0
+    graph = build_graph(parse_yaml(text, Path("fuzz.yaml")), "fuzz")
+    plan = plan_model(graph, levels=2, strategy="accpar")
+    assert Plan.model_validate_json(plan.to_json()) == plan
+    assert graph.flop() >= graph.macs() >= 0
 
 
-HMC = load_machine("hmc", {"topology": "fully_connected", "devices": 12})
+Draw = Callable[..., Any]
 
 
-@fuzz
-@given(yaml_text)
-@example("a: &a [*a]")
-@example("? [a]\n: b")
-@example("!!int ''")
-@example("!!timestamp x")
-@example("2020-13-45")
-@example("0x" + "f" * 9999)
-@example("1" * 5000)
-@example("\ud800")
-@example("- " * 10_000)
-def test_any_text_as_a_model(text: str) -> None:
-    read_and_plan(text)
-
-
-@fuzz
-@given(mutations(MODEL), st.booleans())
-def test_a_mutated_model(data: dict[str, Any], flow: bool) -> None:
-    read_and_plan(yaml.safe_dump(data, sort_keys=False, default_flow_style=flow))
-
-
-@fuzz
-@given(edits(yaml.safe_dump(MODEL, sort_keys=False)))
-def test_an_edited_model(text: str) -> None:
-    read_and_plan(text)
-
-
-def read_and_score(text: str, machine_file: Path) -> None:
+def read_and_score(text: str, folder: Path) -> None:
     """What is a machine after all scores a plan, unless the array does not fit it."""
-    machine_file.write_text(text, encoding="utf-8")
-    with suppress(HyparError):
-        machine = load_machine(machine_file)
-        score = score_plan(Plan.model_validate_json(json.dumps(PLAN)), hardware=machine)
-        assert score.time_s >= 0
-        assert score.memory_bytes > 0
-
-
-@pytest.fixture(scope="module")
-def machine_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One file for all examples."""
-    return tmp_path_factory.mktemp("fuzz") / "machine.yaml"
-
-
-@fuzz
-@given(data=st.one_of(mutations(yaml.safe_load(MACHINE)), plain))
-def test_a_mutated_machine(data: Any, machine_file: Path) -> None:
-    read_and_score(yaml.safe_dump(data, sort_keys=False), machine_file)
-
-
-@fuzz
-@given(text=edits(MACHINE))
-def test_an_edited_machine(text: str, machine_file: Path) -> None:
-    read_and_score(text, machine_file)
-
-
-@fuzz
-@given(text=st.text(max_size=30), name=st.sampled_from(CHANGEABLE))
-def test_any_text_as_a_change(text: str, name: str) -> None:
-    with suppress(HyparError):
-        load_machine("hmc", dict([parse_change(f"{name}={text}")]))
+    (folder / "machine.yaml").write_text(text, encoding="utf-8")
+    machine = load_machine(folder / "machine.yaml")
+    score = score_plan(Plan.model_validate_json(json.dumps(PLAN)), hardware=machine)
+    assert score.time_s >= 0
+    assert score.memory_bytes > 0
 
 
 def onnx_files(folder: Path) -> Iterator[bytes]:
@@ -265,65 +198,42 @@ def onnx_files(folder: Path) -> Iterator[bytes]:
     yield save(folder / "shares.onnx", nodes, weights, sizes=("N", 8), version=18).read_bytes()
 
 
-@pytest.fixture(scope="module")
-def onnx_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[bytes, ...]]:
-    """One file for all examples, and the content of those that are changed."""
-    folder = tmp_path_factory.mktemp("fuzz")
-    contents = tuple(onnx_files(folder))
-    for name in ("image", "shares"):
-        assert load_model(folder / f"{name}.onnx").num_weighted > 0
-    return folder / "changed.onnx", contents
+@cache
+def onnx_contents() -> tuple[bytes, ...]:
+    with tempfile.TemporaryDirectory() as folder:
+        contents = tuple(onnx_files(Path(folder)))
+        assert all(load_model(Path(folder) / f"{name}.onnx").num_weighted > 0 for name in ("image", "shares"))
+    return contents
 
 
-@fuzz
-@given(data=st.data())
-def test_changed_bytes_of_an_onnx_file(
-    data: st.DataObject, onnx_file: tuple[Path, tuple[bytes, ...]]
-) -> None:
-    """What is a network after all has a plan."""
-    file, contents = onnx_file
-    content = bytearray(data.draw(st.sampled_from(contents)))
-    for _ in range(data.draw(st.integers(1, 3))):
-        at = data.draw(st.integers(0, len(content) - 1))
-        content[at : at + data.draw(st.integers(0, 1))] = data.draw(st.binary(max_size=1))
-    file.write_bytes(content)
+def read_onnx(draw: Draw, folder: Path) -> None:
+    """What is a network after some bytes are changed has a plan."""
+    content = bytearray(draw(st.sampled_from(onnx_contents())))
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(content) - 1))
+        content[at : at + draw(st.integers(0, 1))] = draw(st.binary(max_size=1))
+    (folder / "changed.onnx").write_bytes(content)
+    plan_model(from_onnx(folder / "changed.onnx", partial=True), levels=1)
+
+
+def read_and_write_plan(text: str, folder: Path) -> Plan:
+    file = folder / "plan.json"
+    file.write_text(text, encoding="utf-8")
+    plan = read_plan(file)
+    plan.write(file)
+    assert read_plan(file) == plan
+    for form in FORMS:
+        assert plan.render(form)
+    assert not diff_plans(plan, plan)
     with suppress(HyparError):
-        plan_model(from_onnx(file, partial=True), levels=1)
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One file for all examples."""
-    return tmp_path_factory.mktemp("fuzz") / "plan.json"
-
-
-def read_and_write_plan(file: Path) -> None:
-    """What is a plan after all is written, read back as it is, shown and compared."""
-    with suppress(HyparError):
-        plan = read_plan(file)
-        plan.write(file)
-        assert read_plan(file) == plan
-        for form in FORMS:
-            assert plan.render(form)
-        assert not diff_plans(plan, plan)
         diff_plans(Plan.model_validate_json(json.dumps(PLAN)), plan)
+    return plan
 
 
-@fuzz
-@given(data=st.one_of(mutations(PLAN), plain))
-def test_a_mutated_plan(data: Any, file: Path) -> None:
-    file.write_text(json.dumps(data))
-    read_and_write_plan(file)
-
-
-@fuzz
-@given(data=mutations(STAGED))
-def test_a_mutated_plan_of_stages(data: Any, file: Path) -> None:
+def read_plan_of_stages(draw: Draw, folder: Path) -> None:
     """What is a plan of the network after all has a score."""
-    file.write_text(json.dumps(data))
-    read_and_write_plan(file)
-    with suppress(HyparError):
-        assert score_plan(read_plan(file), hardware=HMC, model=LENET).time_s > 0
+    plan = read_and_write_plan(json.dumps(draw(mutations(STAGED))), folder)
+    assert score_plan(plan, hardware=HMC, model=LENET).time_s > 0
 
 
 degrees = st.dictionaries(st.sampled_from(CUTTABLE), st.sampled_from([1, 2, 4, 8, 3]), max_size=3)
@@ -336,64 +246,37 @@ other_changes = st.tuples(
 )
 
 
-@fuzz
-@given(
-    changed=st.lists(changes, min_size=1, max_size=3) | st.lists(changes | other_changes, max_size=3),
-    graph=st.sampled_from([*["operators"] * 7, None]),
-    mode=st.sampled_from(["exact", "exact", "serial", "none"]),
-)
-def test_any_degrees_in_a_plan(
-    changed: list[tuple[int, str, dict[str, int]]], graph: str | None, mode: str, file: Path
-) -> None:
+def read_plan_of_degrees(draw: Draw, folder: Path) -> None:
     """What is a plan of the network after all has a score."""
-    data = deepcopy(GRIDS) | {"graph": graph}
-    data["cost"]["parameters"]["mode"] = mode
-    for level, layer, own in changed:
+    data = deepcopy(GRIDS) | {"graph": draw(st.sampled_from([*["operators"] * 7, None]))}
+    data["cost"]["parameters"]["mode"] = draw(st.sampled_from(["exact", "exact", "serial", "none"]))
+    changed = st.lists(changes, min_size=1, max_size=3) | st.lists(changes | other_changes, max_size=3)
+    for level, layer, own in draw(changed):
         data["splits"][level]["choices"][layer] = own
-    file.write_text(json.dumps(data))
-    read_and_write_plan(file)
-    with suppress(HyparError):
-        plan = read_plan(file)
-        assert all(1 <= plan.devices(layer) <= plan.num_devices for layer in plan.layers)
-        score = score_plan(plan, hardware=P100, model=LENET)
-        assert 0 < score.time_s < 1
-        assert score.communication_bytes >= 0
-
-
-@fuzz
-@given(
-    text=st.one_of(
-        edits(json.dumps(PLAN, indent=1)),
-        edits(json.dumps(GRIDS, indent=1)),
-        edits(json.dumps(STAGED, indent=1)),
-        st.text(alphabet=st.characters(codec="utf-8")),
-    )
-)
-def test_an_edited_plan(text: str, file: Path) -> None:
-    file.write_text(text, encoding="utf-8")
-    read_and_write_plan(file)
+    plan = read_and_write_plan(json.dumps(data), folder)
+    assert all(1 <= plan.devices(layer) <= plan.num_devices for layer in plan.layers)
+    score = score_plan(plan, hardware=P100, model=LENET)
+    assert 0 < score.time_s < 1
+    assert score.communication_bytes >= 0
 
 
 dims = st.sampled_from([*CUTTABLE, *(word for named in WORDS.values() for word in named), "all"])
 marks = st.sampled_from([*plugin_names("ops"), ",", "*", "*", ":", " ", " divisors "])
-parts_of_spaces = dims | marks | st.text(max_size=3)
+spaces = st.lists(dims | marks | st.text(max_size=3), max_size=8).map("".join)
 
 
-@fuzz
-@given(st.lists(parts_of_spaces, max_size=8).map("".join))
-def test_any_text_as_a_space(text: str) -> None:
-    with suppress(HyparError):
-        space = parse_space(text)
-        assert parse_space(space.text) == space
-        for layer in GRAPH.layers:
-            assert space.choices(layer, 2)
-        for layer in LENET.operators.layers:
-            for ways, idle in ((4, True), (6, False)):
-                found = space.choices(layer, ways, idle=idle)
-                assert found
-                assert len({*found}) == len(found)
-                assert all(1 <= choice.devices(ways) <= ways for choice in found)
-                space.left_out(layer, ways)
+def read_space(text: str) -> None:
+    space = parse_space(text)
+    assert parse_space(space.text) == space
+    for layer in GRAPH.layers:
+        assert space.choices(layer, 2)
+    for layer in LENET.operators.layers:
+        for ways, idle in ((4, True), (6, False)):
+            found = space.choices(layer, ways, idle=idle)
+            assert found
+            assert len({*found}) == len(found)
+            assert all(1 <= choice.devices(ways) <= ways for choice in found)
+            space.left_out(layer, ways)
 
 
 parts_of_pins = dims | st.sampled_from(
@@ -403,18 +286,100 @@ degrees_of_pins = st.lists(st.tuples(dims, st.integers(0, 20) | st.just(10**5000
     lambda pairs: " ".join(f"{dim}{degree}" if degree < 10**9 else dim + "9" * 5000 for dim, degree in pairs)
 )
 names = st.sampled_from(["fc", "conv1", "conv*", "*", "maxpool", "layer1.0.add", "fc@H2", "*@0"])
+pins = st.lists(parts_of_pins | st.text(max_size=3), max_size=6).map("".join)
+pins |= st.tuples(names, degrees_of_pins).map("=".join)
 
 
-@fuzz
-@given(
-    st.lists(parts_of_pins | st.text(max_size=3), max_size=6).map("".join)
-    | st.tuples(names, degrees_of_pins).map("=".join)
-)
-def test_any_text_as_a_pin(text: str) -> None:
+def read_pin(text: str) -> None:
+    pin = parse_pin(text, OPERATORS, 3)
+    assert parse_pin(str(pin), OPERATORS, 3) == pin
+    free = [((),) * 3] * len(OPERATORS.layers)
+    for at_layer in apply_pins([pin], OPERATORS, free, (2, 6, 16)):
+        for ways, options in zip((2, 6, 16), at_layer, strict=True):
+            assert all(1 <= choice.devices(ways) <= ways for choice in options)
+
+
+TIMES = """synchronisation: 1 ms
+layers:
+  - {name: a, backward: 4 ms, copy_out: 1 us, accumulate: 2 us, copy_back: 3 us}
+  - {name: b, backward: 4 ms, copy_out: 1 us, accumulate: 2 us, copy_back: 3 us}
+"""
+CELLS = "name,backward,copy_out,accumulate,copy_back,synchronisation\na,4 ms,1 us,2 us,3 us,1 ms\nb,4 ms,1 us,2 us,3 us,\n"
+pieces = st.sampled_from(
+    ["name", "a", "b", "backward", "copy_out", "4 ms", "-1 s", "1e999 s", ":", "-", " ", "\n", ",", '"', "{", "}",
+     "[", "]", "layers", "synchronisation", "\0", "&a", "*a", "é", "nan"]
+)  # fmt: skip
+
+
+def read_times(draw: Draw, folder: Path) -> None:
+    ending, good = draw(st.sampled_from([("yaml", TIMES), ("csv", CELLS)]))
+    text, at = (
+        draw(st.lists(pieces, max_size=30).map("".join) | st.text(max_size=60)),
+        draw(st.integers(0, 300)),
+    )
+    file = folder / f"times.{ending}"
+    file.write_bytes((good[:at] + text + good[at:]).encode("utf-8", "surrogatepass"))
+    read_step_times(file, ("a", "b"), "net")
+
+
+def change(draw: Draw, _: Path) -> None:
+    load_machine(
+        "hmc", dict([parse_change(f"{draw(st.sampled_from(CHANGEABLE))}={draw(st.text(max_size=30))}")])
+    )
+
+
+written = yaml.safe_dump(MODEL, sort_keys=False)
+texts_of_plans = st.one_of(*(edits(json.dumps(own, indent=1)) for own in (PLAN, GRIDS, STAGED)))
+READ: dict[str, Callable[[Draw, Path], object]] = {
+    "any text as a model": lambda draw, _: read_and_plan(draw(yaml_text)),
+    "a mutated model": lambda draw, _: read_and_plan(
+        dumped(draw(mutations(MODEL)), flow=draw(st.booleans()))
+    ),
+    "an edited model": lambda draw, _: read_and_plan(draw(edits(written))),
+    "a mutated machine": lambda draw, folder: read_and_score(
+        dumped(draw(mutations(yaml.safe_load(MACHINE)) | plain)), folder
+    ),
+    "an edited machine": lambda draw, folder: read_and_score(draw(edits(MACHINE)), folder),
+    "any text as a change": change,
+    "changed bytes of an ONNX file": read_onnx,
+    "a mutated plan": lambda draw, folder: read_and_write_plan(
+        json.dumps(draw(mutations(PLAN) | plain)), folder
+    ),
+    "a mutated plan of stages": read_plan_of_stages,
+    "any degrees in a plan": read_plan_of_degrees,
+    "an edited plan": lambda draw, folder: read_and_write_plan(
+        draw(texts_of_plans | st.text(alphabet=st.characters(codec="utf-8"))), folder
+    ),
+    "any text as a space": lambda draw, _: read_space(draw(spaces)),
+    "any text as a pin": lambda draw, _: read_pin(draw(pins)),
+    "a table of measured times": read_times,
+}
+"""What is drawn and read; what is read after all is good for what it says."""
+
+
+def dumped(data: Any, *, flow: bool = False) -> str:
+    text: str = yaml.safe_dump(data, sort_keys=False, default_flow_style=flow)
+    return text
+
+
+@pytest.fixture(scope="module")
+def one_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all examples."""
+    return tmp_path_factory.mktemp("fuzz")
+
+
+@pytest.mark.parametrize("what", READ)
+@settings(max_examples=examples(2600, 10), deadline=None)
+@given(data=st.data())
+def test_nothing_but_a_deliberate_error_is_raised(what: str, data: st.DataObject, one_folder: Path) -> None:
     with suppress(HyparError):
-        pin = parse_pin(text, OPERATORS, 3)
-        assert parse_pin(str(pin), OPERATORS, 3) == pin
-        free = [((),) * 3] * len(OPERATORS.layers)
-        for at_layer in apply_pins([pin], OPERATORS, free, (2, 6, 16)):
-            for ways, options in zip((2, 6, 16), at_layer, strict=True):
-                assert all(1 <= choice.devices(ways) <= ways for choice in options)
+        READ[what](data.draw, one_folder)
+
+
+ODD = ["a: &a [*a]", "? [a]\n: b", "!!int ''", "!!timestamp x", "2020-13-45", "0x" + "f" * 9999, "1" * 5000]
+
+
+@pytest.mark.parametrize("text", [*ODD, "\ud800", "- " * 10_000], ids=range(9))
+def test_odd_texts_as_a_model(text: str) -> None:
+    with suppress(HyparError):
+        read_and_plan(text)

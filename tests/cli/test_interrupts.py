@@ -1,22 +1,18 @@
 """An interrupt ends the program with one line and status 130, whenever it comes; a closed or full stdout with one too."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from hypar.cli.main import main
 from tests.effort import crossed, late
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.usefixtures("folder", "interruptible")
 
@@ -34,7 +30,6 @@ ONE_LINE = (130, "", "interrupted\n")
 
 
 def program(code: str) -> tuple[int, str, str]:
-    """What becomes of the program where ``code`` is run before it."""
     text = f"import os, signal, sys\n{code}\nfrom hypar.__main__ import run\nrun()"
     command = [sys.executable, "-c", text, "plan", "lenet-c", "--levels", "1", "-o", "p.json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -63,14 +58,11 @@ def test_an_interrupt_is_one_line_and_leaves_no_file(where: str) -> None:
     assert list(Path().iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("raised", "line"),
-    [
-        ("MemoryError", "MemoryError"),
-        ("RecursionError('too deep')", "RecursionError: too deep"),
-        ("AssertionError('a\\x1b')", "AssertionError: a?"),
-    ],
-)
+@pytest.mark.parametrize(("raised", "line"), [
+    ("MemoryError", "MemoryError"),
+    ("RecursionError('too deep')", "RecursionError: too deep"),
+    ("AssertionError('a\\x1b')", "AssertionError: a?"),
+])  # fmt: skip
 def test_any_other_error_is_one_line_that_asks_for_a_report(
     raised: str, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,26 +1,25 @@
 """Help pages in groups, and options whose values have names: they are in the help and complete."""
 
-from __future__ import annotations
-
+import inspect
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from hypar import plan_model
 from hypar.cli.main import main
 from hypar.cli.rows import COMMANDS as TABLE
 from hypar.cli.rows import Command, Option
 from hypar.costs.named import MODES
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.parameter import HEADINGS, OTHER
+from hypar.plan.request import PARAMETERS
 from hypar.plan.stages import FLUSHES
 from hypar.registry import data_names, plugin_names
 from hypar.reports.renderers import FORMS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.kit import known
 
 CONTEXT = click.Context(main)
 COMMANDS = {name: spec.command(name) for name, spec in TABLE.items()}
@@ -37,14 +36,12 @@ NAMED = {
 
 
 def page(name: str, width: int = 80) -> str:
-    """The help page of a command in a terminal of some width."""
     result = CliRunner().invoke(main, [name, "--help"], terminal_width=width)
     assert result.exit_code == 0
     return result.stdout
 
 
 def completed(option: click.Option, typed: str) -> list[str]:
-    """What a shell offers for a value that was begun."""
     found = option.shell_complete(CONTEXT, typed)
     return [item.value for item in found if item.type == "plain"]
 
@@ -127,3 +124,35 @@ def test_a_list_completes_its_last_name_and_a_file_may_follow() -> None:
     assert completed(OPTIONS["sweep --hardware"], "hmc,tpu-v3") == ["hmc,tpu-v3"]
     assert [item.type for item in OPTIONS["plan --hardware"].shell_complete(CONTEXT, "mine/")] == ["file"]
     assert [item.type for item in OPTIONS["check --profile"].shell_complete(CONTEXT, "mi")] == ["file"]
+
+
+# One option for each argument of ``plan_model``
+
+ARGUMENTS = {*inspect.signature(plan_model).parameters} - {"model"}
+OWN = {"compare": {"strategies": "strategy"}, "explore": {}, "plan": {}, "sweep": {}}
+"""The names of arguments that a command takes in another form."""
+
+
+def test_every_argument_of_a_plan_has_an_option() -> None:
+    assert {*PARAMETERS} == ARGUMENTS
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_command_that_plans_takes_every_option(name: str) -> None:
+    command = COMMANDS[name]
+    taken = {str(OWN[name].get(str(param.name), param.name)) for param in known(command).params}
+    assert {*PARAMETERS} <= taken
+
+
+# What starting the program imports
+
+
+def test_help_says_of_each_command_what_the_command_says() -> None:
+    context = main.make_context("hypar", ["plan"])
+    text = " ".join(CliRunner().invoke(main, ["--help"], terminal_width=200).output.split())
+    names = main.list_commands(context)
+    assert len(names) > 10
+    for name in names:
+        command = main.get_command(context, name)
+        first = (known(command).help or "").split("\n\n")[0].split(". ")[0].rstrip(".")
+        assert f"{name} {' '.join(first.split())[:60]}" in text

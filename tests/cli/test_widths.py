@@ -1,16 +1,15 @@
 """What commands print is never wider than the terminal, and every number in it is whole."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shlex
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 from click.testing import CliRunner
 from rich.cells import cell_len
 
@@ -18,10 +17,6 @@ from hypar import load_model, plan_model
 from hypar.cli.main import main
 from tests.effort import late
 from tests.prose import unbroken
-
-if TYPE_CHECKING:
-    from _pytest.mark import ParameterSet
-
 
 ROOT = Path(__file__).parents[2]
 NETWORKS = ("vgg16", "resnet50")
@@ -74,7 +69,6 @@ def marked(names: list[str]) -> list[object | ParameterSet]:
 
 
 def of_page(page: str, network: str) -> list[str]:
-    """The commands of a page, with a network in place of the page's own."""
     found = SHOWN.findall((ROOT / page).read_text(encoding="utf-8"))
     named = [
         re.sub(r"\blenet-c\b|\balexnet\b|\bmlp\.yaml|models/vgg16\.yaml", network, text) for text in found
@@ -90,7 +84,6 @@ def of_page(page: str, network: str) -> list[str]:
 
 
 def commands() -> list[str]:
-    """Every command, once."""
     found = []
     for network in NETWORKS:
         found += [*of_page("README.md", network), *of_page("docs/quickstart.md", network)]
@@ -100,13 +93,9 @@ def commands() -> list[str]:
 
 
 STUDIES = (
-    "planning.planner.plan_model",
-    "reports.of.plan.remarks",
-    "reports.of.plan.baseline_scores",
-    "studies.grid.compare_strategies",
-    "studies.grid.sweep_model",
-    "studies.alternatives.explore_model",
-)
+    "planning.planner.plan_model", "reports.of.plan.remarks", "reports.of.plan.baseline_scores",
+    "studies.grid.compare_strategies", "studies.grid.sweep_model", "studies.alternatives.explore_model",
+)  # fmt: skip
 """What commands call that takes long, and gives the same for every output."""
 
 
@@ -162,7 +151,9 @@ def test_no_line_is_wider_and_every_number_is_whole(command: str, printed: Calla
 @pytest.mark.usefixtures("folder")
 def test_scores_and_stored_plans_are_no_wider(network: str) -> None:
     plan_model(network, hardware="hmc", batch=32).write("p.json")
-    for command in ("score p.json", "show p.json", "show p.json --full", "score p.json --layers"):
+    plan_model("sfc", hardware="hmc").write("s.json")
+    shown = ["score p.json", "show p.json", "show p.json --full", "score p.json --layers"]
+    for command in (*shown, "verify s.json --count", "verify s.json --count --full"):
         wide, *others = (
             CliRunner().invoke(main, command.split(), env={"COLUMNS": str(width)}).stdout
             for width in (300, *WIDTHS)

@@ -1,7 +1,5 @@
 """Every compute model faces the same jury: register a file and it is tested."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any
@@ -61,7 +59,6 @@ def test_a_transposed_convolution_takes_what_the_gradient_of_its_convolution_doe
 
 @st.composite
 def shapes(draw: st.DrawFn) -> LocalShape:
-    """A convolution, plain or transposed, or a linear layer, whole."""
     if draw(st.booleans()):
         linear = Linear(out_features=draw(SIZES))
         inputs: tuple[dict[str, int], ...] = ({"channels": draw(SIZES)},)

@@ -1,8 +1,6 @@
 """Every cost gives arrays of the shapes that it promises, and its optimum is that of exhaustive search."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +12,7 @@ from hypar.registry import plugin_names
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.levels import levels_of
 from hypar.sharding.space import parse_space
-
-if TYPE_CHECKING:
-    from hypar.solve.cost_graph import CostGraph
+from hypar.solve.cost_graph import CostGraph
 
 HMC = load_machine("hmc")
 COSTS = plugin_names("costs")

@@ -1,21 +1,17 @@
 """Every topology faces the same jury: register a file and it is tested."""
 
-from __future__ import annotations
-
 import itertools
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from hypar.machine.topologies.base import Topology
 from hypar.machine.traffic import Listed, Loads, Sets
 from hypar.registry import load_plugin, plugin_names
 from tests.machine.simulator import WALKS, width
-
-if TYPE_CHECKING:
-    from hypar.machine.topologies.base import Topology
 
 NAMES = plugin_names("topologies")
 FIELDS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -62,16 +58,8 @@ CASES = [
     if topology.fault(devices) is None
 ]
 PRIMES = {
-    1: (),
-    2: (2,),
-    3: (3,),
-    4: (2, 2),
-    6: (2, 3),
-    8: (2, 2, 2),
-    12: (3, 2, 2),
-    16: (2,) * 4,
-    64: (2,) * 6,
-}
+    1: (), 2: (2,), 3: (3,), 4: (2, 2), 6: (2, 3), 8: (2, 2, 2), 12: (3, 2, 2), 16: (2,) * 4, 64: (2,) * 6,
+}  # fmt: skip
 
 
 def pairs(devices: int) -> list[tuple[int, int]]:
@@ -88,7 +76,6 @@ def test_every_topology_takes_some_number_of_devices() -> None:
 
 
 def listed(messages: list[tuple[int, int]], devices: int, networks: int = 1) -> Listed:
-    """The same messages in several networks side by side."""
     starts, ends = np.array(messages, np.int64).reshape(-1, 2).T
     first = np.arange(networks).repeat(len(starts)) * devices
     return Listed(first + np.tile(starts, networks), first + np.tile(ends, networks), networks * devices)
@@ -172,9 +159,3 @@ def test_sets_load_links_as_their_messages_do(topology: Topology, devices: int) 
     assert found.busy == pytest.approx(expected.busy)
     assert found.crossed == pytest.approx(expected.crossed)
     assert found.hops.max() == expected.hops.max()
-
-
-@pytest.mark.parametrize(("topology", "devices"), CASES)
-def test_half_duplex_is_never_faster_and_at_most_twice_as_slow(topology: Topology, devices: int) -> None:
-    found = loaded(topology, pairs(devices), devices)
-    assert busiest(found) <= busiest(found, duplex=False) <= 2 * busiest(found) * (1 + 1e-9)

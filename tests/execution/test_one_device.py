@@ -1,29 +1,26 @@
 """The program of one device, which verification holds others against, computes what finite differences of its loss say."""
 
-from __future__ import annotations
-
-import subprocess
-import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hypar.execution.devices import start
+from hypar.execution.devices import Devices, Parameters, Start, start
+from hypar.execution.exchange import add, copy, counted, mask
+from hypar.execution.loss import loss
 from hypar.execution.simulator import run
 from hypar.execution.verify import LEARNING_RATE, alone
-from hypar.network.graph import load_model
+from hypar.network.graph import LayerGraph, load_model
+from hypar.program.holding import Holding
+from hypar.program.layout import Places
 from tests.effort import examples
+from tests.ops.layers import bench
+from tests.program.arrays import array_places
 from tests.program.networks import networks
 from tests.transformers import gpt, llama, mixtral, unet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hypar.execution.devices import Devices, Parameters, Start
-    from hypar.network.graph import LayerGraph
 
 LAYERS: list[dict[str, Any]] = [
     {"op": "input", "channels": 2, "height": 8, "width": 8},
@@ -64,7 +61,6 @@ def moved(held: Parameters, along: Parameters, by: float) -> Parameters:
 
 
 def slope(graph: LayerGraph, begin: Start, along: Parameters, by: float = 1e-5) -> float:
-    """Return the derivative of the loss along a direction of the parameters, by finite differences."""
     there, back = (
         step(graph, begin._replace(parameters=moved(begin.parameters, along, sign * by))).loss
         for sign in (1, -1)
@@ -134,7 +130,80 @@ def test_a_step_lowers_the_loss_and_is_the_same_every_time() -> None:
     assert all((again.gradients[name] == first.gradients[name]).all() for name in first.gradients)
 
 
-def test_planning_does_not_import_execution() -> None:
-    code = "import sys, hypar, hypar.planning.planner, hypar.cli.main; print([m for m in sys.modules if 'execution' in m])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+# The loss
+
+
+@pytest.mark.parametrize("case", ["softmax", "linear", "softmax of an image", "conv"])
+def test_errors_are_the_derivatives_of_the_loss(case: str) -> None:
+    layer = bench(case).layer
+    output = np.random.default_rng(0).uniform(0.1, 1, size=(3, *layer.shape.values()))
+    _, error = loss(layer, output)
+    direction = np.random.default_rng(1).normal(size=output.shape)
+    there, back = (loss(layer, output + sign * 1e-6 * direction)[0].sum() for sign in (1, -1))
+    assert (there - back) / 2e-6 == pytest.approx((error * direction).sum(), rel=1e-6)
+
+
+@pytest.mark.parametrize("case", ["softmax", "linear", "softmax of an image"])
+def test_elements_need_nothing_else_and_devices_add_up_alike(case: str) -> None:
+    layer, random = bench(case).layer, np.random.default_rng(0)
+    output = random.uniform(0.1, 1, size=(3, *layer.shape.values()))
+    held = random.random((4, *output.shape)) < 0.5
+    for whole, own in zip(loss(layer, output), loss(layer, np.where(held, output, np.nan)), strict=True):
+        assert (np.isnan(own) == ~held).all()
+        assert (own[held] == np.broadcast_to(whole, own.shape)[held]).all()
+
+
+def test_a_uniform_distribution_costs_its_entropy() -> None:
+    parts, errors = loss(bench("softmax").layer, np.full((3, 5), 0.2))
+    assert parts.sum() == pytest.approx(np.log(5))
+    assert ((errors != 0).sum(axis=1) == 1).all()
+
+
+# Transfers bring the right values, once, and count what they bring
+
+
+ARRAYS = [(2,), (5,), (2, 2), (3, 2), (2, 2, 2), (2, 4)]
+
+
+@st.composite
+def transfers(draw: st.DrawFn) -> tuple[Places, Holding, Holding]:
+    places = array_places(draw(st.sampled_from(ARRAYS)))
+    shape = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
+    random = np.random.default_rng(draw(st.integers(0, 2**16)))
+    rates = draw(st.tuples(st.floats(0.2, 0.9), st.floats(0.2, 0.9)))
+    first, second = (
+        Holding(tuple(random.random((places.devices, size)) < rate for size in shape)) for rate in rates
+    )
+    return places, first, second
+
+
+@settings(max_examples=examples(200))
+@given(transfers())
+def test_a_copy_brings_what_some_device_has(case: tuple[Places, Holding, Holding]) -> None:
+    places, have, need = case
+    whole = np.arange(float(np.prod(have.shape))).reshape(have.shape)
+    had, needed = mask(have), mask(need)
+    values, moved = copy(places, np.where(had, whole, np.nan), had, needed)
+    there = needed & had.any(axis=0)
+    assert (np.where(there, values, 0) == np.where(there, whole, 0)).all()
+    assert np.isnan(values[~there]).all()
+    if not (needed & ~had.any(axis=0)).any():
+        assert moved.sum(axis=1).tolist() == counted(places, have, need).tolist()
+
+
+@settings(max_examples=examples(200))
+@given(transfers(), st.data())
+def test_a_sum_is_that_of_the_terms_of_a_copy(
+    case: tuple[Places, Holding, Holding], data: st.DataObject
+) -> None:
+    places, terms, need = case
+    copies = np.array([data.draw(st.integers(0, 1)) for _ in range(places.devices)])
+    had, needed = mask(terms), mask(need)
+    source = np.where(had, np.random.default_rng(0).integers(-9, 9, had.shape), np.nan)
+    values, moved = add(places, source, had, needed, copies)
+    for device, own in enumerate(copies):
+        summed = np.where(had & (copies == own).reshape(-1, *[1] * (had.ndim - 1)), source, 0).sum(axis=0)
+        there = needed[device] & had[copies == own].any(axis=0)
+        assert (values[device][there] == summed[there]).all()
+        assert np.isnan(values[device][~there]).all()
+    assert moved.sum(axis=1).tolist() == counted(places, terms, need, copies).tolist()

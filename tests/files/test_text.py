@@ -1,22 +1,22 @@
 """Where a file's content goes: links, modes, devices and pipes, and what a failure leaves."""
 
-from __future__ import annotations
-
+import json
 import os
 import stat
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hypar.errors import DocumentError
-from hypar.files.text import require_writable, write
+from hypar import plan_model, read_plan
+from hypar.errors import DocumentError, PlanError, UnknownNameError, suggestion
+from hypar.files.text import read_csv, read_json, require_writable, write
+from hypar.files.validation import MOST_CHARACTERS, MOST_ENTRIES
+from hypar.sharding.space import LONGEST_TEXT, parse_space
+from tests.kit import names
 
 pytestmark = pytest.mark.usefixtures("folder")
-
-
-def names() -> list[str]:
-    return sorted(str(file) for file in Path().rglob("*"))
 
 
 def mode(file: str) -> int:
@@ -123,3 +123,95 @@ def test_a_full_device_is_one_line() -> None:
     with pytest.raises(DocumentError, match=r"^/dev/full: cannot be written: No space left on device$"):
         write(Path("/dev/full"), "new")
     assert Path("/dev/full").is_char_device()
+
+
+# CSV
+
+
+def read(tmp_path: Path, text: str) -> list[dict[str, str]]:
+    file = tmp_path / "t.csv"
+    file.write_bytes(text.encode())
+    return [row.cells for row in read_csv(file)]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_end_as_they_like(end: str, tmp_path: Path) -> None:
+    text = end.join(["a,b", '1,"x', 'y"', "", "3,4"])
+    assert read(tmp_path, text) == [{"a": "1", "b": f"x{end}y"}, {"a": "3", "b": "4"}]
+    assert read(tmp_path, text + end) == read(tmp_path, text)
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("a,b,a\n", "t.csv:1: column 'a' given twice; allowed: once"),
+    ('a,b\n\n1,"x\ny",3\n', "t.csv:3: found 3 cells; allowed: 2, one a column"),
+    ('a\n"1"2\n', "t.csv:2: not CSV: ',' expected after '\"'"),
+])  # fmt: skip
+def test_what_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(DocumentError) as caught:
+        read(tmp_path, text)
+    assert str(caught.value) == f"{tmp_path}/{message}"
+
+
+# What is too large is refused before its entries are judged
+
+
+PLAN: dict[str, Any] = plan_model("lenet-c", levels=1).to_data()
+MANY = {f"k{number}": number for number in range(MOST_ENTRIES + 1)}
+LONG = "x" * (MOST_CHARACTERS + 1)
+ENTRIES = f"found {MOST_ENTRIES + 1:,} entries; allowed: at most {MOST_ENTRIES:,}"
+CHARACTERS = f"found {MOST_CHARACTERS + 1:,} characters; allowed: at most {MOST_CHARACTERS:,}"
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"cost": PLAN["cost"] | {"parameters": MANY}}, f"cost.parameters: {ENTRIES}"),
+    ({"pins": [*MANY]}, f"pins: {ENTRIES}"),
+    ({"splits": [PLAN["splits"][0] | {"choices": {"fc1": MANY}}]}, f"splits[0].choices.fc1: {ENTRIES}"),
+    ({"claim": LONG}, f"claim: {CHARACTERS}"),
+    ({"model": PLAN["model"] | {"name": LONG}}, f"model.name: {CHARACTERS}"),
+    ({"pins": ["fc1=mp", LONG]}, f"pins[1]: {CHARACTERS}"),
+])  # fmt: skip
+def test_what_is_too_large(
+    changes: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(*_: object) -> None:
+        pytest.fail("its entries were judged")
+
+    monkeypatch.setattr("hypar.plan.plan.Plan.model_validate", judged)
+    file = tmp_path / "p.json"
+    file.write_text(json.dumps(PLAN | changes))
+    with pytest.raises(PlanError) as caught:
+        read_plan(file)
+    assert str(caught.value) == f"{file}: {message}"
+
+
+def test_a_long_name_is_quoted_short_and_compared_with_nothing() -> None:
+    assert len(str(UnknownNameError("solver", LONG, ["chain"]))) < 200
+    assert suggestion(LONG, [LONG, "x" * 101]) == suggestion("chian", ["chain" * 50]) == ""
+    with pytest.raises(
+        DocumentError.__mro__[1], match=rf"space 'x,x.*: found {LONGEST_TEXT + 1:,} characters"
+    ):
+        parse_space("x," * (LONGEST_TEXT // 2) + "x")
+
+
+class Counted(str):
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_keys_of_an_object_are_compared_a_few_times_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one of them is given twice, not each with each."""
+    pairs = [(Counted(f"k{number % 199_999}"), number) for number in range(200_000)]
+    monkeypatch.setattr("json.loads", lambda _text, *, object_pairs_hook, **_: object_pairs_hook(pairs))
+    file = tmp_path / "a.json"
+    file.write_text("{}")
+    with pytest.raises(DocumentError, match="key 'k0' given twice"):
+        read_json(file)
+    assert Counted.compared < 5 * len(pairs)

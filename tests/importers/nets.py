@@ -1,7 +1,5 @@
 """Small networks for the tests of importers; modules of Python whose code is run, some of which fail."""
 
-from __future__ import annotations
-
 NETS = """
 import torch
 from torch import nn
@@ -147,21 +145,11 @@ class Beside(nn.Module):
 def build(): return Net(False)
 def gated(): return Net(True)
 def copies(): return nn.Identity()
-def written(): return Written()
 def whole(): return Beside(True)
 def beside(): return Beside(False)
-def sequence(): return Sequence()
-def mixed(): return Mixed()
-def open_(): return Open()
-def unused(): return Unused()
-def shared(): return Shared()
-def recurrent(): return Recurrent()
 def encoder(): return nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 3)
 def samples_last(): return nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 3)
-def attends(): return Attends()
 def without_shares(): return Attends(need_weights=False)
-def translates(): return Translates()
-def up(): return Up()
 def dropping(): return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 2))
 def parts(): return Parts(False)
 def parts_and_whole(): return Parts(True)
@@ -173,27 +161,6 @@ number = 4
 """
 BROKEN = "import nonsense_that_is_nowhere\n"
 
-HAND = """\
-source: by hand
-batch: 2
-blocks:
-  block:
-    layers:
-      - {name: conv1, op: conv, out_channels: 8, kernel: 3, padding: 1, bias: false}
-      - {op: batch_norm}
-      - {op: relu}
-      - {name: conv2, op: conv, out_channels: 8, kernel: 3, padding: 1, groups: 2}
-      - {name: add, op: add, inputs: [input, conv2]}
-      - {op: relu}
-layers:
-  - {op: input, channels: 3, height: 32, width: 32}
-  - {name: stem, op: conv, out_channels: 8, kernel: 3, stride: 2, padding: 1}
-  - {block: block, name: body, repeat: 3}
-  - {op: pool, mode: average, window: global}
-  - {op: flatten}
-  - {name: fc, op: linear, out_features: 10}
-  - {op: softmax}
-"""
 
 CONVOLVED = """
 import torch
@@ -243,3 +210,400 @@ def image():
     )
 """
 """Convolutions along one dim and three, normalisations of groups, trained slopes."""
+
+GPT_TORCH = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+S, H, N, V = 16, 32, 4, 400
+
+class Attention(nn.Module):
+    def __init__(self, written):
+        super().__init__()
+        self.qkv, self.out, self.written = nn.Linear(H, 3 * H), nn.Linear(H, H), written
+
+    def forward(self, x):
+        b, s, _ = x.shape
+        q, k, v = (part.view(b, s, N, H // N).transpose(1, 2) for part in self.qkv(x).split(H, 2))
+        if self.written:
+            scores = q @ k.transpose(-2, -1) / (H // N) ** 0.5
+            mask = torch.ones(s, s, device=x.device, dtype=torch.bool).tril()
+            x = scores.masked_fill(~mask, -1e9).softmax(-1) @ v
+        else:
+            x = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(x.transpose(1, 2).reshape(b, s, H))
+
+class Norm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(H)), nn.Parameter(torch.zeros(H))
+
+    def forward(self, x):
+        apart = x - x.mean(-1, keepdim=True)
+        return apart * torch.rsqrt(apart.pow(2).mean(-1, keepdim=True) + 1e-5) * self.weight + self.bias
+
+class Block(nn.Module):
+    def __init__(self, written):
+        super().__init__()
+        norm = Norm if written else (lambda: nn.LayerNorm(H))
+        self.ln1, self.ln2, self.attention = norm(), norm(), Attention(written)
+        self.up, self.down, self.written = nn.Linear(H, 4 * H), nn.Linear(4 * H, H), written
+
+    def forward(self, x):
+        x = x + self.attention(self.ln1(x))
+        y = self.up(self.ln2(x))
+        y = 0.5 * y * (1 + torch.erf(y / 2**0.5)) if self.written else F.gelu(y)
+        return x + self.down(y)
+
+class Gpt(nn.Module):
+    def __init__(self, written):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(V, H), nn.Parameter(torch.zeros(S, H))
+        self.h = nn.ModuleList(Block(written) for _ in range(3))
+        self.ln_f, self.head = nn.LayerNorm(H), nn.Linear(H, V, bias=False)
+        self.head.weight = self.wte.weight
+
+    def forward(self, tokens):
+        x = self.wte(tokens) + self.wpe
+        for block in self.h:
+            x = block(x)
+        return self.head(self.ln_f(x))
+
+def build(): return Gpt(False)
+def written(): return Gpt(True)
+"""
+
+GPT_JAX = """
+import jax, jax.numpy as jnp
+
+S, H, N, V = 16, 32, 4, 400
+
+def norm(p, x):
+    apart = x - x.mean(-1, keepdims=True)
+    return apart * jax.lax.rsqrt((apart**2).mean(-1, keepdims=True) + 1e-5) * p["w"] + p["b"]
+
+def linear(p, x): return x @ p["w"] + p["b"]
+def heads(x): return x.reshape(*x.shape[:2], N, H // N).transpose(0, 2, 1, 3)
+
+def block(p, x):
+    q, k, v = map(heads, jnp.split(linear(p["qkv"], norm(p["ln1"], x)), 3, axis=-1))
+    scores = q @ k.swapaxes(-1, -2) / (H // N) ** 0.5
+    mask = jnp.tril(jnp.ones((S, S), bool))
+    y = jax.nn.softmax(jnp.where(mask, scores, -1e9), axis=-1) @ v
+    x = x + linear(p["out"], y.transpose(0, 2, 1, 3).reshape(x.shape))
+    return x + linear(p["down"], jax.nn.gelu(linear(p["up"], norm(p["ln2"], x))))
+
+def net(p, tokens):
+    x = p["wte"][tokens] + p["wpe"]
+    for number, own in enumerate(p["h"]):
+        with jax.named_scope(f"h{number}"):
+            x = block(own, x)
+    return norm(p["ln"], x) @ p["wte"].T
+
+def build():
+    S_ = lambda *sizes: jax.ShapeDtypeStruct(sizes, "float32")
+    pair = lambda *sizes: {"w": S_(*sizes), "b": S_(sizes[-1])}
+    own = lambda: {"ln1": pair(H), "ln2": pair(H), "qkv": pair(H, 3 * H), "out": pair(H, H),
+                   "up": pair(H, 4 * H), "down": pair(4 * H, H)}
+    return net, {"wte": S_(V, H), "wpe": S_(S, H), "ln": pair(H), "h": [own() for _ in range(3)]}
+"""
+
+GPT_LOOP = GPT_JAX.replace(
+    """\
+    for number, own in enumerate(p["h"]):
+        with jax.named_scope(f"h{number}"):
+            x = block(own, x)
+""",
+    """\
+    x, _ = jax.lax.scan(lambda x, own: (jax.checkpoint(block)(own, x), None), x, p["h"])
+""",
+).replace("[own() for _ in range(3)]", "jax.tree.map(lambda held: S_(3, *held.shape), own())")
+"""The same in JAX as a loop over stacked weights, with the blocks' activations computed again."""
+
+VIT_TORCH = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+H, N, E, K, FF = 32, 4, 4, 2, 48
+
+def grouped(x, weight, ends):
+    # A kernel of bfloat16 alone.
+    return F.grouped_mm(x.bfloat16(), weight.transpose(1, 2).bfloat16(), offs=ends).float()
+
+class Experts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Parameter(torch.zeros(E, FF, H)), nn.Parameter(torch.zeros(E, H, FF))
+
+    def forward(self, x, index, gates):
+        order = index.flatten().argsort()
+        ends = torch.histc(index.flatten(), bins=E, min=0, max=E - 1).cumsum(0, dtype=torch.int32)
+        x = F.gelu(grouped(x[order // K], self.up, ends))
+        x = grouped(x, self.down, ends) * gates.flatten()[order].unsqueeze(-1)
+        return x[order.argsort()].view(-1, K, H).sum(1)
+
+class Mixture(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.router, self.experts = nn.Linear(H, E, bias=False), Experts()
+
+    def forward(self, x):
+        flat = x.reshape(-1, H)
+        gates, index = self.router(flat).topk(K)
+        return self.experts(flat, index, gates.softmax(-1)).view(x.shape)
+
+class Block(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.ln1, self.ln2, self.qkv, self.out = nn.LayerNorm(H), nn.LayerNorm(H), nn.Linear(H, 3 * H), nn.Linear(H, H)
+        self.mlp = Mixture() if kind else nn.Sequential(nn.Linear(H, FF), nn.GELU(), nn.Linear(FF, H))
+
+    def forward(self, x):
+        b, s, _ = x.shape
+        q, k, v = self.qkv(self.ln1(x)).view(b, s, 3, N, H // N).permute(2, 0, 3, 1, 4).unbind()
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, s, H))
+        return x + self.mlp(self.ln2(x))
+
+class Vit(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.patches = nn.Conv2d(3, H, 4, stride=4)
+        self.token, self.position = nn.Parameter(torch.zeros(1, 1, H)), nn.Parameter(torch.zeros(1, 17, H))
+        self.blocks = nn.Sequential(*(Block(kind) for _ in range(2)))
+        self.ln, self.head = nn.LayerNorm(H), nn.Linear(H, 10)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.position
+        return self.head(self.ln(self.blocks(x))[:, 0])
+
+def dense(): return Vit(False)
+def routed(): return Vit(True)
+"""
+
+VIT_JAX = GPT_JAX.partition("def net")[0].replace("jnp.where(mask, scores, -1e9)", "scores")
+VIT_JAX += """
+from jax import lax
+
+FF = 48
+
+def net(p, x):
+    numbers = ("NHWC", "HWIO", "NHWC")
+    x = lax.conv_general_dilated(x, p["c"]["w"], (4, 4), "VALID", dimension_numbers=numbers) + p["c"]["b"]
+    x = x.reshape(x.shape[0], -1, H)
+    x = jnp.concatenate([jnp.broadcast_to(p["t"], (x.shape[0], 1, H)), x], 1) + p["p"]
+    for number, own in enumerate(p["h"]):
+        with jax.named_scope(f"h{number}"):
+            x = block(own, x)
+    return linear(p["head"], norm(p["ln"], x)[:, 0])
+
+def build():
+    S = lambda *sizes: jax.ShapeDtypeStruct(sizes, "float32")
+    pair = lambda *sizes: {"w": S(*sizes), "b": S(sizes[-1])}
+    own = lambda: {"ln1": pair(H), "ln2": pair(H), "qkv": pair(H, 3 * H), "out": pair(H, H),
+                   "up": pair(H, FF), "down": pair(FF, H)}
+    return net, {"c": pair(4, 4, 3, H), "t": S(1, 1, H), "p": S(17, H), "h": [own(), own()], "ln": pair(H),
+                 "head": pair(H, 10)}
+"""
+
+LATENT = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+H, N, D, R, E, G, K, FF = 32, 4, 8, 4, 8, 4, 2, 16
+
+def rotated(x):
+    steps = 10.0 ** torch.arange(R // 2, device=x.device)
+    angles = torch.arange(x.shape[-2], device=x.device)[:, None] / steps
+    one, two = x[..., ::2], x[..., 1::2]
+    return torch.cat([one * angles.cos() - two * angles.sin(), two * angles.cos() + one * angles.sin()], -1)
+
+class Latent(nn.Module):
+    def __init__(self, written):
+        super().__init__()
+        self.written, self.q, self.o = written, nn.Linear(H, N * (D + R), bias=False), nn.Linear(N * D, H, bias=False)
+        self.kv_a, self.kv_b = nn.Linear(H, 6 + R, bias=False), nn.Linear(6, N * 2 * D, bias=False)
+
+    def forward(self, x):
+        b, s, _ = x.shape
+        plain, turned = self.q(x).view(b, s, N, D + R).transpose(1, 2).split([D, R], -1)
+        rank, shared = self.kv_a(x).split([6, R], -1)
+        keys, values = self.kv_b(rank).view(b, s, N, 2 * D).transpose(1, 2).split([D, D], -1)
+        shared = rotated(shared.view(b, 1, s, R)).expand(b, N, s, R)
+        q = torch.cat([plain, rotated(turned)], -1)
+        if self.written:
+            # The rotated features first, and a softmax that is written out.
+            q, k = torch.cat([rotated(turned), plain], -1), torch.cat([shared, keys], -1)
+            x = (q @ k.transpose(2, 3) / (D + R) ** 0.5).softmax(-1) @ values
+        else:
+            k = keys.new_empty(b, N, s, D + R)
+            k[..., :D] = keys
+            k[..., D:] = shared
+            x = F.scaled_dot_product_attention(q, k, values)
+        return self.o(x.transpose(1, 2).reshape(b, s, N * D))
+
+def grouped(x, weight, ends):
+    # A kernel of bfloat16 alone.
+    return F.grouped_mm(x.bfloat16(), weight.transpose(1, 2).bfloat16(), offs=ends).float()
+
+class Experts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(H, E, bias=False)
+        self.register_buffer("bias", torch.zeros(E))
+        self.up, self.down = nn.Parameter(torch.zeros(E, FF, H)), nn.Parameter(torch.zeros(E, H, FF))
+
+    def forward(self, x):
+        flat = x.reshape(-1, H)
+        scores = self.router(flat).sigmoid()
+        biased = scores + self.bias
+        groups = biased.view(-1, G, E // G).topk(1, -1)[0].sum(-1)
+        best = torch.zeros_like(groups).scatter_(1, groups.topk(2, -1)[1], 1)
+        hidden = best.unsqueeze(-1).expand(-1, G, E // G).reshape(-1, E).bool()
+        index = biased.masked_fill(~hidden, 0.0).topk(K)[1]
+        gates = scores.gather(1, index)
+        gates = gates / (gates.sum(-1, keepdim=True) + 1e-20) * 2.5
+        order = index.flatten().argsort()
+        ends = torch.histc(index.flatten(), bins=E, min=0, max=E - 1).cumsum(0, dtype=torch.int32)
+        flat = F.gelu(grouped(flat[order // K], self.up, ends))
+        flat = grouped(flat, self.down, ends) * gates.flatten()[order].unsqueeze(-1)
+        return flat[order.argsort()].view(-1, K, H).sum(1).view(x.shape)
+
+class Block(nn.Module):
+    def __init__(self, written):
+        super().__init__()
+        self.attention, self.mlp = Latent(written), Experts()
+
+    def forward(self, x):
+        x = x + self.attention(x)
+        return x + self.mlp(x)
+
+def build(): return Block(False)
+def written(): return Block(True)
+
+class Joined(nn.Module):
+    # Features that something else than an attention reads as one.
+    def __init__(self):
+        super().__init__()
+        self.one, self.two, self.both = nn.Linear(H, 8), nn.Linear(H, 4), nn.Linear(12, H)
+
+    def forward(self, x): return self.both(torch.cat([self.one(x), self.two(x)], -1))
+"""
+
+RELATIVE = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+S, H, N = 4, 8, 4
+
+class Net(nn.Module):
+    def __init__(self, how):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(H, H) for _ in range(4))
+        self.how = how
+        self.table = nn.Parameter(torch.zeros(*{"pairs": (S, S), "own": (N, S, S)}.get(how, (2 * S - 1, N))))
+
+    def forward(self, x):
+        q, k, v = (layer(x).view(-1, S, N, H // N).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        place = torch.arange(S)
+        distances = place[:, None] - place[None] + S - 1
+        if self.how == "embedding":
+            bias = F.embedding(distances, self.table)
+        elif self.how in {"index", "mask"}:
+            bias = self.table[distances.view(-1)].view(S, S, -1)
+        else:
+            bias = self.table.view(-1, S, S).permute(1, 2, 0)
+        bias = bias.permute(2, 0, 1).unsqueeze(0)
+        if self.how == "mask":
+            x = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        else:
+            x = (q @ k.transpose(-2, -1) / 2**0.5 + bias).softmax(-1) @ v
+        return self.o(x.transpose(1, 2).reshape(-1, S, H))
+
+def embedding(): return Net("embedding")
+def index(): return Net("index")
+def mask(): return Net("mask")
+def pairs(): return Net("pairs")
+def own(): return Net("own")
+"""
+
+FLAX = """
+import jax, jax.numpy as jnp
+import flax.linen as nn
+
+def shape(*sizes, dtype="float32"): return jax.ShapeDtypeStruct(sizes, dtype)
+def norm(): return nn.BatchNorm(use_running_average=False)
+
+class Bottleneck(nn.Module):
+    width: int
+    stride: int
+
+    @nn.compact
+    def __call__(self, x):
+        def conv(features, size, stride=1):
+            return nn.Conv(features, (size, size), strides=stride, padding=size // 2, use_bias=False)
+
+        y = nn.relu(norm()(conv(self.width, 1)(x)))
+        y = nn.relu(norm()(conv(self.width, 3, self.stride)(y)))
+        y = norm()(conv(4 * self.width, 1)(y))
+        if x.shape != y.shape:
+            x = norm()(conv(4 * self.width, 1, self.stride)(x))
+        return nn.relu(x + y)
+
+class ResNet(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        x = nn.relu(norm()(nn.Conv(64, (7, 7), strides=2, padding=3, use_bias=False)(x)))
+        x = nn.max_pool(x, (3, 3), (2, 2), padding=((1, 1), (1, 1)))
+        for stage, count in enumerate((3, 4, 6, 3)):
+            for number in range(count):
+                x = Bottleneck(64 * 2**stage, 2 if stage and not number else 1)(x)
+        return nn.softmax(nn.Dense(1000)(x.mean((1, 2))))
+
+def resnet50():
+    net = ResNet()
+    held = jax.eval_shape(net.init, jax.random.key(0), shape(2, 224, 224, 3))
+
+    def run(params, x):
+        stats = jax.tree.map(lambda one: jnp.zeros(one.shape), held["batch_stats"])
+        return net.apply({"params": params, "batch_stats": stats}, x, mutable=["batch_stats"])[0]
+
+    return run, held["params"]
+
+class Block(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        y, mask = nn.LayerNorm()(x), nn.make_causal_mask(jnp.ones(x.shape[:2]))
+        x = x + nn.MultiHeadDotProductAttention(num_heads=4)(y, y, mask=mask)
+        return x + nn.Dense(32)(nn.gelu(nn.Dense(128)(nn.LayerNorm()(x))))
+
+class Gpt(nn.Module):
+    @nn.compact
+    def __call__(self, tokens):
+        table = nn.Embed(400, 32)
+        x = table(tokens) + self.param("wpe", nn.initializers.zeros, (16, 32))
+        for _ in range(3):
+            x = Block()(x)
+        return table.attend(nn.LayerNorm()(x))
+
+class Grouped(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        x = nn.relu(nn.GroupNorm(4)(nn.Conv(8, (3, 3))(x)))
+        x = nn.GroupNorm(num_groups=None, group_size=1, use_scale=False, use_bias=False)(x)
+        return nn.Dense(5)(x.mean((1, 2)))
+
+def grouped():
+    net = Grouped()
+    held = jax.eval_shape(net.init, jax.random.key(0), shape(2, 8, 8, 3))
+    return (lambda params, x: net.apply({"params": params}, x)), held["params"]
+
+def gpt():
+    net = Gpt()
+    held = jax.eval_shape(net.init, jax.random.key(0), shape(2, 16, dtype="int32"))
+    return (lambda params, x: net.apply({"params": params}, x)), held["params"]
+"""

@@ -1,20 +1,24 @@
 """Comparison of networks, their layers' names aside."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+import pytest
+import yaml
 
 import hypar
+from hypar import LayerGraph
 from hypar.importers.formats import WHOLE, imported
+from hypar.importers.imported import Imported
+from tests.kit import run
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+FOLDER = Path(__file__).parent
+HAND: dict[str, Any] = yaml.safe_load((FOLDER / "hand.yaml").read_text(encoding="utf-8"))
 
-    import pytest
 
-    from hypar import LayerGraph
-    from hypar.importers.imported import Imported
+def by_hand(name: str) -> LayerGraph:
+    return hypar.load_model(HAND[name], name="hand")
 
 
 def importable(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> Path:
@@ -62,3 +66,12 @@ def assert_one_network(found: Any, hand: LayerGraph, space: str = "batch,heads,f
     if space:
         options = {"strategy": "optimal", "space": space}
         assert facts(own, **options) == facts(hand, **options)
+
+
+def refusal(*arguments: str) -> str:
+    """The one line with which a command refuses a network; frameworks may warn besides."""
+    result = run(*arguments)
+    (line,) = (text for text in result.output.splitlines() if text.startswith("error: "))
+    assert result.exit_code == 3
+    assert "Traceback" not in result.output
+    return line

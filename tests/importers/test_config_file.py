@@ -1,23 +1,19 @@
 """Hugging Face's configs as model files."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
 import hypar
-from hypar.cli.main import main
 from hypar.importers.formats import framework_of
 from hypar.registry import data_file
-from tests.importers.configs import CONFIGS
-from tests.importers.plans import import_network
+from tests.importers.plans import FOLDER, import_network
+from tests.kit import run
 
-if TYPE_CHECKING:
-    from pathlib import Path
+CONFIGS: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "configs.yaml").read_text(encoding="utf-8"))
 
 PARAMETERS = {
     # Hugging Face's num_parameters of the released weights.
@@ -35,14 +31,10 @@ PARAMETERS = {
 }
 
 SHIPPED = {
-    "gpt2": "gpt2",
-    "bert-large-uncased": "bert-large",
-    "Llama-2-7b-hf": "llama2-7b",
-    "Meta-Llama-3-8B": "llama3-8b",
-    "Meta-Llama-3-70B": "llama3-70b",
-    "Llama-3.1-405B": "llama3-405b",
+    "gpt2": "gpt2", "bert-large-uncased": "bert-large", "Llama-2-7b-hf": "llama2-7b",
+    "Meta-Llama-3-8B": "llama3-8b", "Meta-Llama-3-70B": "llama3-70b", "Llama-3.1-405B": "llama3-405b",
     "Mixtral-8x7B-v0.1": "mixtral-8x7b",
-}
+}  # fmt: skip
 """The model that comes with hypar, by config."""
 
 SEQUENCE = {"Llama-3.1-405B": 8192}
@@ -50,7 +42,6 @@ SEQUENCE = {"Llama-3.1-405B": 8192}
 
 
 def write(folder: Path, config: Any, text: str | None = None) -> str:
-    """Write a config, and return its path."""
     file = folder / "config.json"
     file.write_text(json.dumps(config) if text is None else text, encoding="utf-8")
     return str(file)
@@ -66,7 +57,6 @@ def parameters(name: str) -> int:
 
 
 def few(name: str, layers: int = 1, **changed: Any) -> hypar.LayerGraph:
-    """A published config with few layers and other keys."""
     config = CONFIGS[name]
     if name == "DeepSeek-V3":
         pytest.importorskip("transformers", reason="this family is read through transformers")
@@ -97,24 +87,6 @@ def test_a_position_of_deepseek_v3_sees_the_parameters_that_are_published() -> N
     assert hypar.from_config(CONFIGS["DeepSeek-V3"], sequence=positions).macs() == positions * products
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("changed", "more"),
-    [
-        ({"n_shared_experts": 3}, 2 * 3 * 7168 * 2048),
-        ({"n_routed_experts": 264}, 8 * (3 * 7168 * 2048 + 7168)),
-        ({"moe_intermediate_size": 1024}, -257 * 3 * 7168 * 1024),
-        ({"first_k_dense_replace": 2}, 257 * 3 * 7168 * 2048 + 256 * 7168 - 3 * 7168 * 18432),
-        ({"first_k_dense_replace": 9}, 3 * 7168 * 18432 - 257 * 3 * 7168 * 2048 - 256 * 7168),
-        ({"first_k_dense_replace": 0}, 3 * (257 * 3 * 7168 * 2048 + 256 * 7168 - 3 * 7168 * 18432)),
-    ],
-    ids=str,
-)
-def test_every_key_of_experts_is_read(changed: dict[str, Any], more: int) -> None:
-    found = few("DeepSeek-V3", 4, **changed)
-    assert found.num_parameters - few("DeepSeek-V3", 4).num_parameters == more
-
-
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_file_is_the_one_written_by_hand(name: str, tmp_path: Path) -> None:
     file = write(tmp_path, CONFIGS[name])
@@ -126,6 +98,10 @@ def test_the_file_is_the_one_written_by_hand(name: str, tmp_path: Path) -> None:
     assert yaml.safe_load(found.text()) == found.content
     assert found.notes == (f"{PARAMETERS[name]:,} parameters",)
 
+
+FOUR = {"num_hidden_layers": 4}
+DENSE, SPARSE = 3 * 7168 * 18432, 257 * 3 * 7168 * 2048 + 256 * 7168
+"""Parameters of a layer of DeepSeek-V3 without experts and with them."""
 
 CHANGED: dict[str, tuple[str, dict[str, Any], int]] = {
     "tied": ("Meta-Llama-3-8B", {"tie_word_embeddings": True}, -128256 * 4096),
@@ -141,14 +117,17 @@ CHANGED: dict[str, tuple[str, dict[str, Any], int]] = {
     "features of values": ("DeepSeek-V3", {"v_head_dim": 64}, -64 * 128 * (512 + 7168)),
     "rotated features": ("DeepSeek-V3", {"qk_rope_head_dim": 32}, -32 * (128 * 1536 + 7168)),
     "plain features": ("DeepSeek-V3", {"qk_nope_head_dim": 64}, -64 * 128 * (1536 + 512)),
-    "queries of all features": (
-        "DeepSeek-V3",
-        {"q_lora_rank": None},
-        128 * 192 * (7168 - 1536) - 1536 * 7168 - 1536,
-    ),
+    "queries of all features": ("DeepSeek-V3", {"q_lora_rank": None},
+        128 * 192 * (7168 - 1536) - 1536 * 7168 - 1536),
     "latent biases": ("DeepSeek-V3", {"attention_bias": True}, 1536 + 512 + 64 + 7168),
+    "shared experts": ("DeepSeek-V3", FOUR | {"n_shared_experts": 3}, 2 * 3 * 7168 * 2048),
+    "routed experts": ("DeepSeek-V3", FOUR | {"n_routed_experts": 264}, 8 * (3 * 7168 * 2048 + 7168)),
+    "narrow experts": ("DeepSeek-V3", FOUR | {"moe_intermediate_size": 1024}, -257 * 3 * 7168 * 1024),
+    "two dense layers": ("DeepSeek-V3", FOUR | {"first_k_dense_replace": 2}, SPARSE - DENSE),
+    "dense layers alone": ("DeepSeek-V3", FOUR | {"first_k_dense_replace": 9}, DENSE - SPARSE),
+    "no dense layer": ("DeepSeek-V3", FOUR | {"first_k_dense_replace": 0}, 3 * (SPARSE - DENSE)),
     "more positions": ("Llama-3.1-405B", {"max_position_embeddings": 2**20}, 0),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -160,7 +139,8 @@ CHANGED: dict[str, tuple[str, dict[str, Any], int]] = {
 )
 def test_every_key_that_changes_sizes_is_read(case: str) -> None:
     name, changed, more = CHANGED[case]
-    assert few(name, **changed).num_parameters - few(name).num_parameters == more
+    before = few(name, changed.get("num_hidden_layers", 1))
+    assert few(name, **changed).num_parameters - before.num_parameters == more
 
 
 def test_number_formats_and_functions_are_read() -> None:
@@ -170,24 +150,21 @@ def test_number_formats_and_functions_are_read() -> None:
     assert ("relu" in ops, "gelu" in ops) == (True, False)
 
 
-def invoke(file: str, *options: str) -> tuple[int, str]:
-    """Import a config by the command line."""
-    result = CliRunner().invoke(main, ["import", "config", file, *options], prog_name="hypar")
-    return result.exit_code, result.output
+def said_of(file: str, *options: str) -> str:
+    return run("import", "config", file, *options).output
 
 
 def test_the_command_says_what_the_file_does_not(tmp_path: Path) -> None:
     config = {**CONFIGS["Mistral-7B-v0.1"], "num_hidden_layers": 1}
-    code, output = invoke(write(tmp_path, config))
-    assert code == 0
-    assert "recognised 100 % of " in output
-    assert "sliding_window: 4,096 is not in the model file, in which each of 32,768 positions" in output
-    assert "sliding_window" not in invoke(write(tmp_path, config), "--sequence", "4096")[1]
+    text = said_of(write(tmp_path, config))
+    assert "recognised 100 % of " in text
+    assert "sliding_window: 4,096 is not in the model file, in which each of 32,768 positions" in text
+    assert "sliding_window" not in said_of(write(tmp_path, config), "--sequence", "4096")
     note = "architectures: found 'BertModel', written with the head of ForMaskedLM"
-    assert note in invoke(write(tmp_path, {**BERT, "architectures": ["BertModel"]}))[1]
+    assert note in said_of(write(tmp_path, {**CONFIGS["bert-large-uncased"], "architectures": ["BertModel"]}))
     written = str(tmp_path / "net.yaml")
     note = "n_positions: of 1,024 positions the first 128 are trained"
-    assert note in invoke(write(tmp_path, CONFIGS["gpt2"]), "--sequence", "128", "-o", written)[1]
+    assert note in said_of(write(tmp_path, CONFIGS["gpt2"]), "--sequence", "128", "-o", written)
     network = hypar.load_model(written)
     assert network.num_parameters == PARAMETERS["gpt2"] - (1024 - 128) * 768
 
@@ -209,13 +186,9 @@ def test_any_other_family_is_read_through_transformers(tmp_path: Path) -> None:
     assert found.graph().num_parameters == sum(held.numel() for held in own.parameters())
     assert found.coverage.shares == (1.0, 1.0)
     assert ", repeat: 2}" in found.text()
-    config = {**DEEPSEEK, "num_hidden_layers": 4}
+    config = {**CONFIGS["DeepSeek-V3"], "num_hidden_layers": 4}
     note = "num_nextn_predict_layers: 1 not in the model file, which is the main model alone"
-    assert note in invoke(write(tmp_path, config), "--sequence", "64")[1]
-
-
-GPT2, LLAMA, BERT = CONFIGS["gpt2"], CONFIGS["Meta-Llama-3-8B"], CONFIGS["bert-large-uncased"]
-MIXTRAL, DEEPSEEK = CONFIGS["Mixtral-8x7B-v0.1"], CONFIGS["DeepSeek-V3"]
+    assert note in said_of(write(tmp_path, config), "--sequence", "64")
 
 
 def test_the_kind_of_a_source_follows_from_its_name(tmp_path: Path) -> None:

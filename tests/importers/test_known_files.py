@@ -1,22 +1,14 @@
 """Networks of torchvision and transformers as ONNX files that PyTorch writes, their weights beside them."""
 
-from __future__ import annotations
-
-import resource
-import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import hypar
 from tests.importers.plans import facts, import_network
-from tests.importers.test_known_networks import ROWS, language
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.importers.test_known_networks import Built
+from tests.importers.test_known_networks import ROWS, Built, language
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.filterwarnings("ignore")]
 
@@ -48,21 +40,9 @@ def test_all_of_a_file_is_recognised(name: str, tmp_path: Path) -> None:
         # Tensors of equal values would be stored as one.
         held.data.normal_()
     file = tmp_path / "net.onnx"
-    torch.onnx.export(
-        module.train(),
-        example,
-        file,
-        dynamo=True,
-        opset_version=version,
-        external_data=True,
-    )
-    begin = time.process_time()
+    torch.onnx.export(module.train(), example, file, dynamo=True, opset_version=version, external_data=True)
     found = import_network("onnx", str(file), (), partial=True)
     network = found.graph()
-    spent = time.process_time() - begin
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    held = sum(one.stat().st_size for one in tmp_path.iterdir()) / 2**20
-    print(f"{name}: {found.coverage}; {spent:.1f} CPU s, files of {held:.0f} MB, {peak:.0f} MB")  # noqa: T201
     assert found.coverage.shares[0] == 1.0
     assert found.coverage.shares[1] > 0.999
     assert file.stat().st_size < 2**23

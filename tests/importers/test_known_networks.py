@@ -1,26 +1,19 @@
 """The networks of torchvision, timm and transformers: what is recognised, and four equal to models that come with hypar."""
 
-from __future__ import annotations
-
 import importlib.util
-import resource
-import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import hypar
+from hypar import LayerGraph
 from tests.importers.plans import facts
 from tests.memory import own_peak
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hypar import LayerGraph
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -48,8 +41,6 @@ Built = tuple[Any, tuple[Any, ...]]
 
 
 def vision(name: str, size: int = 224, **options: Any) -> Callable[[], Built]:
-    """A network of torchvision."""
-
     def build() -> Built:
         module = getattr(package("torchvision").models, name)(**options)
         return pytorch().nn.Sequential(module, pytorch().nn.Softmax(1)), (pytorch().empty(2, 3, size, size),)
@@ -58,8 +49,6 @@ def vision(name: str, size: int = 224, **options: Any) -> Callable[[], Built]:
 
 
 def classifier(library: str, name: str, **options: Any) -> Callable[[], Built]:
-    """A network of torchvision or timm, with its loss."""
-
     def build() -> Built:
         own = package(library)
         module = own.create_model(name) if library == "timm" else getattr(own.models, name)(**options)
@@ -69,12 +58,10 @@ def classifier(library: str, name: str, **options: Any) -> Callable[[], Built]:
 
 
 def tokens(*sizes: int) -> Any:
-    """An input of whole numbers."""
     return pytorch().zeros(2, *sizes, dtype=pytorch().int64)
 
 
 def with_loss(model: Any) -> Any:
-    """A model and its loss over all positions."""
     torch = pytorch()
 
     class Loss(torch.nn.Module):  # type: ignore[misc, name-defined]
@@ -92,8 +79,6 @@ def with_loss(model: Any) -> Any:
 
 
 def language(model: str, config: str, *, length: int, **options: Any) -> Callable[[], Built]:
-    """A language model of transformers, with its loss."""
-
     def build() -> Built:
         library = package("transformers")
         own_format = getattr(pytorch(), options.get("dtype", "float32"))
@@ -105,7 +90,6 @@ def language(model: str, config: str, *, length: int, **options: Any) -> Callabl
 
 
 def transformers_vit() -> Built:
-    """A vision transformer of transformers, with its loss."""
     library = package("transformers")
     config = library.ViTConfig(num_labels=1000)
     return with_loss(library.ViTForImageClassification(config)), (pytorch().empty(2, 3, 224, 224), tokens())
@@ -151,16 +135,11 @@ def whisper() -> Built:
 MIXTRAL = {"vocab_size": 32000, "max_position_embeddings": 32768, "dtype": "bfloat16"}
 QWEN_MOE = {"num_hidden_layers": 4, "num_experts": 16, "norm_topk_prob": True}
 DEEPSEEK = {
-    "num_hidden_layers": 4,
-    "n_routed_experts": 16,
-    "n_group": 4,
-    "topk_group": 2,
-    "num_experts_per_tok": 4,
-}
+    "num_hidden_layers": 4, "n_routed_experts": 16, "n_group": 4, "topk_group": 2, "num_experts_per_tok": 4,
+}  # fmt: skip
 
 
 def deepseek(attention: str) -> Callable[[], Built]:
-    """DeepSeek-V3 with a sixteenth of its layers and its experts."""
     options = {**DEEPSEEK, "attn_implementation": attention}
     return language("DeepseekV3ForCausalLM", "DeepseekV3Config", length=2048, **options)
 
@@ -267,14 +246,10 @@ def read(module: Any, example: Any, *, partial: bool, batch: int = 256) -> Any:
 def test_all_operations_and_parameters_are_recognised(name: str) -> None:
     pytorch()
     build, least, opaque = ROWS[name]
-    begin = time.process_time()
     with pytorch().device("meta"):
         module, example = build()
     found = read(module, example, partial=True)
     network = found.graph()
-    spent = time.process_time() - begin
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{name}: {found.coverage}; {len(network.layers)} layers, {spent:.1f} CPU s, {peak:.0f} MB")  # noqa: T201
     assert opaque is None or found.coverage.opaque == opaque
     flop, parameters = found.coverage.shares
     assert flop == 1.0
@@ -312,14 +287,11 @@ def imported_405b() -> tuple[int, bool, float]:
         "num_key_value_heads": 8,
     }
     config = library.LlamaConfig(vocab_size=128256, num_hidden_layers=126, use_cache=False, **sizes)
-    begin = time.process_time()
     with torch.device("meta"):
         module, example = library.LlamaForCausalLM(config), (tokens(8192),)
     found = read(module, example, partial=False, batch=32)
     parameters = found.graph().num_parameters
-    spent = time.process_time() - begin
     peak = own_peak()
-    print(f"Llama-3 405B: {found.coverage}; {spent:.1f} CPU s, {peak:.0f} MB")  # noqa: T201
     return parameters, ", repeat: 126}" in found.text(), peak
 
 

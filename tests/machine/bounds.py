@@ -1,18 +1,12 @@
 """Times that no schedule of a collective can be below, from the links between sets of devices and from distances."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from tests.machine.simulator import paths, shape
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.machine.simulator import Array
+from tests.machine.simulator import Array, paths, shape
 
 
 def bound(own: Array, collective: str, received: float, *, in_tree: bool = False) -> float:
@@ -73,7 +67,6 @@ def data_of(own: Array, collective: str, each: float) -> float:
 def crossing(
     own: Array, inside: frozenset[int], wide: dict[str, float], collective: str, each: float
 ) -> float:
-    """The seconds of the bytes that must go into a set of devices, or out of it, over the links between."""
     into = out = 0.0
     for devices in own.sets:
         within = [device in inside for device in devices]

@@ -5,21 +5,16 @@ the loads of a round one after another at its bandwidth, and a round ends when i
 ended. The chunks that the messages carry are followed, so that a schedule that does not compute the sum is found.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hypar.machine.links import Tier
+from hypar.machine.machine import Machine
 from hypar.sharding.placement import primes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from hypar.machine.links import Tier
-    from hypar.machine.machine import Machine
 
 Chunk = tuple[int, int]
 """A part of the data, and the subgroup to which a reduce-scatter brings its sum."""
@@ -66,7 +61,6 @@ PATHS: dict[tuple[int, int, int], tuple[Tier, list[tuple[float, list[Any]]]]] = 
 
 
 def walks(tier: Tier, source: int, target: int) -> list[tuple[float, list[Any]]]:
-    """The nodes on each way of a message, with the part of it that goes there, by the name of the topology."""
     return WALKS[tier.name](tier, source, target)
 
 
@@ -182,7 +176,6 @@ class Array:
         self.sets = self.sets_of()
 
     def sets_of(self) -> list[list[int]]:
-        """The devices that talk with one another: one of each subgroup, of the same number."""
         span = self.ways * self.inner
         return [
             [outer + inside + digit * self.inner for digit in range(self.ways)]
@@ -223,7 +216,6 @@ class Array:
         return total
 
     def capacity(self, link: tuple[Any, ...]) -> float:
-        """Bytes a second of a link."""
         return float(self.tiers[link[0]].bytes_per_s * width(self.tiers[link[0]], (link[3], link[4])))
 
     def busy(self, carried: Counter[Any]) -> float:
@@ -321,7 +313,6 @@ def ring(order: Sequence[int], owned: dict[int, frozenset[Chunk]]) -> Rounds:
 
 
 def direct(members: Sequence[int], owned: dict[int, frozenset[Chunk]]) -> Rounds:
-    """A reduce-scatter in one round."""
     return [
         [Message(one, other, owned[other], add=True) for one, other in itertools.permutations(members, 2)]
     ]
@@ -380,7 +371,6 @@ class Dimensions:
             self.cells[cell] = digit
 
     def along(self, axis: int, done: Sequence[int], manner: str, part: int) -> Rounds:
-        """A reduce-scatter along one edge of the chunks that the edges done before have left."""
         lines = []
         for fixed in itertools.product(
             *(range(size) for number, size in enumerate(self.sizes) if number != axis)
@@ -398,7 +388,6 @@ class Dimensions:
         return beside(lines)
 
     def line(self, line: Sequence[int], owned: dict[int, frozenset[int]], manner: str, part: int) -> Rounds:
-        """A reduce-scatter among the subgroups of one line."""
         # Each chunk has two halves, one for each direction round a ring.
         chunks = {
             digit: [frozenset((2 * part + half, own) for own in owners) for half in (0, 1)]
@@ -414,7 +403,6 @@ class Dimensions:
         return beside(ring(way, own) for way, own in zip((order, order[::-1]), halves, strict=True))
 
     def in_turn(self, axes: Sequence[int], manner: str, part: int = 0) -> list[Rounds]:
-        """The reduce-scatters along one edge after another."""
         return [self.along(axis, axes[:number], manner, part) for number, axis in enumerate(axes)]
 
     def at_once(self, manner: str) -> Rounds:

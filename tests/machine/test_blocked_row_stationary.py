@@ -1,28 +1,24 @@
 """The row-stationary model whose mapping is searched: cycles, the second roof, phases, and the buffer's size."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from hypar import load_model
 from hypar.files.yaml_file import read_yaml
+from hypar.machine.compute_models.base import LocalShape
 from hypar.machine.compute_models.blocked_row_stationary import BlockedRowStationary, run_length_words
 from hypar.machine.load import machine_of
+from hypar.machine.machine import Machine
 from hypar.machine.work import local_shape
+from hypar.ops.base import Shape
 from hypar.ops.dims import CUTTABLE
 from hypar.ops.families.contract import Conv, ConvTranspose
+from hypar.ops.families.contract import Conv as Convolution
 from hypar.ops.nest import PHASES
 from hypar.registry import data_file
 from tests.contracts.test_compute_models import FIELDS, sourced
-
-if TYPE_CHECKING:
-    from hypar.machine.compute_models.base import LocalShape
-    from hypar.machine.machine import Machine
-    from hypar.ops.base import Shape
-    from hypar.ops.families.contract import Conv as Convolution
 
 WHOLE = (1,) * len(CUTTABLE)
 
@@ -56,7 +52,6 @@ def test_the_buffer_bounds_the_time() -> None:
 
 
 def edited(compute: dict[str, Any], **device: Any) -> Machine:
-    """The chip with other numbers in its file."""
     document = read_yaml(data_file("hardware", "eyeriss"))
     for part, changes in ((document.data["device"]["compute"], compute), (document.data["device"], device)):
         part.update({name: {"value": value, "source": "a test"} for name, value in changes.items()})

@@ -1,7 +1,5 @@
 """Charged times of collectives, between what no schedule can be below and what an explicit one achieves."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random
@@ -12,11 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hypar import load_machine, plan_model, score_plan
 from hypar.errors import HardwareError
 from hypar.machine import links
 from hypar.machine.links import level_links
-from hypar.machine.load import load_machine, machine_of
+from hypar.machine.load import machine_of
+from hypar.machine.machine import Machine
 from hypar.sharding.collectives import COLLECTIVES
+from hypar.sharding.conventions import BY_LEVELS
+from tests.effort import crossed
 from tests.machine import simulator
 from tests.machine.bounds import bound
 from tests.machine.simulator import Array, Message, Rounds, computed
@@ -48,14 +50,13 @@ TWO: dict[str, dict[str, Any]] = {
 """Machines of two networks: four groups of four."""
 
 NAMES = [*ONE, *TWO]
-RELATED = ("h_tree in_tree", "torus 3x6", "ring half", "mesh 3x3", "two tiers, one port", "two tiers, mesh")
+RELATED = ("h_tree in_tree", "torus 3x6", "two tiers, one port", "two tiers, mesh")
 """Machines of the kind of another, whose random levels the slow run tries."""
 from tests.effort import late
 
 
 @cache
 def machine(name: str) -> Any:
-    """A machine whose hops take a microsecond."""
     if name in ONE:
         changes = {"latency": "1 us", "bandwidth": "link", "collectives": "all", **ONE[name]}
         return load_machine("hmc", changes)
@@ -78,7 +79,6 @@ def two_tiers(fields: dict[str, Any]) -> Any:
 
 
 def splits(count: int) -> list[tuple[int, ...]]:
-    """All arrays of some devices."""
     found: list[tuple[int, ...]] = [(count,)] if count > 1 else []
     for ways in range(2, count):
         if count % ways == 0:
@@ -95,7 +95,6 @@ def level(name: str, array: tuple[int, ...], at: int, last: int | None = None) -
 def schedules(
     name: str, array: tuple[int, ...], at: int, collective: str, last: int | None = None
 ) -> list[tuple[float, float, str]]:
-    """Latency, and seconds for a byte received, of every explicit schedule, each checked to compute the collective."""
     own = level(name, array, at, last)
     ways, found = own.ways, []
     made = {
@@ -124,7 +123,6 @@ def schedules(
 
 
 def check(collective: str, ways: int, parts: int, rounds: Rounds) -> None:
-    """Every subgroup ends with what the collective promises it."""
     everyone = frozenset(range(ways))
     state = computed(ways, parts, rounds, gathers=collective == "all_gather")
     for own, chunks in enumerate(state):
@@ -188,7 +186,6 @@ COUNTED = [name for name in NAMES if name != "graph"]
 def test_counted_exchanges_take_as_long_as_listed_messages(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each line of each collective at every level, and the links that a message crosses."""
     own = machine(name)
     for array in splits(own.num_devices)[::2]:
         with monkeypatch.context() as patched:
@@ -243,35 +240,6 @@ def compare_row(row: str, *, update: bool) -> None:
 # The cases that one bandwidth for all bytes got wrong
 
 
-def test_a_pod_reduces_over_the_four_links_of_each_board() -> None:
-    """256 boards as 16 x 16: two dimensions, both directions. A quarter of a byte a link for each received."""
-    (link,) = load_machine("tpu-v3").links((256,))
-    line = link.line("all_reduce", 1e9)
-    assert line.seconds_per_byte * 1312e9 / 8 == pytest.approx(1 / 4)
-    # 15 rounds of a reduce-scatter along each dimension, and as many of an all-gather, of a hop each.
-    assert line.latency_s == pytest.approx(60e-6)
-    # For few bytes fewer steps: everything to everyone in one, of 8 + 8 hops.
-    assert link.line("all_reduce", 1).latency_s == pytest.approx(16e-6)
-
-
-def test_a_tree_that_adds_up_sends_every_byte_once() -> None:
-    """Sixteen leaves receive 15/8 of the data from one another; from the tree they receive it once."""
-    changes = {"bandwidth": "link", "topology": {"name": "h_tree", "reduction": "in_tree"}}
-    tree, leaves = load_machine("hmc", changes), load_machine("hmc", {"bandwidth": "link"})
-    for machine, part in ((tree, 8 / 15), (leaves, 1)):
-        (link,) = machine.links((16,))
-        assert link.seconds("all_reduce", 1e9) == pytest.approx(part * 1e9 / 200e6)
-        assert link.seconds("reduce_scatter", 1e9) == pytest.approx(1e9 / 200e6)
-
-
-def test_a_port_is_shared_by_the_devices_of_its_group() -> None:
-    """Four GPUs of a node with one port: four times the time of a port each; two ports: twice."""
-    each = [two_tiers({"ports": ports}).links((4, 4))[0].seconds("all_to_all", 1e9) for ports in (4, 2, 1)]
-    assert [seconds / each[0] for seconds in each] == pytest.approx([1, 2, 4], rel=1e-3)
-    inner = [two_tiers({"ports": ports}).links((4, 4))[1].lines for ports in (4, 1)]
-    assert inner[0] == inner[1]
-
-
 def test_seconds_of_an_array_are_those_of_its_numbers() -> None:
     (link,) = load_machine("tpu-v3").links((256,))
     sizes = np.logspace(0, 10, 50)
@@ -290,3 +258,43 @@ def test_only_algorithms_that_a_file_names_are_used() -> None:
         allowed = {"halving": ("halving", "doubling"), "tree": ("tree", "direct")}.get(name, (name,))
         # Only direct exchange gathers where a tree is all that there is.
         assert all(algorithm.startswith(allowed) for algorithm in used), used
+
+
+# A plan of least time
+
+
+@cache
+def boards(latency: str) -> Machine:
+    """Sixty-four boards whose levels have several algorithms worth using."""
+    machine: Machine = load_machine("tpu-v3", {"devices": 64, "latency": latency})
+    return machine
+
+
+ASKED: list[dict[str, Any]] = [
+    *({"strategy": strategy} for strategy in ("dp", "mp", "hypar", "owt", "optimal")),
+    # Halos, and grids of several dims.
+    {"space": "batch,height,out_channels", "search": "greedy"},
+    {"space": "all", "search": "greedy"},
+]
+
+
+@crossed(
+    {
+        "asked": [pytest.param(asked, id=" ".join(asked.values())) for asked in ASKED],
+        "convention": BY_LEVELS,
+        "latency": ["1 us", "100 us"],
+    }
+)
+def test_the_time_that_is_minimised_is_the_engine_s(
+    asked: dict[str, Any], convention: str, latency: str
+) -> None:
+    """For each transfer the least of several lines, summed as the engine sums its tasks."""
+    models = (
+        {"alexnet": (8,)} if asked.get("strategy") == "optimal" else {"alexnet": (16, 4), "lenet-c": (8,)}
+    )
+    for model, array in models.items():
+        plan = plan_model(
+            model, array=array, cost="time", hardware=boards(latency), convention=convention, **asked
+        )
+        score = score_plan(plan, hardware=boards(latency), convention=convention)
+        assert plan.cost.value == pytest.approx(score.time_s, rel=1e-9)

@@ -1,7 +1,5 @@
 """The mapping of row stationary, derived a second time, and a roofline by hand."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -9,16 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hypar import load_machine
 from hypar.files.quantities import Sourced
 from hypar.machine.compute_models.base import LocalShape
 from hypar.machine.compute_models.roofline import Roofline
 from hypar.machine.compute_models.row_stationary import RowStationary
-from hypar.machine.load import load_machine
+from hypar.machine.energy import COMPONENTS, phase_energy
 from hypar.ops.dims import CUTTABLE
 from hypar.ops.families.contract import Linear
 from hypar.ops.nest import PHASES
 from hypar.ops.windows import Window
 from tests.contracts.test_compute_models import FIELDS, sourced
+from tests.transformers import mixtral
 
 ARRAYS = [(12, 14), (1, 1), (3, 2), (16, 16), (5, 30), (32, 4)]
 """Rows and columns."""
@@ -161,3 +161,49 @@ def test_a_stride_and_registers_for_outputs_by_hand() -> None:
     for phase, result in (("forward", "output"), ("backward", "input"), ("gradient", "weight")):
         expected = planes * (sum(fetched.values()) + fetched[result])
         assert model.work(shape, phase, 1).accesses["buffer"] == pytest.approx(expected)
+
+
+# Energy
+
+
+WHOLE = (1,) * len(CUTTABLE)
+FC = Linear(out_features=300).nest(8, ({"channels": 200},))
+
+
+def energy(phase: str, changes: dict[str, Any] | None = None) -> dict[str, float]:
+    machine = load_machine("tetris", changes)
+    return phase_energy(machine, machine.layer_time(FC, WHOLE, 2), phase)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_components_are_counts_times_energies(phase: str) -> None:
+    machine = load_machine("tetris")
+    time = machine.layer_time(FC, WHOLE, 2)
+    found, counts = energy(phase), time.work[phase].accesses
+    assert tuple(found) == COMPONENTS
+    assert found["arithmetic"] == pytest.approx(8 * 200 * 300 * 2e-12)
+    assert found["registers"] == pytest.approx(4 * 8 * 200 * 300 * 0.6e-12)
+    assert found["memory"] == pytest.approx(counts["memory"] * 80e-12)
+    assert found["buffer"] == pytest.approx(counts["buffer"] * 14e-12)
+    assert found["array"] == pytest.approx(counts["array"] * 4e-12)
+    assert found["static"] == pytest.approx(16 * 0.1 * time.seconds[phase])
+
+
+def test_a_file_without_energies_gives_none() -> None:
+    machine = load_machine("p100-4x4")
+    time = machine.layer_time(FC, WHOLE, 2)
+    assert set(phase_energy(machine, time, "forward").values()) == {0.0}
+
+
+# Layers that only move words
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("h.0.dispatch", 4 * (8 * 16 + 4 * 4 * 16)), ("wte", 4 * (8 + 8 * 16) + 24 * 16)]
+)
+def test_a_layer_that_multiplies_nothing_moves_its_words(name: str, words: int) -> None:
+    machine = load_machine("p100-4x4")
+    nest = next(layer.nest for layer in mixtral().contracted.layers if layer.name == name)
+    time = machine.layer_time(nest, (1,) * len(nest.counted), 4)
+    assert time.seconds["forward"] == pytest.approx(machine.memory_seconds(4 * words))
+    assert (time.seconds["gradient"] > 0) is bool(nest.weight)

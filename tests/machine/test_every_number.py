@@ -1,11 +1,10 @@
 """Half and twice every number of every machine that comes with hypar, set as ``--set`` sets it, moves a step as expected."""
 
-from __future__ import annotations
-
 import math
 import re
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -15,25 +14,16 @@ from hypar.files.yaml_file import read_yaml
 from hypar.machine.energy import phase_energy
 from hypar.machine.load import load_machine, parse_change
 from hypar.machine.machine import Machine
-from hypar.machine.setting import Setting
-from hypar.network.graph import load_model
+from hypar.network.graph import LayerGraph, load_model
 from hypar.ops.nest import PHASES
+from hypar.plan.plan import Plan
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import run_plan
 from hypar.registry import data_file, data_names
 from hypar.schedule.lanes import Lane
-from hypar.schedule.scoring import summarise
-from hypar.schedule.stages import StepWork
 from hypar.sharding.placement import primes
 from tests.effort import LONG
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph
-    from hypar.plan.plan import Plan
-    from hypar.sharding.placement import Options
+from tests.kit import known
 
 TIME = {
     **dict.fromkeys(("peak", "fp32_peak", "rows", "columns", "frequency", "buffer_words_per_cycle", "bandwidth", "link_bandwidth"), -1),
@@ -79,18 +69,15 @@ REFUSED = {
 BESIDE = {(name, "interconnect.0.link_bandwidth"): {"bandwidth": "link"} for name in ("hmc", "hmc-physical")}
 """Changes beside which a refused number has its effect."""
 
-USED = {
-    ("tpu-v2-v3", "compute.peak"): 180 / 420,
-    ("tetris-2d", "compute.weight_words"): 11 * 20 / 480,
-}
+USED = {("tpu-v2-v3", "compute.peak"): 180 / 420, ("tetris-2d", "compute.weight_words"): 11 * 20 / 480}
 """Part of a number that is in use, below which less of it has an effect.
 
 A change is one of all groups, of which the least has 180 of 420 TFLOP/s. An element with registers for 12 words of F_in, one of
 which arrives, and 20 of F_out multiplies no more than 11 x 20 words of W.
 """
 
-FORMATS = {"alexnet": 2}
-"""Bytes of a number of the networks that are not in fp32: each format has a peak of its own."""
+FORMATS = {"alexnet": "bfloat16"}
+"""Number formats of the networks that are not in fp32: each has a peak of its own."""
 
 LARGE_BATCH = 2**20
 """A mini-batch of which computation takes most of the time, on however many devices."""
@@ -101,13 +88,7 @@ ALIKE = ("hmc-physical", "tetris-2d", "tpu-v3")
 
 
 class Case(NamedTuple):
-    """A number of a machine.
-
-    Attributes:
-        machine: the machine's name.
-        key: the name by which ``--set`` knows it.
-        value: as the file has it.
-    """
+    """A number of a machine by the key that ``--set`` knows it by, and its value as the file has it."""
 
     machine: str
     key: str
@@ -159,52 +140,30 @@ class Outcome(NamedTuple):
 
 
 @cache
-def layers(name: str, batch: int) -> PlanGraph:
-    return load_model(name).with_batch(batch).contracted
+def network(name: str, batch: int) -> LayerGraph:
+    return load_model(name, batch=batch).with_fields({}, dtype=FORMATS.get(name, "float32"))
 
 
 def scored(machine: Machine, name: str, batch: int) -> Outcome:
-    """Score a network, on all devices of a machine."""
-    if not machine.groups:
-        array = tuple(primes(machine.num_devices))
-        nodes, setting = layers(name, batch), setting_of(machine, array, FORMATS.get(name, 4))
-        choices = chosen(name, batch, array)
-        lane = Lane(nodes, choices, setting)
-        found = summarise([lane], StepWork.of([lane]).run(), machine)
-        return Outcome(found.time_s, (found.energy_j or 0.0) + at_rest(lane))
-    graph, plan = uneven(machine, name, batch)
-    ran = run_plan(plan, hardware=machine, model=graph)
-    return Outcome(ran.score.time_s, sum(map(at_rest, ran.lanes)))
+    """Score a network, cut in the batch on all devices of a machine."""
+    ran = run_plan(plan_for(machine, name, batch), hardware=machine, model=network(name, batch))
+    return Outcome(ran.score.time_s, (ran.score.energy_j or 0.0) + sum(map(at_rest, ran.lanes)))
 
 
-def uneven(machine: Machine, name: str, batch: int) -> tuple[LayerGraph, Plan]:
-    """Return a plan with equal shares, made for the machine as it is shipped if it has as many devices."""
+def plan_for(machine: Machine, name: str, batch: int) -> Plan:
+    """Return a plan made for the machine as it is shipped if it has as many devices."""
     shipped = load_machine(machine.name)
     made_for = shipped if shipped.num_devices == machine.num_devices else machine
-    graph = load_model(name).with_batch(batch)
     key = made_for.digest, name, batch
     if key not in PLANS:
-        PLANS[key] = plan_model(
-            graph, hardware=made_for, strategy="accpar", shares="equal", convention="paper"
-        )
-    return graph, PLANS[key]
+        asked: dict[str, Any] = {"strategy": "dp", "array": primes(machine.num_devices)}
+        asked = asked if asked["array"] else {"stages": 1, "levels": 0}
+        asked = {"strategy": "accpar", "shares": "equal"} if machine.groups else asked
+        PLANS[key] = plan_model(network(name, batch), hardware=made_for, convention="paper", **asked)
+    return PLANS[key]
 
 
 PLANS: dict[tuple[str, str, int], Plan] = {}
-
-
-def setting_of(machine: Machine, array: tuple[int, ...], element_bytes: int = 4) -> Setting:
-    return Setting(machine=machine, array=array, element_bytes=element_bytes)
-
-
-@cache
-def chosen(name: str, batch: int, array: tuple[int, ...]) -> tuple[Options, ...]:
-    """Return the choices that cut the batch at all levels."""
-    if not array:
-        return ((),) * len(layers(name, batch).layers)
-    graph = load_model(name).with_batch(batch)
-    plan = plan_model(graph, strategy="dp", array=array, convention="paper")
-    return tuple(plan.choices(layer) for layer in plan.layers)
 
 
 def at_rest(lane: Lane) -> float:
@@ -250,9 +209,7 @@ def moved(case: Case, factor: float) -> dict[str, list[int]]:
     "case",
     [
         pytest.param(
-            case,
-            id=f"{case.machine} {case.key}",
-            marks=[pytest.mark.slow] if case.machine in ALIKE else [],
+            case, id=f"{case.machine} {case.key}", marks=[pytest.mark.slow] if case.machine in ALIKE else []
         )
         for case in CASES
         if case.key != "memory.capacity"
@@ -305,7 +262,6 @@ def test_half_and_twice_the_capacity_move_what_fits(case: Case) -> None:
 
 
 def held(machine: Machine, batch: int) -> float:
-    """Return the memory of one device that trains a small network alone."""
-    nodes = layers("lenet-c", batch)
-    lane = Lane(nodes, ((),) * len(nodes.layers), setting_of(machine, ()))
-    return summarise([lane], StepWork.of([lane]).run(), machine).memory_bytes
+    """Return the memory of each of two devices that train a small network together."""
+    plan = plan_model("lenet-c", batch=batch, strategy="dp", array=[2], hardware=machine)
+    return known(plan.score).memory_bytes

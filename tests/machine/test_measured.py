@@ -1,21 +1,12 @@
 """Tables of measured times: YAML and CSV are read alike, and what is no table is refused in one line."""
 
-from __future__ import annotations
-
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hypar import HyparError, load_model
 from hypar.machine.profiles import read_step_times
-from tests.effort import examples
-
-if TYPE_CHECKING:
-    from hypar.machine.step_times import StepTimes
+from hypar.machine.step_times import StepTimes
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -86,19 +77,3 @@ def test_a_long_list_of_layers_is_cut_short() -> None:
     with pytest.raises(HyparError, match="and 116 more") as caught:
         read_step_times(Path("t.yaml"), names, "resnet152")
     assert "\n" not in str(caught.value)
-
-
-PIECES = st.sampled_from(
-    ["name", "conv1", "fc1", "backward", "copy_out", "4 ms", "-1 s", "1e999 s", ":", "-", " ", "\n", ",", '"', "{", "}",
-     "[", "]", "layers", "synchronisation", "\0", "&a", "*a", "é", "nan"]
-)  # fmt: skip
-
-
-@settings(max_examples=examples(200), deadline=None)
-@given(text=st.lists(PIECES, max_size=30).map("".join) | st.text(max_size=60), place=st.integers(0, 400))
-@pytest.mark.parametrize("file", ["t.yaml", "t.csv"])
-def test_nothing_but_a_deliberate_error_is_raised(file: str, text: str, place: int) -> None:
-    good = GOOD if file == "t.yaml" else GOOD_CSV
-    Path(file).write_bytes((good[:place] + text + good[place:]).encode("utf-8", "surrogatepass"))
-    with suppress(HyparError):
-        read_step_times(Path(file), LAYERS, "lenet-c")

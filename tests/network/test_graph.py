@@ -1,19 +1,12 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from hypar import load_model
 from hypar.errors import DocumentError, InputError, ModelError, OptionError
 from hypar.files.yaml_file import parse_yaml
-from hypar.network.graph import build_graph
-from hypar.network.nodes import traffic
-
-if TYPE_CHECKING:
-    from hypar.network.graph import LayerGraph
+from hypar.network.graph import LayerGraph, build_graph, gradients_of
 
 HEAD = "source: made up\nbatch: 4\nlayers:\n  - {op: input, channels: 3, height: 8, width: 8}\n"
 
@@ -51,15 +44,6 @@ def test_a_transposed_convolution_multiplies_as_the_convolution_whose_gradient_i
     assert up.flop["forward"] == 2 * up.macs - 4 * 6 * 256
 
 
-def test_an_op_reads_and_writes_each_tensor_once_a_phase() -> None:
-    """Backward the error of its output and what it kept are read, and the error of each input is written, if it is another."""
-    graph = build("name: conv, op: conv, out_channels: 3, kernel: 1", "op: relu",
-                  "op: add, inputs: [relu1, conv]", "op: multiply, inputs: [add1, conv]")  # fmt: skip
-    relu, add, multiply = (traffic(layer.nest(1)) for layer in graph.layers[2:])
-    passes = [(own.forward / 192, own.backward / 192) for own in (relu, add, multiply)]
-    assert passes == [(2, 1 + 1 + 1), (3, 0), (3, 1 + 2 + 2)]
-
-
 def test_a_pool_rounded_up_has_no_window_wholly_in_the_padding() -> None:
     line = "op: pool, mode: max, kernel: 2, stride: 2, padding: 1, rounding: up"
     graph = build(line, "op: conv, out_channels: 1, kernel: 1", head=HEAD.replace("height: 8", "height: 7"))
@@ -91,13 +75,6 @@ def test_f_out_is_counted_as_its_readers_see_it() -> None:
     assert [(tensor.producer, tensor.consumer, tensor.elements) for tensor in graph.contracted.tensors] == [
         (0, 1, 128), (1, 2, 128), (1, 2, 128),
     ]  # fmt: skip
-
-
-def test_a_global_pool_contracts_the_image() -> None:
-    graph = build("name: a, op: conv, out_channels: 2, kernel: 1", "op: pool, mode: average, window: global",
-                  "op: flatten", "name: fc, op: linear, out_features: 2")  # fmt: skip
-    assert graph.contracted.tensors[0].content.contracted == {"height", "width"}
-    assert graph.contracted.tensors[0].elements == 4 * 2
 
 
 def test_the_digest_is_of_what_a_plan_depends_on() -> None:
@@ -186,15 +163,12 @@ def test_other_fields_give_the_network_of_a_file_that_says_so() -> None:
     assert network(5, "true").with_fields({}, name="other").name == "other"
 
 
-@pytest.mark.parametrize(
-    ("fields", "dtype", "message"),
-    [
-        ({"conv2": {}}, None, "no layer 'conv2'; allowed: input, conv, flatten1; did you mean 'conv'?"),
-        ({"conv": {"size": 1}}, None, "conv.size: unknown key 'size'; allowed: input_zeros,"),
-        ({"conv": {"kernel": 9}}, None, "conv: found a window of 9 on 8 elements padded by 0"),
-        ({}, "float7", "dtype: found 'float7'; allowed: "),
-    ],
-)
+@pytest.mark.parametrize(("fields", "dtype", "message"), [
+    ({"conv2": {}}, None, "no layer 'conv2'; allowed: input, conv, flatten1; did you mean 'conv'?"),
+    ({"conv": {"size": 1}}, None, "conv.size: unknown key 'size'; allowed: input_zeros,"),
+    ({"conv": {"kernel": 9}}, None, "conv: found a window of 9 on 8 elements padded by 0"),
+    ({}, "float7", "dtype: found 'float7'; allowed: "),
+])  # fmt: skip
 def test_fields_that_no_file_may_have_are_refused(
     fields: dict[str, dict[str, int]], dtype: str | None, message: str
 ) -> None:
@@ -202,3 +176,35 @@ def test_fields_that_no_file_may_have_are_refused(
     with pytest.raises(InputError) as caught:
         graph.with_fields(fields, dtype=dtype)
     assert str(caught.value).startswith(message)
+
+
+# Gradients, in the order of the backward phase
+
+
+def network(*layers: str, name: str = "own") -> LayerGraph:
+    lines = "".join(f"  - {layer}\n" for layer in layers)
+    text = f"source: made up\nbatch: 64\nlayers:\n{lines}"
+    return build_graph(parse_yaml(text, Path(f"{name}.yaml")), name)
+
+
+def test_gradients_are_all_trained_numbers_in_the_order_of_the_backward_phase() -> None:
+    for model in ("alexnet", "resnet18", "inception-v3"):
+        graph = load_model(model)
+        gradients = gradients_of(graph)
+        assert sum(each.num_bytes for each in gradients) == 4 * graph.num_parameters
+        names = [name for each in gradients for name in each.parameters]
+        assert len(set(names)) == len(names)
+    conv = "Conv2d_1a_3x3"
+    assert gradients[0].parameters == (f"{conv}.bn.weight", f"{conv}.bn.bias", f"{conv}.conv.weight")
+
+
+def test_what_is_trained_before_the_first_weight_goes_with_it() -> None:
+    graph = network("{op: input, channels: 8}", "{op: batch_norm}", "{op: linear, out_features: 2}")
+    (gradients,) = gradients_of(graph)
+    assert gradients.parameters == (
+        "linear1.weight",
+        "linear1.bias",
+        "batch_norm1.weight",
+        "batch_norm1.bias",
+    )
+    assert gradients.num_bytes == 4 * (18 + 16)

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from hypar.network.layer import Layer
 from hypar.ops.families.contract import token_of
 from hypar.ops.windows import round_of
-from tests.ops.layers import CASES, NAMED
-
-if TYPE_CHECKING:
-    from hypar.network.layer import Layer
-    from tests.ops.layers import Bench
+from tests.ops.layers import CASES, NAMED, Bench
 
 EPSILON = 1e-5
 """What normalisations add to a variance."""
 
 
 def shapes(layer: Layer) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each trained tensor of a layer on images or vectors."""
     op: Any = layer.op
     found: dict[str, tuple[int, ...]] = {name: (math.prod(own.shape),) for name, own in layer.trained.items()}
     if not layer.weighted:
@@ -59,7 +55,6 @@ EVERY = [case for case in (*CASES, *NAMED) if case not in WITHOUT]
 
 
 def tensors(run: Bench, ops: Ops, dtype: str) -> tuple[list[Any], dict[str, Any]]:
-    """Return the inputs and the trained tensors of a layer."""
     torch = ops.torch
     kind = getattr(torch, dtype)
     if run.layer.op_name == "embedding":
@@ -79,7 +74,6 @@ class Ops:
         self.torch, self.functions = torch, torch.nn.functional
 
     def __call__(self, layer: Layer, reads: list[Any], held: dict[str, Any]) -> Any:
-        """Run a layer."""
         if layer.op_name in {"relu", "gelu", "silu"}:
             return getattr(self.functions, layer.op_name)(reads[0])
         return getattr(self, layer.op_name)(layer, reads, held)

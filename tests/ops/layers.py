@@ -2,211 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import yaml
 
 from hypar.execution.compute import finished
 from hypar.execution.devices import first_values
 from hypar.network.layer import Layer
-from hypar.ops.nest import operand_name
-from hypar.ops.run import Run, put
+from hypar.ops.base import Op
+from hypar.ops.nest import Nest, operand_name
+from hypar.ops.run import Arrays, Box, Mask, Piece, Run, put
+from hypar.ops.tape import Array
 from hypar.registry import load_plugin
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hypar.ops.base import Op
-    from hypar.ops.nest import Nest
-    from hypar.ops.run import Arrays, Box, Mask, Piece
-    from hypar.ops.tape import Array
-
-VECTOR = {"channels": 5}
-IMAGE = {"channels": 4, "height": 4, "width": 5}
-VOLUME = {"channels": 3, "depth": 5, "height": 4, "width": 6}
-SLIDING: dict[str, Any] = {"kernel": [3, 2], "stride": [2, 1], "padding": [1, 0], "dilation": [1, 2]}
-POOLS: dict[str, dict[str, Any]] = {
-    "plain": {"kernel": 2},
-    "overlapping": {"kernel": 3, "stride": 2, "padding": 1},
-    "rounding up": {"kernel": [3, 2], "stride": 2, "padding": [1, 0], "rounding": "up"},
-    "gaps": {"kernel": 1, "stride": 2},
-    "uneven": {"kernel": [2, 3], "stride": [3, 1], "padding": [0, 1], "rounding": "up"},
-    "global": {"window": "global"},
-}
-FUNCTIONS = ("elu", "gelu", "hardswish", "leaky_relu", "other", "relu6", "sigmoid", "silu", "tanh", "lrn")
-WIDE = {"channels": 7, "height": 3, "width": 2}
-
-CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
-    "input": ("input", IMAGE, []),
-    "conv": ("conv", {"out_channels": 3, "kernel": 3, "padding": 1}, [IMAGE]),
-    "conv of gaps": ("conv", {"out_channels": 3, "kernel": 1, "stride": 2, "bias": False}, [IMAGE]),
-    "conv of groups": ("conv", {"out_channels": 6, "groups": 2, **SLIDING}, [IMAGE]),
-    "depthwise": ("conv", {"out_channels": 4, "groups": 4, "kernel": 3, "stride": 2}, [IMAGE]),
-    "conv1d": (
-        "conv1d",
-        {"out_channels": 4, "kernel": 3, "stride": 2, "padding": 2, "dilation": 2, "groups": 2},
-        [{"channels": 4, "height": 1, "width": 9}],
-    ),
-    "conv3d": ("conv3d", {"out_channels": 4, "kernel": 3, "padding": 1, "bias": False}, [VOLUME]),
-    "conv3d of unlike sides": (
-        "conv3d",
-        {
-            "out_channels": 2,
-            "kernel": [3, 1, 2],
-            "stride": [2, 1, 3],
-            "padding": [1, 0, 1],
-            "dilation": [1, 1, 2],
-        },
-        [VOLUME],
-    ),
-    "conv3d of groups": (
-        "conv3d",
-        {"out_channels": 4, "kernel": [2, 3, 1], "padding": [0, 1, 0], "groups": 2},
-        [{**VOLUME, "channels": 6}],
-    ),
-    "depthwise conv3d": ("conv3d", {"out_channels": 3, "kernel": 3, "groups": 3, "stride": 2}, [VOLUME]),
-    "max pool of a volume": (
-        "pool3d",
-        {"mode": "max", "kernel": [3, 2, 2], "stride": [2, 1, 2], "padding": [1, 1, 0]},
-        [VOLUME],
-    ),
-    "average of a volume": (
-        "pool3d",
-        {"mode": "average", "kernel": [2, 3, 2], "padding": [0, 1, 1]},
-        [VOLUME],
-    ),
-    "average of a whole volume": ("pool3d", {"mode": "average", "window": "global"}, [VOLUME]),
-    "batch_norm of a volume": ("batch_norm", {}, [VOLUME]),
-    "group_norm": ("group_norm", {"groups": 2}, [IMAGE]),
-    "group_norm of a volume": ("group_norm", {"groups": 3, "shift": False}, [VOLUME]),
-    "group_norm of a vector": ("group_norm", {"groups": 1}, [VECTOR]),
-    "conv_transpose": ("conv_transpose", {"out_channels": 3, "kernel": 3, "stride": 2}, [IMAGE]),
-    "conv_transpose of groups": (
-        "conv_transpose",
-        {"out_channels": 6, "groups": 2, "output_padding": [1, 0], **SLIDING},
-        [IMAGE],
-    ),
-    "conv_transpose of gaps": ("conv_transpose", {"out_channels": 2, "kernel": 1, "stride": 2}, [IMAGE]),
-    "linear": ("linear", {"out_features": 4}, [VECTOR]),
-    "linear without bias": ("linear", {"out_features": 4, "bias": False}, [VECTOR]),
-    **{f"max pool, {name}": ("pool", {"mode": "max", **pool}, [IMAGE]) for name, pool in POOLS.items()},
-    **{f"average, {name}": ("pool", {"mode": "average", **pool}, [IMAGE]) for name, pool in POOLS.items()},
-    "batch_norm": ("batch_norm", {}, [IMAGE]),
-    "batch_norm without scale": ("batch_norm", {"scale": False}, [IMAGE]),
-    "batch_norm without shift": ("batch_norm", {"shift": False}, [VECTOR]),
-    "relu": ("relu", {}, [IMAGE]),
-    **{name: ("pointwise", {"function": name}, [WIDE]) for name in FUNCTIONS},
-    "lrn of a vector": ("pointwise", {"function": "lrn"}, [VECTOR]),
-    "dropout": ("dropout", {"probability": 0.4}, [IMAGE]),
-    "softmax": ("softmax", {}, [VECTOR]),
-    "softmax of an image": ("softmax", {}, [IMAGE]),
-    "add": ("add", {}, [IMAGE, IMAGE, IMAGE]),
-    "concat": ("concat", {}, [IMAGE, {**IMAGE, "channels": 3}, IMAGE]),
-    "concat of vectors": ("concat", {}, [VECTOR, VECTOR]),
-    "flatten": ("flatten", {}, [IMAGE]),
-    "nearest": ("upsample", {"mode": "nearest", "scale": [2, 3]}, [IMAGE]),
-    "bilinear": ("upsample", {"mode": "bilinear", "scale": [2, 3]}, [IMAGE]),
-    "opaque": ("opaque", {"kind": "mul", **IMAGE}, [IMAGE, {**IMAGE, "height": 1, "width": 1}]),
-    "opaque of a vector": ("opaque", {"kind": "roll", "channels": 3}, [IMAGE]),
-    "crop": ("crop", {"margin": [1, 2]}, [IMAGE]),
-}
+CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]]
+CASES, NAMED = (
+    yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))[key]
+    for key in ("cases", "named")
+)
+"""The op, the fields and the shapes read of each layer; those over named dims apart."""
 BATCH = 3
-
-POSITIONS = {"sequence": 3, "heads": 2, "head_dim": 4}
-TOKENS = {"sequence": 3, "hidden": 4}
-QUERIES = {"sequence": 3, "heads": 2, "group": 2, "head_dim": 4}
-ROTATED = {"sequence": 3, "heads": 2, "group": 2, "rope_dim": 2}
-SECOND = {"keys": 5, "heads": 2, "head_dim": 4}
-
-NAMED: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
-    "linear of heads": ("linear", {"in": ["heads", "head_dim"], "out": {"hidden": 5}}, [POSITIONS]),
-    "sequence_conv": (
-        "sequence_conv",
-        {"in": "hidden", "out": {"ff": 3}, "kernel": 3, "padding": 2, "stride": 2, "dilation": 2},
-        [{"sequence": 7, "hidden": 4}],
-    ),
-    "sequence_conv of features first": (
-        "sequence_conv",
-        {"in": ["heads", "head_dim"], "out": {"hidden": 3}, "kernel": 2, "bias": False},
-        [{"heads": 2, "sequence": 5, "head_dim": 2}],
-    ),
-    "sequence_conv of each": (
-        "sequence_conv",
-        {"each": "hidden", "kernel": 4, "padding": 3, "bias": False},
-        [{"sequence": 5, "hidden": 3}],
-    ),
-    "sequence_conv of groups": (
-        "sequence_conv",
-        {"each": "heads", "in": "head_dim", "out": {"features": 3}, "kernel": 3, "bias": False},
-        [{"heads": 2, "sequence": 5, "head_dim": 2}],
-    ),
-    "embedding": ("embedding", {"over": {"vocab": 7}, "out": {"hidden": 4}}, [{"sequence": 3}]),
-    "attention": ("attention", {}, [POSITIONS] * 3),
-    "causal attention": ("attention", {"causal": True}, [POSITIONS] * 3),
-    "grouped attention": ("attention", {"causal": True}, [QUERIES, POSITIONS, POSITIONS]),
-    "attention of two parts": (
-        "attention",
-        {"causal": True},
-        [QUERIES, POSITIONS, POSITIONS, ROTATED, {"sequence": 3, "rope_dim": 2}],
-    ),
-    "matmul": ("matmul", {"over": "head_dim"}, [POSITIONS, SECOND]),
-    "layer_norm": ("layer_norm", {"over": "hidden"}, [TOKENS]),
-    "layer_norm of heads": ("layer_norm", {"over": ["heads", "head_dim"], "shift": False}, [POSITIONS]),
-    "rms_norm": ("rms_norm", {"over": "hidden"}, [TOKENS]),
-    "position": ("position", {}, [TOKENS]),
-    "position of a dim": ("position", {"over": "hidden"}, [TOKENS]),
-    "position of a table": ("position", {"over": "heads", "rows": 5}, [POSITIONS]),
-    "position of few rows": ("position", {"over": ["heads", "head_dim"], "rows": 2}, [POSITIONS]),
-    "layer_scale": ("layer_scale", {}, [IMAGE]),
-    "layer_scale of a dim": ("layer_scale", {"over": "hidden"}, [TOKENS]),
-    "prelu": ("prelu", {}, [IMAGE]),
-    "prelu of channels": ("prelu", {"over": "channels"}, [IMAGE]),
-    "rope": ("rope", {}, [POSITIONS]),
-    "gelu of a dim": ("gelu", {}, [TOKENS]),
-    "silu of a dim": ("silu", {}, [TOKENS]),
-    "scale": ("scale", {}, [IMAGE, {"channels": 4, "height": 1, "width": 1}]),
-    "scale by a vector": ("scale", {}, [IMAGE, VECTOR | {"channels": 4}]),
-    "linear of experts": (
-        "linear",
-        {"in": "hidden", "out": {"ff": 3}, "each": "experts", "bias": False},
-        [{"experts": 2, "slots": 3, "hidden": 4}],
-    ),
-    "top_k": ("top_k", {"over": "experts", "count": 2}, [{"sequence": 5, "experts": 5}]),
-    "dispatch": ("dispatch", {"to": {"experts": 4}, "count": 2}, [TOKENS]),
-    "dispatch of whole rounds": (
-        "dispatch",
-        {"to": {"experts": 4}, "count": 2},
-        [{"sequence": 4, "hidden": 4}],
-    ),
-    "dispatch of features first": (
-        "dispatch",
-        {"to": {"experts": 5}, "count": 2},
-        [{"hidden": 2, "sequence": 5}],
-    ),
-    "combine": (
-        "combine",
-        {"count": 2},
-        [{"experts": 4, "slots": 2, "hidden": 4}, {"sequence": 3, "experts": 4}],
-    ),
-    "combine of gates by expert": (
-        "combine",
-        {"count": 2},
-        [{"hidden": 2, "slots": 3, "experts": 5}, {"experts": 5, "sequence": 5}],
-    ),
-    "patch": ("patch", {"kernel": [2, 1], "out": {"hidden": 3}}, [IMAGE]),
-    "patch without bias": (
-        "patch",
-        {"kernel": 2, "out": {"heads": 2, "head_dim": 2}, "bias": False},
-        [{"channels": 2, "height": 4, "width": 6}],
-    ),
-    "token": ("token", {}, [TOKENS]),
-    "select": ("select", {"index": 1}, [TOKENS]),
-    "multiply": ("multiply", {}, [TOKENS, TOKENS]),
-    "softmax of a dim": ("softmax", {"over": "heads"}, [POSITIONS]),
-    "cross_entropy": ("cross_entropy", {"over": "hidden"}, [TOKENS]),
-}
-"""Ops over named dims, of which a piece may not divide every one."""
 
 COUNTS: dict[str, tuple[int, int]] = {
     "conv": (3 * 4 * 9 + 3, 3 * 20 * (2 * 36 - 1)),
@@ -274,7 +93,6 @@ COUNTS: dict[str, tuple[int, int]] = {
 
 
 def layer_of(case: str) -> Layer:
-    """The layer of a case."""
     op_name, fields, shapes = {**CASES, **NAMED}[case]
     op = load_plugin("ops", op_name)(**fields)
     return Layer(
@@ -356,8 +174,6 @@ class Gradients(NamedTuple):
 
 @dataclass(frozen=True)
 class Bench:
-    """A layer with random operands."""
-
     layer: Layer
     inputs: tuple[Array, ...]
     parameters: dict[str, Array]
@@ -369,7 +185,6 @@ class Bench:
 
 
 def bench(case: str, seed: int = 0) -> Bench:
-    """A case with random operands."""
     layer, random = layer_of(case), np.random.default_rng(seed)
     shapes = layer.input_shapes or (layer.shape,)
     inputs = tuple(random.normal(size=(BATCH, *shape.values())) for shape in shapes)
@@ -379,14 +194,12 @@ def bench(case: str, seed: int = 0) -> Bench:
 
 
 def forward(bench: Bench, inputs: tuple[Array, ...], parameters: dict[str, Array], piece: Piece) -> Array:
-    """The output, where one piece is the whole."""
     kernel = bench.kernel
     sums = kernel.sums(inputs, piece)
     return kernel.finish(kernel.forward(inputs, parameters, piece, sums), parameters)
 
 
 def backward(bench: Bench, piece: Piece) -> Gradients:
-    """The gradients, where one piece is the whole; what nothing reads has no error."""
     kernel, inputs, error = bench.kernel, bench.inputs, bench.error
     sums = kernel.sums(inputs, piece)
     back_sums = kernel.back_sums(inputs, bench.parameters, error, piece, sums)

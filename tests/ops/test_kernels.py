@@ -1,20 +1,16 @@
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+from hypar.ops.run import uniform
+from hypar.ops.tape import Array
 from hypar.registry import plugin_names
 from tests.effort import examples
 from tests.ops.in_torch import EVERY, Ops, native, tensors
 from tests.ops.layers import BATCH, CASES, NAMED, Bench, Kernel, backward, bench, forward
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hypar.ops.tape import Array
 
 STEP = 1e-5
 
@@ -61,13 +57,9 @@ def test_gradients_are_those_of_finite_differences(case: str) -> None:
     assert set(run.parameters) == set(run.layer.trained)
 
 
-@pytest.fixture
-def ops() -> Ops:
-    return Ops(pytest.importorskip("torch", reason="PyTorch is an extra"))
-
-
 @pytest.mark.parametrize("case", EVERY)
-def test_kernels_do_what_pytorch_does(case: str, ops: Ops) -> None:
+def test_kernels_do_what_pytorch_does(case: str, torch: Any) -> None:
+    ops = Ops(torch)
     run = bench(case)
     piece = run.kernel.whole()
     inputs, held = tensors(run, ops, "float64")
@@ -102,3 +94,11 @@ def test_the_first_of_equal_maxima_gets_the_error() -> None:
     assert (back[:, :, ::2, 0:4:2] == run.error).all()
     assert not back[:, :, 1::2, :4].any()
     assert not back[:, :, :, 1:4:2].any()
+
+
+def test_draws_are_spread_evenly_and_unlike() -> None:
+    drawn = uniform([100], (np.arange(1000), np.arange(100)))
+    assert len(np.unique(drawn)) == drawn.size
+    counts, _ = np.histogram(drawn, bins=10, range=(0, 1))
+    assert abs(counts / drawn.size - 0.1).max() < 0.005
+    assert abs(np.corrcoef(drawn[:, :-1].ravel(), drawn[:, 1:].ravel())[0, 1]) < 0.01

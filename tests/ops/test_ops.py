@@ -1,7 +1,5 @@
 """Every op of the table: its trained numbers and operations by hand, its memory and its products against PyTorch."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 
@@ -12,11 +10,6 @@ from hypar.ops.families.elementwise import Multiply
 from hypar.ops.windows import ShapeError
 from tests.ops.in_torch import EVERY, Ops, native, tensors
 from tests.ops.layers import BATCH, COUNTS, bench, layer_of
-
-
-@pytest.fixture
-def ops() -> Ops:
-    return Ops(pytest.importorskip("torch", reason="PyTorch is an extra"))
 
 
 @pytest.mark.parametrize("case", COUNTS)
@@ -35,8 +28,6 @@ def test_a_causal_attention_computes_half_of_its_products_on_every_device() -> N
 
 
 class Gated(Multiply):
-    """A join of three operations an element for each input after the first."""
-
     operations = 3
 
 
@@ -61,25 +52,16 @@ def test_an_op_has_one_weight_beside_a_bias() -> None:
 
 
 OTHERWISE_SAVED = {
-    "opaque",
-    "opaque of a vector",
-    "lrn",
-    "lrn of a vector",
-    "rms_norm",
-    "rope",
-    "top_k",
-    "combine",
-    "combine of gates by expert",
-    "dispatch",
-    "dispatch of features first",
-    "attention of two parts",
-}
+    "opaque", "opaque of a vector", "lrn", "lrn of a vector", "rms_norm", "rope", "top_k", "combine",
+    "combine of gates by expert", "dispatch", "dispatch of features first", "attention of two parts",
+}  # fmt: skip
 """What PyTorch makes of several ops on a CPU, each of which saves something; dispatches with empty slots are of two."""
 
 
 @pytest.mark.parametrize("case", [case for case in (*EVERY, "dropout") if case not in OTHERWISE_SAVED])
-def test_an_op_keeps_what_autograd_saves(case: str, ops: Ops) -> None:
-    run, torch = bench(case), ops.torch
+def test_an_op_keeps_what_autograd_saves(case: str, torch: Any) -> None:
+    ops = Ops(torch)
+    run = bench(case)
     inputs, held = tensors(run, ops, "float32")
     own = {name: value.detach().contiguous() for name, value in native(run.layer, held).items()}
     saved: dict[int, Any] = {}
@@ -109,8 +91,8 @@ MULTIPLY = [case for case in EVERY if layer_of(case).nest(1).multiplies and "com
 
 
 @pytest.mark.parametrize("case", MULTIPLY)
-def test_products_are_those_that_pytorch_counts(case: str, ops: Ops) -> None:
-    """PyTorch counts all products of causal attention; those of weights once forward and twice backward, if not by groups."""
+def test_products_are_those_that_pytorch_counts(case: str, torch: Any) -> None:
+    ops = Ops(torch)
     run = bench(case)
     counter = importlib.import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
     inputs, held = tensors(run, ops, "float64")

@@ -1,22 +1,16 @@
 """What planners read off a nest about its phases is what the derived backward phase does on pieces."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from hypar.ops.nest import PHASES
+from hypar.ops.run import Piece
+from hypar.ops.tape import Array
 from hypar.sharding.placement import partial_results
 from tests.ops.layers import BATCH, CASES, NAMED, Bench, bench, layer_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hypar.ops.run import Piece
-    from hypar.ops.tape import Array
 
 PRODUCTS = [case for case in (*CASES, *NAMED) if layer_of(case).nest(BATCH).multiplies]
 DERIVED = [case for case in PRODUCTS if layer_of(case).nest(BATCH).weight and case != "embedding"]
@@ -32,7 +26,6 @@ def halves(run: Bench) -> Iterator[tuple[str, list[Piece]]]:
 
 
 def results(run: Bench, piece: Piece) -> dict[str, Array]:
-    """What a device has of the output, of the inputs' errors and of the weight's gradient."""
     kernel, whole = run.kernel, run.kernel.whole()
     sums = kernel.sums(run.inputs, whole)
     back_sums = kernel.back_sums(run.inputs, run.parameters, run.error, whole, sums)

@@ -1,24 +1,18 @@
 """Kernels on pieces: together they compute the whole, from what they read and nothing else."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.ops.tape import Unlike
+from hypar.ops.run import Arrays, Mask, Piece, Run
+from hypar.ops.tape import Array, Unlike
 from tests.effort import examples
 from tests.ops.layers import CASES, NAMED, Bench, Gradients, backward, bench, forward, mask
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
-
-    from hypar.ops.run import Arrays, Mask, Piece, Run
-    from hypar.ops.tape import Array
 
 
 @st.composite
@@ -45,7 +39,6 @@ def divides(run: Bench, dim: str) -> bool:
 
 
 def added(terms: Iterable[Array]) -> Array:
-    """The sum of terms; NaN where nobody has one."""
     stacked = np.stack(list(terms))
     return np.where(np.isnan(stacked).all(axis=0), np.nan, np.nansum(stacked, axis=0))
 
@@ -98,7 +91,6 @@ class Devices:
         return tuple(found.values())
 
     def each(self, what: str, *arguments: Any) -> list[Any]:
-        """The results of a kernel's method for all pieces."""
         return [
             getattr(self.kernel, what)(self.inputs(piece), *[of(piece) for of in arguments])
             for piece in self.pieces
@@ -181,7 +173,6 @@ def once(piece: Piece, devices: Devices) -> bool:
 
 
 def poked(values: Array, inside: Mask, data: st.DataObject) -> Array:
-    """The values with NaN in one element of those inside."""
     places = np.argwhere(inside)
     place = places[data.draw(st.integers(0, len(places) - 1))]
     changed = values.copy()
@@ -190,7 +181,6 @@ def poked(values: Array, inside: Mask, data: st.DataObject) -> Array:
 
 
 def results(found: Gradients, reads: tuple[Mask, ...], held: Mapping[str, Array]) -> list[Array]:
-    """Every element that the backward phase of a piece gives."""
     backs = [back[read] for back, read in zip(found.inputs, reads, strict=True)]
     return backs + [value[~np.isnan(held[name])] for name, value in found.parameters.items()]
 

@@ -1,9 +1,8 @@
 """Windows against PyTorch: which inputs influence an output, and how many outputs there are."""
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,16 +14,8 @@ from hypar.ops.windows import ShapeError, Window
 from tests.effort import examples
 from tests.windows import read_by
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 SIZES = st.integers(1, 4)
 ROUNDING = 1e-9
-
-
-@pytest.fixture(scope="module")
-def torch() -> Any:
-    return pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 
 
 @st.composite
@@ -149,13 +140,3 @@ def test_the_least_input_makes_so_many_outputs_and_one_fewer_does_not(window: Wi
     if least > 1:
         with contextlib.suppress(ShapeError):
             assert window.output_size(least - 1) < places
-
-
-def test_half_of_the_outputs_read_half_of_the_inputs_or_a_row_more() -> None:
-    """An up-convolution of 2x2 needs no neighbour's row, a bilinear enlargement one on each side."""
-    assert Window(kernel=2, stride=2, transposed=True).reads(0, 8) == (0, 4)
-    image = {"channels": 1, "height": 8, "width": 8}
-    bilinear = Upsample(mode="bilinear", scale=(2, 2)).nest(1, (image,)).windows["height"]
-    assert bilinear.reads(8, 16) == (3, 9)
-    nearest = Upsample(mode="nearest", scale=(3, 3)).nest(1, (image,)).windows["width"]
-    assert (bilinear.halo, nearest.halo) == (2, 0)

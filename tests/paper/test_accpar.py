@@ -1,59 +1,15 @@
 """AccPar (HPCA 2020): the nine cells between layers, the three inside, and the plans for AlexNet."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from hypar import load_model, plan_model
-from hypar.ops.families.contract import Linear
-from hypar.sharding.amounts.above import received_inside
-from hypar.sharding.amounts.factors import Above, Offered, fractions_of
-from hypar.sharding.amounts.transfers import Between, Sums
-from hypar.sharding.placement import cut, partial_results
-
-if TYPE_CHECKING:
-    from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import Plan
+from hypar.network.graph import LayerGraph
+from hypar.plan.plan import Plan
 
 MODEL = Path(__file__).parent / "alexnet-accpar.yaml"
-TYPES = ("batch", "in_channels", "out_channels")
-FC = Linear(out_features=100).nest(32, ({"channels": 70},))
-
-
-@pytest.mark.parametrize("alpha", [1 / 2, 1 / 4])
-def test_nine_cells_between_layers(alpha: float) -> None:
-    """Parts of A(F) and A(E) that the device with share alpha receives; rows are layer l, columns l + 1."""
-    beta = 1 - alpha
-    ab = (alpha * beta, alpha * beta)
-    cells: list[list[tuple[float, float]]] = [
-        [(0, 0), ab, (beta, 0)],
-        [(0, beta), (0, beta), (0, 0)],
-        [ab, (0, 0), (beta, 0)],
-    ]
-    between = Between(FC.unsized, FC.unsized, ("channels",), frozenset(), apart=True)
-    for row, producer in zip(cells, TYPES, strict=True):
-        for cell, consumer in zip(row, TYPES, strict=True):
-            made, read = (Offered((cut(dim, 2),), np.array([[alpha, beta]])) for dim in (producer, consumer))
-            own = fractions_of(between, made, read, Above())
-            assert (
-                tuple((have - less)[0, 0, 0] for have, less in ((own.need, own.both), (own.kept, own.back)))
-                == cell
-            )
-
-
-@pytest.mark.parametrize("alpha", [1 / 2, 1 / 4])
-def test_amounts_inside_a_layer(alpha: float) -> None:
-    """Type-I exchanges A(W), Type-II A(F_out), Type-III A(E_in), whatever the shares."""
-    assert [partial_results(FC, dim) for dim in TYPES] == [("weight",), ("output",), ("input",)]
-    for dim, elements in zip(TYPES, (70 * 100, 32 * 100, 32 * 70), strict=True):
-        offered = Offered((cut(dim, 2),), np.array([[alpha, 1 - alpha]]))
-        (found,) = received_inside(FC, Sums(True, True, as_read=32 * 100), Above(), offered)
-        assert [own.tolist() for own in found.elements] == [[elements]] * 2
 
 
 @cache

@@ -1,11 +1,9 @@
 """AccPar (HPCA 2020), its evaluation: boards of TPU v2 beside boards of TPU v3, and boards all alike."""
 
-from __future__ import annotations
-
 import math
 from functools import cache, partial
+from pathlib import Path
 from statistics import fmean, geometric_mean
-from typing import TYPE_CHECKING
 
 import accpar_2020 as accpar
 import pytest
@@ -13,15 +11,11 @@ from accpar_2020 import LEVELS, NETWORKS, PUBLISHED
 
 from hypar import load_model, plan_model
 from hypar.machine.load import load_machine
+from hypar.machine.machine import Machine
+from hypar.network.graph import LayerGraph
+from hypar.plan.plan import Plan
+from hypar.plan.records import Score
 from tests.effort import late
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from hypar.machine.machine import Machine
-    from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import Plan
-    from hypar.plan.records import Score
 
 
 @cache
@@ -43,7 +37,6 @@ def on_unlike_boards(name: str, strategy: str = "accpar", shares: str | None = N
 
 
 def ends(plan: Plan) -> dict[str, float]:
-    """What each group of the outer split costs with all that lies below it."""
     return {
         record.group: record.received
         + sum(split.cost for split in plan.splits if split.group == record.group)
@@ -135,7 +128,6 @@ def two_like_groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shared_by(file: Path, name: str, batch: int = BATCH) -> tuple[Plan, Plan]:
-    """Accpar's plans with exact and with equal shares."""
     exact, equal = (
         plan_model(
             graph(name), batch=batch, strategy="accpar", shares=shares, hardware=file, convention="paper"

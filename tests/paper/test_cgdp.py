@@ -1,8 +1,6 @@
 """CGDP (ICPE 2018): its rule, Algorithm 1 and cost model, besides the rows of its page."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import cgdp_2018 as cgdp
 import pytest
@@ -12,9 +10,6 @@ from hypothesis import strategies as st
 from hypar import load_model
 from hypar.network.graph import gradients_of
 from hypar.planning.climb import rule_sizes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 EACH = (1,) * 8
 

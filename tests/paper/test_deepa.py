@@ -1,9 +1,6 @@
 """DeePa (2018): its configurations, the cost ``deepa`` in its two modes, and its eliminations, besides the rows of its page."""
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING
 
 import deepa_2018 as deepa
 import numpy as np
@@ -12,6 +9,7 @@ import pytest
 from hypar import load_model, plan_model
 from hypar.costs.base import load_cost
 from hypar.machine.load import load_machine
+from hypar.network.graph import LayerGraph
 from hypar.planning.question import Question
 from hypar.sharding.levels import levels_of
 from hypar.sharding.space import parse_space
@@ -19,9 +17,6 @@ from hypar.solve.solvers.base import load_solver
 from tests.problems import random_problem
 from tests.solve.two_rules import reduced
 from tests.solvers import EXHAUSTIVE
-
-if TYPE_CHECKING:
-    from hypar.network.graph import LayerGraph
 
 
 @pytest.fixture(scope="module")

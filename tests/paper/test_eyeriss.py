@@ -1,7 +1,5 @@
 """Eyeriss (JSSC 2017), Tables V and VI: what the paper says of mappings, words and powers besides the rows of its page."""
 
-from __future__ import annotations
-
 import eyeriss_2017 as eyeriss
 import pytest
 

@@ -5,31 +5,23 @@ against that: the least cost of a block between its two ends is a sum over its t
 follow one another.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from hypar import load_model, plan_model
-from hypar.planning.question import ask
+from hypar.network.graph import LayerGraph
+from hypar.network.nodes import PlanGraph, PlanNode
+from hypar.plan.plan import Plan
+from hypar.planning.question import Question, ask
 from hypar.planning.resolved import Resolved
 from hypar.sharding.placement import WHOLE, Choice, cut
-from hypar.solve.cost_graph import CostGraph
-from hypar.solve.solvers.base import load_solver
 from tests import oracle
 from tests.effort import late
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph, PlanNode
-    from hypar.plan.plan import Plan
-    from hypar.planning.question import Question
 
 TYPES = "batch,in_channels,out_channels"
 Table = NDArray[Any]
@@ -42,7 +34,6 @@ def graph(request: pytest.FixtureRequest) -> LayerGraph:
 
 @pytest.fixture(scope="module")
 def plan(graph: LayerGraph) -> Plan:
-    """The plan under test."""
     return plan_model(graph, levels=7, strategy="accpar", convention="paper")
 
 
@@ -122,31 +113,6 @@ def question_of(graph: LayerGraph, plan: Plan) -> Question:
     return ask(Resolved.of(plan), graph)
 
 
-def level_problems(graph: LayerGraph, plan: Plan) -> Iterator[CostGraph]:
-    """The cost graph of each level, given what the plan chose above it."""
-    question = question_of(graph, plan)
-    above = question.outermost()
-    for level in range(len(plan.array)):
-        yield question.cost_graph(level, level + 1, above)
-        chosen = [plan.choices(layer)[level] for layer in plan.layers]
-        above = question.below(above, chosen, plan.array[level])
-
-
-def without_shortcuts(problem: CostGraph, row: Sequence[Block]) -> list[int]:
-    """The best choices when the edges of the shortcuts are left out, so that only chains remain."""
-    left_out = {edge for block in row for edge in pairwise(block.shortcut)}
-    kept = tuple(edge for edge in problem.edges if (edge.source, edge.target) not in left_out)
-    return list(load_solver("chain").solve(CostGraph(nodes=problem.nodes, edges=kept)).assignment)
-
-
-def with_best_shortcuts(problem: CostGraph, row: Sequence[Block], chosen: list[int]) -> list[int]:
-    """The same choices, but for the layers on the shortcuts, which do the best that these leave them."""
-    for node in (node for block in row for node in block.shortcut[1:-1]):
-        tries = [[*chosen[:node], pick, *chosen[node + 1 :]] for pick in range(problem.nodes[node].size)]
-        chosen = min(tries, key=problem.cost)
-    return chosen
-
-
 @pytest.mark.parametrize("strategy", ["dp", "owt", "hypar"])
 def test_three_types_cost_less_than_the_others_at_seven_levels(
     graph: LayerGraph, plan: Plan, strategy: str
@@ -162,27 +128,6 @@ def test_each_level_is_the_least_over_blocks(graph: LayerGraph, plan: Plan) -> N
     row = blocks(graph.contracted)
     for level, split in enumerate(plan.splits):
         assert split.cost == least(row, *counted(graph, plan, level)) * graph.element_bytes
-
-
-def test_each_level_is_no_dearer_than_chains_charged_for_their_shortcuts(
-    graph: LayerGraph, plan: Plan
-) -> None:
-    """Never dearer, even when the shortcuts may then follow the chain; cheaper altogether when they do not."""
-    row = blocks(graph.contracted)
-    chains = 0.0
-    for problem, split in zip(level_problems(graph, plan), plan.splits, strict=True):
-        chosen = without_shortcuts(problem, row)
-        assert split.cost <= problem.cost(with_best_shortcuts(problem, row, chosen)) <= problem.cost(chosen)
-        chains += problem.cost(chosen)
-    assert plan.cost.value < chains
-
-
-def test_joint_search_is_never_dearer_at_four_levels(graph: LayerGraph) -> None:
-    greedy = plan_model(graph, levels=4, strategy="accpar", convention="paper")
-    joint = plan_model(graph, levels=4, strategy="optimal", space=TYPES, convention="paper")
-    every = plan_model(graph, levels=4, strategy="optimal", convention="paper")
-    assert [found.search for found in (greedy, joint, every)] == ["greedy", "joint", "joint"]
-    assert every.cost.value <= joint.cost.value <= greedy.cost.value
 
 
 def test_joint_search_is_the_least_over_blocks_at_four_levels(graph: LayerGraph) -> None:

@@ -1,7 +1,5 @@
 """Pages of papers: each is what its script and its rows give, and each row holds, or misses for the reason it states."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

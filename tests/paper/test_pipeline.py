@@ -1,7 +1,5 @@
 """Layer-block-wise pipeline (Mori et al., MLSP 2017): its stages, Algorithm 1 and the schedule, besides the rows of its page."""
 
-from __future__ import annotations
-
 import pipeline_2017 as pipeline
 import pytest
 

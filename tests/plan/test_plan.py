@@ -1,18 +1,16 @@
-from __future__ import annotations
-
 import json
-import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hypar import Plan, check_plan, diff_plans, plan_model, read_plan, score_plan
-from hypar.errors import PlanError, UnknownNameError
+from hypar import Plan, check_plan, diff_plans, load_machine, plan_model, read_plan
+from hypar.cli.rows import COMMANDS
+from hypar.errors import HyparError, UnknownNameError
 from hypar.plan.plan import rooted
+from hypar.plan.request import PARAMETERS, Request
 from hypar.sharding.placement import ALONE, WHOLE, grid
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.kit import run
 
 
 def test_a_copy_with_other_splits_derives_its_groups_from_them() -> None:
@@ -65,23 +63,8 @@ def test_a_chain_that_becomes_a_graph_is_still_checked(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def deepa() -> Plan:
-    """A plan of grids, some of whose layers leave devices idle."""
     pins = ["fc1=n2 c4", "fc2=c1", "pool2=rep", "conv2=n4 h2 w2"]
     return plan_model("lenet-c", array=[16], strategy="deepa", hardware="p100-4x4", pins=pins)
-
-
-def written(plan: Plan, tmp_path: Path, **changes: Any) -> Path:
-    """The file of a plan with some values replaced, each by the path to it."""
-    data = plan.to_data()
-    for path, value in changes.items():
-        inside = data
-        *way, last = (int(part) if part.isdecimal() else part for part in path.split("__"))
-        for part in way:
-            inside = inside[part]  # type: ignore[index]
-        inside[last] = value  # type: ignore[index]
-    file = tmp_path / "plan.json"
-    file.write_text(json.dumps(data), encoding="utf-8")
-    return file
 
 
 class TestGrids:
@@ -99,81 +82,12 @@ class TestGrids:
                 ask("fc9")
 
     def test_dims_in_any_order_are_one_choice(self, deepa: Plan, tmp_path: Path) -> None:
-        turned = {"width": 2, "height": 2, "batch": 4}
-        file = written(deepa, tmp_path, splits__0__choices__conv2=turned)
+        data, file = deepa.to_data(), tmp_path / "plan.json"
+        data["splits"][0]["choices"]["conv2"] = {"width": 2, "height": 2, "batch": 4}
+        file.write_text(json.dumps(data), encoding="utf-8")
         assert read_plan(file).choices("conv2") == deepa.choices("conv2")
         assert read_plan(file).dims("conv2") == deepa.dims("conv2")
         assert check_plan(file).ok
-
-    @pytest.mark.parametrize(
-        ("path", "value", "found"),
-        [
-            ("graph", "contracted", "graph: found 'contracted'; allowed: 'operators'"),
-            ("graph", "operater", "graph: found 'operater'; allowed: 'operators'; did you mean 'operators'?"),
-            ("profile", {"name": "p"}, "profile.digest: 'digest' is missing"),
-            ("cost__parameters", {"mode": []}, "cost.parameters.mode: found []; allowed: "),
-            ("space", "batch*batch", "space: found 'batch*batch'; allowed: each dim once"),
-        ],
-    )
-    def test_another_record_that_is_none_is_refused(
-        self, deepa: Plan, tmp_path: Path, path: str, value: Any, found: str
-    ) -> None:
-        file = written(deepa, tmp_path, **{path: value})
-        with pytest.raises(PlanError) as caught:
-            read_plan(file)
-        assert str(caught.value).startswith(f"{file}: {found}")
-
-    @pytest.mark.parametrize(
-        ("path", "value", "checked", "scored"),
-        [
-            ("cost__parameters", {"mode": "nonsense"}, "mode: found 'nonsense'; allowed: exact, serial",
-             "cost: found 'nonsense'; allowed: exact, serial"),
-            ("cost__parameters", {"inter_weight": 1}, "cost 'deepa': has no parameter 'inter_weight'; allowed: mode",
-             "cost: has no parameter 'inter_weight'; allowed: mode"),
-            ("cost__name", "depa", "no cost 'depa'; allowed: accpar, deepa, time, volume; did you mean 'deepa'?",
-             "cost: no cost 'depa'; allowed: accpar, deepa, time, volume; did you mean 'deepa'?"),
-            ("space", "height*width", "space 'height*width': no dim of linear 'fc1'", ""),
-            ("pins", ["fc1=n3"], "pin 'fc1=n3': found 3 devices at a level of 16 ways", ""),
-            ("profile", {"name": "p", "digest": "x"}, "profile.name: no profile 'p'; looked beside the plan", ""),
-            ("splits__0__choices__fc1", {"height": 2}, "", "splits: 'fc1' is cut in height; allowed: its dims, batch, "),
-            ("splits__0__choices__pool1", {"out_channels": 2}, "", "splits: 'pool1' is cut in out_channels; allowed: "),
-            ("splits__0__choices__fc1", {}, "", "splits: 'fc1' is done whole; allowed: a dim that is cut; joins are done whole"),
-        ],
-    )  # fmt: skip
-    def test_what_cannot_be_followed_names_the_file(
-        self, deepa: Plan, tmp_path: Path, path: str, value: Any, checked: str, scored: str
-    ) -> None:
-        """A score needs less of a plan than a check does."""
-        file = written(deepa, tmp_path, **{path: value})
-        for judge, found in ((check_plan, checked), (score_plan, scored)):
-            if not found:
-                judge(file)
-                continue
-            with pytest.raises(PlanError) as caught:
-                judge(file)
-            assert str(caught.value).startswith(f"{file}: {found}")
-
-    def test_a_plan_without_its_pools_is_another_model_s(self, deepa: Plan, tmp_path: Path) -> None:
-        data = deepa.to_data() | {"pins": []}
-        del data["graph"]
-        file = tmp_path / "plan.json"
-        file.write_text(json.dumps(data), encoding="utf-8")
-        with pytest.raises(PlanError, match="splits: the layers are not those of 'lenet-c'"):
-            score_plan(file)
-        assert "pool1 layer: planned -> not in the model" in map(str, check_plan(file).changes)
-
-    def test_a_table_counts_devices_and_says_which_are_one_or_all(self, deepa: Plan) -> None:
-        rows = {line.split()[0]: line.split() for line in str(deepa).splitlines() if line}
-        assert rows["conv2"][1:5] == ["n4", "c1", "h2", "w2"]
-        assert rows["fc2"][1:3] == ["n1", "c1"]
-        assert rows["pool2"][1] == "rep"
-        devices = [
-            re.findall(r"(?:\b[a-z]\d+|rep) (\d+) ", " ".join(rows[layer]))[-1]
-            for layer in ("conv2", "fc1", "fc2", "pool2")
-        ]
-        assert devices == ["16", "8", "1", "16"]
-        assert " devices  received " in str(deepa)
-        assert " devices  received " not in str(plan_model("lenet-c", levels=2, hardware="hmc"))
 
     def test_differences_name_degrees(self, deepa: Plan) -> None:
         other = plan_model(
@@ -190,19 +104,40 @@ class TestGrids:
         assert not diff_plans(deepa, deepa)
 
 
+# Options, and how a command line gives them
+
+
+ASKED: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "a search": {"levels": 2, "strategy": "optimal", "space": "all", "solver": "elimination", "pins": ("fc1=dp", "fc2@H1=mp")},
+    "stages": {"array": (2, "s2", 2), "hardware": load_machine("hmc", {"duplex": "half"}), "optimizer": "adam", "schedule": "gpipe"},
+    "chunks": {"batch": 32, "hardware": load_machine("hmc"), "strategy": "dp", "chunks": 2, "refine": False},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_request_is_written_as_a_command_line_that_asks_for_the_same(name: str) -> None:
+    asked = ASKED[name]
+    command = Request(**asked).command()
+    given = {word for word in command if word.startswith("--")}
+    assert given - {"--set"} == {
+        PARAMETERS[key].flags.split()[0] for key, value in asked.items() if value is not False
+    }
+    plan = run("plan", "lenet-c", *command, "--json").stdout
+    assert plan == plan_model("lenet-c", **asked).to_json()
+
+
 @pytest.mark.parametrize(
-    ("numbering", "message"),
-    [
-        ({"fc1": [{"batch": 2}, {"batch": 4}]}, "allowed: several dims"),
-        ({"fc1": [{"in_channels": 2}, {"out_channels": 2}]}, "allowed: several dims"),
-        ({"fc1": [{"batch": 2, "in_channels": 2}]}, "numbering.fc1"),
-    ],
-)
-def test_numberings_that_do_not_suit_are_refused(tmp_path: Path, numbering: Any, message: str) -> None:
-    plan = plan_model("sfc", array=[8], strategy="optimal")
-    data = plan.to_data()
-    data["splits"][0]["numbering"] = numbering
-    file = tmp_path / "plan.json"
-    file.write_text(json.dumps(data))
-    with pytest.raises(PlanError, match=re.escape(message)):
-        read_plan(file)
+    "given", [{"strategy": 3}, {"space": ["batch"]}, {"pins": 3}, {"array": 4}, {"graph": []}, {"shares": True}, {"hardware": 3}, {"profile": 3}]
+)  # fmt: skip
+def test_a_value_of_another_kind_is_one_line(given: dict[str, Any]) -> None:
+    with pytest.raises(HyparError) as error:
+        plan_model("lenet-c", **given)
+    assert "\n" not in str(error.value)
+    assert "allowed" in str(error.value)
+
+
+def test_every_option_of_a_request_is_one_of_hypar_plan() -> None:
+    command = COMMANDS["plan"].command("plan")
+    flags = {flag for param in command.params for flag in param.opts}
+    assert {parameter.flags.split()[0] for parameter in PARAMETERS.values()} <= flags

@@ -21,7 +21,7 @@ from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
 from hypar.sharding.placement import cut
-from tests.network.test_gradients import network
+from tests.network.test_graph import network
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,24 +1,19 @@
 """Checks of HTML that every page and every notebook's cell must pass."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from xml.etree.ElementTree import Element
 
 from html5lib import HTMLParser
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from xml.etree.ElementTree import Element
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @lru_cache(maxsize=4)
 def parse_page(text: str) -> Element:
-    """The root of a page, parsed strictly; the tests of one page share it."""
     found: Element = HTMLParser(strict=True).parse(text)
     for element in found.iter():
         if isinstance(element.tag, str):
@@ -27,7 +22,6 @@ def parse_page(text: str) -> Element:
 
 
 def parse_cell(text: str) -> Element:
-    """The one element of a notebook's cell, parsed strictly."""
     fragment: Any = HTMLParser(strict=True, namespaceHTMLElements=False).parseFragment(text)
     elements = [*fragment]
     assert len(elements) == 1
@@ -37,7 +31,6 @@ def parse_cell(text: str) -> Element:
 
 
 def words_of(root: Element) -> str:
-    """The text that is read, styles and titles of attributes left out."""
     return " ".join(_texts(root))
 
 

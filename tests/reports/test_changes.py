@@ -1,56 +1,40 @@
 """Differences as people read them: choices first, then costs, then the rest, in lines of any width."""
 
-from __future__ import annotations
-
 import json
+from collections import Counter
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from hypar import diff_plans, plan_model
-from hypar.cli.main import main
+from hypar.plan.plan import Plan
 from hypar.reports.of.diff import difference_document
 from hypar.reports.text import plain, render
 from hypar.units import amount
+from tests.kit import run
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from hypar.plan.plan import Plan
-
+VGG: dict[str, Any] = {"model": "vgg16", "convention": "paper"}
+ALEX: dict[str, Any] = {"model": "alexnet"}
+GRID: dict[str, Any] = {**ALEX, "array": [16], "hardware": "p100-4x4", "strategy": "dp"}
+MIXED: dict[str, Any] = {**ALEX, "hardware": "tpu-v2-v3"}
 ASKED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "two strategies": (
-        {"model": "vgg16", "hardware": "hmc", "convention": "paper"},
-        {"model": "vgg16", "strategy": "accpar", "hardware": "hmc", "convention": "paper"},
-    ),
-    "two conventions": (
-        {"model": "vgg16", "convention": "paper"},
-        {"model": "vgg16", "convention": "moved"},
-    ),
+    "two strategies": (VGG | {"hardware": "hmc"}, VGG | {"hardware": "hmc", "strategy": "accpar"}),
+    "two conventions": (VGG, VGG | {"convention": "moved"}),
     "blocks": (
         {"model": "resnet50", "strategy": "dp", "hardware": "hmc"},
         {"model": "resnet50", "strategy": "accpar", "hardware": "hmc"},
     ),
-    "no machine": ({"model": "alexnet", "strategy": "dp"}, {"model": "alexnet", "strategy": "mp"}),
+    "no machine": (ALEX | {"strategy": "dp"}, ALEX | {"strategy": "mp"}),
     "two machines": ({"model": "sfc", "hardware": "hmc"}, {"model": "sfc", "hardware": "tpu-v3"}),
-    "unlike groups": (
-        {"model": "alexnet", "hardware": "tpu-v2-v3", "levels": 3, "strategy": "dp"},
-        {"model": "alexnet", "hardware": "tpu-v2-v3", "levels": 3},
-    ),
+    "unlike groups": (MIXED | {"levels": 3, "strategy": "dp"}, MIXED | {"levels": 3}),
     "two arrays": (
-        {"model": "alexnet", "levels": 2, "hardware": "hmc"},
-        {"model": "alexnet", "array": [4], "hardware": "hmc", "strategy": "optimal"},
+        ALEX | {"levels": 2, "hardware": "hmc"},
+        ALEX | {"array": [4], "hardware": "hmc", "strategy": "optimal"},
     ),
-    "two arrays of unlike groups": (
-        {"model": "alexnet", "hardware": "tpu-v2-v3", "levels": 3},
-        {"model": "alexnet", "hardware": "tpu-v2-v3", "levels": 4},
-    ),
-    "grids": (
-        {"model": "alexnet", "array": [16], "hardware": "p100-4x4", "strategy": "dp"},
-        {"model": "alexnet", "array": [16], "hardware": "p100-4x4", "space": "all", "strategy": "dp"},
-    ),
+    "two arrays of unlike groups": (MIXED | {"levels": 3}, MIXED | {"levels": 4}),
+    "grids": (GRID, GRID | {"space": "all"}),
 }
 """Two plans of each kind, as ``plan_model`` is asked for them."""
 
@@ -62,20 +46,14 @@ def plans(name: str) -> tuple[Plan, Plan]:
 
 
 def lines(name: str, width: int = 80) -> list[str]:
-    """The differences of two plans in a terminal of some width."""
     pair = plans(name)
     found = difference_document(("a.json", "b.json"), pair, diff_plans(*pair))
     return plain(render(found, width)).splitlines()
 
 
 def section(found: list[str], heading: str) -> list[str]:
-    """The lines below a heading."""
     start = found.index(heading) + 1
     return found[start : found.index("", start) if "" in found[start:] else None]
-
-
-def run(*arguments: str, columns: int = 80) -> Result:
-    return CliRunner().invoke(main, arguments, env={"COLUMNS": str(columns)})
 
 
 def test_choices_come_first_then_costs_then_the_rest() -> None:
@@ -105,32 +83,31 @@ def test_costs_that_are_counted_unlike_are_not_compared() -> None:
     found = lines("two conventions")
     assert found[0] == "the choices are equal; volume counted by paper and by moved"
     assert "convention  paper -> moved" in section(found, "other")
-
-
-def test_runs_of_layers_with_one_change_are_one_row() -> None:
+    # Runs of layers with one change are one row.
     assert section(lines("no machine"), "choices") == ["conv1 to fc3 x8  H1-H4  batch -> in_channels"]
 
 
 def test_plans_of_two_arrays_are_compared_by_their_totals_and_layer_by_layer() -> None:
-    found = lines("two arrays", width=100)
-    degrees: list[dict[str, dict[str, int]]] = []
-    for plan in plans("two arrays"):
-        degrees.append({layer: {} for layer in plan.layers})
-        for split in plan.splits:
-            for layer, choice in ((layer, split.choice(layer)) for layer in plan.layers):
-                for dim, degree in choice.degrees:
-                    degrees[-1][layer][dim] = degrees[-1][layer].get(dim, 1) * degree
-    changed = [layer for layer in degrees[0] if degrees[0][layer] != degrees[1][layer]]
-    assert 0 < len(changed) < len(degrees[0])
-    count = f"{len(changed)} of {len(degrees[0])} layers are cut otherwise"
+    pair, found = plans("two arrays"), lines("two arrays", width=100)
+
+    def whole(plan: Plan, layer: str) -> Counter[str]:
+        """How many ways all levels together divide each dim, by the powers of two."""
+        every = (split.choice(layer).degrees for split in plan.splits)
+        return Counter(
+            dim for degrees in every for dim, ways in degrees for _ in range(ways.bit_length() - 1)
+        )
+
+    changed = [layer for layer in pair[0].layers if whole(pair[0], layer) != whole(pair[1], layer)]
+    assert 0 < len(changed) < len(pair[0].layers)
+    count = f"{len(changed)} of {len(pair[0].layers)} layers are cut otherwise"
     assert found[0].startswith(f"the arrays differ, so levels are not compared; {count}; ")
-    changes = diff_plans(*plans("two arrays"))
+    changes = diff_plans(*pair)
     assert [change.layer for change in changes if change.what == "cut"] == changed
     assert not [change for change in changes if change.level is not None]
     assert "levels" in "\n".join(section(found, "other"))
-    volumes = [amount(plan.cost.value, "bytes") for plan in plans("two arrays")]
     (volume,) = [line for line in section(found, "costs") if line.split()[0] == "volume"]
-    assert " ".join(volume.split()).startswith(f"volume {' -> '.join(volumes)} ")
+    volumes = " -> ".join(amount(plan.cost.value, "bytes") for plan in pair)
+    assert " ".join(volume.split()).startswith(f"volume {volumes} ")
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
@@ -143,10 +120,8 @@ def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
 def test_values_are_the_same_at_every_width(name: str) -> None:
     """Only lines are broken elsewhere."""
     words = [sorted(" ".join(lines(name, width)).replace(", ", " ").split()) for width in (60, 200)]
-    marks = {"-", "+", "->"}
-    assert [word for word in words[0] if word not in marks] == [
-        word for word in words[1] if word not in marks
-    ]
+    one, other = ([word for word in own if word not in {"-", "+", "->"}] for own in words)
+    assert one == other
 
 
 def test_numbers_that_three_digits_do_not_tell_apart_have_a_percentage(folder: Path) -> None:

@@ -1,29 +1,25 @@
 """Exports, read again by small parsers of each tool's format: they have the multiply-accumulates of the pieces."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math
 import re
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from hypar import load_model, plan_model
-from hypar.cli.main import main
 from hypar.errors import HyparError
 from hypar.files.yaml_file import read_yaml
+from hypar.network.graph import LayerGraph
 from hypar.ops.nest import PHASES
 from hypar.reports.exports.base import Exported, export_plan
 from tests.effort import crossed, late
+from tests.kit import run
 from tests.studies.test_pieces import randomly_cut
 from tests.transformers import gpt
-
-if TYPE_CHECKING:
-    from hypar.network.graph import LayerGraph
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -57,14 +53,12 @@ def scale_sim_rows(file: str) -> dict[str, int]:
 
 
 def gemm_rows(file: str) -> dict[str, int]:
-    """Multiply-accumulates of each product."""
     head, *rows = Path(file).read_text().splitlines()
     assert head == "Layer, M, N, K,"
     return {row.split(",")[0]: math.prod(int(text) for text in row.split(",")[1:-1]) for row in rows}
 
 
 def timeloop_problems(place: str) -> dict[str, int]:
-    """Multiply-accumulates of each problem, whose tensors must have all dims and one result."""
     found = {}
     for file in sorted(Path(place).glob("*.yaml")):
         problem = read_yaml(file).data["problem"]
@@ -83,12 +77,7 @@ def timeloop_problems(place: str) -> dict[str, int]:
 READERS = {"scale_sim": scale_sim_rows, "scale_sim_gemm": gemm_rows, "timeloop": timeloop_problems}
 
 
-@crossed(
-    {
-        "tool": READERS,
-        "name": late(MODELS, "resnet50", "mobilenet-v2"),
-    }
-)
+@crossed({"tool": READERS, "name": late(MODELS, "resnet50", "mobilenet-v2")})
 def test_an_export_has_the_multiply_accumulates_of_every_layer(tool: str, name: str) -> None:
     """Rows by the devices that compute them, and by their times, add up to the whole layer in every phase."""
     graph, plan = randomly_cut(name, 1)
@@ -186,36 +175,36 @@ def test_what_a_topology_has_no_words_for_is_refused(fields: dict[str, Any], rea
     assert len(exported(one_layer(**fields), "scale_sim_gemm").entries) == 3
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["export", "plan.json", *arguments])
+export = partial(run, "export", "plan.json")
 
 
 def test_the_command_lists_what_it_wrote_and_what_it_did_not() -> None:
     plan_model("lenet-c", levels=1, strategy="dp").write("plan.json")
-    result = run("-o", "out.csv")
+    result = export("-o", "out.csv")
     assert result.exit_code == 0
     assert result.stderr == "wrote out.csv\n"
     assert "left out" in result.stdout
     rows = scale_sim_rows("out.csv")
-    written = json.loads(run("-o", "out.csv", "--json").stdout)
+    written = json.loads(export("-o", "out.csv", "--json").stdout)
     assert {row["name"]: row["macs"] for row in written["written"]} == rows
     assert {row["reason"] for row in written["refused"]} == {
         "the topology has forward convolutions alone, see scale_sim_gemm"
     }
     assert (
-        run("-o", "problems", "--format", "timeloop", "--layer", "conv*", "--phase", "forward").exit_code == 0
+        export("-o", "problems", "--format", "timeloop", "--layer", "conv*", "--phase", "forward").exit_code
+        == 0
     )
     assert sorted(file.name for file in Path("problems").iterdir()) == ["conv1.yaml", "conv2.yaml"]
 
 
 def test_one_file_is_printed_on_stdout_and_a_folder_is_not() -> None:
     plan_model("lenet-c", levels=1, strategy="dp").write("plan.json")
-    assert run("-o", "out.csv", "--layer", "conv*").exit_code == 0
-    printed = run("-o", "-", "--layer", "conv*")
+    assert export("-o", "out.csv", "--layer", "conv*").exit_code == 0
+    printed = export("-o", "-", "--layer", "conv*")
     assert (printed.exit_code, printed.stdout) == (0, Path("out.csv").read_text())
     assert printed.stderr.startswith("left out: conv1-backward, ")
-    refused = run("-o", "-", "--format", "timeloop")
+    refused = export("-o", "-", "--format", "timeloop")
     line = "error: output: found -, and timeloop has several files; allowed: a folder\n"
     assert (refused.exit_code, refused.stdout, refused.stderr) == (3, "", line)
-    assert run("-o", "-", "--json").exit_code == 3
+    assert export("-o", "-", "--json").exit_code == 3
     assert not Path("-").exists()

@@ -1,33 +1,17 @@
 """Colours are legible, and told apart whatever colours their reader sees."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from hypar.network.graph import load_model
 from hypar.registry import data_names
-from hypar.reports.palette import (
-    BLACK,
-    INK,
-    LINE,
-    MUTED,
-    RULE,
-    TIMES,
-    WHITE,
-    colour_of,
-    colours_of,
-)
+from hypar.reports.palette import BLACK, INK, LINE, MUTED, RULE, TIMES, WHITE, colour_of, colours_of
 from hypar.reports.renderers import style
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
 
 # Machado, Oliveira, Fernandes (IEEE TVCG 15, 2009), severity 1.0, on linear RGB.
 SIGHTS = {
@@ -67,8 +51,6 @@ def linear(colour: str) -> NDArray[np.float64]:
 
 
 def distance(one: str, other: str, sight: str) -> float:
-    """A hundred times the distance in OKLab, as an eye sees both."""
-
     def seen(colour: str) -> NDArray[np.float64]:
         return np.asarray(TO_LAB @ np.cbrt(TO_CONES @ np.clip(SIGHTS[sight] @ linear(colour), 0, 1)))
 
@@ -88,7 +70,6 @@ def variables(*, dark: bool) -> dict[str, str]:
 
 
 def contrast(one: str, other: str) -> float:
-    """The contrast of two colours by WCAG 2.2, from 1 to 21."""
     low, high = sorted(float(linear(own) @ [0.2126, 0.7152, 0.0722]) for own in (one, other))
     return (high + 0.05) / (low + 0.05)
 

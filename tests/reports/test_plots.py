@@ -1,34 +1,25 @@
 """Pictures say their numbers, count from 0, and are the same bytes twice."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import hypar
-from hypar.cli.main import main
-from hypar.document import Cell, Column, Document, Span, Table, Timeline
+from hypar.document import Cell, Column, Document, Part, Span, Table, Timeline
 from hypar.errors import OptionError
-from hypar.planning.replay import run_plan
+from hypar.planning.replay import ScoredStep, run_plan
 from hypar.reports import plots
 from hypar.reports.of.plan import plan_document
 from hypar.reports.palette import TIMES
 from hypar.reports.plots import ENDINGS, picture, plot
 from hypar.sharding.dims import WORDS
 from hypar.studies.step import StepRows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from hypar.document import Part
-    from hypar.planning.replay import ScoredStep
 
 NAMES = st.text("abc <&\"'$xyz", min_size=1, max_size=60)
 VALUES = st.one_of(st.none(), st.floats(0, 1e15, allow_subnormal=False), st.floats(1e-30, 1e-9))
@@ -81,8 +72,7 @@ def test_any_bars_are_drawn_with_their_numbers(values: list[float | None]) -> No
 
 
 @given(
-    st.lists(st.tuples(SECONDS, SECONDS, st.sampled_from([*TIMES]), st.booleans()), max_size=9),
-    st.booleans(),
+    st.lists(st.tuples(SECONDS, SECONDS, st.sampled_from([*TIMES]), st.booleans()), max_size=9), st.booleans()
 )
 def test_any_timeline_is_drawn(spans: list[tuple[float, float, str, bool]], numbered: bool) -> None:
     label = "1" if numbered else ""
@@ -128,10 +118,7 @@ def test_a_choice_of_two_dims_has_two_halves_and_its_colours_are_explained() -> 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_equal_data_give_equal_bytes(ending: str, tmp_path: Path) -> None:
-    parts: tuple[Part, ...] = (
-        bars([3.0, 2.0])._replace(title="costs $5_000 a $step"),
-        bars([1.0, 2.0]),
-    )
+    parts: tuple[Part, ...] = (bars([3.0, 2.0])._replace(title="costs $5_000 a $step"), bars([1.0, 2.0]))
     files = [tmp_path / f"{name}{ending}" for name in "ab"]
     for file in files:
         plot(Document(title="both", parts=parts), file)
@@ -202,9 +189,3 @@ def test_bars_of_a_timeline_are_as_long_as_the_tasks(ran: ScoredStep) -> None:
         long = sum(float(bar.get("width", "")) for bar in bars)
         exact = spent[kind] / ran.timeline.makespan * (scale - left)
         assert abs(long - exact) <= 0.5 * len(bars) + 0.25 * len(timeline.spans)
-
-
-def test_one_file_is_not_written_twice() -> None:
-    result = CliRunner().invoke(main, ["score", "plan.json", "--picture", "a.svg", "--plot", "a.svg"])
-    assert result.exit_code == 2
-    assert "two of --plot, --trace and --picture name one file" in result.stderr

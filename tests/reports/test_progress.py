@@ -1,7 +1,5 @@
 """Progress: at a terminal a line after half a second, removed at the end; elsewhere a line every ten seconds."""
 
-from __future__ import annotations
-
 import io
 import os
 import re
@@ -10,22 +8,19 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from hypar import plan_model
+from hypar import plan_model, verify_plan
 from hypar.activity import LISTENER, count, holding
 from hypar.cli.main import main
 from hypar.reports import terminal
 from hypar.studies.grid import compare_strategies
 from tests.effort import late
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 pty = pytest.importorskip("pty")
 
@@ -142,8 +137,6 @@ def test_lines_are_told_while_work_goes_on_and_end_with_it(monkeypatch: pytest.M
 
 
 class AtOnce(threading.Thread):
-    """A thread that runs where it is started."""
-
     def start(self) -> None:
         self.run()
 
@@ -173,8 +166,6 @@ def test_commands_say_what_they_begin(
 
 
 class Tty:
-    """A stderr that says that it is a terminal."""
-
     def isatty(self) -> bool:
         return True
 
@@ -207,6 +198,10 @@ def test_the_line_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: plan_model("lenet-c", levels=2, hardware="hmc", stages="best"), ["planning lenet-c by hypar", "trying 2 stages of 2, 8 microbatches"]),
         (lambda: plan_model("sfc", levels=2, strategy="optimal"), ["planning sfc by optimal, at most 60 s a search"]),
         (lambda: compare_strategies("sfc", strategies="owt"), ["planning sfc by dp", "planning sfc by owt"]),
+        (
+            lambda: verify_plan(plan_model("sfc", levels=2), batch=4, shrink=True),
+            ["lowering sfc by hypar over 4 devices", "running sfc on 4 simulated devices, and on one", "comparing the counts of sfc"],
+        ),
     ],
 )  # fmt: skip
 def test_work_tells_its_listener_what_it_begins(work: Callable[[], object], said: list[str]) -> None:

@@ -1,7 +1,5 @@
 """Pages at a terminal and in a pipe: width, parts, bars, styles."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

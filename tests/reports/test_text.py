@@ -1,20 +1,16 @@
 """Documents as lines: what a narrow width gives up in order, and that nothing is ever cut or lost."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from hypar.document import Cell, Column, Document, Note, Section, Table, Tone
+from hypar.document import Cell, Column, Document, Table, Tone
 from hypar.reports.renderers import fragment
-from hypar.reports.text import note_lines, plain, render, table_lines, text_width, wrapped
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from hypar.reports.text import plain, render, table_lines, text_width, wrapped
 
 WORDS = st.text("ab1.", min_size=1, max_size=9)
 
@@ -33,11 +29,6 @@ def table(heads: str, *rows: Sequence[Any], prose: str = "", bars: str = "") -> 
 
 def shown(own: Table, width: int) -> list[str]:
     return plain(table_lines(own, width)).splitlines()
-
-
-def test_columns_stand_two_spaces_apart_and_numbers_at_the_right() -> None:
-    own = table("layer time=seconds", ["conv1", 0.007], ["fc", None])
-    assert shown(own, 80) == ["layer     time", "conv1  7.00 ms", "fc           -"]
 
 
 TIMES = (
@@ -110,34 +101,6 @@ def test_a_total_has_no_dash_where_nothing_adds_up() -> None:
     assert shown(own, 80) == ["layer    time  x", "a      1.00 s  y", "all    1.00 s"]
 
 
-def test_a_document_has_its_parts_apart_and_details_where_all_is_asked_for() -> None:
-    parts = (
-        Section(title="Memory", about="by stage", parts=(Note("", "a remark of several words"),)),
-        Note("x", "y"),
-    )
-    notes = (Note("time", "1 s: forward 500 ms, backward 500 ms"), Note("claim", "greedy", detail=True))
-    own = Document(
-        title="answer", about="question", parts=(table("a", ["x"]), *parts), notes=notes, tone="bad"
-    )
-    lines = plain(render(own.shortened(), 30)).splitlines()
-    assert lines[:11] == [
-        "answer",
-        "question",
-        "",
-        "a",
-        "x",
-        "",
-        "Memory",
-        "by stage",
-        "",
-        "a remark of several words",
-        "",
-    ]
-    assert lines[11:] == ["x     y", "time  1 s: forward 500 ms,", "      backward 500 ms"]
-    assert "claim  greedy" in plain(render(own, 30))
-    assert render(own, 30)[0] == [("answer", "bold red")]
-
-
 @pytest.mark.parametrize(("tone", "style"), [("", ""), ("good", "green"), ("warn", "yellow"), ("bad", "red")])
 def test_rows_and_choices_have_their_colours(tone: Tone, style: str) -> None:
     own = table("layer H1", ["a", Cell("dp", (("dp", "batch"),))], ["b", Cell("-")])
@@ -183,23 +146,6 @@ def test_a_number_keeps_its_unit_and_a_level_its_number() -> None:
     assert wrapped("switch 12.5 GB/s, fully_connected 20.0 GB/s", 26) == [
         "switch 12.5 GB/s,",
         "fully_connected 20.0 GB/s",
-    ]
-
-
-def test_notes_have_one_indent_and_a_long_label_a_line_of_its_own() -> None:
-    notes = [Note("time", "1.94 s in all: forward 419 ms"), Note("claim", "greedy"), Note("", "no lower")]
-    assert plain(note_lines(notes, 28)).splitlines() == [
-        "time   1.94 s in all:",
-        "       forward 419 ms",
-        "claim  greedy",
-        "       no lower",
-    ]
-    notes = [Note("a-strategy-of-another-package", "fixed"), Note("dp", "fixed")]
-    assert plain(note_lines(notes, 30)).splitlines() == [
-        "a-strategy-of-another-package",
-        "  fixed",
-        "dp",
-        "  fixed",
     ]
 
 

@@ -1,21 +1,16 @@
 """A trace of a step has a track for each layer, and in a second process one for each resource."""
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from hypar.planning.planner import plan_model
-from hypar.planning.replay import run_plan
+from hypar.planning.replay import ScoredStep, run_plan
 from hypar.reports.steps import step_trace
 from hypar.studies.step import StepRows
-
-if TYPE_CHECKING:
-    from hypar.planning.replay import ScoredStep
 
 NAMES = {"forward", "backward", "gradient", "update", "receives"}
 

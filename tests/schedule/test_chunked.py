@@ -14,7 +14,7 @@ from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
 from hypar.studies.step import task_names
-from tests.network.test_gradients import network
+from tests.network.test_graph import network
 from tests.schedule.test_step import wired
 
 if TYPE_CHECKING:

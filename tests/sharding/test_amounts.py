@@ -1,19 +1,16 @@
 """The product form of the amounts by hand, and against the transfers of a score."""
 
-from __future__ import annotations
-
 import math
 import random
-from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar import LayerGraph, Plan, load_machine, load_model, plan_model
+from hypar import load_machine, load_model, plan_model
 from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import Tables
 from hypar.machine.setting import Setting
 from hypar.schedule.lanes import Lane
+from hypar.schedule.pieces import Piece
 from hypar.schedule.stages import StepWork
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.levels import levels_of
@@ -22,96 +19,10 @@ from hypar.sharding.space import parse_space
 from tests.amounts import Amount, amounts
 from tests.conventions import cost_of, drawn, network, question_of, random_network
 from tests.effort import crossed
-
-if TYPE_CHECKING:
-    from hypar.schedule.pieces import Piece
-
-graph_of = cache(load_model)
+from tests.kit import known
 
 
-def two_layers(batch: int = 8, features: int = 16) -> LayerGraph:
-    return network(
-        [
-            f"{{op: input, channels: {features}}}",
-            f"{{name: first, op: linear, out_features: {features}}}",
-            f"{{name: second, op: linear, out_features: {features}}}",
-        ],
-        batch,
-    )
-
-
-def test_the_amounts_of_a_plan_name_layers_levels_and_phases() -> None:
-    graph, pair = two_layers().contracted, (cut("in_channels", 2),) * 2
-    assert amounts(graph, (2, 2), [pair, pair], "moved") == [
-        Amount("first", 1, "forward", "output", 512.0),
-        Amount("first", 0, "forward", "output", 256.0),
-        Amount("second", 1, "forward", "output", 512.0),
-        Amount("second", 0, "forward", "output", 256.0),
-        Amount(("first", "second"), 0, "backward", "input", 128.0),
-        Amount(("first", "second"), 1, "backward", "input", 256.0),
-    ]
-
-
-@cache
-def planned(model: str, strategy: str) -> Plan:
-    return plan_model(graph_of(model), levels=4, strategy=strategy, convention="paper")
-
-
-def moved_elements(model: str, strategy: str) -> list[Amount]:
-    plan, graph = planned(model, strategy), graph_of(model).contracted
-    return amounts(graph, plan.array, [plan.choices(layer) for layer in plan.layers], "moved")
-
-
-@pytest.mark.parametrize(
-    ("model", "strategy", "paper", "moved"),
-    [
-        ("alexnet", "dp", 7.484, 7.484),
-        ("alexnet", "hypar", 0.803, 0.875),
-        ("vgg16", "hypar", 2.184, 2.222),
-        ("vgg16", "accpar", 2.054, 2.221),
-        ("resnet18", "hypar", 1.164, 1.164),
-        ("vgg16", "mp", 312.1, 554.2),
-    ],
-)
-def test_what_plans_of_four_levels_move(model: str, strategy: str, paper: float, moved: float) -> None:
-    elements = math.fsum(one.elements for one in moved_elements(model, strategy))
-    digits = 1 if paper > 100 else 3
-    assert round(planned(model, strategy).cost.value / 1e9, digits) == paper
-    assert round(4 * elements / 1e9, digits) == moved
-
-
-def images(size: int = 16) -> LayerGraph:
-    conv = "op: conv, out_channels: 4, kernel: 3, padding: 1"
-    lines = [f"{{op: input, channels: 4, height: {size}, width: {size}}}"]
-    return network([*lines, *(f"{{name: conv{at}, {conv}}}" for at in range(2))])
-
-
-@pytest.mark.parametrize("array", [(2,), (4,), (2, 2), (2, 2, 2)])
-def test_a_cut_image_moves_two_rows_for_each_border(array: tuple[int, ...]) -> None:
-    cuts = tuple(cut("height", ways) for ways in array)
-    graph = images().contracted
-    found = amounts(graph, array, [cuts, cuts], "moved")
-    row, shards = graph.tensors[0].elements / 16, math.prod(array)
-    for phase in ("forward", "backward"):
-        rows = math.fsum(one.elements for one in found if one.phase == phase) / row
-        assert rows == pytest.approx(2 * (shards - 1))
-
-
-def test_a_halo_is_needed_wherever_the_rest_of_the_image_is() -> None:
-    height, channels = cut("height", 2), cut("out_channels", 2)
-    found = amounts(images().contracted, (2, 2), [(height, height), (height, channels)], "moved")
-    row = images().contracted.tensors[0].elements / 16
-    forward = {one.level: one.elements / row for one in found if one.phase == "forward"}
-    # Each half of the devices lacks a row of the other half; then each device lacks 9 rows less the 4 that it made.
-    assert forward == pytest.approx({0: 2.0, 1: 20.0 - 2.0}, rel=0.06)
-
-
-@crossed(
-    {
-        "convention": ["moved", "fused"],
-        "seed": range(24),
-    }
-)
+@crossed({"convention": ["moved", "fused"], "seed": range(24)})
 def test_transfers_in_a_score_are_those_of_the_cost(seed: int, convention: str) -> None:
     rng = random.Random(seed)
     graph = random_network(rng)
@@ -174,8 +85,7 @@ def test_a_plan_costs_the_bytes_that_its_score_counts_where_devices_are_idle(pin
     plan = plan_model(
         "lenet-c", array=(2, 4), space="all", pins=pins, strategy="hypar", convention="paper", hardware="hmc"
     )
-    assert plan.score is not None
-    assert plan.score.communication_bytes == pytest.approx(plan.cost.value, rel=1e-12)
+    assert known(plan.score).communication_bytes == pytest.approx(plan.cost.value, rel=1e-12)
 
 
 @pytest.mark.parametrize("ways", [6, 9, 12])

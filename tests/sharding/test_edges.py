@@ -4,32 +4,25 @@ An index of a tensor is a sample, a channel and a row. Samples and channels are 
 its own, so that pieces stay where they are; rows are consecutive. The parts at some depth are the devices of the levels so far.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter, mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+from hypar.network.graph import LayerGraph
+from hypar.network.nodes import PlanGraph
 from hypar.planning.uneven.tree import graph_of_group
-from hypar.sharding.amounts.above import outermost
+from hypar.sharding.amounts.above import State, outermost
 from hypar.sharding.amounts.counted import received_between
-from hypar.sharding.placement import WHOLE, grid
+from hypar.sharding.placement import WHOLE, Options, grid
 from tests.amounts import amounts
 from tests.program.networks import network
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph
-    from hypar.sharding.amounts.above import State
-    from hypar.sharding.placement import Options
 
 Degrees = tuple[tuple[str, int], ...]
 """The dims that a layer divides at a level: ``batch``, ``channels`` and ``height`` of the tensor, and ``other`` channels."""
@@ -55,8 +48,6 @@ STAGES = Level(1, (("idle", 2),), (("idle", 2),), ((10, 0), (0, 10)))
 
 
 class Edge(NamedTuple):
-    """A tensor with the ops that make and read it, ``conv``, ``pool`` behind one, or ``join``, and the window of the latter."""
-
     levels: tuple[Level, ...]
     made: str
     read: str
@@ -83,8 +74,6 @@ class Edge(NamedTuple):
 
 
 class End(NamedTuple):
-    """What one layer divides by a split: a dim, and from where to where each part has it; nothing if it does not work."""
-
     dim: str
     units: int
     low: Mask
@@ -92,7 +81,6 @@ class End(NamedTuple):
 
     @property
     def works(self) -> Mask:
-        """Whether each part works."""
         return self.low < self.high
 
 
@@ -216,7 +204,6 @@ def by_sets(edge: Edge, convention: str) -> Found:
 
 
 def network_of(edge: Edge) -> LayerGraph:
-    """Return a network with the edge, of layers ``made`` and ``read``."""
     conv: dict[str, Any] = {"op": "conv", "out_channels": edge.size, "bias": False, "kernel": 1}
     window = {name: [getattr(edge, name), int(name != "padding")] for name in Edge._fields[4:]}
     join, pools = {"op": "add", "inputs": [-1, "in"]}, edge.made == "pool"
@@ -234,7 +221,6 @@ def network_of(edge: Edge) -> LayerGraph:
 
 
 def choices_of(edge: Edge, name: str, levels: Sequence[Level]) -> Options:
-    """Return the choices of a layer, which are of samples unless it is of the edge."""
     mine, theirs = ("out_channels", "in_channels") if name == "made" else ("in_channels", "out_channels")
     names = dict[str, str]() if getattr(edge, name, "") == "join" else {"channels": mine, "other": theirs}
     every: list[dict[str, int]] = [dict(getattr(level, name, (("batch", level.ways),))) for level in levels]
@@ -319,7 +305,6 @@ def drawn(rng: random.Random, kind: str, *, rows: bool) -> Edge:
 
 
 def divided(rng: random.Random, ways: int, dims: Sequence[str], *, single: bool) -> Degrees:
-    """Draw one dim, a grid of several that may leave devices idle, or no dim of a join."""
     if "other" not in dims and rng.random() < 0.2:
         return ()
     if single or rng.random() < 0.5:
@@ -332,7 +317,6 @@ def divided(rng: random.Random, ways: int, dims: Sequence[str], *, single: bool)
 
 
 def shared(rng: random.Random, parts: int, least: int) -> tuple[int, ...]:
-    """Draw shares in tenths."""
     ends = sorted(rng.randint(0, 10 - least * parts) for _ in range(parts - 1))
     return tuple(high - low + least for low, high in pairwise((0, *ends, 10 - least * parts)))
 

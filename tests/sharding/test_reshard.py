@@ -1,10 +1,8 @@
 """Transfers between grids against tensors that are really divided, element by element over all devices."""
 
-from __future__ import annotations
-
 import itertools
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ from hypar.costs.named import Volume
 from hypar.network.nodes import Content
 from hypar.ops.families.contract import Linear
 from hypar.ops.families.elementwise import Add
+from hypar.ops.nest import Nest
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.counted import Received, received_between, received_inside
@@ -24,11 +23,6 @@ from hypar.sharding.amounts.transfers import Between, Sums, parts_of, windowed
 from hypar.sharding.levels import levels_of
 from hypar.sharding.placement import WHOLE, Choice, cut, grid, primes
 from tests.effort import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hypar.ops.nest import Nest
 
 ORDER = ("batch", "height", "width", "in_channels", "out_channels", "channels")
 BATCH = 6
@@ -66,7 +60,6 @@ def moves_by_paper(
 def by_paper(
     ends: tuple[Nest, Nest], content: Content, ways: int, chosen: tuple[Choice, Choice]
 ) -> tuple[float, float]:
-    """Elements of F and of E that all devices of a level by itself receive."""
     moves = moves_by_paper(ends, content, ways, chosen)
     forward, backward = (
         math.fsum(one.elements for one in moves if one.phase == own) for own in ("forward", "backward")
@@ -163,7 +156,6 @@ def parts(carried: Mapping[str, str], choice: Choice, ways: int) -> dict[int, tu
 
 
 def missing(need: Mapping[int, tuple[np.ndarray, ...]], have: Mapping[int, tuple[np.ndarray, ...]]) -> int:
-    """Elements that all devices need and do not have."""
     nothing = (np.zeros(GROSS, bool),) * 2
     return sum(
         math.prod(int(mask.sum()) for mask in box)

@@ -1,7 +1,5 @@
 """Rows of edges of a tensor at rest, kept by a node that computes nothing, against sets of indices and published bytes."""
 
-from __future__ import annotations
-
 import random
 from functools import cache
 from itertools import combinations, product
@@ -56,7 +54,6 @@ class Edge(NamedTuple):
         return Between(made.unsized, read.unsized, dims, frozenset(), self.onward, operand=operand)
 
     def received(self, *parts: Part) -> list[float]:
-        """Return the elements that each level receives."""
         pairs = [zip(end, self.array, strict=True) for end in self.ends]
         made, read = (tuple([cut(dim, ways) if dim else WHOLE for dim, ways in end]) for end in pairs)
         moved = received_between(self.between, parts, self.array, (made, read))

@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import math
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -13,14 +10,26 @@ from hypar import LayerGraph, load_model, plan_model
 from hypar.errors import OptionError
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.graph import build_graph
+from hypar.network.nodes import PlanGraph, PlanNode
 from hypar.ops.dims import CUTTABLE
 from hypar.sharding.dims import dim_of
-from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid, partial_results
+from hypar.sharding.placement import (
+    ALONE,
+    COPIES,
+    IDLE,
+    WHOLE,
+    Choice,
+    choice_of,
+    cut,
+    digits_of,
+    grid,
+    numbered,
+    runs_of,
+    shards_of,
+)
 from hypar.sharding.space import parse_space
+from tests.amounts import amounts
 from tests.effort import examples
-
-if TYPE_CHECKING:
-    from hypar.network.nodes import PlanGraph, PlanNode
 
 TEXT = """
 source: a grouped and a depthwise convolution, a join, a linear layer
@@ -56,13 +65,6 @@ def test_choices_of_each_kind_of_layer(graph: PlanGraph, space: str, dims: list[
     for layer, expected in zip(graph.layers, dims, strict=True):
         wanted = [cut(dim, 2) for dim in expected.removesuffix("+whole").split()]
         assert list(parse_space(space).choices(layer, 2)) == wanted + [WHOLE] * expected.endswith("+whole")
-
-
-def test_groups_leave_nothing_partial_and_line_up_with_channels(graph: PlanGraph) -> None:
-    nest = graph.layers[0].nest
-    assert partial_results(nest, "groups") == ()
-    assert {nest.names[tensor]["groups"] for tensor in ("input", "output")} == {"channels"}
-    assert nest.names["input"]["in_channels"] == "channels_in_group"
 
 
 def test_every_word_names_one_dim() -> None:
@@ -103,12 +105,6 @@ class TestGrids:
         assert degrees("batch,out_channels", node("conv1_1"), 16, idle=True) == [
             {"batch": 16}, {"out_channels": 16},
         ]  # fmt: skip
-
-    @pytest.mark.parametrize(("ways", "conv", "linear"), [(2, 5, 3), (4, 15, 6), (16, 70, 15), (64, 210, 28)])
-    def test_deepa_counts_with_idle_devices(self, ways: int, conv: int, linear: int) -> None:
-        """Powers of two with at most so many factors, over four dims or two."""
-        assert len(degrees(DEEPA, node("conv2_1"), ways, idle=True)) == conv
-        assert len(degrees(DEEPA, node("fc1"), ways, idle=True)) == linear
 
     def test_degrees_are_powers_of_two_and_the_ways_unless_any_divisors_are_asked_for(self) -> None:
         assert degrees("batch*height", node("conv1_1"), 12) == [{"batch": 12}, {"height": 12}]
@@ -183,3 +179,65 @@ class TestGrids:
         assert len({*choices}) == len(choices)
         assert {*choices} - {WHOLE} == expected
         assert (WHOLE in choices) == (not layer.weighted and "in_channels" in dims)
+
+
+# Numberings of flat levels
+
+
+DIMS = ("batch", "in_channels", "out_channels")
+
+
+def test_equal_digits_beside_each_other_are_one_run() -> None:
+    runs = [("batch", 2), ("batch", 2), ("in_channels", 2), ("batch", 2)]
+    found = numbered(runs)
+    assert found.order == (("batch", 4), ("in_channels", 2), ("batch", 2))
+    assert found.degrees == (("batch", 8), ("in_channels", 2))
+    assert numbered([(COPIES, 2), (COPIES, 4)]) == WHOLE
+
+
+def test_digits_are_the_fewest_that_suit_all_layers() -> None:
+    chosen = [
+        numbered([("batch", 4), ("height", 4)]),
+        numbered([("batch", 2), (COPIES, 8)]),
+        cut("batch", 16),
+    ]
+    found = digits_of(chosen, 16)
+    assert [ways for ways, _ in found] == [2, 2, 4]
+    assert [labels for _, labels in found] == [
+        ("batch", "batch", "batch"),
+        ("batch", COPIES, "batch"),
+        ("height", COPIES, "batch"),
+    ]
+    assert [choice_of(label, 2) for label in ("batch", COPIES, IDLE)] == [cut("batch", 2), WHOLE, ALONE]
+
+
+def test_a_grid_beside_a_numbering_is_numbered_through() -> None:
+    assert runs_of(grid({"in_channels": 2, "batch": 4}), 8) == (("batch", 4), ("in_channels", 2))
+    assert runs_of(grid({"batch": 4}), 8) == (("batch", 4), (IDLE, 2))
+
+
+def test_grids_of_unlike_factors_have_common_digits() -> None:
+    chosen = [grid({"batch": 3, "height": 4}), grid({"batch": 4, "height": 3}), grid({"batch": 6}), ALONE]
+    assert digits_of(chosen, 12) == [
+        (2, ("height", "batch", "batch", IDLE)),
+        (2, ("height", "batch", IDLE, IDLE)),
+        (3, ("batch", "height", "batch", IDLE)),
+    ]
+    assert shards_of(chosen[2], 12)["batch"].tolist() == [0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5]
+    assert (shards_of(chosen[2], 12)[IDLE] == 0).tolist() == ([True] * 3 + [False] * 3) * 2
+
+
+def test_numberings_without_common_digits_are_refused() -> None:
+    with pytest.raises(ValueError, match="end at 2 and at 3"):
+        digits_of([numbered([("batch", 2), ("height", 3)]), numbered([("batch", 3), ("height", 2)])], 6)
+
+
+@given(st.lists(st.lists(st.sampled_from(DIMS), min_size=3, max_size=3), min_size=4, max_size=4))
+def test_a_flat_level_moves_what_the_levels_of_its_digits_move(orders: list[list[str]]) -> None:
+    graph = load_model("sfc").contracted
+    for convention in ("moved", "fused"):
+        flat = [(numbered((dim, 2) for dim in own),) for own in orders]
+        levels = [tuple(cut(dim, 2) for dim in own) for own in orders]
+        one = math.fsum(own.elements for own in amounts(graph, (8,), flat, convention))
+        several = math.fsum(own.elements for own in amounts(graph, (2, 2, 2), levels, convention))
+        assert one == pytest.approx(several)

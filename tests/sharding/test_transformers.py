@@ -1,16 +1,10 @@
 """The bytes of a block by the divisions of Megatron-LM, Ulysses and ring attention, against their closed forms."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
+from hypar.network.graph import LayerGraph
 from tests.amounts import amounts
 from tests.transformers import chosen, deepseek, gpt, llama, mixtral, one_matrix
-
-if TYPE_CHECKING:
-    from hypar.network.graph import LayerGraph
 
 WAYS = 8
 GPT3 = {"sequence": 2048, "hidden": 12288, "kv_heads": 96, "head_dim": 128, "ff": 49152, "vocab": 8}
@@ -35,7 +29,6 @@ def received(
 
 
 def total(found: dict[tuple[str, str], float], phase: str, *words: str) -> float:
-    """MB of a phase in the places with some words."""
     return sum(
         size for (own, place), size in found.items() if own == phase and all(word in place for word in words)
     )
@@ -45,23 +38,19 @@ def gpt3() -> LayerGraph:
     return gpt(batch=1, blocks=2, tied=False, dtype="bfloat16", **GPT3)
 
 
-def test_megatron_adds_up_twice_forward() -> None:
-    found = received(gpt3(), MEGATRON, "whole")
-    assert total(found, "forward") == pytest.approx(176.16, abs=0.005)
-    assert {place for phase, place in found if phase == "forward"} == {"o output", "down output"}
+QKV = {**MEGATRON, "qkv": "out_kv_heads"}
 
 
-def test_megatron_adds_up_twice_backward() -> None:
-    assert total(received(gpt3(), MEGATRON, "whole"), "backward") == pytest.approx(176.16, abs=0.005)
-
-
-def test_megatron_with_one_matrix_for_queries_keys_and_values_adds_up_twice_backward() -> None:
-    """As Megatron-LM has it, so that one layer reads what all three read."""
-    graph = one_matrix(batch=1, blocks=2, dtype="bfloat16", **GPT3)
-    found = received(graph, {**MEGATRON, "qkv": "out_kv_heads"}, "whole")
-    for phase, places in (("forward", {"o output", "down output"}), ("backward", {"qkv input", "up input"})):
+@pytest.mark.parametrize("one", [False, True], ids=["three matrices", "one matrix"])
+def test_megatron_adds_up_twice_forward_and_backward(one: bool) -> None:
+    """As Megatron-LM has it one matrix makes queries, keys and values: one layer reads what all three read."""
+    graph = one_matrix(batch=1, blocks=2, dtype="bfloat16", **GPT3) if one else gpt3()
+    found = received(graph, QKV if one else MEGATRON, "whole")
+    for phase in ("forward", "backward"):
         assert total(found, phase) == pytest.approx(176.16, abs=0.005)
-        assert {place for own, place in found if own == phase} == places
+    ends = {"forward": {"o output", "down output"}, "backward": {"qkv input", "up input"}}
+    for phase in ends if one else ["forward"]:
+        assert {place for own, place in found if own == phase} == ends[phase]
 
 
 def test_megatron_by_sequence_scatters_sums_and_gathers() -> None:
@@ -75,7 +64,7 @@ def test_megatron_by_sequence_scatters_sums_and_gathers() -> None:
 def test_megatron_by_sequence_with_one_matrix_gathers_as_much_as_it_scatters() -> None:
     """Korthikanti et al. (2022), Figure 5: in place of each all-reduce a gather and a reduce-scatter."""
     graph = one_matrix(batch=1, blocks=3, dtype="bfloat16", **GPT3)
-    every = received(graph, {**MEGATRON, "qkv": "out_kv_heads"}, "sequence", "fused", "h.")
+    every = received(graph, QKV, "sequence", "fused", "h.")
     found = {key: size for key, size in every.items() if key[1].split()[-2].startswith("1.")}
     for phase in ("forward", "backward"):
         assert total(found, phase, "input") == pytest.approx(88.08, abs=0.005)
@@ -83,7 +72,6 @@ def test_megatron_by_sequence_with_one_matrix_gathers_as_much_as_it_scatters() -
 
 
 def long(kv_heads: int) -> LayerGraph:
-    """One sequence of 131,072 tokens, 32 heads of 128 features."""
     sizes = {
         "sequence": 131072,
         "hidden": 4096,
@@ -135,7 +123,6 @@ def test_rotated_keys_that_all_heads_share_are_gathered_once_and_their_errors_sc
 
 
 def experts(one: bool = False) -> LayerGraph:
-    """Eight experts, two for each position, and 8 sequences of 4096 positions."""
     sizes = {"sequence": 4096, "hidden": 4096, "kv_heads": 8, "group": 4, "head_dim": 128, "ff": 14336}
     return mixtral(batch=8, blocks=2, dtype="bfloat16", one=one, experts=8, vocab=8, **sizes)
 

@@ -1,15 +1,15 @@
 """Rows of images that parts read, hold and add up, against explicit sets and against the program's count."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from hypar.ops.windows import ShapeError, Window
 from hypar.program.holding import Holding, flattened, one_each
@@ -17,20 +17,12 @@ from hypar.sharding.amounts.cuts import ratios
 from hypar.sharding.amounts.windows import Digit, Image, Rows
 from hypar.sharding.placement import COPIES, IDLE
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-
 ROWS, COLUMNS, BATCH, CHANNELS = "rows", "columns", "batch", "channels"
 IMAGE, OTHERS = (ROWS, COLUMNS), (BATCH, CHANNELS)
 STAGES = Digit(2, IDLE, IDLE, shares=((1.0, 0.0), (0.0, 1.0)))
 
 
 class Case(NamedTuple):
-    """An image of one dim or two, and what both ends divide."""
-
     image: Image
     digits: tuple[Digit, ...]
 

@@ -1,15 +1,9 @@
 """Small networks, and plans of them with given choices."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from hypar import load_model, plan_model
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hypar import LayerGraph, Plan
+from hypar import LayerGraph, Plan, load_model, plan_model
 
 
 def layer(name: str, op: str, inputs: str | list[str], **fields: Any) -> dict[str, Any]:
@@ -25,7 +19,6 @@ def network(
 
 
 def mlp(batch: int = 8) -> LayerGraph:
-    """Two linear layers of 16 channels without biases."""
     return network(
         layer("l1", "linear", "in", out_features=16, bias=False),
         layer("l2", "linear", "l1", out_features=16, bias=False),
@@ -64,6 +57,5 @@ def residual() -> LayerGraph:
 def planned(
     graph: LayerGraph, array: Sequence[int], choices: Mapping[str, Sequence[str]], **options: Any
 ) -> Plan:
-    """The plan with some choices held, level by level."""
     pins = [f"{name}@H{level + 1}={dim}" for name, dims in choices.items() for level, dim in enumerate(dims)]
     return plan_model(graph, array=array, pins=pins, space="all", cost="volume", **options)

@@ -1,9 +1,7 @@
 """Chunks of gradients in data parallelism: by a machine's times and by measured ones, and the rows of a step's chunks."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,14 +10,11 @@ from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import measured_devices, read_step_times, whole_array, with_times
 from hypar.network.graph import gradients_of
 from hypar.planning.climb import EXCHANGES, best_sizes
-from hypar.planning.replay import run_plan
+from hypar.planning.replay import ScoredStep, run_plan
 from hypar.registry import data_names
 from hypar.studies.step import StepRows
 from tests.effort import crossed
-from tests.kit import names_of, run
-
-if TYPE_CHECKING:
-    from hypar.planning.replay import ScoredStep
+from tests.kit import known, names_of, run
 
 TABLE = """\
 synchronisation: 1 ms
@@ -40,12 +35,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ran(model: str, *, chunks: str | int = "best", **asked: Any) -> ScoredStep:
-    """The step of a data-parallel plan with chunks."""
     return run_plan(plan_model(model, strategy="dp", chunks=chunks, **asked))
 
 
 def measured(model: str = "lenet-c", *, exchange: str = "serial", chunks: str | int = "best") -> ScoredStep:
-    """The same by the measured times of the folder's table."""
     machine = measured_devices(Path("times.yaml"), {"exchange": exchange})
     return ran(model, chunks=chunks, hardware=machine, array=[2], profile="times.yaml")
 
@@ -72,10 +65,8 @@ def test_rows_are_the_chunks_of_the_plan(model: str, hardware: str, chunks: str 
     array = None if machine.groups else whole_array(machine)
     step = ran(model, hardware=machine, array=array, chunks=chunks)
     rows, plan = StepRows(step).chunks, step.plan
-    assert plan.score is not None
-    assert plan.chunks is not None
-    assert step.timeline.makespan == pytest.approx(plan.score.time_s, rel=1e-12)
-    assert [row["layers"] for row in rows] == plan.chunks.layers
+    assert step.timeline.makespan == pytest.approx(known(plan.score).time_s, rel=1e-12)
+    assert [row["layers"] for row in rows] == known(plan.chunks).layers
     assert all(row["ready_s"] <= row["end_s"] <= step.timeline.makespan for row in rows)
     assert all(row["start_s"] <= row["end_s"] for row in rows)
     assert sum(row["critical"] for row in rows) <= 1

@@ -1,25 +1,30 @@
 """Comparisons, sweeps, explorations, reports: every row counted by one convention."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hypar import (
     compare_strategies,
+    explore_model,
+    load_machine,
     load_model,
     plan_model,
     score_plan,
+    sweep_model,
 )
+from hypar.errors import HyparError
 from hypar.planning.planner import plan_command
 from hypar.planning.sources import machine_of
+from hypar.planning.strategies.base import load_strategy
 from hypar.reports.report import compared, read_reported
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
+from hypar.studies.grid import costs_of, totals_of
+from tests.benches import lenet_profile
+from tests.kit import known, output
+from tests.prose import unbroken
 from tests.staged import pipeline
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STRATEGIES = ("dp", "mp", "hypar", "accpar", "optimal")
 
@@ -47,8 +52,7 @@ def test_pipelines_are_counted_as_plans_in_stages_are() -> None:
     for convention in (None, "paper", "moved", "fused"):
         plan = pipeline("resnet18", convention=convention, **asked)
         assert plan == plan_model("resnet18", levels=0, convention=convention, **asked)
-        assert plan.score is not None
-        sent[convention] = plan.score.communication["stages"]
+        sent[convention] = known(plan.score).communication["stages"]
     assert sent["paper"] < sent["moved"] == sent["fused"] == sent[None]
 
 
@@ -57,9 +61,8 @@ def test_a_report_counts_all_by_the_convention_of_its_step(tmp_path: Path) -> No
     plan_model("lenet-c", levels=2, hardware="hmc").write(file)
     for asked in (None, *BY_LEVELS):
         found = read_reported(file, convention=asked)
-        assert found.plan.score is not None
         counted = asked or MOVED
-        assert (found.plan.score.convention or PAPER) == counted
+        assert (known(found.plan.score).convention or PAPER) == counted
         scores = [row.plan.score for row in compared(found) if row.plan]
         assert {score.convention or PAPER for score in scores if score} == {counted}
         assert (f"--convention {counted}" in found.commands[1]) == (asked is not None)
@@ -68,24 +71,18 @@ def test_a_report_counts_all_by_the_convention_of_its_step(tmp_path: Path) -> No
     assert costs == [row.cost for row in compare_strategies("lenet-c", levels=2)]
 
 
-@pytest.mark.parametrize(
-    ("asked", "option"),
-    [
-        ({}, ""),
-        ({"strategy": "optimal"}, ""),
-        ({"convention": "moved"}, " --convention moved"),
-        ({"convention": "fused"}, " --convention fused"),
-        ({"convention": "paper", "strategy": "optimal"}, " --convention paper"),
-        ({"convention": "paper", "hardware": "hmc"}, " --convention paper"),
-        ({"strategy": "deepa", "hardware": "p100-4x4"}, ""),
-        ({"cost": "time", "hardware": "hmc"}, ""),
-        ({"cost": "time", "hardware": "hmc", "convention": "paper"}, " --convention paper"),
-        (
-            {"cost": "time", "hardware": "hmc", "strategy": "hypar", "convention": "fused"},
-            " --convention fused",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("asked", "option"), [
+    ({}, ""),
+    ({"strategy": "optimal"}, ""),
+    ({"convention": "moved"}, " --convention moved"),
+    ({"convention": "fused"}, " --convention fused"),
+    ({"convention": "paper", "strategy": "optimal"}, " --convention paper"),
+    ({"convention": "paper", "hardware": "hmc"}, " --convention paper"),
+    ({"strategy": "deepa", "hardware": "p100-4x4"}, ""),
+    ({"cost": "time", "hardware": "hmc"}, ""),
+    ({"cost": "time", "hardware": "hmc", "convention": "paper"}, " --convention paper"),
+    ({"cost": "time", "hardware": "hmc", "strategy": "hypar", "convention": "fused"}, " --convention fused"),
+])  # fmt: skip
 def test_the_command_of_a_report_names_the_convention_where_it_is_another(asked: Any, option: str) -> None:
     graph = load_model("lenet-c")
     plan = plan_model(graph, array=[4], **asked)
@@ -104,3 +101,62 @@ def test_the_command_names_the_strategy_whose_paper_counts_the_cost() -> None:
         command = plan_command(plan, "p.json", graph, machine_of(plan))
         assert "--convention" not in command
         assert ("--strategy" in command) == (plan is named)
+
+
+# The cost by which rows are planned
+
+
+STRATEGIES_OF_COMPARISON = ("dp", "hypar", "accpar", "deepa")
+
+
+def test_without_a_cost_each_strategy_keeps_its_own() -> None:
+    asked: dict[str, Any] = {"levels": 2, "hardware": "hmc"}
+    for row in compare_strategies("lenet-c", strategies=STRATEGIES_OF_COMPARISON, **asked):
+        assert known(row.plan).cost.name == load_strategy(row.name).cost
+    runs = sweep_model("lenet-c", strategy=STRATEGIES_OF_COMPARISON, **asked)
+    assert not runs.asked
+    assert "cost" not in runs.document().records()[0]
+
+
+def test_the_output_names_the_cost() -> None:
+    asked = ("compare", "lenet-c", "--levels", "2", "--hardware", "hmc", "--strategy", "hypar")
+    assert "hypar, dp planned by time" in unbroken(output(*asked, "--cost", "time"))
+    assert "deepa planned by deepa; hypar, dp planned by volume" in unbroken(
+        output(*asked, "--strategy", "deepa")
+    )
+    assert "planned by" not in unbroken(output(*asked))
+    swept = ("sweep", "lenet-c", "--levels", "2", "--hardware", "hmc")
+    assert "levels 2, cost time" in unbroken(output(*swept, "--cost", "time"))
+    assert "cost" not in unbroken(output(*swept))
+
+
+def test_measured_times_are_for_the_rows_whose_cost_has_them() -> None:
+    profile = lenet_profile()
+    asked: dict[str, Any] = {"array": (4,), "batch": 32, "hardware": "h100-8x"}
+    dp, deepa = compare_strategies("lenet-c", strategies="deepa", profile=profile, **asked)
+    assert dp.plan is not None
+    assert dp.plan.splits == plan_model("lenet-c", strategy="dp", **asked).splits
+    assert (
+        known(deepa.plan).splits == plan_model("lenet-c", strategy="deepa", profile=profile, **asked).splits
+    )
+    rows = compare_strategies("lenet-c", strategies="deepa", profile=profile, cost="deepa", **asked)
+    assert all(row.plan is not None and row.plan.profile is not None for row in rows)
+    found = explore_model("lenet-c", vary="fc1", strategy="deepa", profile=profile, mode="serial", **asked)
+    assert found.baseline.totals == totals_of(dp.plan.score)
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+def test_the_costs_of_stages_are_counted_by_the_convention_of_all_rows(convention: str) -> None:
+    graph = load_model("alexnet", batch=32)
+    own = plan_model(graph, levels=2, stages=4, hardware="hmc", space="all", convention=convention)
+    stored = own.model_copy(update={"convention": None})
+    found = costs_of(stored, graph, convention, load_machine("hmc"))
+    assert found == tuple(split.cost for split in own.splits)
+    assert costs_of(own, graph, "paper", load_machine("hmc")) != found
+
+
+def test_an_unknown_argument_is_one_line() -> None:
+    with pytest.raises(
+        HyparError, match=r"^compare_strategies: no argument 'spaces'; .*; did you mean 'space'\?$"
+    ):
+        compare_strategies("lenet-c", spaces="all")

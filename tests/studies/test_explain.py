@@ -1,24 +1,18 @@
 """Why a plan is as it is: eliminations, and what a layer's alternatives would cost."""
 
-from __future__ import annotations
-
 import itertools
-import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from hypar import explain_plan, load_machine, load_model, plan_model
-from hypar.cli.main import main
 from hypar.errors import OptionError
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.graph import build_graph
-
-if TYPE_CHECKING:
-    from hypar.studies.alternatives import Explanation
+from hypar.studies.alternatives import Explanation
+from tests.kit import data, output, refused
 
 P100 = load_machine("p100-4x4")
 ALEXNET = load_model("alexnet").with_batch(512)
@@ -95,12 +89,6 @@ def test_a_plan_is_explained_layer_by_layer_and_level_by_level() -> None:
     assert found.document().title == "alexnet: all 16 choices cost least"
 
 
-def test_an_unknown_layer_is_one_line() -> None:
-    plan = plan_model("lenet-c", levels=1)
-    with pytest.raises(OptionError, match="no layer that is cut is named 'fc9'; did you mean 'fc2'"):
-        explain_plan(plan, load_model("lenet-c"), layer="fc9")
-
-
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
@@ -108,13 +96,9 @@ def test_an_unknown_layer_is_one_line() -> None:
         (("--levels", "1", "--pin", "fc1=dp", "--explain"), "the plan has pins"),
     ],
 )  # fmt: skip
-def test_a_dearer_choice_says_why_the_plan_has_it(
-    asked: tuple[str, ...], reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
-    code, text, _ = run("plan", "alexnet", *asked)
+def test_a_dearer_choice_says_why_the_plan_has_it(asked: tuple[str, ...], reason: str) -> None:
+    text = output("plan", "alexnet", *asked, columns=300)
     dearer = [line for line in text.splitlines() if re.match(r"\w+ H\d: \w+ costs [^;]+ more than ", line)]
-    assert code == 0
     assert dearer
     assert {line.split(": ")[2] for line in dearer} == {reason}
     alone = [line for line in text.splitlines() if " alone: the levels below, for which" in line]
@@ -139,26 +123,16 @@ def test_where_no_table_fits_nothing_is_chosen_anew() -> None:
     assert {one.replanned for one in layer.alternatives} == {None}
 
 
-def run(*args: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(main, list(args))
-    return done.exit_code, done.stdout, done.stderr
-
-
 def test_the_command_prints_tables_or_json() -> None:
     asked = ("plan", "lenet-c", "--array", "4", "--strategy", "deepa", "--hardware", "p100-4x4")
-    code, text, _ = run(*asked, "--explain", "pool2")
-    assert code == 0
+    text = output(*asked, "--explain", "pool2")
     assert re.match(r"pool2 H1: n4 c1 costs least; next is [\w ]+, [\d.]+ us more\n", text)
     assert "left out  height: 4 elements" not in text
-    code, text, _ = run(*asked, "--json", "--explain", "fc1")
-    data = json.loads(text)
-    assert code == 0
-    assert data["plan"]["strategy"] == "deepa"
-    (layer,) = data["explanation"]["layers"]
+    found = data(*asked, "--explain", "fc1")
+    assert found["plan"]["strategy"] == "deepa"
+    (layer,) = found["explanation"]["layers"]
     assert [one["chosen"] for one in layer["alternatives"]].count(True) == 1
-    code, text, error = run(*asked, "--explain", "nothing")
-    assert (code, text) == (3, "")
-    assert error.count("\n") == 1
+    assert refused(*asked, "--explain", "nothing")
 
 
 def test_one_level_is_explained_alone_as_among_all() -> None:
@@ -175,16 +149,13 @@ def test_one_level_is_explained_alone_as_among_all() -> None:
     assert str(refused.value) == "explain: found level 'H4'; allowed: H1 to H3, or 0 to 2"
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"stages": 2, "levels": 2},
-        pytest.param({"array": [2, 2, "s2"], "strategy": "accpar"}, marks=pytest.mark.slow),
-        pytest.param({"stages": "best", "levels": 3}, marks=pytest.mark.slow),
-        pytest.param({"stages": 4, "levels": 2, "convention": "paper"}, marks=pytest.mark.slow),
-        pytest.param({"array": [2, "s2", 2], "convention": "fused"}, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("asked", [
+    {"stages": 2, "levels": 2},
+    pytest.param({"array": [2, 2, "s2"], "strategy": "accpar"}, marks=pytest.mark.slow),
+    pytest.param({"stages": "best", "levels": 3}, marks=pytest.mark.slow),
+    pytest.param({"stages": 4, "levels": 2, "convention": "paper"}, marks=pytest.mark.slow),
+    pytest.param({"array": [2, "s2", 2], "convention": "fused"}, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_stages_on_device_groups_are_explained_by_the_costs_of_the_plan(asked: dict[str, Any]) -> None:
     machine = load_machine("tpu-v2-v3")
     plan = plan_model("lenet-c", batch=32, hardware=machine, **asked)

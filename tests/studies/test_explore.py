@@ -1,19 +1,13 @@
 """Explorations of any plan: over the levels of device groups, inside stages, with chunks; each point is that plan's score."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from hypar import (
-    explore_model,
-    load_machine,
-    plan_model,
-    score_plan,
-)
+from hypar import Exploration, Plan, explore_model, load_machine, plan_model, score_plan
 from hypar.cli.main import main
 from hypar.errors import HyparError
 from hypar.plan.plan import rooted
@@ -21,15 +15,10 @@ from hypar.planning.resolved import checked_arrays
 from hypar.studies.grid import totals_of
 from tests.effort import crossed, late
 from tests.heterogeneous import CONV, INPUT, group, kind, write_machine, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from hypar import Exploration, Plan
+from tests.kit import known
 
 
 def pins_of(plan: Plan, changed: dict[tuple[str, int], str]) -> list[str]:
-    """Pins of all choices of a plan whose groups have equal choices, some of them changed."""
     found = []
     for layer in plan.layers:
         for level, dim in enumerate(plan.dims(layer, plan.groups[0].name)):
@@ -38,7 +27,6 @@ def pins_of(plan: Plan, changed: dict[tuple[str, int], str]) -> list[str]:
 
 
 def texts_of(found: Exploration) -> list[dict[tuple[str, int], str]]:
-    """The choices of each point by its places."""
     return [
         {place: str(choice.text(found.ways[place])) for place, choice in point.axes.items()}
         for point in found
@@ -54,21 +42,7 @@ def test_points_of_device_groups_are_the_plans_of_pinned_choices(vary: Any) -> N
     for point, changed in zip(found, texts_of(found), strict=True):
         plan = plan_model("lenet-c", pins=pins_of(found.plan, changed), strategy="hypar", **asked)
         assert point.totals == totals_of(plan.score)
-        assert plan.score is not None
-        assert point.fits == plan.score.fits
-
-
-def test_a_machine_of_groups_that_is_explored_says_so_in_all_forms(tmp_path: Path) -> None:
-    asked = ["explore", "lenet-c", "--hardware", "tpu-v2-v3", "--levels", "2", "--vary", "fc1"]
-    text = CliRunner().invoke(main, asked).stdout
-    assert text.startswith("lenet-c on tpu-v2-v3, 4 points: the plan is fastest, 4.8% faster than dp\n")
-    assert "fc1 H1-H2" in text
-    result = CliRunner().invoke(main, [*asked, "--plot", str(tmp_path / "p.svg"), "--json"])
-    assert result.exit_code == 0
-    assert "<svg" in (tmp_path / "p.svg").read_text()
-    found = explore_model("lenet-c", vary="fc1", hardware="tpu-v2-v3", levels=2)
-    assert len(found.document().records()) == 4
-    assert "fc1 " in found._repr_html_()
+        assert point.fits == known(plan.score).fits
 
 
 def test_points_that_are_all_slower_than_dp_say_so() -> None:
@@ -77,12 +51,7 @@ def test_points_that_are_all_slower_than_dp_say_so() -> None:
     assert re.match(r"lenet-c on tpu-v3, 2 points: .* is fastest, 1\.\d\dx slower than dp\n", text)
 
 
-@crossed(
-    {
-        "stages": late([2, 4], 4),
-        "convention": ["paper", "moved", "fused"],
-    }
-)
+@crossed({"stages": late([2, 4], 4), "convention": ["paper", "moved", "fused"]})
 def test_points_inside_stages_are_the_scores_of_these_plans(stages: int, convention: str) -> None:
     asked: dict[str, Any] = {"hardware": "hmc", "levels": 2, "stages": stages, "convention": convention}
     found = explore_model("lenet-c", vary=["fc1", "conv2@H1"], space="all", **asked)
@@ -103,21 +72,16 @@ def test_points_inside_stages_are_the_scores_of_these_plans(stages: int, convent
     assert len(times) > 1
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"levels": 1, "stages": 2},
-        {"array": (2, "s2", 2)},
-        {"levels": 1, "stages": 2, "schedule": "interleaved"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("asked", [
+    {"levels": 1, "stages": 2},
+    {"array": (2, "s2", 2)},
+    {"levels": 1, "stages": 2, "schedule": "interleaved"},
+], ids=str)  # fmt: skip
 def test_points_in_stages_differ(asked: dict[str, Any]) -> None:
     """Each point is the plan of pins that has its stages; what a plan has found of its own choices is no point's."""
     found = explore_model("lenet-c", vary="fc1@H1", hardware="tpu-v3", **asked)
-    assert found.plan.stages is not None
     assert len({point.totals.time_s for point in found if point.totals}) == 2
-    starts = [layers[0] for _, layers in found.plan.stages.spans]
+    starts = [layers[0] for _, layers in known(found.plan.stages).spans]
     for point, changed in zip(found, texts_of(found), strict=True):
         pinned = plan_model(
             "lenet-c", pins=pins_of(found.plan, changed), hardware="tpu-v3", starts=starts, **asked
@@ -137,10 +101,9 @@ def test_chunks_are_found_anew_for_each_point(hardware: str, chunks: str | int) 
 def test_a_plan_in_stages_with_chunks_is_one_of_its_points() -> None:
     asked: dict[str, Any] = {"array": [4], "stages": 2, "chunks": "best", "batch": 32}
     found = explore_model("resnet18", vary="fc@H1", hardware="p100-4x4", **asked)
-    assert found.plan.chunks is not None
     (own,) = (point for point in found if point.own)
     assert own.totals == totals_of(found.plan.score)
-    assert own.time_s < found.plan.chunks.alone_s
+    assert own.time_s < known(found.plan.chunks).alone_s
 
 
 def test_the_space_and_the_pins_are_those_of_a_plan() -> None:

@@ -1,27 +1,21 @@
 """The pieces of a plan as problems: they make up the layer, and are those that the machine models time."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from hypar import load_model, plan_model
 from hypar.errors import OptionError, PlanError
 from hypar.machine.work import local_shape
+from hypar.network.graph import LayerGraph
+from hypar.plan.plan import Plan
 from hypar.sharding.placement import degrees
 from hypar.studies.pieces import problems_of
 from tests.effort import crossed, late
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import Plan
 
 MODELS = ("vgg16", "resnet50", "alexnet", "alexnet-2012", "mobilenet-v2", "unet")
 ARRAYS = ((2, 2), (3, 2), (2, 5), (4,), (2, 2, 2))
@@ -29,7 +23,6 @@ ARRAYS = ((2, 2), (3, 2), (2, 5), (4,), (2, 2, 2))
 
 @cache
 def randomly_cut(name: str, seed: int) -> tuple[LayerGraph, Plan]:
-    """Plan a network with a random dim for every layer at every level."""
     rng = random.Random(seed)
     graph = load_model(name).with_batch(rng.choice([7, 12, 16]))
     array = rng.choice(ARRAYS)
@@ -42,12 +35,7 @@ def randomly_cut(name: str, seed: int) -> tuple[LayerGraph, Plan]:
     return graph, plan_model(graph, array=array, strategy="optimal", search="greedy", pins=pins)
 
 
-@crossed(
-    {
-        "name": late(MODELS, "resnet50"),
-        "seed": range(2),
-    }
-)
+@crossed({"name": late(MODELS, "resnet50"), "seed": range(2)})
 def test_the_pieces_of_all_devices_make_up_every_layer(name: str, seed: int) -> None:
     graph, plan = randomly_cut(name, seed)
     problems = problems_of(plan, model=graph)

@@ -1,28 +1,24 @@
 """Networks in stages of one device each, beside every partition there is and beside the whole network on one device."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from hypar import LayerGraph, Plan, load_machine, load_model, machines, models
 from hypar.errors import HyparError, TableLimitError
 from hypar.files.yaml_file import parse_yaml
+from hypar.machine.machine import Machine
 from hypar.network.graph import build_graph
-from hypar.plan.stages import BALANCES, FLUSHES, INTERLEAVED
+from hypar.plan.stages import BALANCES, FLUSHES, INTERLEAVED, StagesRecord
 from hypar.planning.replay import run_plan
 from hypar.studies.step import HELD, StepRows
 from tests.effort import crossed, late
+from tests.kit import known
 from tests.staged import pipeline, staging_of
-
-if TYPE_CHECKING:
-    from hypar.machine.machine import Machine
-    from hypar.plan.stages import StagesRecord
 
 ALEXNET = load_model("alexnet").with_batch(16)
 LENET = load_model("lenet-c").with_batch(16)
@@ -39,14 +35,11 @@ def record(plan: Plan) -> StagesRecord:
 
 
 def time_s(plan: Plan) -> float:
-    assert plan.score is not None
-    return plan.score.time_s
+    return known(plan.score).time_s
 
 
 def held(plan: Plan) -> list[float]:
-    """The memory of each stage's device."""
-    assert plan.score is not None
-    return [group.memory_bytes for group in plan.score.groups or ()]
+    return [group.memory_bytes for group in known(plan.score).groups or ()]
 
 
 def bottleneck(plan: Plan, graph: LayerGraph, machine: Machine, balance: str) -> float:
@@ -70,7 +63,6 @@ def least(plan: Plan) -> float:
 
 @cache
 def every(stages: int, hardware: Machine, schedule: str, **asked: Any) -> list[Plan]:
-    """All pipelines of AlexNet of so many stages."""
     names = [layer.name for layer in ALEXNET.contracted.layers]
     return [
         pipeline(ALEXNET, starts=[names[0], *inner], hardware=hardware, schedule=schedule, **asked)
@@ -102,8 +94,7 @@ def test_of_layer_block_pipelines_none_has_shorter_steps(stages: int, machine: M
 @pytest.mark.parametrize("stages", [1, 3])
 def test_with_overlap_and_flushes_the_busiest_stage_or_link_counts(stages: int, schedule: str) -> None:
     def busiest(plan: Plan) -> float:
-        assert plan.score is not None
-        return max(plan.score.busy.values())
+        return max(known(plan.score).busy.values())
 
     found = pipeline(ALEXNET, stages=stages, hardware=OVERLAPPING, schedule=schedule)
     assert least(found) == pytest.approx(busiest(found), rel=1e-9)
@@ -125,8 +116,7 @@ def test_stages_are_the_network_and_meet(schedule: str) -> None:
         for way in zip(*((span.work.received, span.work.returned) for span in staging.stages), strict=True)
     )
     assert forward == backward
-    assert found.score is not None
-    assert found.score.communication["stages"] == staging.work.microbatches * (forward + backward)
+    assert known(found.score).communication["stages"] == staging.work.microbatches * (forward + backward)
 
 
 @pytest.mark.parametrize(("batch", "stages", "expected"), [(16, 4, 4), (16, 3, 2), (7, 4, 1), (12, 5, 4)])
@@ -179,7 +169,6 @@ def test_stages_named_one_by_one_are_the_same(model: str, hardware: str, schedul
 
 
 def chain(layers: int, batch: int = 4) -> LayerGraph:
-    """Linear layers of 8 features."""
     lines = [f"  - {{name: fc{n}, op: linear, out_features: 8}}" for n in range(layers)]
     text = f"source: made up\nbatch: {batch}\nlayers:\n  - {{op: input, channels: 8}}\n" + "\n".join(lines)
     return build_graph(parse_yaml(text, Path("chain.yaml")), "chain")

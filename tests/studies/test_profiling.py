@@ -1,9 +1,11 @@
 """Every choice that a plan may ask for is measured, equal pieces once."""
 
-from __future__ import annotations
-
+import itertools
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -11,26 +13,28 @@ from click.testing import CliRunner
 from hypar import load_model, plan_model, profile_model, read_profile
 from hypar.activity import COUNTER, holding
 from hypar.cli.main import main
-from hypar.errors import InputError, ProfileError
+from hypar.errors import InputError, OptionError, ProfileError
+from hypar.network.graph import LayerGraph
+from hypar.network.layer import Layer
+from hypar.network.nodes import PlanNode
+from hypar.ops.base import Op, Shape, Sliding
+from hypar.ops.families.layout import Concat
+from hypar.ops.windows import Window
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
+from hypar.sharding.placement import ALONE, WHOLE, Choice, grid
 from hypar.sharding.space import parse_space
 from hypar.studies import profile as module
-from hypar.studies.profile import shards_of
+from hypar.studies.profile import MOST_RUNS, LayerShard, TorchBench, least_seconds, shard_of, shards_of
 from tests.benches import FakeBench, lenet_profile
-from tests.effort import late
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from hypar.studies.profile import LayerShard
+from tests.effort import crossed, late
+from tests.kit import known
 
 SPACE = load_strategy("deepa").space
 
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> FakeBench:
-    """A fake in place of PyTorch."""
     fake = FakeBench()
     monkeypatch.setattr(module, "TorchBench", lambda: fake)
     return fake
@@ -97,18 +101,15 @@ def test_progress_counts_to_the_end() -> None:
     assert len({of for _, of in told}) == 1
 
 
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
-        ({"ways": 1}, "ways: found 1; allowed: a whole number from 2 to 1,048,576"),
-        ({"ways": True}, "ways: found True; "),
-        ({"ways": 2**21}, "ways: found 2097152; "),
-        ({"repeats": 0}, "repeats: found 0; allowed: a whole number from 1 to 1,000"),
-        ({"batch": 0}, "batch: found 0; "),
-        ({"space": "nonsense"}, "space 'nonsense': found 'nonsense'; "),
-        ({"model": "lenet"}, "no model 'lenet'; "),
-    ],
-)
+@pytest.mark.parametrize(("asked", "found"), [
+    ({"ways": 1}, "ways: found 1; allowed: a whole number from 2 to 1,048,576"),
+    ({"ways": True}, "ways: found True; "),
+    ({"ways": 2**21}, "ways: found 2097152; "),
+    ({"repeats": 0}, "repeats: found 0; allowed: a whole number from 1 to 1,000"),
+    ({"batch": 0}, "batch: found 0; "),
+    ({"space": "nonsense"}, "space 'nonsense': found 'nonsense'; "),
+    ({"model": "lenet"}, "no model 'lenet'; "),
+])  # fmt: skip
 def test_what_cannot_be_measured_is_refused(asked: dict[str, Any], found: str) -> None:
     with pytest.raises(InputError) as caught:
         profile_model(**{"model": "lenet-c", "bench": FakeBench(), **asked})
@@ -191,11 +192,220 @@ def test_a_measured_profile_plans_in_both_modes(tmp_path: Path) -> None:
     for mode in ("exact", "serial"):
         plan = plan_model(array=[4], strategy="deepa", hardware="h100-8x", mode=mode, profile=file, **asked)
         assert plan.cost.value > 0
-        assert plan.profile is not None
-        assert plan.profile.digest == profile.digest
+        assert known(plan.profile).digest == profile.digest
 
 
 def test_torch_refuses_what_does_not_fit() -> None:
     pytest.importorskip("torch", reason="torch is not installed: pip install torch")
     with pytest.raises(ProfileError, match="try a smaller batch"):
         profile_model("vgg16", batch=2**20, ways=2)
+
+
+# The piece of a layer is the largest of all pieces, looked at one by one
+
+
+ENLARGED = Path(__file__).with_name("enlarged.yaml")
+"""Windows of every kind that make an image larger, in groups and out of step with the shards too."""
+
+SPACES = ["batch*out_channels*height*width", "all", "batch,in_channels,out_channels,height"]
+
+
+def most(size: int, degree: int) -> int:
+    return max(size * (part + 1) // degree - size * part // degree for part in range(degree))
+
+
+@lru_cache
+def reach(window: Window, size: int, degree: int) -> int:
+    """Input elements between the first and the last that a part reads, of the part that reads most.
+
+    A transposed window reads as many at least as it makes the part's outputs of.
+    """
+    found = []
+    for part in range(degree):
+        rows = range(size * part // degree, size * (part + 1) // degree)
+        taps = [one for row in rows for one in read_at(window, row)]
+        found.append(max(taps) - min(taps) + 1 if taps else 0)
+    if window.transposed:
+        alone, most_rows = replace(window, padding=0), most(size, degree)
+        return next(n for n in itertools.count(max(1, *found)) if alone.output_size(n) >= most_rows)
+    return max(found)
+
+
+def read_at(window: Window, row: int) -> list[int]:
+    """The input elements that an output reads, past the ends of the image too."""
+    if not window.transposed:
+        return [row * window.stride + tap * window.dilation for tap in range(window.kernel)]
+    near = row // window.stride
+    around = range(near - window.extent - 2, near + window.padding + 2)
+    taps = range(window.extent)
+    return [one for one in around if row - one * window.stride + window.padding in taps]
+
+
+def expected(layer: Layer, node: PlanNode, choice: Choice) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+    nest = node.nest
+    own = {dim: most(size, choice.degree(dim)) for dim, size in nest.sizes.items()}
+    rows = [
+        nest.input_sizes[dim]
+        if choice.degree(dim) == 1
+        else reach(window, nest.sizes[dim], choice.degree(dim))
+        for dim, window in nest.windows.items()
+    ]
+    image = [own[dim] for dim in ("height", "width") if dim in own]
+    groups = own.get("groups", 1)
+    if node.weighted:
+        made, read = own["out_channels"] * groups, own["in_channels"] * groups
+        return [(own["batch"], read, *rows)], (own["batch"], made, *image)
+    if isinstance(layer.op, Sliding):
+        return [(own["batch"], own["channels"], *rows)], (own["batch"], own["channels"], *image)
+    channels = [most(shape["channels"], choice.degree("channels")) for shape in layer.input_shapes]
+    total = sum(channels) if isinstance(layer.op, Concat) else channels[0]
+    return [(own["batch"], each, *image) for each in channels], (own["batch"], total, *image)
+
+
+def nodes(graph: LayerGraph) -> list[tuple[Layer, PlanNode]]:
+    layers = {layer.name: layer for layer in graph.layers}
+    return [(layers[node.name], node) for node in graph.operators.layers]
+
+
+@crossed(
+    {
+        "model": ["lenet-c", "alexnet-2012", "resnet18", "googlenet", "unet", "mobilenet-v2", ENLARGED],
+        "space": SPACES,
+    }
+)
+def test_sizes_are_those_of_the_fullest_device(model: str, space: str) -> None:
+    graph = load_model(model, batch=24)
+    for layer, node in nodes(graph):
+        for choice in (*parse_space(space).choices(node, 8, idle=True), WHOLE):
+            shard = shard_of(layer, node.nest, choice, graph.dtype)
+            inputs, output = expected(layer, node, choice)
+            assert (list(shard.inputs), shard.output) == (inputs, output), (layer.name, choice)
+
+
+def shard(model: str, name: str, choice: Choice) -> LayerShard:
+    graph = load_model(model, batch=64)
+    layer, node = next(pair for pair in nodes(graph) if pair[0].name == name)
+    return shard_of(layer, node.nest, choice, graph.dtype)
+
+
+def test_a_cut_height_is_padded_no_more() -> None:
+    whole = shard("vgg16", "conv1_1", ALONE)
+    assert whole.inputs == ((64, 3, 224, 224),)
+    assert [window.padding for window in whole.windows] == [1, 1]
+    half = shard("vgg16", "conv1_1", grid({"height": 2}))
+    assert half.inputs == ((64, 3, 114, 224),)
+    assert [window.padding for window in half.windows] == [0, 1]
+
+
+def test_bytes_are_of_all_tensors_and_their_gradients() -> None:
+    found = shard("lenet-c", "fc1", ALONE)
+    assert found.num_bytes == 2 * 4 * (64 * 800 + 800 * 500 + 64 * 500)
+    assert shard("lenet-c", "pool2", ALONE).num_bytes == 2 * 4 * 64 * 50 * (8 * 8 + 4 * 4)
+
+
+def test_an_op_of_another_package_cannot_be_measured() -> None:
+    class Mix(Op):
+        pass
+
+    shape: Shape = {"channels": 4}
+    layer = Layer(name="m", op_name="mix", op=Mix(), inputs=("x",), input_shapes=(shape,), shape=shape)
+    with pytest.raises(OptionError, match="op 'mix' of layer 'm' cannot be measured; allowed: conv, "):
+        shard_of(layer, layer.nest(4), WHOLE, "float32")
+
+
+def test_a_convolution_along_a_row_is_one_of_an_image_of_one_row() -> None:
+    row = {"op": "input", "channels": 8, "height": 1, "width": 12}
+    conv = {"name": "c", "op": "conv1d", "out_channels": 4, "kernel": 3}
+    graph = load_model({"source": "made up", "batch": 2, "layers": [row, conv]})
+    layer, node = nodes(graph)[0]
+    found = shard_of(layer, node.nest, ALONE, graph.dtype)
+    assert (found.op, found.inputs, found.output) == ("conv", ((2, 8, 1, 12),), (2, 4, 1, 10))
+
+
+def test_a_product_over_named_dims_cannot_be_measured() -> None:
+    shape = {"op": "input", "shape": {"sequence": 8, "hidden": 12}}
+    product = {"name": "q", "op": "linear", "in": ["hidden"], "out": {"ff": 16}}
+    graph = load_model({"source": "made up", "batch": 2, "layers": [shape, product]})
+    layer, node = nodes(graph)[0]
+    with pytest.raises(OptionError, match="op 'linear' of layer 'q' cannot be measured"):
+        shard_of(layer, node.nest, ALONE, graph.dtype)
+
+
+# PyTorch runs what a piece says; without it one line says so
+
+
+def test_the_first_run_warms_up_and_the_fastest_counts() -> None:
+    runs: list[str] = []
+    times = iter([0.0, 0.9, 1.0, 1.2, 2.0, 2.7])
+    assert least_seconds(lambda: runs.append("run"), lambda: next(times)) == 0.9
+    assert len(runs) == 2
+
+
+def test_short_pieces_run_often_but_not_for_ever() -> None:
+    ticks = [0.0]
+
+    def clock() -> float:
+        ticks[0] += 0.0005
+        return ticks[0]
+
+    runs: list[str] = []
+    assert least_seconds(lambda: runs.append("run"), clock) == pytest.approx(0.0005)
+    assert len(runs) == pytest.approx(11, abs=1)
+    runs.clear()
+    assert least_seconds(lambda: runs.append("run"), lambda: 0.0) == 0.0
+    assert len(runs) == MOST_RUNS + 1
+
+
+@pytest.mark.parametrize("model", late(
+    ["lenet-c", "alexnet-2012", "googlenet", "resnet18", "unet", "mobilenet-v2", ENLARGED],
+    "googlenet",
+    "mobilenet-v2",
+), ids=str)  # fmt: skip
+def test_torch_makes_the_output_that_a_piece_says(torch: Any, model: str | Path) -> None:
+    bench = TorchBench()
+    by_layer = shards_of(load_model(model, batch=8), "all", 8).values()
+    for shard in {shard for by_choice in by_layer for shard in by_choice.values()}:
+        shapes = [*shard.inputs, *filter(None, [shard.weight])]
+        read = [torch.empty(shape, device="meta") for shape in shapes]
+        assert tuple(bench.forward(shard)(*read).shape) == shard.output, shard
+
+
+WINDOW = Window(kernel=3, stride=2, padding=1)
+IMAGE = {"inputs": ((2, 4, 8, 8),), "windows": (WINDOW, WINDOW)}
+UP = Window(kernel=3, stride=2, padding=1, output_padding=1, transposed=True)
+ENLARGING = {"inputs": ((2, 4, 8, 8),), "windows": (UP, UP)}
+PIECES: list[dict[str, Any]] = [
+    {"op": "conv", **IMAGE, "weight": (6, 2, 3, 3), "groups": 2, "output": (2, 6, 4, 4)},
+    {"op": "linear", "inputs": ((2, 5),), "weight": (7, 5), "output": (2, 7)},
+    {"op": "max", **IMAGE, "round_up": True, "output": (2, 4, 5, 5)},
+    {"op": "average", **IMAGE, "output": (2, 4, 4, 4)},
+    {"op": "conv_transpose", **ENLARGING, "weight": (4, 3, 3, 3), "groups": 2, "output": (2, 6, 16, 16)},
+    {"op": "nearest", **ENLARGING, "output": (2, 4, 16, 16)},
+    {"op": "bilinear", **ENLARGING, "output": (2, 4, 16, 15)},
+    {"op": "crop", **IMAGE, "output": (2, 4, 6, 4)},
+    {"op": "add", "inputs": ((2, 5), (2, 5), (2, 5)), "output": (2, 5)},
+    {"op": "concat", "inputs": ((2, 5), (2, 3)), "output": (2, 8)},
+]
+
+
+@pytest.mark.parametrize("fields", PIECES, ids=lambda fields: str(fields["op"]))
+def test_all_phases_of_every_op_run(torch: Any, fields: dict[str, Any]) -> None:
+    shard = LayerShard(dtype="float64", **fields)
+    gradients: Any = TorchBench().step(shard)()
+    shapes = [*shard.inputs, *filter(None, [shard.weight])]
+    assert [tuple(gradient.shape) for gradient in gradients] == shapes
+    assert TorchBench().seconds(shard) > 0
+
+
+def test_measuring_leaves_the_random_numbers_of_others_alone(torch: Any) -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    TorchBench().seconds(LayerShard(dtype="float32", **PIECES[1]))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_the_device_says_what_it_is(torch: Any) -> None:
+    bench = TorchBench()
+    assert bench.device.startswith("cpu ")
+    assert f"torch {torch.__version__}, {torch.get_num_threads()} threads" in bench.device
+    assert bench.memory_bytes is None or bench.memory_bytes > 2**20

@@ -1,7 +1,5 @@
 """Smaller networks keep every even cut even, and stay valid."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -24,14 +22,8 @@ def test_even_cuts_stay_even(name: str) -> None:
     both = [graph.with_batch(graph.batch // parts).nodes(plan.graph).layers for graph in (whole, small)]
     for before, after in zip(*both, strict=True):
         for dim, degree in degrees[before.name].items():
-            assert before.nest.sizes[dim] % degree or not after.nest.sizes[dim] % degree, (
-                before.name,
-                dim,
-            )
-            assert after.nest.sizes[dim] >= min(degree, before.nest.sizes[dim]) or dim in {
-                "height",
-                "width",
-            }
+            assert before.nest.sizes[dim] % degree or not after.nest.sizes[dim] % degree, (before.name, dim)
+            assert after.nest.sizes[dim] >= min(degree, before.nest.sizes[dim]) or dim in {"height", "width"}
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,17 @@
 """The search for the best mapping, beside all mappings tried one by one, and words counted by walking its loops."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from hypar.machine.compute_models.blocked_row_stationary import run_length_words
 from hypar.machine.spatial.blocking import Blocking, PhaseLoops, Unit, best_blocking
 from hypar.machine.spatial.sets import SetLayout
 from tests.effort import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 UNIT = Unit(rows=4, columns=5, weight_words=14, input_words=8, output_words=3)
 STORES: list[dict[str, Any]] = [
@@ -82,7 +79,6 @@ def every_layout(unit: Unit, kernel: int, height: int) -> Iterator[SetLayout]:
 
 
 def every_mapping(loops: PhaseLoops, unit: Unit) -> Iterator[Mapping]:
-    """All mappings that fit, by plain loops over every size, of whole rows and of halves."""
     yield from mappings_of(loops, unit)
     if unit.pass_rows == "bank" and loops.width > 1:
         yield from mappings_of(loops.halved(), unit)
@@ -333,3 +329,40 @@ def test_a_buffer_without_room_for_a_pass_is_bypassed() -> None:
     found = best_blocking(loops, Unit(12, 14, 224, 12, 24, buffer=54), loops.planes, 1)
     assert found.innermost == ""
     assert found.counts[1] == found.counts[2] > 50 * 3 * 512 * 28 * 28
+
+
+# Run-length coded feature maps, beside a coder of random ones
+
+
+def coded_words(elements: list[bool]) -> float:
+    """Words of 16 bits of a map, an element being true unless it is zero: three pairs in 64 bits."""
+    pairs, run = 0, 0
+    for element in elements:
+        if element or run == 31:
+            pairs, run = pairs + 1, 0
+        else:
+            run += 1
+    return -(-(pairs + (run > 0)) // 3) * 64 / 16
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.016, 0.387, 0.793, 0.9, 0.97, 1.0])
+def test_words_are_those_of_a_coder(zeros: float) -> None:
+    draw = random.Random(1)
+    elements = [draw.random() >= zeros for _ in range(200_000)]
+    assert run_length_words(zeros) == pytest.approx(coded_words(elements) / len(elements), rel=0.02)
+
+
+@pytest.mark.parametrize("side", [7, 14])
+@pytest.mark.parametrize("zeros", [0.1, 0.387, 0.793, 0.9])
+def test_a_code_of_a_channel_ends_in_a_word_that_may_have_room(zeros: float, side: int) -> None:
+    draw, maps = random.Random(2), 600
+    words = sum(coded_words([draw.random() >= zeros for _ in range(side**2)]) for _ in range(maps))
+    mean = words / maps / side**2
+    assert run_length_words(zeros, side**2) == pytest.approx(mean, rel=0.02)
+    assert (mean - run_length_words(zeros)) * side**2 > 1
+
+
+def test_a_map_whose_zeros_are_not_known_is_not_coded() -> None:
+    assert run_length_words(None) == 1
+    assert run_length_words(0.25) == pytest.approx(1)
+    assert run_length_words(0.0) == pytest.approx(4 / 3)
