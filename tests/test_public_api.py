@@ -31,7 +31,10 @@ def a_command(*words: str) -> str:
 
 
 UNUSED = " ".join(
-    [f"hypar.planning.{name}" for name in ("flat", "uneven", "stages", "climb")]
+    [
+        f"hypar.planning.{name}"
+        for name in ("flat", "uneven.planner", "uneven.split", "uneven.tree", "stages", "climb")
+    ]
     + [f"hypar.machine.{name}" for name in ("load", "schema", "machine", "collectives")]
 )
 
