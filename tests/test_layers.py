@@ -32,7 +32,7 @@ INSIDE = {
     "plan": "records stages request plan diff",
     "schedule": "timeline pieces record pipeline_orders lanes tasks stages lifetimes memory scoring",
     "planning": "strategies pins sources refusals resolved question searches flat records uneven climb stages planner replay choices",
-    "program": "holding layout steps fragments lowering",
+    "program": "holding steps layout fragments lowering",
     "execution": "loss exchange devices compute simulator verify",
     "studies": "step shrink pieces held verify remarks grid alternatives",
     "reports": "words palette text charts plots exports terminal steps renderers trace of report",
