@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache, partial
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,121 +33,60 @@ def averages(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Costs:
     of whole rows are exact in any order.
     """
     adds, whole = any(rows.adds for _, rows in image), math.prod(rows.read for _, rows in image)
-    columns, groups = _columns(tuple([dim for dim, _ in image]), digits, ways)
-    of_rows = [partial(_along, rows) for _, rows in image]
-    each = [own.found(of) for own, of in zip(columns, [*of_rows, partial(_others, adds)], strict=True)]
-    scales = [scale[:, own.which] for own, (_, scale) in zip(columns, each, strict=True)]
-    means: Costs = np.prod(scales, axis=0)
-    for group in groups:
-        found = np.ones(1)
-        for (counts, _), (distinct, of) in zip(each, group.columns, strict=True):
-            found = found * counts[:, distinct].sum(axis=group.alone, keepdims=True)[:, of]
-        sums, parts = _summed(found / group.times, digits, adds=adds)
-        means[:, group.members] *= sums
-        means[:, group.members] /= parts * max(whole, 1)
-    return means
-
-
-def _summed(found: Costs, digits: Sequence[Digits], *, adds: bool) -> tuple[Costs, int]:
-    """Return the sums of the parts that are counted, and the number of these."""
-    axes, counted = tuple(range(2, found.ndim)), found
-    for axis, (own, *_) in zip(axes, digits, strict=True):
-        counted = counted if own.part is None else counted.take([own.part], axis=axis)
-    sums: Costs = counted.sum(axis=axes)
-    if counted is not found and not adds:
-        # Groups own what they have as they have it.
-        both, owned = found[2:4].sum(axis=axes)
-        sums[3] = owned * np.divide(sums[2], both, out=np.zeros_like(both), where=both > 0)
-    return sums, math.prod(counted.shape[2:])
-
-
-class _Column(NamedTuple):
-    """The distinct ways to cut one dim of an image, or the other dims of the tensor, without the digits by which no parts differ.
-
-    Attributes:
-        ways: for each number of parts the kinds of each digit, and which of them each way has.
-        first: in the counts of all of these the place of each part of the distinct ways, ``[distinct, *digits]``.
-        number: the place of each distinct way among all of these.
-        which: the distinct way of each way to cut the image.
-    """
-
-    ways: list[tuple[Kinds, bytes]]
-    first: Numbers
-    number: Numbers
-    which: Numbers
-
-    def found(self, counted: Callable[[Kinds, bytes], tuple[Costs, Costs]]) -> tuple[Costs, Costs]:
-        """Return the counts of the distinct ways, ``[counts, distinct, *digits]``, and their scales, ``[counts, distinct]``."""
-        counts, scales = zip(*[counted(*own) for own in self.ways], strict=True)
-        every = np.concatenate([own.reshape(len(own), -1) for own in counts], axis=1)
-        return every[:, self.first], np.concatenate(scales, axis=1)[:, self.number]
-
-
-class _Group(NamedTuple):
-    """Ways to cut an image of which the same digits divide several columns; of the others each column is summed by itself.
-
-    Attributes:
-        members: the ways.
-        alone: the axes of the other digits.
-        times: how many times sums count what a column has without another one's digits.
-        columns: for each column the distinct ways among these, and which of them each way has.
-    """
-
-    members: Numbers
-    alone: tuple[int, ...]
-    times: int
-    columns: list[tuple[Numbers, Numbers]]
-
-
-@lru_cache(maxsize=256)
-def _columns(
-    image: tuple[str, ...], digits: tuple[Digits, ...], numbers: bytes
-) -> tuple[list[_Column], list[_Group]]:
-    """Return the columns of some ways to cut an image of some dims, whatever its rows, and the ways that share digits."""
-    ways = np.frombuffer(numbers, np.int64).reshape(-1, len(digits))
-    sizes = [own[0].ways for own in digits]
-    reduced = [*[partial(Digit.along, dim=dim) for dim in image], partial(Digit.weighted, image=image)]
-    columns, matter = zip(*[_column(own, digits, ways) for own in reduced], strict=True)
-    shared = np.sum(matter, axis=0) > 1
-    shared |= [own[0].part is not None for own in digits]
-    groups, (first, which) = [], _distinct(shared)
-    for group, together in enumerate(shared[first].tolist()):
-        members = np.flatnonzero(which == group)
-        each = [np.unique(own.which[members], return_inverse=True) for own in columns]
-        alone = tuple([2 + at for at, own in enumerate(together) if not own])
-        times = math.prod(sizes[at - 2] for at in alone) ** len(columns)
-        groups.append(_Group(members, alone, times, each))
-    return [*columns], groups
+    others = partial(Digit.weighted, image=tuple([dim for dim, _ in image]))
+    columns = [(partial(Digit.along, dim=dim), partial(_along, rows)) for dim, rows in image]
+    every = [
+        _column(*own, digits, np.frombuffer(ways, np.int64).reshape(-1, len(digits)))
+        for own in (*columns, (others, partial(_others, adds)))
+    ]
+    sizes = np.array([counts.shape[2:] for counts, _, _ in every])
+    only = [own.part for own, *_ in digits]
+    # A digit that divides one column is summed there.
+    alone = [(own > 1).sum() == 1 and part is None for own, part in zip(sizes.T, only, strict=True)]
+    axes = tuple(2 + np.flatnonzero(alone))
+    found: Costs = np.ones(1)
+    scale: Costs = np.ones(1)
+    for counts, scales, which in every:
+        found = found * counts.sum(axis=axes, keepdims=True)[:, which]
+        scale = scale * scales[:, which]
+    parts = math.prod(own for own, part in zip(sizes.max(axis=0).tolist(), only, strict=True) if part is None)
+    return scale * _summed(found, only, adds=adds) / (parts * max(whole, 1))
 
 
 def _column(
-    reduced: Callable[[Digit], Digit], digits: Sequence[Digits], ways: Numbers
-) -> tuple[_Column, NDArray[np.bool_]]:
-    """Return one column, and by which digits its parts differ, ``[ways, digits]``."""
-    divided = [[*map(reduced, every)] for every in digits]
-    kinds = sorted({own for every in divided for own in every}, key=str)
-    places = [np.array([*map(kinds.index, every)]) for every in divided]
-    each = np.stack([own[at] for own, at in zip(places, ways.T, strict=True)], axis=1, dtype=np.int16)
+    reduced: Callable[[Digit], Digit],
+    counted: Callable[[Kinds, bytes], tuple[Costs, Costs]],
+    digits: Sequence[Digits],
+    ways: Numbers,
+) -> tuple[Costs, Costs, Numbers]:
+    """Return what the parts of the distinct ways to cut one dim of an image, or the other dims of the tensor, have of it.
+
+    Returns:
+        The counts, ``[counts, distinct, *digits]``, of one part for a digit by which none differ; their scales,
+        ``[counts, distinct]``; and which of the distinct ways each way is.
+    """
+    kinds, each = list[Digits](), np.empty_like(ways)
+    for at, every in enumerate(digits):
+        divided = [*map(reduced, every)]
+        own = tuple(dict.fromkeys(divided))
+        each[:, at] = np.array([*map(own.index, divided)])[ways[:, at]]
+        same = own == (Digit(own[0].ways, "", ""),) and every[0].part is None
+        kinds.append((Digit(1, "", ""),) if same else own)
     first, which = _distinct(each)
-    each, sizes = each[first], np.array([every[0].ways for every in digits])
-    matters = np.array([own != Digit(own.ways, "", "") for own in kinds])[each]
-    # Those that matter come last.
-    order = np.argsort(matters, axis=1, kind="stable")
-    lengths = np.take_along_axis(np.where(matters, sizes, 1), order, axis=1)
-    each = np.take_along_axis(np.where(matters, each, -1), order, axis=1)
-    strides, start = np.empty_like(lengths), np.empty((2, len(each)), np.int64)
-    inner = np.cumprod(lengths[:, ::-1], axis=1)[:, ::-1]
-    np.put_along_axis(strides, order, inner // lengths * (lengths > 1), axis=1)
-    found, total = [], np.zeros((2, 1), np.int64)
-    begins, group_of = _distinct(lengths)
-    for group, parts in enumerate(inner[begins, 0].tolist()):
-        members = np.flatnonzero(group_of == group)
-        distinct, of = _distinct(each[members])
-        found.append(_used(kinds, each[members[distinct]]))
-        start[:, members] = total + of * np.array([[parts], [1]])
-        total += len(distinct) * np.array([[parts], [1]])
-    at_part = start[0][:, None] + strides @ np.indices(sizes.tolist()).reshape(len(sizes), -1)
-    return _Column(found, at_part.reshape(-1, *sizes), start[1], which), matters[which]
+    counts, scales = counted(tuple(kinds), each[first].tobytes())
+    return counts.reshape(*scales.shape, *[own.ways for own, *_ in kinds]), scales, which
+
+
+def _summed(found: Costs, only: Sequence[int | None], *, adds: bool) -> Costs:
+    """Return the sums of the parts that are counted."""
+    axes = tuple(range(2, found.ndim))
+    counted = found[(..., *[slice(None) if own is None else slice(own, own + 1) for own in only])]
+    sums: Costs = counted.sum(axis=axes)
+    if {*only} != {None} and not adds:
+        # Groups own what they have as they have it.
+        both, owned = found[2:4].sum(axis=axes)
+        sums[3] = owned * np.divide(sums[2], both, out=np.zeros_like(both), where=both > 0)
+    return sums
 
 
 def _distinct(rows: NDArray[Any]) -> tuple[Numbers, Numbers]:
@@ -156,19 +95,6 @@ def _distinct(rows: NDArray[Any]) -> tuple[Numbers, Numbers]:
     keys = rows.view(f"V{rows[0].nbytes}").reshape(-1)
     _, first, which = np.unique(keys, return_index=True, return_inverse=True)
     return first, which.reshape(-1)
-
-
-def _used(kinds: Sequence[Digit], each: NDArray[np.integer]) -> tuple[Kinds, bytes]:
-    """Return for each digit that matters the kinds that some ways use of it, and which of these each way does."""
-    every, places = list[Digits](), []
-    for at in each.T:
-        used, own = np.unique(at, return_inverse=True)
-        if used[0] >= 0:
-            every.append(tuple([kinds[kind] for kind in used.tolist()]))
-            places.append(own.reshape(-1))
-    return tuple(every) or ((Digit(1, "", ""),),), np.stack(
-        places or [np.zeros(1, np.int64)], axis=1
-    ).tobytes()
 
 
 def _outer(of: Callable[[Digit], Any], kinds: Kinds, ways: Numbers) -> Costs:
