@@ -22,7 +22,7 @@ WORKING = "working"
 """The quantity that is divided beside a layer's dims: the groups that compute it."""
 
 TINY = 1e-9
-"""Difference below which two shares are equal."""
+"""Difference below which two shares are equal, and fraction of an element within which a bound of shares is whole."""
 
 FEW = 4
 """The most tuples of sizes that are kept for layers of equal roles: a search level by level asks for the same ones again."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache, reduce
 from itertools import product
-from operator import mul, or_
+from operator import and_, mul, or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from hypar.ops.nest import IN_GROUP, Nest
 from hypar.sharding.amounts.cuts import Cuts, change, ratios
 from hypar.sharding.amounts.transfers import OUTERMOST, Between, Factors, Products, mapped, names_at
 from hypar.sharding.amounts.windows import Digit, Digits, Image, Shares, image_of
-from hypar.sharding.collectives import CODE, COLLECTIVES, Codes, manners_of, undivided
+from hypar.sharding.collectives import CODE, COLLECTIVES, Codes
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE, Choice, Options, digits_of, dim_of, layout, terms
 
@@ -358,19 +358,25 @@ def apart_of(between: Between, options: tuple[Options, Options], sizes: LocalSiz
 
 @lru_cache(maxsize=4096)
 def collectives_of(between: Between, options: tuple[Options, Options], ways: int, manner: str) -> Codes:
-    """Return the collectives of a transfer at a level, as indices into ``COLLECTIVES``, on the axes of factors."""
-    factors, names = plain(between, options, ways), names_at(between)
-    made, read = layout(options[0], ways), layout(options[1], ways)
+    """Return the collectives of a transfer at a level, as indices into ``COLLECTIVES``, on the axes of factors.
+
+    A tensor is gathered if the layer that receives it needs all of it; a halo moves between equal grids.
+    """
+    factors, (made, read) = plain(between, options, ways), (layout(own, ways) for own in options)
     straight = factors.left != factors.terms
     if manner == "sums":
         return np.where(straight, CODE["reduce_scatter"], CODE["all_reduce"])
-    forward, backward = (codes[:, None] for codes in manners_of(made, read, names))
+    degrees = [(made.degree(own)[:, None, None], read.degree(to)) for own, to in names_at(between)]
+    equal = reduce(and_, (own == to for own, to in degrees), made.working[:, None, None] == read.working)
+    shards = np.where(equal, CODE["neighbours"], CODE["all_to_all"])
+    whole, needed = (np.all([own == 1 for own in end], axis=0) for end in zip(*degrees, strict=True))
     if manner == "forward":
-        return np.where(straight, CODE["neighbours"], forward)
+        gathered = np.where(needed, CODE["all_gather"], shards)
+        return np.where(straight, CODE["neighbours"], gathered)
+    backward = np.where(whole, CODE["all_gather"], shards)
     if manner == "backward":
         return backward
-    whole = undivided(made, [own for own, _ in names])[:, None, None] & ~straight
-    added = np.where(whole, CODE["all_reduce"], CODE["reduce_scatter"])
+    added = np.where(whole & ~straight, CODE["all_reduce"], CODE["reduce_scatter"])
     has_terms = np.asarray(terms(between.read, between.operand, read)) > 1
     return np.where(has_terms, added, np.where(straight, CODE["all_to_all"], backward))
 

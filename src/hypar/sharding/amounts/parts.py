@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from operator import mul
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hypar.sharding.amounts.windows import Digit, Digits, Image, Rows, before
+from hypar.sharding.levels import TINY
 from hypar.sharding.placement import COPIES, IDLE, Numbers
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.solve.edge import Costs
-
-TINY = 1e-9
-"""Fraction of a row within which a bound is whole; other bounds are those of the rows before them."""
 
 Kinds = tuple[Digits, ...]
 """For each digit what ways to cut an image may divide by it."""
@@ -33,37 +31,33 @@ def averages(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Costs:
     of whole rows are exact in any order.
     """
     adds, whole = any(rows.adds for _, rows in image), math.prod(rows.read for _, rows in image)
-    others = partial(Digit.weighted, image=tuple([dim for dim, _ in image]))
-    columns = [(partial(Digit.along, dim=dim), partial(_along, rows)) for dim, rows in image]
+    columns = [(partial(Digit.within, dims=(dim,)), partial(_along, rows)) for dim, rows in image]
+    others = partial(Digit.weighted, dims=tuple([dim for dim, _ in image]))
     every = [
         _column(*own, digits, np.frombuffer(ways, np.int64).reshape(-1, len(digits)))
         for own in (*columns, (others, partial(_others, adds)))
     ]
-    sizes = np.array([counts.shape[2:] for counts, _, _ in every])
+    sizes = np.array([counts.shape[2:] for counts, _ in every])
     only = [own.part for own, *_ in digits]
     # A digit that divides one column is summed there.
     alone = [(own > 1).sum() == 1 and part is None for own, part in zip(sizes.T, only, strict=True)]
     axes = tuple(2 + np.flatnonzero(alone))
-    found: Costs = np.ones(1)
-    scale: Costs = np.ones(1)
-    for counts, scales, which in every:
-        found = found * counts.sum(axis=axes, keepdims=True)[:, which]
-        scale = scale * scales[:, which]
+    found = reduce(mul, (own.sum(axis=axes, keepdims=True)[:, which] for own, which in every))
     parts = math.prod(own for own, part in zip(sizes.max(axis=0).tolist(), only, strict=True) if part is None)
-    return scale * _summed(found, only, adds=adds) / (parts * max(whole, 1))
+    means: Costs = _summed(found, only, adds=adds) / (parts * max(whole, 1))
+    return means
 
 
 def _column(
     reduced: Callable[[Digit], Digit],
-    counted: Callable[[Kinds, bytes], tuple[Costs, Costs]],
+    counted: Callable[[Kinds, bytes], Costs],
     digits: Sequence[Digits],
     ways: Numbers,
-) -> tuple[Costs, Costs, Numbers]:
+) -> tuple[Costs, Numbers]:
     """Return what the parts of the distinct ways to cut one dim of an image, or the other dims of the tensor, have of it.
 
     Returns:
-        The counts, ``[counts, distinct, *digits]``, of one part for a digit by which none differ; their scales,
-        ``[counts, distinct]``; and which of the distinct ways each way is.
+        The counts, ``[counts, distinct, *digits]``, of one part for a digit by which none differ; and which of these each way has.
     """
     kinds, each = list[Digits](), np.empty_like(ways)
     for at, every in enumerate(digits):
@@ -73,8 +67,8 @@ def _column(
         same = own == (Digit(own[0].ways, "", ""),) and every[0].part is None
         kinds.append((Digit(1, "", ""),) if same else own)
     first, which = _distinct(each)
-    counts, scales = counted(tuple(kinds), each[first].tobytes())
-    return counts.reshape(*scales.shape, *[own.ways for own, *_ in kinds]), scales, which
+    counts = counted(tuple(kinds), each[first].tobytes())
+    return counts.reshape(*counts.shape[:2], *[own.ways for own, *_ in kinds]), which
 
 
 def _summed(found: Costs, only: Sequence[int | None], *, adds: bool) -> Costs:
@@ -112,12 +106,10 @@ def _alone(digit: Digit) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _others(adds: bool, kinds: Kinds, numbers: bytes) -> tuple[Costs, Costs]:
-    """Return what the parts of some ways have of other dims than an image's; as below."""
-    found = _outer(
-        partial(_of_others, adds=adds), kinds, np.frombuffer(numbers, np.int64).reshape(-1, len(kinds))
-    ).swapaxes(0, 1)
-    return np.ones((5, 1, 1)) * found, np.ones((5, found.shape[1]))
+def _others(adds: bool, kinds: Kinds, numbers: bytes) -> Costs:
+    """Return what the parts of some ways have of other dims than an image's, ``[counts, ways, parts]``."""
+    ways = np.frombuffer(numbers, np.int64).reshape(-1, len(kinds))
+    return _outer(partial(_of_others, adds=adds), kinds, ways).swapaxes(0, 1)
 
 
 def _of_others(digit: Digit, *, adds: bool) -> list[list[float]]:
@@ -135,8 +127,8 @@ def _of_others(digit: Digit, *, adds: bool) -> list[list[float]]:
 
 
 @lru_cache(maxsize=1024)
-def _along(rows: Rows, kinds: Kinds, numbers: bytes) -> tuple[Costs, Costs]:
-    """Return the rows of a dim that the parts of some ways have, ``[counts, ways, parts]``, and the scales, ``[counts, ways]``."""
+def _along(rows: Rows, kinds: Kinds, numbers: bytes) -> Costs:
+    """Return the rows of a dim that the parts of some ways have, times the parts that divide these, ``[counts, ways, parts]``."""
     ways, earlier = np.frombuffer(numbers, np.int64).reshape(-1, len(kinds)), before(rows)
     parts = math.prod(every[0].ways for every in kinds)
     (first, last), (low, high) = (
@@ -159,7 +151,7 @@ def _along(rows: Rows, kinds: Kinds, numbers: bytes) -> tuple[Costs, Costs]:
         each.cumsum(axis=1, dtype=np.int32)
         for each in (earlier[-1:] > 0, pieces, there.reshape(-1, rows.size + 1))
     )
-    counts = [
+    rows_of = [
         of_need[of, -1],
         of_some[0, high] - of_some[0, low],
         of_need[of, high] - of_need[of, low],
@@ -173,8 +165,8 @@ def _along(rows: Rows, kinds: Kinds, numbers: bytes) -> tuple[Costs, Costs]:
         cuts = (read, made, either, either and (rows.adds or _alone(own)), read)
         return [[own.ways if cut else 1] for cut in cuts]
 
-    scales = np.ones((5, 1)) * _outer(shares, kinds, ways)[..., 0].T
-    return np.array(counts, np.float64).reshape(5, len(ways), parts), scales
+    counts: Costs = np.array(rows_of, np.float64).reshape(5, len(ways), parts)
+    return counts * _outer(shares, kinds, ways).swapaxes(0, 1)
 
 
 def _together(having: NDArray[np.bool_], kinds: Kinds, ways: Numbers) -> NDArray[np.bool_]:
