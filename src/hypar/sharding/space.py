@@ -215,7 +215,6 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
 
 
 def _at_once(word: str, place: str, named: Collection[str] | None) -> tuple[str, ...]:
-    """Return the dims of a word, which are divided at once."""
     found: list[str] = []
     for part in word.split("*"):
         dim = dim_of(part, place, named)

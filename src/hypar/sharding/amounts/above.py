@@ -164,7 +164,6 @@ def _least_sizes(above: LocalSizes, roles: Nest, options: Options, ways: int) ->
 
 @lru_cache(maxsize=4096)
 def _least(above: Above, between: Between, pair: tuple[Options, Options], ways: int, image: Image) -> Above:
-    """Return the least products below a level, over all tuples and options."""
     factors = plain(between, pair, ways)
     if divides_image(between, pair, ways, image).any():
         # Rows that both ends have may be fewer.

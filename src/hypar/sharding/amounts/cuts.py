@@ -152,10 +152,9 @@ def _column(
 
 
 def _summed(found: Costs, only: Sequence[int | None], *, adds: bool) -> Costs:
-    """Return the sums of the parts that are counted."""
     axes = tuple(range(2, found.ndim))
-    counted = found[(..., *[slice(None) if own is None else slice(own, own + 1) for own in only])]
-    sums: Costs = counted.sum(axis=axes)
+    counted = [slice(None) if own is None else slice(own, own + 1) for own in only]
+    sums: Costs = found[(..., *counted)].sum(axis=axes)
     if {*only} != {None} and not adds:
         # Groups own what they have as they have it.
         both, owned = found[2:4].sum(axis=axes)

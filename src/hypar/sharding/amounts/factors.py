@@ -233,10 +233,8 @@ def input_of(nest: Nest) -> Above:
 @lru_cache(maxsize=4096)
 def _of_digit(between: Between, ways: int, made: Labels, read: Labels) -> Factors:
     """Return the factors of a digit, for each pair of labels: the sums over equal shares."""
-    pairs = [*product(made, read)]
-    each = [Digit(ways, *pair) for pair in pairs]
-    shares = [(np.array(own.of(0)), np.array(own.of(1))) for own in each]
-    every = [_of_split(between, pair, own) for pair, own in zip(pairs, shares, strict=True)]
+    each = [Digit(ways, *pair) for pair in product(made, read)]
+    every = [_of_split(between, own[1:3], (np.array(own.of(0)), np.array(own.of(1)))) for own in each]
 
     def summed(*own: Costs) -> Costs:
         found: Costs = np.sum(own, axis=-1).reshape(len(made), 1, len(read))
@@ -261,7 +259,6 @@ class _Divided(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _digits(options: tuple[Options, Options], ways: int) -> tuple[_Divided, ...]:
-    """Return the digits of a level."""
     count, found = len(options[0]), []
     for own, every in digits_of([*options[0], *options[1]], ways):
         ends = (every[:count], every[count:])

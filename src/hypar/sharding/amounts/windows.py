@@ -77,13 +77,7 @@ def image_of(
 
 @lru_cache(maxsize=4096)
 def fraction_read(image: Image) -> float:
-    """Return the fraction of an image that windows read: below 1 if their stride leaves gaps, or rows at the end.
-
-    Examples:
-        >>> from hypar.ops.windows import Window
-        >>> fraction_read((("height", Rows(Window(kernel=1, stride=2), 56, 28)),))
-        0.5
-    """
+    """Return the fraction of an image that windows read: below 1 if their stride leaves gaps, or rows at the end."""
     return math.prod(rows.read / rows.size for _, rows in image)
 
 
