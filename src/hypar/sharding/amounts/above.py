@@ -54,8 +54,7 @@ class Amount(NamedTuple):
 
     Attributes:
         phase: the phase whose result or operand moves.
-        tensor: ``input``, ``weight`` or ``output``; between two layers ``input``, which the consumer reads, or ``output``, which
-            the producer makes.
+        tensor: ``input``, ``weight`` or ``output``; between layers ``input`` as it is read, or ``output`` as it is made.
         collective: the collective that moves it, as ``all_reduce``.
         elements: the elements that each group receives, of several options ``[groups, ...]``.
         inside: whether partial sums of a layer are added up.

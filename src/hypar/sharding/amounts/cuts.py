@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from hypar.solve.edge import Costs
 
+    Mask = NDArray[np.bool_]
+
 
 class Cuts(NamedTuple):
     """How the tuples of both ends above a level cut an image.
@@ -124,8 +126,7 @@ def _averages(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Costs:
     axes = tuple(2 + np.flatnonzero(alone))
     found = reduce(mul, (own.sum(axis=axes, keepdims=True)[:, which] for own, which in every))
     parts = math.prod(own for own, part in zip(sizes.max(axis=0).tolist(), only, strict=True) if part is None)
-    means: Costs = _summed(found, only, adds=adds) / (parts * max(whole, 1))
-    return means
+    return np.asarray(_summed(found, only, adds=adds) / (parts * max(whole, 1)))
 
 
 def _column(
@@ -248,7 +249,7 @@ def _along(rows: Rows, kinds: tuple[Digits, ...], numbers: bytes) -> Costs:
     return counts * _outer(shares, kinds, ways).swapaxes(0, 1)
 
 
-def _together(having: NDArray[np.bool_], kinds: tuple[Digits, ...], ways: Numbers) -> NDArray[np.bool_]:
+def _together(having: Mask, kinds: tuple[Digits, ...], ways: Numbers) -> Mask:
     """Return what owners have: all parts together of digits that divide nothing that is made."""
     for at, every in enumerate(kinds):
         shared = ~np.array([*map(_alone, every)])[ways[:, at]]
@@ -258,13 +259,7 @@ def _together(having: NDArray[np.bool_], kinds: tuple[Digits, ...], ways: Number
     return having
 
 
-def _adding(
-    pieces: NDArray[np.bool_],
-    way: Numbers,
-    of: Numbers,
-    held: tuple[Numbers, Numbers],
-    working: NDArray[np.bool_],
-) -> NDArray[np.bool_]:
+def _adding(pieces: Mask, way: Numbers, of: Numbers, held: tuple[Numbers, Numbers], working: Mask) -> Mask:
     """Return the rows that each piece of a way adds up: those that most parts that read it hold, then that lie deepest in it."""
     count, width = len(pieces), pieces.shape[1] + 1
     starts, ends = (
@@ -277,7 +272,7 @@ def _adding(
     # Of equals the first one.
     worth = pieces * (worth * count + np.arange(count, 0, -1)[:, None])
     best = np.maximum.reduceat(worth, np.flatnonzero(np.diff(way, prepend=-1)))
-    found: NDArray[np.bool_] = pieces & (worth == best[way])
+    found: Mask = pieces & (worth == best[way])
     return found
 
 

@@ -211,11 +211,9 @@ def digit_of(between: Between, labels: tuple[str, str], shares: tuple[Shares, Sh
     lies, terms = names[0], names[0] if between.onward else None
     if _straight(between, *labels) and min(*held, *needed) > 0:
         lies, held = names[1], needed
-    return (
-        None
-        if {*SPATIAL}.isdisjoint((lies, names[1]))
-        else Digit(len(held), lies, names[1], terms, (held, needed))
-    )
+    if {*SPATIAL}.isdisjoint((lies, names[1])):
+        return None
+    return Digit(len(held), lies, names[1], terms, (held, needed))
 
 
 @lru_cache(maxsize=4096)
@@ -323,8 +321,7 @@ def _image_digits(
             digit = digit_of(between, pair, (equal.of(0), equal.of(1)))
             which.append(kinds.setdefault(digit._replace(shares=None) if digit else nothing, len(kinds)))
         if len(kinds) > 1:
-            made, read = map(len, own.labels)
-            found.append((tuple(kinds), own.over(np.array(which).reshape(made, 1, read))))
+            found.append((tuple(kinds), own.over(np.array(which).reshape(len(own.labels[0]), 1, -1))))
     return found
 
 
