@@ -22,10 +22,7 @@ WORKING = "working"
 """The quantity that is divided beside a layer's dims: the groups that compute it."""
 
 TINY = 1e-9
-"""Difference below which two shares are equal."""
-
-FEW = 4
-"""The most tuples of sizes that are kept for layers of equal roles: a search level by level asks for the same ones again."""
+"""Difference below which two shares are equal, and fraction of an element within which a bound of shares is whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +85,8 @@ class LocalSizes:
 
     def divided(self, nest: Nest, options: Options, ways: int) -> LocalSizes:
         """Return the sizes below a level of some ways, for each tuple above and each option of the level; few are one object."""
-        few = self.fractions.shape[1] * len(options) <= FEW
+        # A search level by level asks for the same few ones again.
+        few = self.fractions.shape[1] * len(options) <= 4
         return (_divided if few else _divided.__wrapped__)(self, nest.unsized, options, ways)
 
 
@@ -140,10 +138,6 @@ def whole_shares(size: int, shares: Sequence[float]) -> tuple[float, ...]:
     """Round shares to whole elements, at least one each; return them as given if no such rounding exists.
 
     Elements left over by rounding down go to the largest remainders, the first of equal ones.
-
-    Examples:
-        >>> whole_shares(512, (0.3, 0.7))
-        (0.30078125, 0.69921875)
     """
     if size < len(shares) or not isinstance(size, int):
         return tuple(shares)

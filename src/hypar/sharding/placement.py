@@ -6,16 +6,14 @@ replicated. A choice of several dims combines these.
 
 The digits of a device's number are the prime factors of the ways, ascending, and each divides one dim of a layer. Layers may divide
 them in an order of their own; in any other grid each dim, in the order of ``ORDER``, takes for each of its factors the outermost
-digit that is free, and idle devices take those that are left. Digits are levels inside the level: whatever holds for several
-levels, that no order of them changes what is moved in all, and that pieces of samples and channels stay where they are, holds for
-digits. A level is therefore counted, and laid out, as the levels of its digits, which are one level again in what is reported.
+digit that is free, and idle devices take those that are left. A level is counted, and laid out, as the levels of its digits, which
+are one level again in what is reported: no order of them changes what is moved in all, and pieces stay where they are.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, groupby
 from operator import itemgetter, mul
@@ -211,8 +209,7 @@ def shards_of(choice: Choice, ways: int) -> Mapping[str, Numbers]:
     return found
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """The choices of a layer at a level, as arrays.
 
     Attributes:

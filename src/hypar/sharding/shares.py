@@ -50,9 +50,8 @@ class GroupShare(NamedTuple):
         """The share of each group of the dim, and whether it works."""
         if self.dim is None:
             return {}, np.ones(len(self.ends), bool)
-        return {self.dim: np.array([own or (0.0, 0.0) for own in self.ends])}, np.array(
-            [*map(bool, self.ends)]
-        )
+        shares = np.array([own or (0.0, 0.0) for own in self.ends])
+        return {self.dim: shares}, np.array([*map(bool, self.ends)])
 
 
 @lru_cache(maxsize=1024)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import PlanNode
 
-_DIVISORS = "divisors"
-
 LONGEST_TEXT = 10_000
 """Most characters of a space."""
 
@@ -198,7 +196,7 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
     words = text.split()
     for word in words:
         op, colon, listed = word.rpartition(":")
-        if word == _DIVISORS:
+        if word == "divisors":
             continue
         texts = ["*".join(CUTTABLE[:5])] if listed == "all" else listed.split(",")
         found = tuple(dict.fromkeys(_at_once(one, place, named) for one in texts if one))
@@ -211,11 +209,10 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
     if not dims:
         raise OptionError(place, "names no dim", ", ".join(CUTTABLE))
     whole = any(word.rpartition(":")[2] == "all" for word in words)
-    return Space(" ".join(words), dims, {"": every, **by_op}, _DIVISORS in words, whole)
+    return Space(" ".join(words), dims, {"": every, **by_op}, "divisors" in words, whole)
 
 
 def _at_once(word: str, place: str, named: Collection[str] | None) -> tuple[str, ...]:
-    """Return the dims of a word, which are divided at once."""
     found: list[str] = []
     for part in word.split("*"):
         dim = dim_of(part, place, named)

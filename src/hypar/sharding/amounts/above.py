@@ -54,8 +54,7 @@ class Amount(NamedTuple):
 
     Attributes:
         phase: the phase whose result or operand moves.
-        tensor: ``input``, ``weight`` or ``output``; between two layers ``input``, which the consumer reads, or ``output``, which
-            the producer makes.
+        tensor: ``input``, ``weight`` or ``output``; between layers ``input`` as it is read, or ``output`` as it is made.
         collective: the collective that moves it, as ``all_reduce``.
         elements: the elements that each group receives, of several options ``[groups, ...]``.
         inside: whether partial sums of a layer are added up.
@@ -164,7 +163,6 @@ def _least_sizes(above: LocalSizes, roles: Nest, options: Options, ways: int) ->
 
 @lru_cache(maxsize=4096)
 def _least(above: Above, between: Between, pair: tuple[Options, Options], ways: int, image: Image) -> Above:
-    """Return the least products below a level, over all tuples and options."""
     factors = plain(between, pair, ways)
     if divides_image(between, pair, ways, image).any():
         # Rows that both ends have may be fewer.

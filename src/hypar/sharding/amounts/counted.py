@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from itertools import accumulate, zip_longest
+from itertools import zip_longest
 from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +24,7 @@ from hypar.sharding.amounts.factors import (
 from hypar.sharding.amounts.transfers import RESIDUE, SHARED, Factors, mapped, phase_of, received, windowed
 from hypar.sharding.amounts.windows import fraction_read
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.levels import WHOLE_LAYER, Level, LocalSizes, levels_of
+from hypar.sharding.levels import WHOLE_LAYER, levels_of
 from hypar.sharding.placement import WHOLE, Options, layout, terms, working
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.transfers import Between, Part, Sums
+    from hypar.sharding.levels import Level, LocalSizes
     from hypar.solve.edge import Costs
 
 
@@ -80,11 +81,12 @@ def received_inside(
         chosen: its choices.
         above: what the splits above the outermost level leave of its input; None for all.
     """
-    found, receivers, sizes = [], working(chosen, array), _left(nest, array, chosen)
+    found, receivers, left = [], working(chosen, array), WHOLE_LAYER
     above = above or input_of(nest)
-    for level, choice, left in zip(levels_of(array, 1), chosen, sizes, strict=False):
+    for level, choice in zip(levels_of(array, 1), chosen, strict=True):
         amounts = added((nest,), (choice,), (left,), level, (sums,), (above.cuts,))[0, :, 0, 0].tolist()
         _, above = below(above, of_input(nest), (WHOLE, choice), level.ways)
+        left = left.divided(nest, (choice,), level.ways)
         summed = computing(nest.unsized, (choice,), level.ways)[:, 0, 1].tolist()
         # Behind the tensors come rows of the first one beside the borders of each dim.
         for amount, name, some in zip_longest(amounts, nest.names, summed):
@@ -115,9 +117,8 @@ def received_between(
         outside: for two layers in different stages, the number of levels outside the stages; those inside hand on what arrived.
     """
     found: list[list[Received]] = [[] for _ in parts]
-    above = above or Above()
+    above, left = above or Above(), WHOLE_LAYER
     receivers = tuple(working(own, array) for own in chosen)
-    left = _left(between.read, array, chosen[1]) if between.apart else ()
     for level in range(len(array) + 1):
         if level == outside:
             for own, part in zip(found, parts, strict=True):
@@ -128,9 +129,9 @@ def received_between(
             break
         pair, ways = (chosen[0][level], chosen[1][level]), array[level]
         factors, inner = below(above, between, pair, ways)
-        if left:
-            alone = apart_of(between, ((pair[0],), (pair[1],)), left[level], ways)
-            factors = mapped(lambda own: own.item(), alone)
+        if between.apart:
+            alone = apart_of(between, ((pair[0],), (pair[1],)), left, ways)
+            factors, left = mapped(lambda own: own.item(), alone), left.divided(between.read, pair[1:], ways)
         for own, part in zip(found, parts, strict=True):
             elements = received(part, above.products, factors)
             if elements > RESIDUE * part.changes[0].elements:
@@ -145,15 +146,6 @@ def received_between(
                 own.append(Received(level, *part[:2], kind, elements, to, devices, part.inside))
         above = inner
     return tuple(one for own in found for one in own)
-
-
-@lru_cache(maxsize=16384)
-def _left(nest: Nest, array: tuple[int, ...], chosen: Options) -> tuple[LocalSizes, ...]:
-    """Return a layer's sizes above each level."""
-    levels = zip(chosen, array, strict=True)
-    return tuple(
-        accumulate(levels, lambda left, own: left.divided(nest, own[:1], own[1]), initial=WHOLE_LAYER)
-    )
 
 
 def added(

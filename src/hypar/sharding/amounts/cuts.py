@@ -1,20 +1,28 @@
-"""Ways to cut an image by several digits, and the factors of these."""
+"""Ways to cut an image by several digits, what their parts read, hold, and add up the error of, and the factors of these."""
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
+from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.parts import averages
 from hypar.sharding.amounts.transfers import Factors, mapped
-from hypar.sharding.amounts.windows import WHOLE, Digits, Image, Rows
+from hypar.sharding.amounts.windows import WHOLE, Digit, Digits, Image, Rows, before
 from hypar.sharding.dims import SPATIAL
+from hypar.sharding.levels import TINY
+from hypar.sharding.placement import COPIES, IDLE, Numbers
 
 if TYPE_CHECKING:
-    from hypar.sharding.placement import Numbers
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from hypar.solve.edge import Costs
+
+    Mask = NDArray[np.bool_]
 
 
 class Cuts(NamedTuple):
@@ -82,12 +90,12 @@ def _counted(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Factors:
     """Return the same for some ways to cut an image, ``[ways]``."""
     if not digits:
         return Factors(*[np.ones(1)] * len(Factors._fields))
-    need, hold, both, there, added = averages(image, digits, ways)
+    need, hold, both, there, added = _averages(image, digits, ways)
     terms = left = placed = met = np.ones_like(need)
     if any(own.terms is not None for known in digits for own in known):
         made = tuple([(dim, Rows(WHOLE, rows.made, rows.made, adds=False)) for dim, rows in image])
         of_terms = tuple([tuple([own.of_terms for own in known]) for known in digits])
-        terms, left, met, placed, _ = averages(made, of_terms, ways)
+        terms, left, met, placed, _ = _averages(made, of_terms, ways)
     return Factors(need, hold, both, there, there, hold, terms, left, placed, met, added)
 
 
@@ -96,3 +104,192 @@ def unequal(digits: Digits) -> float:
     return math.prod(
         own.ways * own.of(1)[own.part] for own in digits if own.part is not None and own.read in SPATIAL
     )
+
+
+def _averages(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Costs:
+    """Return what the parts of some ways to cut an image have on average, as multiples of equal shares, ``[counts, ways]``.
+
+    The counts are what they need, hold, and have of both, what there is of errors where they lie, and what is added up. Sums
+    of whole rows are exact in any order.
+    """
+    adds, whole = any(rows.adds for _, rows in image), math.prod(rows.read for _, rows in image)
+    columns = [(partial(Digit.within, dims=(dim,)), partial(_along, rows)) for dim, rows in image]
+    others = partial(Digit.weighted, dims=tuple([dim for dim, _ in image]))
+    every = [
+        _column(*own, digits, np.frombuffer(ways, np.int64).reshape(-1, len(digits)))
+        for own in (*columns, (others, partial(_others, adds)))
+    ]
+    sizes = np.array([counts.shape[2:] for counts, _ in every])
+    only = [own.part for own, *_ in digits]
+    # A digit that divides one column is summed there.
+    alone = [(own > 1).sum() == 1 and part is None for own, part in zip(sizes.T, only, strict=True)]
+    axes = tuple(2 + np.flatnonzero(alone))
+    found = reduce(mul, (own.sum(axis=axes, keepdims=True)[:, which] for own, which in every))
+    parts = math.prod(own for own, part in zip(sizes.max(axis=0).tolist(), only, strict=True) if part is None)
+    return np.asarray(_summed(found, only, adds=adds) / (parts * max(whole, 1)))
+
+
+def _column(
+    reduced: Callable[[Digit], Digit],
+    counted: Callable[[tuple[Digits, ...], bytes], Costs],
+    digits: Sequence[Digits],
+    ways: Numbers,
+) -> tuple[Costs, Numbers]:
+    """Return what the parts of the distinct ways to cut one dim of an image, or the other dims of the tensor, have of it.
+
+    Returns:
+        The counts, ``[counts, distinct, *digits]``, of one part for a digit by which none differ; and which of these each way has.
+    """
+    kinds, each = list[Digits](), np.empty_like(ways)
+    for at, every in enumerate(digits):
+        divided = [*map(reduced, every)]
+        own = tuple(dict.fromkeys(divided))
+        each[:, at] = np.array([*map(own.index, divided)])[ways[:, at]]
+        same = own == (Digit(own[0].ways, "", ""),) and every[0].part is None
+        kinds.append((Digit(1, "", ""),) if same else own)
+    first, which = _distinct(each)
+    counts = counted(tuple(kinds), each[first].tobytes())
+    return counts.reshape(*counts.shape[:2], *[own.ways for own, *_ in kinds]), which
+
+
+def _summed(found: Costs, only: Sequence[int | None], *, adds: bool) -> Costs:
+    axes = tuple(range(2, found.ndim))
+    counted = [slice(None) if own is None else slice(own, own + 1) for own in only]
+    sums: Costs = found[(..., *counted)].sum(axis=axes)
+    if {*only} != {None} and not adds:
+        # Groups own what they have as they have it.
+        both, owned = found[2:4].sum(axis=axes)
+        sums[3] = owned * np.divide(sums[2], both, out=np.zeros_like(both), where=both > 0)
+    return sums
+
+
+def _distinct(rows: NDArray[Any]) -> tuple[Numbers, Numbers]:
+    """Return the first of equal rows, in ascending order of their bytes, and which of these each row is."""
+    rows = np.ascontiguousarray(rows)
+    keys = rows.view(f"V{rows[0].nbytes}").reshape(-1)
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    return first, which.reshape(-1)
+
+
+def _outer(of: Callable[[Digit], Any], kinds: tuple[Digits, ...], ways: Numbers) -> Costs:
+    """Return the products of what the parts of each digit have, ``[ways, counts, parts]``."""
+    found = np.ones((len(ways), 1, 1))
+    for every, at in zip(kinds, ways.T, strict=True):
+        found = found[..., None] * np.array([of(own) for own in every], float)[at, :, None]
+        found = found.reshape(*found.shape[:2], -1)
+    return found
+
+
+def _alone(digit: Digit) -> bool:
+    """Return whether parts have owners of their own, and not one together as where nothing that is made is divided."""
+    return digit.made not in {COPIES, IDLE}
+
+
+@lru_cache(maxsize=1024)
+def _others(adds: bool, kinds: tuple[Digits, ...], numbers: bytes) -> Costs:
+    """Return what the parts of some ways have of other dims than an image's, ``[counts, ways, parts]``."""
+    ways = np.frombuffer(numbers, np.int64).reshape(-1, len(kinds))
+    return _outer(partial(_of_others, adds=adds), kinds, ways).swapaxes(0, 1)
+
+
+def _of_others(digit: Digit, *, adds: bool) -> list[list[float]]:
+    """Return what each part has of other dims than an image's, as a multiple of an equal share, ``[5, parts]``."""
+    hold, need = (
+        [float(share > 0) if dim in {COPIES, IDLE, "here"} else share * digit.ways for share in digit.of(end)]
+        for end, dim in enumerate(digit[1:3])
+    )
+    found = [need, hold, [*map(mul, need, hold)]]
+    if IDLE in digit[1:3]:
+        # Factors count idle devices; and no part of the stages has both.
+        found = [[one * len(own) / max(sum(own), TINY) for one in own] for own in found]
+    need, hold, both = found
+    return [need, hold, both, both if adds or _alone(digit) else [max(both)] * digit.ways, need]
+
+
+@lru_cache(maxsize=1024)
+def _along(rows: Rows, kinds: tuple[Digits, ...], numbers: bytes) -> Costs:
+    """Return the rows of a dim that the parts of some ways have, times the parts that divide these, ``[counts, ways, parts]``."""
+    ways, earlier = np.frombuffer(numbers, np.int64).reshape(-1, len(kinds)), before(rows)
+    parts = math.prod(every[0].ways for every in kinds)
+    (first, last), (low, high) = (
+        _bounds(size, end, kinds, ways) for end, size in ((1, rows.places), (0, rows.size))
+    )
+    working = _outer(lambda own: [np.minimum(own.of(0), own.of(1)) > 0], kinds, ways).reshape(-1) > 0
+    # Pieces are the distinct rows that parts read.
+    _, at, interval = np.unique(first * (rows.places + 1) + last, return_index=True, return_inverse=True)
+    need = earlier[first[at]] != earlier[last[at]]
+    at, piece = _distinct(np.packbits(need, axis=1))
+    pieces, of = need[at], piece[interval.reshape(-1)]
+    if rows.adds:
+        way = np.arange(len(ways)).repeat(parts)
+        _, at, own = np.unique(way * len(pieces) + of, return_index=True, return_inverse=True)
+        there = _adding(pieces[of[at]], way[at], own.reshape(-1), (low, high), working)
+    else:
+        own = np.arange(len(of))
+        there = _together((pieces[of] & working[:, None]).reshape(len(ways), parts, -1), kinds, ways)
+    of_some, of_need, of_there = (
+        each.cumsum(axis=1, dtype=np.int32)
+        for each in (earlier[-1:] > 0, pieces, there.reshape(-1, rows.size + 1))
+    )
+    rows_of = [
+        of_need[of, -1],
+        of_some[0, high] - of_some[0, low],
+        of_need[of, high] - of_need[of, low],
+        of_there[own, high] - of_there[own, low],
+        of_there[own, -1],
+    ]
+
+    def shares(own: Digit) -> list[list[int]]:
+        made, read = own.made == "here", own.read == "here"
+        either = made or read
+        cuts = (read, made, either, either and (rows.adds or _alone(own)), read)
+        return [[own.ways if cut else 1] for cut in cuts]
+
+    counts: Costs = np.array(rows_of, np.float64).reshape(5, len(ways), parts)
+    return counts * _outer(shares, kinds, ways).swapaxes(0, 1)
+
+
+def _together(having: Mask, kinds: tuple[Digits, ...], ways: Numbers) -> Mask:
+    """Return what owners have: all parts together of digits that divide nothing that is made."""
+    for at, every in enumerate(kinds):
+        shared = ~np.array([*map(_alone, every)])[ways[:, at]]
+        outer = math.prod(own[0].ways for own in kinds[:at])
+        parts = having.reshape(len(ways), outer, every[0].ways, -1)
+        parts[shared] = parts[shared].any(axis=2, keepdims=True)
+    return having
+
+
+def _adding(pieces: Mask, way: Numbers, of: Numbers, held: tuple[Numbers, Numbers], working: Mask) -> Mask:
+    """Return the rows that each piece of a way adds up: those that most parts that read it hold, then that lie deepest in it."""
+    count, width = len(pieces), pieces.shape[1] + 1
+    starts, ends = (
+        np.bincount((of * width + bound + 1)[working], minlength=count * width).reshape(count, width)
+        for bound in held
+    )
+    holders = (starts - ends).cumsum(axis=1)[:, :-1]
+    rows = pieces.cumsum(axis=1)
+    worth = holders * width + np.minimum(rows, rows[:, -1:] - rows + 1)
+    # Of equals the first one.
+    worth = pieces * (worth * count + np.arange(count, 0, -1)[:, None])
+    best = np.maximum.reduceat(worth, np.flatnonzero(np.diff(way, prepend=-1)))
+    found: Mask = pieces & (worth == best[way])
+    return found
+
+
+def _bounds(size: int, end: int, kinds: tuple[Digits, ...], ways: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the first of the places of each part, and the one behind its last, ``[ways x parts]``."""
+    first, last = np.zeros(len(ways), np.int64), np.full(len(ways), size)
+    for every, at in zip(kinds, ways.T, strict=True):
+        marks = np.array([_marks(own, end) for own in every])[at]
+        marks = marks.repeat(len(first) // len(ways), axis=0)
+        first, last = (
+            (first[:, None] + ((last - first)[:, None] * own + TINY).astype(np.int64)).reshape(-1)
+            for own in (marks[:, 0], marks[:, 1])
+        )
+    return first, last
+
+
+def _marks(digit: Digit, end: int) -> tuple[Any, Any]:
+    """Return where the parts of a digit start and end, as fractions."""
+    ends = np.cumsum((0.0, *digit.of(end)))
+    return (ends[:-1], ends[1:]) if digit[1 + end] == "here" else (0.0 * ends[1:], 0.0 * ends[1:] + 1.0)

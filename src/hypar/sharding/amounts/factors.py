@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache, reduce
 from itertools import product
-from operator import mul, or_
+from operator import and_, mul, or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from hypar.ops.nest import IN_GROUP, Nest
 from hypar.sharding.amounts.cuts import Cuts, change, ratios
 from hypar.sharding.amounts.transfers import OUTERMOST, Between, Factors, Products, mapped, names_at
 from hypar.sharding.amounts.windows import Digit, Digits, Image, Shares, image_of
-from hypar.sharding.collectives import CODE, COLLECTIVES, Codes, manners_of, undivided
+from hypar.sharding.collectives import CODE, COLLECTIVES, Codes
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE, Choice, Options, digits_of, dim_of, layout, terms
 
@@ -211,11 +211,9 @@ def digit_of(between: Between, labels: tuple[str, str], shares: tuple[Shares, Sh
     lies, terms = names[0], names[0] if between.onward else None
     if _straight(between, *labels) and min(*held, *needed) > 0:
         lies, held = names[1], needed
-    return (
-        None
-        if {*SPATIAL}.isdisjoint((lies, names[1]))
-        else Digit(len(held), lies, names[1], terms, (held, needed))
-    )
+    if {*SPATIAL}.isdisjoint((lies, names[1])):
+        return None
+    return Digit(len(held), lies, names[1], terms, (held, needed))
 
 
 @lru_cache(maxsize=4096)
@@ -233,10 +231,8 @@ def input_of(nest: Nest) -> Above:
 @lru_cache(maxsize=4096)
 def _of_digit(between: Between, ways: int, made: Labels, read: Labels) -> Factors:
     """Return the factors of a digit, for each pair of labels: the sums over equal shares."""
-    pairs = [*product(made, read)]
-    each = [Digit(ways, *pair) for pair in pairs]
-    shares = [(np.array(own.of(0)), np.array(own.of(1))) for own in each]
-    every = [_of_split(between, pair, own) for pair, own in zip(pairs, shares, strict=True)]
+    each = [Digit(ways, *pair) for pair in product(made, read)]
+    every = [_of_split(between, own[1:3], (np.array(own.of(0)), np.array(own.of(1)))) for own in each]
 
     def summed(*own: Costs) -> Costs:
         found: Costs = np.sum(own, axis=-1).reshape(len(made), 1, len(read))
@@ -261,7 +257,6 @@ class _Divided(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _digits(options: tuple[Options, Options], ways: int) -> tuple[_Divided, ...]:
-    """Return the digits of a level."""
     count, found = len(options[0]), []
     for own, every in digits_of([*options[0], *options[1]], ways):
         ends = (every[:count], every[count:])
@@ -326,8 +321,7 @@ def _image_digits(
             digit = digit_of(between, pair, (equal.of(0), equal.of(1)))
             which.append(kinds.setdefault(digit._replace(shares=None) if digit else nothing, len(kinds)))
         if len(kinds) > 1:
-            made, read = map(len, own.labels)
-            found.append((tuple(kinds), own.over(np.array(which).reshape(made, 1, read))))
+            found.append((tuple(kinds), own.over(np.array(which).reshape(len(own.labels[0]), 1, -1))))
     return found
 
 
@@ -358,19 +352,25 @@ def apart_of(between: Between, options: tuple[Options, Options], sizes: LocalSiz
 
 @lru_cache(maxsize=4096)
 def collectives_of(between: Between, options: tuple[Options, Options], ways: int, manner: str) -> Codes:
-    """Return the collectives of a transfer at a level, as indices into ``COLLECTIVES``, on the axes of factors."""
-    factors, names = plain(between, options, ways), names_at(between)
-    made, read = layout(options[0], ways), layout(options[1], ways)
+    """Return the collectives of a transfer at a level, as indices into ``COLLECTIVES``, on the axes of factors.
+
+    A tensor is gathered if the layer that receives it needs all of it; a halo moves between equal grids.
+    """
+    factors, (made, read) = plain(between, options, ways), (layout(own, ways) for own in options)
     straight = factors.left != factors.terms
     if manner == "sums":
         return np.where(straight, CODE["reduce_scatter"], CODE["all_reduce"])
-    forward, backward = (codes[:, None] for codes in manners_of(made, read, names))
+    degrees = [(made.degree(own)[:, None, None], read.degree(to)) for own, to in names_at(between)]
+    equal = reduce(and_, (own == to for own, to in degrees), made.working[:, None, None] == read.working)
+    shards = np.where(equal, CODE["neighbours"], CODE["all_to_all"])
+    whole, needed = (np.all([own == 1 for own in end], axis=0) for end in zip(*degrees, strict=True))
     if manner == "forward":
-        return np.where(straight, CODE["neighbours"], forward)
+        gathered = np.where(needed, CODE["all_gather"], shards)
+        return np.where(straight, CODE["neighbours"], gathered)
+    backward = np.where(whole, CODE["all_gather"], shards)
     if manner == "backward":
         return backward
-    whole = undivided(made, [own for own, _ in names])[:, None, None] & ~straight
-    added = np.where(whole, CODE["all_reduce"], CODE["reduce_scatter"])
+    added = np.where(whole & ~straight, CODE["all_reduce"], CODE["reduce_scatter"])
     has_terms = np.asarray(terms(between.read, between.operand, read)) > 1
     return np.where(has_terms, added, np.where(straight, CODE["all_to_all"], backward))
 

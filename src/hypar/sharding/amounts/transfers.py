@@ -283,12 +283,7 @@ def sends_back(parts: Parts) -> bool:
 
 
 def phase_of(tensor: str) -> str:
-    """Return the phase that computes a tensor: its value, its error, or its gradient.
-
-    Examples:
-        >>> phase_of("output"), phase_of("input 2"), phase_of("weight")
-        ('forward', 'backward', 'gradient')
-    """
+    """Return the phase that computes a tensor: its value, its error, or its gradient."""
     return {"output": "forward", "weight": "gradient"}.get(tensor, "backward")
 
 

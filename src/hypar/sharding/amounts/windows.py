@@ -77,13 +77,7 @@ def image_of(
 
 @lru_cache(maxsize=4096)
 def fraction_read(image: Image) -> float:
-    """Return the fraction of an image that windows read: below 1 if their stride leaves gaps, or rows at the end.
-
-    Examples:
-        >>> from hypar.ops.windows import Window
-        >>> fraction_read((("height", Rows(Window(kernel=1, stride=2), 56, 28)),))
-        0.5
-    """
+    """Return the fraction of an image that windows read: below 1 if their stride leaves gaps, or rows at the end."""
     return math.prod(rows.read / rows.size for _, rows in image)
 
 
@@ -118,20 +112,16 @@ class Digit(NamedTuple):
             return self.shares[end]
         return (1.0, *(0.0,) * (self.ways - 1)) if self[1 + end] == IDLE else (1 / self.ways,) * self.ways
 
-    def along(self, dim: str) -> Digit:
-        """Return the digit as it divides one dim of an image."""
-        if dim not in self[1:3]:
+    def within(self, dims: tuple[str, ...]) -> Digit:
+        """Return the digit with ``here`` for some dims of an image; one by which no parts differ if it divides none of these."""
+        if {*dims}.isdisjoint(self[1:3]):
             return Digit(self.ways, "", "")
-        made = "here" if self.made == dim else self.made if self.made in {COPIES, IDLE} else ""
-        read = "here" if self.read == dim else IDLE * (self.read == IDLE)
+        made, read = ("here" if end in dims else end if end in {COPIES, IDLE} else "" for end in self[1:3])
         return Digit(self.ways, made, read, None, self.shares)
 
-    def weighted(self, image: tuple[str, ...]) -> Digit:
-        """Return the digit as it divides other dims than those of an image; with nothing to tell where all parts have the same."""
-        if {*image}.isdisjoint(self[1:3]) or not (self.shares or IDLE in self[1:3]):
-            return Digit(self.ways, "", "")
-        made, read = ("here" if end in image else end for end in self[1:3])
-        return Digit(self.ways, made, read, None, self.shares)
+    def weighted(self, dims: tuple[str, ...]) -> Digit:
+        """Return the same for the other dims of the tensor, of which parts of equal shares have the same."""
+        return self.within(dims if self.shares or IDLE in self[1:3] else ())
 
 
 Digits = tuple[Digit, ...]
