@@ -15,7 +15,7 @@ from hypar.execution.simulator import run
 from hypar.execution.verify import LEARNING_RATE, alone
 from hypar.network.graph import LayerGraph, load_model
 from hypar.program.holding import Holding
-from hypar.program.layout import Places
+from hypar.sharding.layout import Places
 from tests.effort import examples
 from tests.ops.layers import bench
 from tests.program.arrays import array_places

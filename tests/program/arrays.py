@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.program.layout import Layout, Places
-from hypar.sharding.shares import shares_of
+from hypar.sharding.layout import Layout, Places, shares_of
 
 if TYPE_CHECKING:
     from hypar.sharding.placement import Choice

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from hypar.program.layout import Layout, Places
+from hypar.sharding.layout import Layout, Places
 from hypar.sharding.placement import WHOLE, Choice, grid
 from tests.program.arrays import array_layout, array_places
 

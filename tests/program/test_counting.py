@@ -21,7 +21,7 @@ from tests.program.machines import ARRAYS, array_machine
 from tests.program.networks import perceptron
 
 if TYPE_CHECKING:
-    from hypar.program.layout import Numbers, Places
+    from hypar.sharding.layout import Numbers, Places
 
 
 def has(holding: Holding, device: int, element: tuple[int, ...]) -> bool:

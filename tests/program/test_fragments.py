@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from hypar.network.graph import load_model
 from hypar.program.fragments import following
-from hypar.program.layout import Layout, grid_of, grids, places_of
+from hypar.program.layouts import grid_of, grids
+from hypar.sharding.layout import Layout, places_of
 from hypar.sharding.placement import cut
 from tests.effort import examples
 from tests.program.machines import ARRAYS, choices
@@ -20,7 +21,7 @@ from tests.program.networks import networks
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.program.fragments import Fragment
-    from hypar.program.layout import Grid
+    from hypar.sharding.layout import Grid
     from hypar.sharding.placement import Options
 
 DIMS = ("batch", "in_channels", "out_channels", "height", "width", "groups", "channels")

@@ -8,7 +8,7 @@ from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid
 from tests.program.arrays import array_layout
 
 if TYPE_CHECKING:
-    from hypar.program.layout import Layout
+    from hypar.sharding.layout import Layout
 
 
 def shares(layout: Layout, level: int, dim: str) -> list[tuple[float, ...]]:

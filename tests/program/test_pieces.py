@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.program.layout import Layout, divide
+from hypar.program.layouts import divide
+from hypar.sharding.layout import Layout
 from hypar.sharding.placement import WHOLE, cut
 from tests.effort import examples
 from tests.program.arrays import array_layout, array_places
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from hypar.program.holding import Members
-    from hypar.sharding.shares import Shares
+    from hypar.sharding.layout import Shares
 
 
 def pieces(members: Members) -> list[list[int]]:

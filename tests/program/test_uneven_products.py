@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from hypar.execution.exchange import moved
 from hypar.planning.uneven.tree import graph_of_group
-from hypar.program.layout import Layout, Places
 from hypar.program.lowering import lower
 from hypar.sharding.amounts.above import outermost
+from hypar.sharding.layout import Layout, Places
 from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
 from tests.amounts import amounts
 from tests.effort import examples

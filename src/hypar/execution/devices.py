@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from hypar.ops.base import Op
     from hypar.ops.nest import Nest
     from hypar.ops.tape import Array
-    from hypar.program.layout import Numbers
     from hypar.program.lowering import Program
+    from hypar.sharding.layout import Numbers
 
 Parameters = dict[str, dict[str, "Array"]]
 """Values of the trained tensors by their names in each layer, and those by the layer's name."""

@@ -10,9 +10,9 @@ import numpy as np
 from hypar.execution.devices import Devices, Parameters, start
 from hypar.execution.exchange import mask, moved
 from hypar.execution.simulator import run
-from hypar.program.layout import Layout, Numbers, Places
 from hypar.program.lowering import Program, lower
 from hypar.program.steps import Item, exchanges_gradients
+from hypar.sharding.layout import Layout, Numbers, Places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -36,8 +36,8 @@ from hypar.program.holding import (
     one_each,
     reached,
 )
-from hypar.program.layout import Layout, Numbers, divide
-from hypar.program.steps import Copies, Transfer
+from hypar.program.layouts import divide
+from hypar.program.steps import Transfer
 from hypar.sharding.conventions import FUSED, MOVED
 from hypar.sharding.placement import partial_results
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.nodes import LayerOp
+    from hypar.sharding.layout import Copies, Layout, Numbers
 
 SPATIAL = ("height", "width")
 

@@ -13,8 +13,8 @@ from hypar.ops.dims import READ
 from hypar.ops.nest import operand_name
 from hypar.program.fragments import Fragment, following
 from hypar.program.holding import Holding, Members, members, pieces_of
-from hypar.program.layout import Layout, Places
-from hypar.program.steps import Compute, Copies, Item, Move, Step, Transfer, Update
+from hypar.program.steps import Compute, Item, Move, Step, Transfer, Update
+from hypar.sharding.layout import Copies, Layout, Places
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph

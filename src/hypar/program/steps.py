@@ -37,18 +37,6 @@ class Item(NamedTuple):
     tensor: str
 
 
-class Copies(NamedTuple):
-    """Whose terms are summed together.
-
-    Attributes:
-        number: which copy of the terms each device has, ``[*devices]``; each copy is summed by itself, -1 for none.
-        parts: on an array of devices, for each of its axes the number of parts that have terms of one copy.
-    """
-
-    number: NDArray[np.int64]
-    parts: tuple[int, ...] = ()
-
-
 @dataclass(frozen=True, eq=False)
 class Transfer:
     """What devices get of each other.

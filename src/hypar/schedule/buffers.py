@@ -20,8 +20,8 @@ from hypar.program.holding import Holding
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from hypar.program.layout import Grid
     from hypar.program.steps import Transfer
+    from hypar.sharding.layout import Grid
 
 Amount = NDArray[np.float64]
 """Elements on each device, or in each part of a level, ``[*devices]``, with one entry on an axis on which all have as many."""

@@ -23,8 +23,8 @@ from hypar.schedule.pieces import (
 )
 from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.amounts.above import State, outermost
+from hypar.sharding.layout import GroupShare
 from hypar.sharding.placement import Options, degrees, working
-from hypar.sharding.shares import GroupShare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

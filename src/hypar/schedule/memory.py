@@ -12,7 +12,7 @@ import numpy as np
 from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.program.fragments import Fragment, following, fragment_of, gradient_of
-from hypar.program.layout import grids
+from hypar.program.layouts import grids
 from hypar.schedule.buffers import arriving, largest, largest_together, shared
 from hypar.schedule.lifetimes import Arrays, Course, Sent, StepOp, ops_of
 from hypar.schedule.liveness import Bytes, larger
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hypar.schedule.buffers import Amount
     from hypar.schedule.lanes import Ends, Lane
     from hypar.schedule.record import Buckets
-    from hypar.sharding.shares import GroupShare
+    from hypar.sharding.layout import GroupShare
 
 
 MANY = 2**14

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.records import Score
     from hypar.plan.stages import StagesRecord
-    from hypar.program.layout import Numbers
     from hypar.program.lowering import Program
+    from hypar.sharding.layout import Numbers
 
 ROUNDING = 1e-9
 """The fraction of a score's bytes that is rounding."""

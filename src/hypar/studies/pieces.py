@@ -15,7 +15,7 @@ from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import origin_of
 from hypar.planning.replay import choices_of
 from hypar.planning.sources import as_planned, network_of
-from hypar.program.layout import layouts_of
+from hypar.program.layouts import layouts_of
 from hypar.program.lowering import Program, lower
 from hypar.program.steps import Compute
 from hypar.sharding.conventions import MOVED

@@ -16,9 +16,9 @@ from hypar.schedule.lanes import Lane
 from hypar.schedule.pieces import crossing
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import PAPER
+from hypar.sharding.layout import GroupShare
 from hypar.sharding.levels import TINY, divided_einsum, divided_size, whole_ends
 from hypar.sharding.placement import dim_of
-from hypar.sharding.shares import GroupShare
 from hypar.sharding.tree import WHOLE_ARRAY, GroupRecord, Split
 from hypar.units import exact_number
 
