@@ -182,8 +182,8 @@ class Layout:
     @cached_property
     def content(self) -> object:
         """A key that layouts of the same shares have in common."""
-        levels = ([(dim, shares.tobytes()) for dim, shares in own.items()] for own in self.levels)
-        return self.places, tuple(map(tuple, levels)), self.working.tobytes()
+        each = (((dim, len(shares), shares.tobytes()) for dim, shares in own.items()) for own in self.levels)
+        return self.places, tuple(map(tuple, each)), self.working.shape, self.working.tobytes()
 
     def copies(self, dims: tuple[str, ...]) -> Copies:
         """Return which copy of its shards of some dims each device has.
