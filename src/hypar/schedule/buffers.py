@@ -29,7 +29,6 @@ Amount = NDArray[np.float64]
 Axes = tuple[int, ...]
 
 
-@lru_cache(maxsize=4096)
 def arriving(own: Transfer, array: Grid) -> tuple[Amount, ...]:
     """Return the elements of a transfer that arrive on each device of an array at each split above and each level, outermost first."""
     levels = [tuple(range(*ends)) for ends in pairwise((0, *array.stops))]
@@ -38,6 +37,12 @@ def arriving(own: Transfer, array: Grid) -> tuple[Amount, ...]:
     else:
         found = [*_copied(own, levels, array.ways)] if own.have.meets(own.need) else []
     return tuple(map(array.inside, found))
+
+
+@lru_cache(maxsize=4096)
+def most_arriving(own: Transfer, array: Grid) -> float:
+    """Return the most elements of a transfer that arrive on some device at a level."""
+    return largest(arriving(own, array))
 
 
 def shared(own: Transfer) -> Amount:

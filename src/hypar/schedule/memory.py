@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +14,7 @@ from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.program.fragments import Fragment, following, fragment_of, gradient_of
 from hypar.program.layouts import grids
-from hypar.schedule.buffers import arriving, largest, largest_together, shared
+from hypar.schedule.buffers import arriving, largest, largest_together, most_arriving, shared
 from hypar.schedule.lifetimes import Arrays, Course, Sent, StepOp, ops_of
 from hypar.schedule.liveness import Bytes, larger
 from hypar.sharding.conventions import MOVED, PAPER
@@ -41,8 +42,8 @@ class Held(NamedTuple):
     Attributes:
         weights: the elements of weights on the devices of each kind, ``[kinds]``.
         courses: the kinds of devices whose arrays lie in the same buffers, with their activations and errors.
-        gradients: for each layer with a weight, by its index in the network, the bytes of its gradient that arrive at each level.
-        most: the most bytes that arrive of the gradient of one layer.
+        gradients: for each layer with a weight, by its index in the network, the elements of its gradient that arrive at each level.
+        most: the most elements that arrive of the gradient of one layer.
     """
 
     weights: NDArray[np.float64]
@@ -60,7 +61,8 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
     """
     held = _held(lane)
     course, device, elements = _fullest(lane, held)
-    weights = lane.setting.element_bytes * elements
+    size = lane.setting.element_bytes
+    weights = size * elements
     waiting, most = (_on(amount, device) for amount in course.held(lane.place.moments))
     together = [largest_together([held.gradients.get(at, ()) for at in bucket]) for bucket in buckets]
     return {
@@ -69,7 +71,7 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
         "optimizer": weights * OPTIMIZERS[lane.setting.optimizer],
         "activations": waiting,
         "errors": max(0.0, most - waiting),
-        "buffers": max([course.entering, *(together or [held.most])]),
+        "buffers": max([course.entering, *(size * own for own in together or [held.most])]),
     }
 
 
@@ -117,6 +119,10 @@ def _held(lane: Lane) -> Held:
     return _held_by(parts[0].graph, parts, setting.array, convention, setting.element_bytes)
 
 
+_arriving = lru_cache(maxsize=512)(arriving)
+"""Returns what arrives of a gradient, kept: equal weights share theirs, and few occur."""
+
+
 @kept_with_graph
 def _held_by(
     _: PlanGraph, parts: tuple[_Part, ...], array: tuple[int, ...], convention: str, element_bytes: int
@@ -137,17 +143,15 @@ def _held_by(
         for at, gradient in _gradients(part.graph, fragments):
             weights = weights + whole.inside(gradient.need.elements)
             stages = [others * shared(gradient) for layer, others in part.tied if layer == at]
-            gradients[part.first + at] = [
-                element_bytes * own for own in (*arriving(gradient, whole), *stages)
-            ]
-    each = (moved for own in fragments.values() for one in own.transfers for moved in arriving(one, whole))
-    most = unit * element_bytes * largest([*each])
+            gradients[part.first + at] = (*_arriving(gradient, whole), *stages)
+    each = (most_arriving(one, whole) for own in fragments.values() for one in own.transfers)
+    most = unit * element_bytes * max(each, default=0.0)
     arrays = Arrays(ops, fragments, element_bytes, unit=unit, more=[weights], inside=whole.inside)
     courses = [
         (kinds, course._replace(entering=max(course.entering, most)))
         for kinds, course in arrays.courses(len(parts))
     ]
-    alone = max(map(largest, gradients.values()), default=0.0)
+    alone = max(map(largest, {id(own): own for own in gradients.values()}.values()), default=0.0)
     return Held(arrays.kinds.of(weights).astype(float), courses, gradients, alone)
 
 
