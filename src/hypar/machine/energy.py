@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hypar.ops.nest import PHASES
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 COMPONENTS = ("arithmetic", "registers", "array", "buffer", "memory", "static")
 
 
+@lru_cache(maxsize=64)
 def access_energies(machine: Machine) -> dict[str, float]:
     """Return the joules of an access to each place; empty if the machine's file gives no energies."""
     costs = machine.content.device.energy

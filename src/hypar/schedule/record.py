@@ -172,3 +172,9 @@ def issued(ops: Iterable[Op], *, eager: bool, deferred: bool, final: bool) -> li
         (computed[op.node], 0, op.edge) if op.kind == "move" else (at, 1, -1) for at, op in enumerate(order)
     ]
     return [op for _, op in sorted(zip(places, order, strict=True))]
+
+
+@kept_with_graph
+def backward_of(graph: PlanGraph, *, eager: bool, deferred: bool, final: bool) -> tuple[Op, ...]:
+    """Return the ops of the backward phase of a graph in the order of issue, each node summing its own gradient."""
+    return tuple(issued(record_of(graph).backward, eager=eager, deferred=deferred, final=final))

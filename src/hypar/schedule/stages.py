@@ -25,7 +25,7 @@ from hypar.schedule.pieces import (
     placed,
     together,
 )
-from hypar.schedule.record import Buckets, Op, bucketed, issued, record_of
+from hypar.schedule.record import Buckets, Op, backward_of, bucketed, issued, record_of
 from hypar.schedule.tasks import Costed, Entering, PartTasks, Pipeline, Place, TaskList, Tied
 from hypar.schedule.timeline import Timeline, run
 
@@ -161,7 +161,9 @@ def part_of(
     def ops(phase: str, final: bool) -> list[Costed]:
         if phase == "forward":
             return stage.costed(record.forward)
-        summed = record.backward if buckets is None else bucketed(record.backward, buckets)
+        if buckets is None:
+            return stage.costed(backward_of(graph, eager=eager, deferred=deferred, final=final))
+        summed = bucketed(record.backward, buckets)
         return stage.costed(issued(summed, eager=eager, deferred=deferred, final=final))
 
     first = stage.lanes[0].number
