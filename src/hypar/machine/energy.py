@@ -73,10 +73,8 @@ def layer_energy(
     setting: Setting, time: LayerTime, microbatches: int, devices: int
 ) -> list[tuple[str, float]]:
     """Return the joules of a layer on some devices in all microbatches and in its update, component by component."""
-    costs, words = (
-        setting.machine.content.device.energy,
-        setting.element_bytes / setting.machine.content.device.word.value,
-    )
+    device = setting.machine.content.device
+    costs, words = device.energy, setting.element_bytes / device.word.value
     if costs is None:
         return []
     weight, macs = time.words["weight"], microbatches * math.fsum(map(time.done_macs, time.work))

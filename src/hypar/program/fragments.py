@@ -77,6 +77,7 @@ def held_by(each: tuple[Members, ...]) -> Holding:
 
 @by_content
 def _alike(layout: Layout) -> Layout:
+    """Return one layout for those of equal shares."""
     return layout
 
 

@@ -35,7 +35,8 @@ def arriving(own: Transfer, array: Grid) -> tuple[Amount, ...]:
     if own.kind != "copy":
         found = [*_summed(own, levels)][::-1]
     else:
-        found = [*_copied(own, levels, array.ways)] if own.have.meets(own.need) else []
+        # What no device has comes from other stages.
+        found = [*_copied(own, levels, array.ways)] if own.have.elements.any() else []
     return tuple(map(array.inside, found))
 
 
@@ -101,7 +102,7 @@ def _crossing(has: Holding, needs: Holding, level: Axes, parts: Axes, *, back: b
 
     had, some = counted(has)
     if has is needs:
-        return 2 * (had - some)
+        return np.zeros(1) if back else 2 * (had - some)
     inside, kept = counted(_both(has, needs))
     meets = _both(_within(has, level), _within(needs, level)).elements
     if back:

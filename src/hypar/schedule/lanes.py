@@ -228,10 +228,12 @@ class Lane(_Devices):
 
 @lru_cache(maxsize=64)
 def _shared(setting: Setting) -> Setting:
+    """Return one object for equal settings, so that what is cached by setting is found without comparing fields."""
     return setting
 
 
 def _each(every: Sequence[T], of: Callable[[T], dict[str, Rounds]]) -> dict[str, list[Rounds]]:
+    """Return the pieces of layers or tensors phase by phase, found once for each object."""
     known = {key: of(own) for key, own in {id(own): own for own in every}.items()}
     return {phase: [known[id(own)].get(phase, ()) for own in every] for phase in (*PHASES, "update")}
 

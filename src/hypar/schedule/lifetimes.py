@@ -36,7 +36,7 @@ class Course(NamedTuple):
     Attributes:
         pieces: the pieces of work of a microbatch: the forward phase of each part of a stage, then the backward phases in reverse.
         most: for each node the most bytes during its forward phase, that of the layers behind it included, and its backward phase.
-        entering: the most bytes that come at once: from other stages for a piece of work, or of a copy at a level.
+        entering: the most bytes that come at once: from other stages for a piece of work, or of a transfer at a level.
     """
 
     pieces: Sequence[Piece]
@@ -255,15 +255,13 @@ class _Walk:
 
     def _kept(self, own: Fragment) -> Bytes | None:
         """Return the bytes that a layer keeps besides its tensors; None if there are none."""
-        saved, whole, found = own.nest.saved, math.prod(own.nest.result.shape) or 1, None
+        saved, whole, each = own.nest.saved, math.prod(own.nest.result.shape) or 1, list[Bytes]()
         if own.trained and (saved.elements or saved.mask_bytes):
-            each = saved.elements + saved.mask_bytes / self.arrays.element_bytes
-            found = each * self._bytes(own.output.elements) / whole
+            size = saved.elements + saved.mask_bytes / self.arrays.element_bytes
+            each.append(size * self._bytes(own.output.elements) / whole)
         if own.trained and saved.statistics:
-            found = (0.0 if found is None else found) + saved.statistics * self._bytes(
-                own.channels
-            ) / self.arrays.unit
-        return found
+            each.append(saved.statistics * self._bytes(own.channels) / self.arrays.unit)
+        return sum(each, 0.0) if each else None
 
     def _saved(self, buffers: Sequence[int]) -> Bytes:
         """Return the bytes of what is saved of a tensor, each element once; of several arrays no more than all of it."""

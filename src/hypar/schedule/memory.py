@@ -151,7 +151,7 @@ def _held_by(
         (kinds, course._replace(entering=max(course.entering, most)))
         for kinds, course in arrays.courses(len(parts))
     ]
-    alone = max(map(largest, {id(own): own for own in gradients.values()}.values()), default=0.0)
+    alone = max(map(largest, gradients.values()), default=0.0)
     return Held(arrays.kinds.of(weights).astype(float), courses, gradients, alone)
 
 
