@@ -493,9 +493,12 @@ def _options(pick: Pick, net: Network, machine: Machine, tree: Data) -> Iterator
     if not staged and not machine.splits:
         found["time_limit"] = pick((None, None, None, 30))
     if tree.get("levels") != 0 or not staged:
-        found["pins"] = _pinned(
-            pick, net, level="stages" not in tree or ("levels" in tree and tree["stages"] != "best")
-        )
+        level = "stages" not in tree or ("levels" in tree and tree["stages"] != "best")
+        pins = _pinned(pick, net, level=level)
+        # Papers alone may pin more shards than there are elements.
+        as_paper = strategy not in {"dp", "optimal"} and found["space"] is None
+        one = pins is not None and "@H1" in pins[0] and "levels" in tree and not staged
+        found["pins"] = pins if as_paper or one else None
     yield from ((name, value) for name, value in found.items() if value is not None)
 
 

@@ -49,12 +49,15 @@ def _order(plan: Plan, layer: str) -> Order:
 
 
 def _inside(nest: Nest, order: Order, ways: int, *, rests: bool, fed: bool) -> Iterator[float]:
-    """Terms of a layer's tensors; of E_in only where something before it is trained, and it is not added up at rest."""
+    """Terms of a layer's tensors; of E_in only where something before it is trained, and it is not added up at rest.
+
+    Devices that compute the same have the same terms.
+    """
     elements: dict[str, float] = {name: nest.elements(name) for name in ("weight", "output")}
     if fed and not rests:
         elements["input"] = nest.input_elements * _read(nest)
     for tensor, count in elements.items():
-        terms = sum(dim not in nest.names[tensor] for dim in order)
+        terms = sum(dim not in {None, *nest.names[tensor]} for dim in order)
         yield 2 * count * (float(ways) ** terms - 1)
 
 

@@ -93,7 +93,6 @@ def test_levels_and_patterns() -> None:
         ((4, 2), "layers.0.q=out_channels", (cut("out_kv_heads", 4), cut("out_kv_heads", 2))),
         ((8,), "layers.0.q=n2 III4", (grid({"batch": 2, "out_group": 4}),)),
         ((8,), "layers.0.o=II", (cut("in_head_dim", 8),)),
-        ((64,), "layers.0.q=III", (cut("out_group", 64),)),
     ],
 )
 def test_a_word_for_several_dims_is_one_that_divides_evenly(

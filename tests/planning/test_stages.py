@@ -451,10 +451,10 @@ def too_fine(plan: Plan, graph: LayerGraph) -> list[str]:
 
 def test_pieces_are_counted_of_a_microbatch() -> None:
     graph = load_model("sconv").with_batch(16)
-    plan = planned(graph, stages=2, levels=2, microbatches=8, strategy="dp")
+    plan = planned(graph, stages=2, levels=2, microbatches=8, strategy="owt")
     (text,) = too_fine(plan, graph)
     assert all(f"{layer} batch" in text for layer in plan.layers[:3])
-    plan = planned(graph, stages=2, levels=2, microbatches=4, strategy="dp")
+    plan = planned(graph, stages=2, levels=2, microbatches=4, strategy="owt")
     assert too_fine(plan, graph) == []
 
 

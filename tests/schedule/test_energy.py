@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 TINY: dict[str, Any] = {
     "source": "a test",
-    "batch": 8,
+    "batch": 16,
     "layers": [
         {"op": "input", "channels": 16},
         {"name": "fc1", "op": "linear", "out_features": 32},
@@ -77,7 +77,7 @@ def test_what_is_only_gathered_is_not_added() -> None:
         for changes in ({}, {"sums": "counted"})
     )
     # Terms: fc1's gradient on both devices, and the outputs of fc2 on both; each device receives half of either as terms.
-    terms = 16 * 32 + 8 * 4
+    terms = 16 * 32 + 16 * 4
     assert counted["communication"] - plain["communication"] == pytest.approx(terms * 640.9e-12, rel=1e-9)
 
 

@@ -150,7 +150,7 @@ def test_groups_without_a_choice_in_common_are_one_line(tmp_path: Path) -> None:
     arrays = checked_arrays(machine, None, None)
     assert arrays == {"a": (2,), "b": (2,) * 6}
     asked: dict[str, Any] = {"hardware": machine, "space": "batch*height"}
-    assert len(explore_model(model, vary="conv@H2", **asked)) == 2
+    assert len(explore_model(model.with_batch(128), vary="conv@H2", **asked)) == 2
     kinds["b"] = kind(devices=61, topology="switch")
     machine = load_machine(write_machine(tmp_path, kinds, [group("a.yaml"), group("b.yaml")]))
     with pytest.raises(HyparError) as error:

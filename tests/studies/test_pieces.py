@@ -32,7 +32,7 @@ def randomly_cut(name: str, seed: int) -> tuple[LayerGraph, Plan]:
         if layer.weighted
         for level in range(len(array))
     ]
-    return graph, plan_model(graph, array=array, strategy="optimal", search="greedy", pins=pins)
+    return graph, plan_model(graph, array=array, strategy="hypar", pins=pins)
 
 
 @crossed({"name": late(MODELS, "resnet50"), "seed": range(2)})

@@ -266,6 +266,6 @@ def test_a_table_of_fewer_rows_than_devices_runs() -> None:
     ]
     sizes = {"sequence": 3, "hidden": 8, "vocab": 3}
     graph = load_model({"source": "made up", "batch": 2, "dims": sizes, "layers": layers}, name="table")
-    plan = plan_model(graph, array=(4,), strategy="optimal", pins="table=vocab", space="batch,vocab,hidden")
+    plan = plan_model(graph, array=(4,), strategy="mp", pins="table=vocab")
     assert plan.splits[0].choices["table"] == {"in_vocab": 4}
     assert verify_plan(plan, model=graph).ok

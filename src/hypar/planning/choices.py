@@ -106,9 +106,9 @@ def _in_stages(
 
 
 def _in_leaf(plan: Plan, question: Question, lane: Lane, group: str) -> Iterator[LevelChoices]:
-    free, sizes = question.options, question.outermost()
+    free, sizes = _beside(question, lane), question.outermost()
     options = tuple(map(tuple, map(map, repeat(_with), free, lane.choices)))
-    question = replace(question, options=options)
+    question = replace(question, options=options, sizes=())
     for level in question.levels:
         index, ways, chosen = level.index, level.ways, tuple([own[level.index] for own in lane.choices])
         tables = question.tables(index, index + 1, sizes)
@@ -124,6 +124,14 @@ def _in_leaf(plan: Plan, question: Question, lane: Lane, group: str) -> Iterator
             items=partial(_items, tables),
         )
         sizes = question.below(sizes, chosen, ways)
+
+
+def _beside(question: Question, lane: Lane) -> list[list[Options]]:
+    """Return the options of each layer at each level that can run beside its choices at the others."""
+    return [
+        [question.left(node, at, (*own[:at], *own[at + 1 :])) for at in range(len(own))]
+        for node, own in enumerate(lane.choices)
+    ]
 
 
 def _items(tables: Tables, node: int) -> dict[str, Costs]:

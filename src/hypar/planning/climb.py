@@ -130,7 +130,8 @@ def _baseline(planner: LevelPlanner, graph: LayerGraph, found: Node, name: str) 
 
         return baseline_of_groups(planner, nodes, name)
     plain = graph.without_rests.nodes(request.graph)
-    choices = _strategy(plain, name, request.array, tuple(planner.pins), planner.element_bytes)
+    beyond = request.beyond_elements
+    choices = _strategy(plain, name, request.array, tuple(planner.pins), planner.element_bytes, beyond=beyond)
     return None if choices is None else found.taking(iter(_as_made(nodes, choices, request.array)))
 
 
@@ -162,10 +163,16 @@ def _listed(names: Sequence[str]) -> str:
 
 @kept_with_graph
 def _strategy(
-    graph: PlanGraph, name: str, array: tuple[int, ...], pins: tuple[Pin, ...], element_bytes: int
+    graph: PlanGraph,
+    name: str,
+    array: tuple[int, ...],
+    pins: tuple[Pin, ...],
+    element_bytes: int,
+    *,
+    beyond: bool,
 ) -> tuple[Options, ...] | None:
     """Plan by a strategy, whatever the machine; None if a layer has no option, or the tables of its search would not fit."""
-    request = Resolved(**of_strategy(name), arrays={WHOLE_ARRAY: array}, pins=())
+    request = Resolved(**of_strategy(name), arrays={WHOLE_ARRAY: array}, pins=(), beyond=beyond)
     try:
         question = question_of(request, graph, pins, element_bytes)
         if question.leaves_no_choice:
@@ -206,7 +213,7 @@ def refine(slots: Sequence[Slot], seconds: Callable[[Sequence[Options]], float])
         for at, slot in enumerate(slots):
             tell(f"refining {slot.layer}")
             held, found = chosen[at], None
-            for changed in _exchanges(held, slot.options):
+            for changed in filter(slot.runs, _exchanges(held, slot.options)):
                 chosen[at] = changed
                 own = seconds(chosen)
                 if faster(own, best):

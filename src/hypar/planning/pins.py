@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, suggestion
-from hypar.sharding.dims import grid_of
+from hypar.sharding.dims import BATCH, grid_of
 from hypar.sharding.placement import WHOLE, Choice, Options, grid
 from hypar.sharding.space import dims_named
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from hypar.network.nodes import PlanGraph, PlanNode
+    from hypar.sharding.space import Space
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,20 +57,40 @@ def parse_pin(text: str, graph: PlanGraph, num_levels: int) -> Pin:
 
 
 def apply_pins(
-    pins: Sequence[Pin], graph: PlanGraph, options: Sequence[tuple[Options, ...]], array: Sequence[int]
+    pins: Sequence[Pin],
+    graph: PlanGraph,
+    options: Sequence[tuple[Options, ...]],
+    array: Sequence[int],
+    space: Space | None = None,
 ) -> tuple[tuple[Options, ...], ...]:
     """Restrict pinned layers to the pinned choice; of two pins on one layer and level the later wins.
 
-    Raises ``OptionError`` if a layer has no such dim.
+    Raises ``OptionError`` if a layer has no such dim, or too few elements of it for all levels in the ``space`` of a search.
     """
     found = []
     for layer, own, at_layer in zip(graph.layers, pins_of_each(pins, graph), options, strict=True):
-        held = [*at_layer]
+        held: dict[int, tuple[Pin, Choice]] = {}
         for pin in own:
             for level in range(len(array)) if pin.level is None else [pin.level]:
-                held[level] = (_held_choice(pin, layer, array[level], math.prod(array)),)
-        found.append(tuple(held))
+                held[level] = pin, _held_choice(pin, layer, array[level], math.prod(array))
+        if space is not None and not space.beyond:
+            _require_elements(layer, [*held.values()], space)
+        found.append(tuple((held[at][1],) if at in held else every for at, every in enumerate(at_layer)))
     return tuple(found)
+
+
+def _require_elements(layer: PlanNode, held: Sequence[tuple[Pin, Choice]], space: Space) -> None:
+    """Refuse pins that all levels together make more shards with than a dim has elements."""
+    shards: dict[str, int] = {}
+    for pin, choice in held:
+        for dim, most in space.sizes(layer, choice.divided):
+            shards[dim] = shards.get(dim, 1) * choice.degree(dim)
+            if shards[dim] > most:
+                found = f"{shards[dim]:,} shards of {dim} of {layer.name!r}, which has {most:,.10g} elements"
+                where = f" in a microbatch of {space.microbatches}" * (
+                    dim == BATCH and space.microbatches > 1
+                )
+                raise OptionError(pin.place, found + where, f"at most {most:,.10g} over all levels")
 
 
 def pins_of_each(pins: Sequence[Pin], graph: PlanGraph) -> list[tuple[Pin, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hypar.costs.base import Cost, load_cost
@@ -13,20 +14,22 @@ from hypar.planning.pins import Pin, apply_pins, parse_pin
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import State, outermost
 from hypar.sharding.conventions import DIRECT, PAPER
-from hypar.sharding.levels import Level, levels_of
+from hypar.sharding.dims import BATCH
+from hypar.sharding.levels import TINY, Level, levels_of
 from hypar.sharding.placement import Choice, Options
-from hypar.sharding.space import Space, parse_space
+from hypar.sharding.space import Space, fitting, parse_space, runs, shards_left
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from hypar.costs.graphs.counted import Counted
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph
+    from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.ops.nest import Nest
     from hypar.planning.resolved import Resolved
+    from hypar.sharding.space import Sizes
     from hypar.solve.cost_graph import CostGraph, Structure
     from hypar.solve.limits import Cut, Limits
 
@@ -38,7 +41,8 @@ class Question:
     ``pins`` are the choices that are held. ``solver`` is None for the cheapest exact one. ``entered`` is the state below
     uneven splits, by ``moved`` and ``fused``; None if there are none. ``limits`` are those of a joint search; None for
     those of work and memory by default, whatever the clock says. Each layer of a ``numbered`` flat level numbers the
-    devices in an order of its own.
+    devices in an order of its own. ``sizes`` are for each layer the dims that its options at all levels together would divide
+    into more shards than they have elements; empty if no layer has any.
     """
 
     graph: PlanGraph
@@ -50,6 +54,7 @@ class Question:
     entered: State | None = None
     limits: Limits | None = None
     numbered: bool = False
+    sizes: tuple[Sizes, ...] = ()
 
     @property
     def leaves_no_choice(self) -> bool:
@@ -77,9 +82,51 @@ class Question:
         options, levels = [at_layer[first:last] for at_layer in self.options], self.levels[first:last]
         return Tables(self.cost, self.graph, levels, options, above)
 
+    def over_all(self, known: float) -> Tables:
+        """Return the tables of all levels, in which tuples that cannot run cost more than a plan of a ``known`` cost."""
+        tables, array = self.tables(0, len(self.levels), self.outermost()), self.levels[0].array
+        for node, sizes in enumerate(self.sizes):
+            if sizes:
+                divides = self.graph.layers[node].nest.multiplies
+                barred = ~fitting(self.options[node], array, sizes, divides=divides)
+                tables.nodes[node] = tables.nodes[node] + barred * (2 * known or 1.0)
+        return tables
+
     def cost_graph(self, first: int, last: int, above: State) -> CostGraph:
         """Return the cost graph of the same levels, given the state above them."""
         return self.tables(first, last, above).built()
+
+    def left(self, node: int, index: int, others: Iterable[Choice]) -> Options:
+        """Return the options of a layer at a level that can run beside its choices at other levels."""
+        own = self.options[node][index]
+        if not (self.sizes and self.sizes[node]):
+            return own
+        left, array = shards_left(self.sizes[node], others), (self.levels[index].ways,)
+        kept = fitting((own,), array, left, divides=self.graph.layers[node].nest.multiplies)
+        return tuple(compress(own, kept.tolist()))
+
+    def runs(self, node: int, choices: Options) -> bool:
+        """Return whether choices of a layer at all levels can run; those that are none of its options are taken as they are."""
+        if not (self.sizes and self.sizes[node]):
+            return True
+        others = ((*choices[:at], *choices[at + 1 :]) for at in range(len(choices)))
+        every = zip(choices, self.options[node], others, strict=True)
+        left = (
+            own not in options or own in self.left(node, at, rest)
+            for at, (own, options, rest) in enumerate(every)
+        )
+        return runs(self.sizes[node], choices) and all(left)
+
+    def at(self, index: int, chosen: Sequence[Sequence[Choice]]) -> Question:
+        """Return the problem with the options of a level that can run below the choices of the levels above, beside the pins."""
+        if not self.sizes:
+            return self
+        found = []
+        for node, own in enumerate(self.options):
+            held = [of[0] for of in own[index + 1 :] if len(of) == 1]
+            left = self.left(node, index, (*[above[node] for above in chosen], *held))
+            found.append((*own[:index], left, *own[index + 1 :]))
+        return replace(self, options=tuple(found))
 
     def counted(self) -> Counted | None:
         """Return the problem of counts of all levels; None if costs may depend on the order of the levels."""
@@ -89,13 +136,15 @@ class Question:
         from hypar.costs.graphs.offered import UncountableError  # noqa: PLC0415 (only for products over levels)
 
         try:
-            return counted(self.cost, self.graph, self.levels, self.options)
+            return counted(self.cost, self.graph, self.levels, self.options, self.sizes)
         except UncountableError:
             return None
 
     def without_spatial(self) -> Question:
-        """Return the problem without cuts of height and width, where a cut of the batch never costs more."""
-        if self.by_products:
+        """Return the problem without cuts of height and width, where a cut of the batch never costs more and can always run."""
+        devices = math.prod(level.ways for level in self.levels)
+        few = any(dim == BATCH and size < devices for sizes in self.sizes for dim, size in sizes)
+        if self.by_products or few:
             return self
         from hypar.costs.graphs.offered import without_spatial  # noqa: PLC0415 (only for a joint search)
 
@@ -159,10 +208,11 @@ def level_by_level(
     """Assign an option to every layer at one level after another, outermost first; return its choices, and its cost at each."""
     above, chosen, costs = question.outermost(), list[list[Choice]](), list[tuple[float, ...]]()
     for index, level in enumerate(question.levels):
-        problem = question.cost_graph(index, index + 1, above)
+        here = question.at(index, chosen)
+        problem = here.cost_graph(index, index + 1, above)
         assignment = assign(problem)
         costs.append(problem.costs_by_node(assignment))
-        chosen.append([own[index][pick] for own, pick in zip(question.options, assignment, strict=True)])
+        chosen.append([own[index][pick] for own, pick in zip(here.options, assignment, strict=True)])
         if index + 1 < len(question.levels):
             above = question.below(above, chosen[-1], level.ways)
     return tuple(zip(*chosen, strict=True)), tuple(costs)
@@ -170,7 +220,8 @@ def level_by_level(
 
 def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tuple[float, ...], ...]:
     """Return the cost of every layer at each level, given its choice at each."""
-    made = replace(question, options=tuple(tuple((choice,) for choice in own) for own in choices))
+    single = tuple(tuple((choice,) for choice in own) for own in choices)
+    made = replace(question, options=single, sizes=())
     return level_by_level(made, lambda _: [0] * len(choices))[1]
 
 
@@ -193,10 +244,62 @@ def question_of(request: Resolved, graph: PlanGraph, pins: Sequence[Pin], elemen
     kinds = [(level.ways, own) for level, own in zip(levels, idle, strict=True)]
     by_kind = {kind: _choices(space, graph, *kind) for kind in set(kinds)}
     free = list(zip(*(by_kind[kind] for kind in kinds), strict=True)) or [()] * len(graph.layers)
-    options = apply_pins(pins, graph, free, request.array)
-    return Question(
+    options = apply_pins(pins, graph, free, request.array, space)
+    found = Question(
         graph=graph, cost=cost, levels=levels, options=options, solver=request.solver, pins=tuple(pins)
     )
+    return found if space.beyond else _that_run(found, space, free)
+
+
+def _that_run(question: Question, space: Space, free: Sequence[tuple[Options, ...]]) -> Question:
+    """Return the problem with the options that can run, and the sizes that all levels together might exceed."""
+    array = question.levels[0].array if question.levels else ()
+    known: dict[object, tuple[tuple[Options, ...], Sizes]] = {}
+    found = []
+    for layer, own, unpinned in zip(question.graph.layers, question.options, free, strict=True):
+        held = tuple(of is not other for of, other in zip(own, unpinned, strict=True))
+        key = (layer.nest, layer.op_name, own, held)
+        if key not in known:
+            known[key] = _runnable(space, layer, own, held, array)
+        found.append(known[key])
+    options, sizes = zip(*found, strict=True) if found else ((), ())
+    return replace(question, options=options, sizes=sizes if any(sizes) else ())
+
+
+def _runnable(
+    space: Space, layer: PlanNode, options: tuple[Options, ...], held: Sequence[bool], array: Sequence[int]
+) -> tuple[tuple[Options, ...], Sizes]:
+    """Return the options of a layer that can run, and the dims that all levels together might divide too far.
+
+    Args:
+        space: the space, which has copies for levels at which nothing is left to divide.
+        layer: the layer.
+        options: its options at each level.
+        held: whether each level is pinned.
+        array: the ways of the levels.
+    """
+    most = {dim: 1 for own in options for choice in own for dim in choice.divided}
+    for own in options:
+        for dim in most:
+            most[dim] *= max(choice.degree(dim) for choice in own)
+    sizes = space.sizes(layer, most)
+    if all(most[dim] <= size for dim, size in sizes):
+        return options, ()
+    divides, free = (
+        layer.nest.multiplies,
+        [ways for ways, pinned in zip(array, held, strict=True) if not pinned],
+    )
+    left = shards_left(sizes, (own[0] for own, pinned in zip(options, held, strict=True) if pinned))
+    cuts = sum(int(math.log(size + TINY, max(free))) for _, size in left if size >= 1) if free else 0
+    if divides and cuts < len(free):
+        options = tuple(
+            own if pinned else tuple(dict.fromkeys((*own, *space.in_copies(layer, ways))))
+            for own, pinned, ways in zip(options, held, array, strict=True)
+        )
+    return tuple(
+        own if pinned else tuple(compress(own, fitting((own,), (ways,), left, divides=False)))
+        for own, pinned, ways in zip(options, held, array, strict=True)
+    ), sizes
 
 
 def _choices(space: Space, graph: PlanGraph, ways: int, idle: bool) -> list[Options]:
@@ -218,6 +321,7 @@ def cost_of(request: Resolved) -> Cost:
 def space_of(request: Resolved, graph: PlanGraph) -> Space:
     """Parse the space of a request; raises ``InputError`` if it is none, or names an unknown op."""
     space = parse_space(request.space, graph.named_dims)
+    space = replace(space, beyond=request.beyond_elements, microbatches=request.microbatches or 1)
     for op in filter(None, space.by_op):
         load_plugin("ops", op)
     return space

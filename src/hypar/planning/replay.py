@@ -198,9 +198,6 @@ def choices_of(plan: Plan, graph: LayerGraph) -> list[Options]:
     chosen = [tuple([one.choice(name) for one in each]) for name, each in zip(names, own, strict=True)]
     different = {(layer.nest, choices): layer for layer, choices in zip(layers, chosen, strict=True)}
     for (nest, choices), layer in different.items():
-        if layer.weighted and not all(choice.degrees for choice in choices):
-            allowed = "a dim that is cut; joins are done whole"
-            raise wrong_in(plan, "splits", f"{layer.name!r} is done whole", allowed)
         strange = [dim for choice in choices for dim in choice.divided if dim not in nest.sizes]
         if strange:
             found = f"{layer.name!r} is cut in {strange[0]}"

@@ -58,7 +58,8 @@ class Resolved:
     group. ``machine`` is None if no hardware is named; so many levels and uneven splits are ``outside`` the stages.
     ``baselines`` are strategies that the engine times beside the search's plan, of which the fastest is taken; they may
     have choices ``beyond_space`` if none was requested. The cost counts bytes by ``convention``, engine and score as
-    ``counted`` says; ``limits`` are those of a joint search.
+    ``counted`` says; ``limits`` are those of a joint search. Dims may be cut ``beyond`` their elements; None for what the
+    strategy says.
     """
 
     strategy: str
@@ -88,6 +89,15 @@ class Resolved:
     convention: str = PAPER
     counted: str = PAPER
     limits: Limits = UNLIMITED
+    beyond: bool | None = None
+
+    @property
+    def beyond_elements(self) -> bool:
+        """Whether dims may be in more shards than they have elements, as a paper's strategy counts in its own space, and its baselines."""
+        if self.beyond is not None or self.strategy not in plugin_names("strategies"):
+            return bool(self.beyond)
+        own = load_strategy(self.strategy)
+        return own.beyond and self.space == space_text(own.space)
 
     @property
     def heterogeneous(self) -> Machine | None:
@@ -197,6 +207,7 @@ def of_strategy(name: str) -> dict[str, Any]:
 def baseline_request(request: Resolved, name: str) -> Resolved:
     """Return the request of a known strategy with the graph, pins, array, chunks and machine of another request."""
     alone: dict[str, Any] = {"profile": None, "refine": False, "stages": None, "baselines": ()}
+    alone["beyond"] = request.beyond_elements
     return replace(request, **of_strategy(name), **alone)
 
 

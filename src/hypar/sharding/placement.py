@@ -139,6 +139,11 @@ def terms(nest: Nest, tensor: str, choices: Layout) -> Any:
     return math.prod(own for dim, own in choices.chosen.items() if tensor in partial_results(nest, dim))
 
 
+def copies(choice: Choice, ways: int) -> int:
+    """Return how many of the devices of a level compute the same."""
+    return math.prod(own for dim, own in choice.order if dim == COPIES) if choice.degrees else ways
+
+
 @lru_cache(maxsize=4096)
 def simple(choice: Choice, ways: int) -> bool:
     """Return whether a choice uses all devices of a group, for at most one dim."""

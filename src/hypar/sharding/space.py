@@ -5,24 +5,33 @@ A space lists dims, ``batch,in_channels``, each of which may be divided over all
 names dims for each kind of op; ``all`` is all of them at once. Degrees are the powers of two that divide the ways,
 and the ways themselves; with the word ``divisors`` all divisors. Of equally good choices the one whose dim comes
 first wins.
+
+Over all levels no dim is in more shards than it has elements. Where nothing of a layer can be divided further a level computes
+it in copies, whatever the space. Papers may divide further: then a device has a part of an element.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from hypar.errors import OptionError, shown
 from hypar.ops.dims import CUTTABLE, MADE, READ, atom_of
-from hypar.sharding.dims import dim_of
-from hypar.sharding.placement import WHOLE, Options, cut, grid
+from hypar.sharding.dims import BATCH, dim_of
+from hypar.sharding.levels import TINY
+from hypar.sharding.placement import COPIES, WHOLE, Options, copies, cut, grid, numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
+
+    from numpy.typing import NDArray
 
     from hypar.network.nodes import PlanNode
+    from hypar.sharding.placement import Choice
 
 LONGEST_TEXT = 10_000
 """Most characters of a space."""
@@ -32,6 +41,9 @@ MOST_CHOICES = 4096
 
 MOST_GRIDS = 2**16
 """Most grids of some dims, those with idle devices too."""
+
+Sizes = tuple[tuple[str, float], ...]
+"""Dims, each with the most shards that it may be in."""
 
 Alternatives = tuple[tuple[str, ...], ...]
 """Dims that may be divided, of which those that may be divided at once are together."""
@@ -47,6 +59,8 @@ class Space:
         by_op: dims for ops that have their own; for the other ops, of no name, those named without an op, or all if there are none.
         divisors: whether every divisor of the ways is a degree.
         every: whether all dims that a model names may be divided too, at once with those of ``all``.
+        beyond: whether dims may be in more shards than they have elements, as some papers count.
+        microbatches: parts of the batch, of which a device has one at a time.
     """
 
     text: str
@@ -54,6 +68,8 @@ class Space:
     by_op: dict[str, Alternatives]
     divisors: bool = False
     every: bool = False
+    beyond: bool = False
+    microbatches: int = 1
 
     @property
     def grids(self) -> bool:
@@ -89,6 +105,25 @@ class Space:
         kept = not self.grids or not found or bool({"in_channels", "channels"} & {*self.dims})
         whole = kept and not layer.nest.multiplies
         return tuple(dict.fromkeys((*found, WHOLE) if whole else found))
+
+    def that_run(self, layer: PlanNode, options: Options) -> Options:
+        """Return the options of a layer at a level that can run, or the whole layer in copies if none can."""
+        if self.beyond:
+            return options
+        sizes = self.sizes(layer, dict.fromkeys(dim for own in options for dim in own.divided))
+        return tuple(own for own in options if runs(sizes, [own])) or (WHOLE,)
+
+    def sizes(self, layer: PlanNode, dims: Iterable[str]) -> Sizes:
+        """Return some dims of a layer with the elements of which a device computes at a time."""
+        parts = {BATCH: self.microbatches}
+        return tuple([(dim, layer.nest.sizes[dim] / parts.get(dim, 1)) for dim in dims])
+
+    def in_copies(self, layer: PlanNode, ways: int) -> Options:
+        """Return the choices of a level that divide one dim by less than its ways, in copies; the last one divides none."""
+        single, several = self._alternatives(layer)
+        dims = dict.fromkeys((*single, *(dim for named in several for dim in named)))
+        less = self._degrees(ways)[-2:0:-1]
+        return (*[numbered([(dim, own), (COPIES, ways // own)]) for own in less for dim in dims], WHOLE)
 
     def left_out(self, layer: PlanNode, ways: int) -> tuple[str, ...]:
         """Return why degrees of the space are missing for a layer, one line per dim.
@@ -132,6 +167,47 @@ class Space:
     def _degrees(self, ways: int) -> tuple[int, ...]:
         divisors = (degree for degree in range(1, ways + 1) if ways % degree == 0)
         return tuple(d for d in divisors if self.divisors or d in {ways, d & -d})
+
+
+def shards_left(sizes: Sizes, chosen: Iterable[Choice]) -> Sizes:
+    """Return how many shards of each dim may be made beside those of some choices at other levels."""
+    every = [*chosen]
+    return tuple([(dim, most / math.prod([own.degree(dim) for own in every])) for dim, most in sizes])
+
+
+def runs(sizes: Sizes, chosen: Iterable[Choice]) -> bool:
+    """Return whether choices at some levels make no more shards of a dim than there may be."""
+    return all(left > 1 - TINY for _, left in shards_left(sizes, chosen))
+
+
+@lru_cache(maxsize=2**14)
+def fitting(
+    options: tuple[Options, ...], array: tuple[int, ...], sizes: Sizes, *, divides: bool
+) -> NDArray[np.bool_]:
+    """Return which tuples of a choice at each level can run, ``[tuples]`` in lexicographic order.
+
+    No dim is in more shards than it has elements. If a layer ``divides`` what it can, no level computes it in more copies than
+    the best of its options does beside the choices of the others.
+
+    Examples:
+        >>> fitting(((cut("batch", 2), WHOLE),) * 2, (2, 2), (("batch", 2),), divides=True).tolist()
+        [False, True, True, False]
+    """
+    degrees = [np.array([[choice.degree(dim) for dim, _ in sizes] for choice in own]) for own in options]
+    most = np.array([size for _, size in sizes]) * (1 + TINY)
+
+    def fit(levels: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
+        return np.asarray(
+            np.all(reduce(lambda outer, own: outer[..., None, :] * own, levels) <= most, axis=-1)
+        )
+
+    found = fit(degrees)
+    for at, (own, ways) in enumerate(zip(options if divides else (), array, strict=False)):
+        number = np.array([copies(choice, ways) for choice in own])
+        beside = np.moveaxis(fit([degrees[at], *degrees[:at], *degrees[at + 1 :]]), 0, -1)
+        least = np.where(beside, number, ways + 1).min(axis=-1)
+        found &= np.moveaxis(least[..., None] == number, -1, at)
+    return found.reshape(-1)
 
 
 def dims_named(layer: PlanNode, word: str) -> tuple[str, ...]:

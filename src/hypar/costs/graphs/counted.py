@@ -10,7 +10,7 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import accumulate, pairwise, product
+from itertools import accumulate, cycle, pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,10 +21,11 @@ from hypar.costs.graphs.pricing import prices_of
 from hypar.sharding.amounts.counted import elements_of
 from hypar.sharding.amounts.transfers import names_at, network_of
 from hypar.sharding.dims import BATCH
-from hypar.sharding.levels import WHOLE_LAYER, Level
+from hypar.sharding.levels import TINY, WHOLE_LAYER, Level
 from hypar.sharding.placement import COPIES, IDLE, choice_of, grid, partial_results
+from hypar.sharding.space import runs
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Idle, Link, Once, Term, merged
-from hypar.solve.counts.states import Cells, Own, Tier, all_states, number_of_states
+from hypar.solve.counts.states import Cells, Limit, Own, Tier, all_states, number_of_states
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.transfers import Between, Part, Sums
     from hypar.sharding.placement import Options
+    from hypar.sharding.space import Sizes
     from hypar.solve.counts.forms import Numbers
     from hypar.solve.edge import Costs, Indices
 
@@ -55,22 +57,50 @@ class Counted(NamedTuple):
 
     Attributes:
         graph: the problem.
-        dims: for each layer what it may divide, in the order of its options.
+        offers: what each layer may divide, in the order of its options.
         columns: for each level of the array its place in a plan, in which the levels of a group are next to each other.
         ways: the ways of each level.
+        sizes: for each layer the dims that all levels might divide too far; empty if no layer has any.
     """
 
     graph: CountGraph
-    dims: tuple[Dims, ...]
+    offers: tuple[Offered, ...]
     columns: tuple[int, ...]
     ways: tuple[int, ...]
+    sizes: tuple[Sizes, ...]
 
-    def choices(self, orders: Indices) -> tuple[Options, ...]:
-        """Return the choices of each layer, outermost first, of a plan ``[layers, levels]``."""
-        return tuple(
-            tuple(choice_of(dims[option], ways) for option, ways in zip(order, self.ways, strict=True))
-            for dims, order in zip(self.dims, orders[:, self.columns].tolist(), strict=True)
-        )
+    def choices(self, orders: Indices) -> tuple[Options, ...] | None:
+        """Return the choices of each layer, outermost first, of a plan ``[layers, levels]``; None if they cannot run."""
+        every = zip(self.offers, orders[:, self.columns].tolist(), strict=True)
+        named = [tuple([own.dims[option] for option in order]) for own, order in every]
+        instead = self._instead(named)
+        found = []
+        for node, own in enumerate(named):
+            turned = tuple([other if dim == BATCH else dim for dim, other in zip(own, instead, strict=True)])
+            running = next((dims for dims in (turned, own) if self._runs(node, dims)), None)
+            if running is None:
+                return None
+            found.append(tuple(map(choice_of, running, self.ways)))
+        return tuple(found)
+
+    def _instead(self, named: Sequence[Dims]) -> list[str]:
+        """Return what the batch stands for at each level: itself as far as it goes, where most layers divide it, then height and width in turn."""
+        samples = min((size for sizes in self.sizes for dim, size in sizes if dim == BATCH), default=math.inf)
+        turns = cycle(dict.fromkeys(dim for own in self.offers for dim in own.replaced) or (BATCH,))
+        often = [sum(dim == BATCH for dim in column) for column in zip(*named, strict=True)]
+        found, shards = [BATCH] * len(often), 1
+        for level in sorted(range(len(often)), key=lambda level: -often[level]):
+            within = shards * self.ways[level] <= samples
+            shards *= self.ways[level] if within else 1
+            found[level] = BATCH if within else next(turns)
+        return found
+
+    def _runs(self, node: int, dims: Dims) -> bool:
+        """Return whether a layer may divide a dim at each level, into no more shards than it has elements."""
+        sizes = self.sizes[node] if self.sizes else ()
+        chosen = [*map(choice_of, dims, self.ways)]
+        own = self.offers[node]
+        return runs(sizes, chosen) and {*own.dims, *own.replaced}.issuperset(dims)
 
 
 def counted(
@@ -78,8 +108,16 @@ def counted(
     graph: PlanGraph,
     levels: Sequence[Level],
     options: Sequence[tuple[Options, ...]],
+    sizes: tuple[Sizes, ...] = (),
 ) -> Counted:
     """Return the problem of counts of a network.
+
+    Args:
+        cost: the cost of a plan.
+        graph: the layers that are cut.
+        levels: the levels, outermost first.
+        options: for each layer, its options at each level.
+        sizes: for each layer the dims that all levels might divide too far; empty if no layer has any.
 
     Raises:
         UncountableError: it is none.
@@ -109,13 +147,31 @@ def counted(
         nodes=tuple(merged(own, len(of)) for own, of in zip(terms, dims, strict=True)),
         links=tuple(links),
         idle=tuple(own.index(IDLE) if IDLE in own else None for own in dims),
+        limits=tuple(map(partial(_limit, ways), graph.layers, offers, sizes)),
     )
     if cost.counts_work or latencies:
         further = _further(cost, levels[-1], problem, graph.layers, offers, terms)
         problem = replace(problem, own=further)
     order = [level for group in groups for level in group]
     columns = tuple(map(order.index, range(len(levels))))
-    return Counted(problem, dims, columns, tuple(level.ways for level in levels))
+    return Counted(problem, tuple(offers), columns, tuple(level.ways for level in levels), sizes)
+
+
+def _limit(ways: Sequence[int], layer: PlanNode, own: Offered, sizes: Sizes) -> Limit | None:
+    """Return how often a layer may divide each dim, the batch as often as it, height and width together."""
+    if not sizes:
+        return None
+    most, copies = dict(sizes), own.dims.index(COPIES) if COPIES in own.dims else None
+    image = [most.get(dim, math.inf) for dim in (BATCH, *own.replaced)]
+    if own.replaced and len({*ways}) == 1:
+        image = [
+            ways[0] ** int(math.log(size + TINY, ways[0])) if size < math.inf else size for size in image
+        ]
+    elif own.replaced and copies is not None:
+        raise UncountableError
+    most[BATCH] = math.prod(image)
+    limits = tuple(most.get(dim, math.inf) for dim in own.dims)
+    return Limit(limits, copies if layer.nest.multiplies else None)
 
 
 @lru_cache(maxsize=4096)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Indices
 
     Choices = tuple[Options, ...]
-    Price = Callable[[Choices], Answer]
+    Price = Callable[[Indices], Answer]
     Left = tuple[CostGraph, list[Indices]]
 
 COUNTS = "counts"
@@ -152,7 +152,7 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
     every = improving(problem.graph, budget)
     if question.entered is not None:
         for found in deque(every, maxlen=1):
-            yield _of_group(question, problem.choices(found.orders))
+            yield _of_group(question, problem, found.orders)
         return
     yield from _improving(question, problem, every)
 
@@ -164,11 +164,16 @@ def _proven(found: Answer, bound: float) -> Answer:
 
 def _improving(question: Question, problem: Counted, improving: Iterator[Found]) -> Iterator[Answer]:
     """Yield the plans of a search by counts, which do not say all costs, each with its price."""
-    price = lru_cache(maxsize=None)(partial(_priced, question))
+    known = lru_cache(maxsize=None)(partial(_priced, question))
+
+    def price(orders: Indices) -> Answer:
+        choices = problem.choices(orders)
+        return greedy(question, solver=COUNTS) if choices is None else known(choices)
+
     every: list[Found] = []
     for found in improving:
         if not every or found.bound > every[-1].bound:
-            yield _proven(price(problem.choices(found.orders)), found.bound)
+            yield _proven(price(found.orders), found.bound)
         every.append(found)
     if not every:
         return
@@ -183,9 +188,11 @@ def _improving(question: Question, problem: Counted, improving: Iterator[Found])
     yield best
 
 
-def _of_group(question: Question, choices: Choices) -> Answer:
+def _of_group(question: Question, problem: Counted, orders: Indices) -> Answer:
     """Return a plan of a group below uneven splits, or the greedy one if it is cheaper: counts know no state above them."""
-    plain = replace(relaxed(question), solver=COUNTS)
+    plain, choices = replace(relaxed(question), solver=COUNTS), problem.choices(orders)
+    if choices is None:
+        return plain
     own = _bounded(_priced(question, choices), *plain.bounds)
     return min(own, plain, key=lambda each: each.cost)
 
@@ -196,7 +203,7 @@ def _ordered(price: Price, problem: Counted, orders: Indices, least: float) -> A
     They change places until no two that do lower the ``price``, or until it is ``least``: a lower bound, or what counts
     say, which is the same for all orders in a group and no more than any of them costs; ``orders`` has the option of each layer at each level.
     """
-    best = price(problem.choices(orders))
+    best = price(orders)
     tries = 0
     while True:
         for one, other in _pairs(problem, orders):
@@ -205,7 +212,7 @@ def _ordered(price: Price, problem: Counted, orders: Indices, least: float) -> A
             tries += 1
             turned = orders.copy()
             turned[:, [one, other]] = orders[:, [other, one]]
-            tried = price(problem.choices(turned))
+            tried = price(turned)
             if tried.cost < best.cost * (1 - ROUNDING):
                 best, orders = tried, turned
                 break
@@ -223,8 +230,9 @@ def _pairs(problem: Counted, orders: Indices) -> Iterator[tuple[int, int]]:
 
 def by_tuples(question: Question, structure: Structure, budget: Budget) -> Iterator[Answer]:
     """Search the tuples of choices, by a bounded solver where the limits are too low for the cheapest exact one."""
+    known = greedy(question).cost if question.sizes else 0.0
     try:
-        left = _narrowed(question, structure, budget)
+        left = _narrowed(question, structure, budget, known)
     except TableLimitError:
         if question.solver is not None:
             raise
@@ -241,7 +249,7 @@ def by_tuples(question: Question, structure: Structure, budget: Budget) -> Itera
         return
     if tables is not None:
         require_tables(name, tables, budget.limits.bytes)
-    problem = left[0] if left else question.cost_graph(0, len(question.levels), question.outermost())
+    problem = left[0] if left else question.over_all(known).built()
     improving = getattr(solver, "improving", None)
     price = lru_cache(maxsize=None)(partial(_priced, question))
     for solution in [solver.solve(problem)] if improving is None else improving(problem, budget):
@@ -249,14 +257,14 @@ def by_tuples(question: Question, structure: Structure, budget: Budget) -> Itera
         yield _bounded(price(_chosen(question, solution, left), name), solution.bound, exact=exact)
 
 
-def _narrowed(question: Question, structure: Structure, budget: Budget) -> Left | None:
+def _narrowed(question: Question, structure: Structure, budget: Budget, known: float) -> Left | None:
     """Leave out the tuples that cost more than the greedy plan, where whole matrices of pairs would be large."""
     exact = question.solver is None or load_solver(question.solver).exact
     large = structure.entries > NARROWING_PAYS and sum(structure.sizes) <= MOST_TUPLES
     if not (question.by_products and exact and large):
         return None
-    tables = question.tables(0, len(question.levels), question.outermost())
-    return tables.narrowed(greedy(question).cost, budget)
+    known = known or greedy(question).cost
+    return question.over_all(known).narrowed(known, budget)
 
 
 def _chosen(question: Question, solution: Solution, left: Left | None) -> Choices:

@@ -14,7 +14,7 @@ class Strategy(NamedTuple):
     It has a line that describes it, and its publication as ``source``; a ``space`` as ``hypar.sharding.space`` reads it;
     names of the cost, of the ``heterogeneous_cost`` if that of a heterogeneous machine differs, and of the search; the
     graph, ``contracted``, or ``operators`` to plan pools too; the rule for the ``shares`` of device groups; and the
-    ``convention`` by which its cost counts, that of its paper, if it has one.
+    ``convention`` by which its cost counts, that of its paper, if it has one. A paper may divide dims ``beyond`` their elements.
     """
 
     summary: str
@@ -26,6 +26,7 @@ class Strategy(NamedTuple):
     heterogeneous_cost: str | None = None
     shares: str = "equal"
     convention: str = MOVED
+    beyond: bool = False
 
 
 def load_strategy(name: str) -> Strategy:

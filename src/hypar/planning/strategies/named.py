@@ -13,17 +13,20 @@ plugins: dict[str, Strategy] = {
         summary="every layer cut in its input channels",
         source="HyPar (HPCA 2019), section 6.2",
         space="in_channels",
+        beyond=True,
     ),
     "owt": Strategy(
         summary="convolutions cut in the batch, linear layers in their input channels",
         source="Krizhevsky, One weird trick for parallelizing convolutional neural networks, 2014",
         space="conv:batch linear:in_channels",
+        beyond=True,
     ),
     "hypar": Strategy(
         summary="batch or input channels, level by level",
         source="HyPar (HPCA 2019), Algorithms 1 and 2",
         space="batch,in_channels",
         convention=PAPER,
+        beyond=True,
     ),
     "accpar": Strategy(
         summary="batch, input or output channels, level by level; uneven shares let device groups end together",
@@ -32,6 +35,7 @@ plugins: dict[str, Strategy] = {
         heterogeneous_cost="accpar",
         shares="exact",
         convention=PAPER,
+        beyond=True,
     ),
     "deepa": Strategy(
         summary="batch, output channels, height and width at once, on the best number of devices",
@@ -40,6 +44,7 @@ plugins: dict[str, Strategy] = {
         cost="deepa",
         graph="operators",
         convention=PAPER,
+        beyond=True,
     ),
     "optimal": Strategy(
         summary="any dims, all levels jointly",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.planning.question import Answer, cost_of, costs_by_level, load_search, question_of, setting_for
@@ -12,7 +13,7 @@ from hypar.schedule.lanes import Lane
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
 
 
 class Slot(NamedTuple):
-    """One layer at one node, with its name, its choice at each level of the node, and its options at each."""
+    """One layer at one node, with its name, its choice at each level of the node, its options at each, and whether choices at all levels can run."""
 
     layer: str
     chosen: Options
     options: tuple[Options, ...]
+    runs: Callable[[Options], bool]
 
 
 class LevelPlanner:
@@ -118,9 +120,11 @@ class LevelPlanner:
         """Yield every layer at every node with its options, outer nodes first."""
         leaf = _leaf(node)
         if leaf.levels:
-            names = (layer.name for layer in leaf.graph.layers)
-            options = self.question_in(leaf, None).options
-            yield from map(Slot, names, leaf.lane.choices, options)
+            question = self.question_in(leaf, None)
+            for at, layer in enumerate(leaf.graph.layers):
+                yield Slot(
+                    layer.name, leaf.lane.choices[at], question.options[at], partial(question.runs, at)
+                )
 
     def claim(self, node: Node) -> str:
         """Return the claim of a node that a search has found: the plans that it is optimal among."""

@@ -322,8 +322,11 @@ class Planner(LevelPlanner):
         space = space_of(self.request, graph)
         free = [(space.choices(layer, ways),) for layer in graph.layers]
         pins = [replace(pin, level=None) for pin in self.pins if pin.level in {None, branch.depth}]
-        held = apply_pins(pins, graph, free, (ways,))
-        found = [tuple(choice for choice in options if simple(choice, ways)) for (options,) in held]
+        held = apply_pins(pins, graph, free, (ways,), space)
+        found = [
+            tuple(choice for choice in space.that_run(layer, options) if simple(choice, ways))
+            for layer, (options,) in zip(graph.layers, held, strict=True)
+        ]
         for layer, options in zip(graph.layers, found, strict=True):
             if not options:
                 what = f"{layer.name!r} cannot be divided in one dim over {ways} device groups"
@@ -337,7 +340,7 @@ class Planner(LevelPlanner):
             return
         rows = zip(node.graph.layers, node.taken, self.options_of(node), strict=True)
         for layer, (choice, _), options in rows:
-            yield Slot(layer.name, (choice,), (options,))
+            yield Slot(layer.name, (choice,), (options,), lambda _: True)
         for below in node.below:
             yield from self.slots(below)
 

@@ -68,8 +68,9 @@ def plan_document(
     ran = None if graph is None or machine is None else _run(plan, machine, graph)
     base = None if plan.pins or plan.strategy == "dp" else scores.get("dp")
     cost = f"{plan.model.name}: {plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
+    beyond = ", in more shards than elements" * any(note.label == "shards" for note in said)
     return Document(
-        title=cost if score is None else steps.headed(plan.model.name, score, base),
+        title=(cost if score is None else steps.headed(plan.model.name, score, base)) + beyond,
         about=f"strategy {plan.strategy}, {words.asked(plan)}",
         tone=words.tone_of(score),
         parts=(

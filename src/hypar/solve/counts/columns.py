@@ -88,10 +88,21 @@ class Columns:
 
     def greedy(self) -> Found:
         """Return a plan of first options, with every level chosen anew once, from the innermost one on."""
-        orders = np.array([[own[group][0] for group in self.groups.tolist()] for own in self.offered])
+        orders = np.array([*map(self._first, range(len(self.offered)))])
         for level in reversed(range(len(self.groups))):
             orders = self.renewed(orders, [(level,)])[0]
         return Found(orders, self.cost(orders))
+
+    def _first(self, node: int) -> list[int]:
+        """Return the first option that each level offers, as often as the layer may take it."""
+        limit, found = self.graph.limit(node), list[int]()
+        products = dict.fromkeys(range(self.graph.options(node)), 1)
+        for group in self.groups.tolist():
+            offered, ways = self.offered[node][group], self.cells.ways[group]
+            within = (at for at in offered if limit is None or products[at] * ways <= limit.most[at])
+            found.append(next(within, offered[-1]))
+            products[found[-1]] *= ways
+        return found
 
     def improving(self, plan: Found, width: int) -> Iterator[Found]:
         """Yield better and better plans, until no choice of some levels anew improves the last one."""
@@ -150,7 +161,7 @@ class Columns:
         nodes, links = [], []
         for node, terms in enumerate(self.terms):
             further, options = graph.own[node] if graph.own else None, (graph.options(node), names[node])
-            key: object = (id(terms), id(further), id(self.offered[node]), names[node])
+            key: object = (id(terms), id(further), graph.limit(node), id(self.offered[node]), names[node])
             if key not in known:
                 counts[options] = here = self._counts(options[0], orders[node], taken, own)
                 known[key] = graph.costs(node, terms, here) + _barred(self.offered[node], own, options[0])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.states import Cells, Own, all_states
+from hypar.solve.counts.states import Cells, Limit, Own, all_states
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -173,6 +173,7 @@ class CountGraph:
         links: the costs between layers.
         own: further costs of each layer, or None; empty for none. Equal ones are one object.
         idle: for each layer the option that leaves devices idle, or None; empty for none.
+        limits: for each layer how often it may take its options, or None; empty for none.
     """
 
     cells: Cells
@@ -181,6 +182,7 @@ class CountGraph:
     links: tuple[Link, ...]
     own: tuple[Own | None, ...] = ()
     idle: tuple[int | None, ...] = ()
+    limits: tuple[Limit | None, ...] = ()
 
     @property
     def groups(self) -> Indices:
@@ -202,13 +204,21 @@ class CountGraph:
 
     def states_of(self, node: int) -> Numbers:
         """Return all states of a layer, ``[states, groups, options]``."""
-        return all_states(self.cells.sizes, self.offered[node], self.options(node))
+        found, limit = all_states(self.cells.sizes, self.offered[node], self.options(node)), self.limit(node)
+        return found if limit is None else found[limit.within(found, self.cells, self.offered[node])]
+
+    def limit(self, node: int) -> Limit | None:
+        """Return how often a layer may take its options; None if as often as there are levels."""
+        return self.limits[node] if self.limits else None
 
     def costs(self, node: int, terms: tuple[Term, ...], states: Counts) -> Costs:
         """Return the cost of a layer by some terms, with its further ones, for states ``[..., groups, options]``."""
         found = node_costs(terms, states.reshape(-1, *states.shape[-2:]), self.cells)
-        further = self.own[node] if self.own else None
-        return found.reshape(states.shape[:-2]) + (0.0 if further is None else further.of(states))
+        further, limit = self.own[node] if self.own else None, self.limit(node)
+        found = found.reshape(states.shape[:-2]) + (0.0 if further is None else further.of(states))
+        if limit is None:
+            return found
+        return np.where(limit.within(states, self.cells, self.offered[node]), found, np.inf)
 
 
 def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:

@@ -139,6 +139,29 @@ def _powers(ways: int) -> Costs:
     return np.concatenate([up, [0.0], down])
 
 
+class Limit(NamedTuple):
+    """How often a layer may take its options at all levels.
+
+    Attributes:
+        most: for each option the largest product of the ways of the levels that take it.
+        copies: the option that a level takes only where its ways are too many for any other one it offers; None for none.
+    """
+
+    most: tuple[float, ...]
+    copies: int | None
+
+    def within(self, states: Counts, cells: Cells, offered: tuple[tuple[int, ...], ...]) -> NDArray[np.bool_]:
+        """Return which states, ``[..., groups, options]``, with the options that each group offers, may be taken."""
+        ways = np.array(cells.ways, dtype=np.float64)[:, None]
+        products = np.prod(ways**states, axis=-2)
+        found = np.all(products <= self.most, axis=-1)
+        for group, own in enumerate(offered if self.copies is not None else ()):
+            others = [option for option in own if option != self.copies]
+            more = products[..., others] * ways[group] <= np.array(self.most)[others]
+            found &= (states[..., group, self.copies] == 0) | ~more.any(axis=-1)
+        return np.asarray(found)
+
+
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Own:
     """Costs of a layer for each of its states ``[states, groups, options]``."""
