@@ -21,7 +21,6 @@ from tests.effort import NETWORKS, TWINS, crossed, examples, late
 from tests.planning.parts import scored
 from tests.solvers import Exhaustive
 from tests.transformers import gpt
-from tests.volume_by_counts import volume_by_counts
 
 if TYPE_CHECKING:
     from hypar import Machine, Plan
@@ -81,27 +80,6 @@ LONG = [
 )
 def test_counts_equal_elimination(model: str, levels: int, space: str, convention: str) -> None:
     assert proven_by("counts", model, levels=levels, space=space, convention=convention)
-
-
-@pytest.mark.parametrize(
-    ("model", "asked"),
-    [
-        ("sfc", {"levels": 12}),
-        ("alexnet", {"levels": 6}),
-        ("alexnet", {"levels": 3, "space": "out_channels,batch"}),
-        ("resnet18", {"levels": 10}),
-        ("googlenet", {"levels": 3, "space": THREE}),
-        ("lenet-c", {"array": [3, 3], "space": THREE}),
-        pytest.param("resnet50", {"levels": 12}, marks=pytest.mark.slow),
-        pytest.param("inception-v3", {"levels": 8}, marks=pytest.mark.slow),
-    ],
-)
-def test_the_closed_form_gives_the_cost_of_optima(model: str, asked: dict[str, Any]) -> None:
-    """At more levels than elimination holds."""
-    graph = load_model(model)
-    for own in (asked, {**asked, "search": "greedy", "strategy": "hypar"}):
-        plan = planned(graph, **{"convention": "moved", "space": TWO, **own})
-        assert volume_by_counts(plan, graph) == pytest.approx(plan.cost.value, rel=1e-12)
 
 
 @crossed(
