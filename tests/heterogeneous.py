@@ -1,6 +1,5 @@
 """Hypothesis generators of small networks, of heterogeneous machines and of what the groups of an uneven split pay."""
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -66,33 +65,6 @@ def evens(draw: st.DrawFn) -> LayerGraph:
         text += f"  - {{name: join, op: {join}, inputs: [beside, stem]}}\n"
     text += "  - {name: flat, op: flatten}\n" + LINEAR.format("fc", draw(sizes), "flat")
     return written(text + LINEAR.format("last", draw(sizes), "fc"), draw(st.sampled_from([8, 16, 64])))
-
-
-@st.composite
-def branches(draw: st.DrawFn) -> LayerGraph:
-    """Convolutions, activations, additions and concatenations that read any of the layers before, and linear layers."""
-    text, channels = INPUT.format(8, 8, 4), {"input": 8}
-    for number in range(draw(st.integers(3, 9))):
-        *others, last = [*channels][1:] or ["input"]
-        source = draw(st.sampled_from([*others, last][-3:]))
-        op = draw(st.sampled_from(["conv", "conv", "relu", "add", "concat"]) if others else st.just("conv"))
-        same = [other for other in others if channels[other] == channels[last]]
-        name = f"{op}{number}"
-        if op == "conv":
-            channels[name] = draw(st.sampled_from([8, 8, 16]))
-            text += CONV.format(name, channels[name], source)
-        elif op == "concat" or (op == "add" and same):
-            other = draw(st.sampled_from(others if op == "concat" else same))
-            channels[name] = channels[last] + (channels[other] if op == "concat" else 0)
-            text += f"  - {{name: {name}, op: {op}, inputs: [{last}, {other}]}}\n"
-        else:
-            channels[name] = channels[last]
-            text += f"  - {{name: {name}, op: relu, inputs: {last}}}\n"
-    unread = [name for name in channels if not re.search(rf"inputs: .*\b{name}\b", text)]
-    if len(unread) > 1:
-        text += f"  - {{name: all, op: concat, inputs: [{', '.join(unread)}]}}\n"
-    text += "  - {name: flat, op: flatten}\n" + LINEAR.format("fc", draw(st.sampled_from([8, 16])), "flat")
-    return written(text + LINEAR.format("last", 8, "fc"), 16)
 
 
 networks = st.one_of(chains(), skips(), evens())

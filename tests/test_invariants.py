@@ -8,9 +8,11 @@ import json
 import math
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import chdir
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +37,7 @@ from hypar import (
 )
 from hypar.cli.main import main
 from hypar.errors import OptionError
+from hypar.planning.planner import plan_command
 from tests.effort import crossed, examples
 from tests.generate import (
     Data,
@@ -327,6 +330,18 @@ def _but_files(text: str) -> Data:
     return {name: value for name, value in json.loads(text).items() if name != "files"}
 
 
+def planned_by_its_command(case: Case) -> int:
+    """The command that a report names leads to the plan again."""
+    network = hypar.load_model(case.network)
+    machine = None if case.machine is None else hypar.load_machine(case.machine)
+    _, *words = shlex.split(plan_command(case.plan, "again.json", network, machine))
+    with chdir(case.folder):
+        shown = CliRunner().invoke(main, words)
+        assert shown.exit_code == 0, shown.output
+        assert read_plan("again.json") == case.plan
+    return 1
+
+
 def rows_are_plans(case: Case) -> int:
     """A row of a comparison and a run of a sweep are the plan of the same request."""
     keywords = dict(case.keywords)
@@ -435,6 +450,13 @@ def as_drawn(asked: Request) -> Request:
     return asked._replace(options={name: asked.options[name] for name in asked.options if name not in left})
 
 
+def told(asked: Request) -> Request:
+    """Leave out the best stages of unlike devices, whose array a command does not say."""
+    found = as_drawn(asked)
+    both = found.options.get("stages") == "best" and "mixed" in asked.files
+    return _with(found, tuple(name for name in found.options if name != "stages")) if both else found
+
+
 def _with(asked: Request, kept: tuple[str, ...], **options: Any) -> Request:
     """Leave some options, and set others."""
     left = {name: value for name, value in asked.options.items() if name in kept}
@@ -484,10 +506,7 @@ def bordered(asked: Request) -> Request:
 
 
 def without_pools(layers: list[Data]) -> list[Data]:
-    return [
-        {"name": own["name"], "op": "relu", "inputs": own["inputs"]} if own["op"] == "pool" else own
-        for own in layers
-    ]
+    return [_relu(own) if own["op"] == "pool" else own for own in layers]
 
 
 SIZES = {"channels": 24, "out_channels": 24, "out_features": 24, "height": 8, "width": 8}
@@ -515,44 +534,38 @@ def images_and_linear(pick: Any) -> Network:
 
 
 def held_whole(asked: Request) -> Request:
-    """Images without joins, one dim a level, stages outside all levels: the rest is held otherwise than is said."""
+    """One dim a level, stages outside all levels: the rest is held otherwise than is said."""
     if _outside(asked) or asked.options.get("schedule") == "layer-block":
         tree = {} if "mixed" in asked.files else {"levels": 1}
         asked = _with(asked, ("strategy", "cost", "convention", "optimizer"), **tree)
     left = {name: value for name, value in asked.options.items() if name not in {"graph", "space", "shares"}}
     left = {name: value for name, value in left.items() if "deepa" not in str(value)}
-    return asked._replace(options=left | {"space": ",".join(DIMS)}, model=chain(asked.model))
+    return asked._replace(options=left | {"space": ",".join(DIMS)}, model=windowed(asked.model))
 
 
-def chain(model: Data) -> Data:
-    """Return a drawn network on images with an activation in place of joins and of normalisation by neighbours.
+def windowed(model: Data) -> Data:
+    """Return a drawn network without groups, normalisation by neighbours and strides that skip elements.
 
-    A run holds what windows read, and a score the whole tensor: windows skip no elements.
+    A run holds what windows read, and a score the whole tensor.
     """
     if model["source"] != "drawn":
         return model
-    layers = [
-        {"name": layer["name"], "op": "relu", "inputs": next(iter(layer["inputs"]))}
-        if layer.get("op") in {"add", "concat"}
-        else {
-            name: value
-            for name, value in layer.items()
-            if name != "groups" and (name != "stride" or layer.get("kernel", 1) >= value)
-        }
-        for layer in model["layers"]
-    ]
-    plain = [
-        {"name": own["name"], "op": "relu", "inputs": own["inputs"]} if own.get("op") == "pointwise" else own
-        for own in layers
-    ]
-    return model | {"layers": plain}
+    layers = []
+    for layer in model["layers"]:
+        skips = layer.get("stride", 1) > layer.get("kernel", 1)
+        own = {name: layer[name] for name in layer if name not in {"groups", *(["stride"] * skips)}}
+        layers.append(_relu(own) if own.get("op") == "pointwise" else own)
+    return model | {"layers": layers}
+
+
+def _relu(layer: Data) -> Data:
+    return {"name": layer["name"], "op": "relu", "inputs": layer["inputs"]}
 
 
 def evenly_held(asked: Request) -> Request:
-    """As ``counted``, without joins and pools."""
+    """As ``counted``, without pools."""
     found = counted(asked)
-    model = chain(found.model)
-    return found._replace(model=model | {"layers": without_pools(model["layers"])})
+    return found._replace(model=found.model | {"layers": without_pools(found.model["layers"])})
 
 
 EVEN = {"sequence": 8, "hidden": 16, "kv_heads": 4, "ff": 16, "vocab": 24}
@@ -605,6 +618,7 @@ INVARIANTS = {
     "items sum": Invariant(items_sum),
     "found again": Invariant(found_again),
     "same answer": Invariant(same_answer),
+    "planned by its command": Invariant(planned_by_its_command, speaks_of=told),
     "rows are plans": Invariant(rows_are_plans, speaks_of=compared),
     "reports name it": Invariant(reports_name_it),
     "a bad option is one line": Invariant(a_bad_option_is_one_line),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypar.machine.profiles import measured_devices, with_times
 from hypar.machine.setting import Setting
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.planning.climb import EXCHANGES, best_sizes, rule_sizes
+from hypar.planning.climb import EXCHANGES, best_sizes
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
@@ -85,33 +85,7 @@ def lowered(times: StepTimes, sizes: Sizes, exchange: str) -> Step:
 # The rule and its kin
 
 
-@pytest.mark.parametrize("count", range(1, 14))
-def test_the_rule_by_its_two_cases(count: int) -> None:
-    for size in range(1, count + 1):
-        sizes = rule_sizes(count, size)
-        whole = count // size - 1 if count % size == 0 else count // size
-        assert sum(sizes) == count
-        assert sizes[:whole] == (size,) * whole
-        assert set(sizes[whole:]) == {1}
-
-
 # Closed forms
-
-
-def test_independent_by_hand() -> None:
-    """Layers 3, 2, 1 of 10 s each; a synchronisation of 1 s stalls what comes behind it."""
-    times = times_of([(10, 2), (10, 3), (10, 40)], 1)
-    spans = EXCHANGES["independent"].spans
-    assert spans(times, (1, 1, 1)) == [10 + 1 + 40, 20 + 2 + 3, 30 + 3 + 2]
-    assert spans(times, (1, 2)) == [51, 30 + 2 + 5]
-
-
-def test_serial_by_hand() -> None:
-    """The link is busy with layer 3 until 51 s, and then with the two others."""
-    times = times_of([(10, 2), (10, 3), (10, 40)], 1)
-    spans = EXCHANGES["serial"].spans
-    assert spans(times, (1, 1, 1)) == [10 + 3 + 45, 20 + 2 + 5, 30 + 1 + 2]
-    assert spans(times, (3,)) == [30 + 1 + 45]
 
 
 @pytest.mark.parametrize("name", EXCHANGES)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from cgdp_2018 import groupings
 
-from hypar import Plan, check_plan, diff_plans, load_machine, plan_model, score_plan
+from hypar import Plan, load_machine, plan_model
 from hypar.errors import OptionError
 from hypar.planning.question import load_search
 from hypar.planning.replay import run_plan
@@ -19,9 +17,7 @@ from hypar.schedule.stages import StepWork
 from tests.effort import crossed, late
 from tests.kit import names_of
 from tests.planning.parts import scored, staged
-from tests.prose import unbroken
 from tests.schedule.test_chunked import graph_of, lane_of
-from tests.schedule.test_step import wired
 
 if TYPE_CHECKING:
     from hypar import Machine
@@ -169,15 +165,6 @@ def test_the_best_is_of_those_that_memory_holds() -> None:
     assert scored(full).time_s == scored(free).time_s
 
 
-def test_of_equals_it_is_the_first() -> None:
-    """Without overlap and latency all chunks take equally long; with latency alone all together are the fastest."""
-    for latency, sizes in (("0 s", [1, 1, 1, 1]), ("7 us", [4])):
-        plan = plan_model(
-            "lenet-c", array=[4], strategy="dp", hardware=wired("ring", 4, latency), chunks="best"
-        )
-        assert [len(chunk) for chunk in chunks_of(plan)] == sizes
-
-
 def test_refinement_comes_first_with_every_layer_by_itself() -> None:
     refined = planned("lenet-c", "h100-8x by twos", cost="time", refine=True)
     both = planned("lenet-c", "h100-8x by twos", cost="time", refine=True, chunks="best")
@@ -228,51 +215,10 @@ def stored() -> Plan:
     )
 
 
-def written(plan: Plan, **changes: Any) -> Path:
-    """The file of a plan whose chunks were changed by hand."""
-    data = plan.to_data()
-    data["chunks"] = {**data["chunks"], **changes}
-    file = Path("plan.json")
-    file.write_text(json.dumps(data), encoding="utf-8")
-    return file
-
-
 def test_a_score_on_another_machine_has_the_plan_s_chunks(stored: Plan) -> None:
     names = names_of(run_plan(stored, hardware=load_machine("tpu-v2")))
     assert "conv2 to conv1 gradient all_reduce H1" in names
     assert chunks_of(stored) == [["fc2"], ["fc1"], ["conv2", "conv1"]]
-
-
-def test_chunks_edited_by_hand_are_found_out(stored: Plan) -> None:
-    file = written(stored, layers=[["fc2"], ["fc1"], ["conv2"], ["conv1"]])
-    changes = [str(change) for change in check_plan(file).changes]
-    assert changes == [
-        "plan chunks: 4 chunks (best): fc2, fc1, conv2, conv1 -> 3 chunks (best): fc2, fc1, conv2 to conv1"
-    ]
-    assert score_plan(file).time_s >= scored(stored).time_s
-    (change,) = check_plan(written(stored, alone_s=1.0)).changes
-    assert (change.what, change.before) == ("alone_s", 1.0)
-    asked = [str(change) for change in check_plan(written(stored, asked="one")).changes]
-    assert asked[0] == "plan chunks: 3 chunks (one): fc2, fc1, conv2 to conv1 -> 1 chunk (one): fc2 to conv1"
-
-
-def test_a_difference_of_chunks_is_named(stored: Plan) -> None:
-    plain = plan_model(graph_of("lenet-c"), array=[64], hardware=machine_of("h100-8x"), strategy="dp")
-    changes = [str(change) for change in diff_plans(plain, stored)]
-    assert changes[0] == "plan chunks: none -> 3 chunks (best): fc2, fc1, conv2 to conv1"
-    assert any(change.startswith("plan time_s: ") for change in changes)
-    assert not diff_plans(stored, stored)
-
-
-def test_every_form_for_people_has_a_line() -> None:
-    plan = planned("alexnet", "tpu-v2", strategy="dp", chunks="one")
-    line = "gradients in 1 chunk (one): fc3 to conv1; 1.54x faster than with each layer by itself"
-    assert all(line in unbroken(plan.render(form)) for form in ("table", "markdown"))
-    assert "x slower than with each layer" in unbroken(
-        str(planned("alexnet", "h100-8x", strategy="dp", chunks="one"))
-    )
-    many = planned("resnet50", "tpu-v2", strategy="dp", chunks=4)
-    assert "gradients in 15 chunks (4): 13 of 4 layers, 2 of 1 layer; " in unbroken(str(many))
 
 
 @pytest.mark.parametrize("asked", ["best", "one", "2"])

@@ -5,21 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from hypar import load_machine, load_model
-from hypar.planning.question import Question, load_search
+from hypar import load_model
+from hypar.planning.question import Question
 from hypar.planning.searches import joint
-from tests.conventions import THREE_TYPES, cost_of, drawn, network, question_of
+from tests.conventions import THREE_TYPES, cost_of, network, question_of
 from tests.effort import crossed
 
 if TYPE_CHECKING:
-    from hypar.sharding.placement import Options
+    pass
 
 graph_of = cache(load_model)
 BY_PRODUCTS = ("moved", "fused")
@@ -97,23 +96,6 @@ def test_the_joint_optimum_is_the_cheapest_of_all_plans(seed: int) -> None:
     assert total(found.costs) == pytest.approx(cheapest(question), rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_every_greedy_level_is_the_cheapest_below_those_above(seed: int) -> None:
-    rng = random.Random(seed)
-    question = chain(rng, 3) if seed % 3 else branch(rng)
-    found = load_search("greedy").run(question)
-    above: tuple[Options, ...] = ((),) * len(question.options)
-    for index in range(len(question.levels)):
-        here = [at_layer[index] for at_layer in question.options]
-        first = replace(question, levels=question.levels[: index + 1])
-        plans = [
-            tuple((*own, choice) for own, choice in zip(above, level, strict=True))
-            for level in itertools.product(*here)
-        ]
-        above = tuple(own[: index + 1] for own in found.choices)
-        assert cost_of(first, above) == pytest.approx(min(cost_of(first, plan) for plan in plans), rel=1e-9)
-
-
 @crossed(
     {
         "model": ["sfc", "lenet-c", "alexnet", "resnet18"],
@@ -131,40 +113,3 @@ def test_leaving_tuples_out_changes_no_plan(
     narrowed = joint.run(question)
     assert narrowed.choices == whole.choices
     assert narrowed.costs == whole.costs
-
-
-@pytest.mark.usefixtures("more_solvers")
-@crossed(
-    {
-        "cost": ["time", "accpar"],
-        "convention": BY_PRODUCTS,
-    }
-)
-def test_the_joint_optimum_of_seconds_is_that_of_counting_everything_out(cost: str, convention: str) -> None:
-    machine = load_machine("hmc", {"latency": "1 us"})
-    asked = question_of(graph_of("sfc"), (2, 2), convention, cost=cost, machine=machine)
-    best = joint.run(replace(asked, solver="exhaustive"))
-    assert total(joint.run(asked).costs) == pytest.approx(total(best.costs), rel=1e-9)
-    rng = random.Random(cost + convention)
-    assert all(cost_of(asked, drawn(asked, rng)) >= total(best.costs) * (1 - 1e-9) for _ in range(200))
-
-
-@pytest.mark.parametrize(
-    ("model", "paper", "that_plan", "moved", "fused"),
-    [
-        ("sfc", 0.255, 0.260, 0.252, 0.202),
-        ("alexnet", 0.646, 0.651, 0.643, 0.617),
-        ("vgg16", 2.037, 2.221, 2.036, 1.993),
-    ],
-)
-def test_the_optima_of_four_levels(
-    model: str, paper: float, that_plan: float, moved: float, fused: float
-) -> None:
-    asked = {
-        convention: question_of(graph_of(model), (2,) * 4, convention)
-        for convention in ("paper", "moved", "fused")
-    }
-    best = {convention: joint.run(question) for convention, question in asked.items()}
-    found = [total(best[convention].costs) for convention in ("paper", "moved", "fused")]
-    found.insert(1, cost_of(asked["moved"], best["paper"].choices))
-    assert [round(cost / 1e9, 3) for cost in found] == [paper, that_plan, moved, fused]

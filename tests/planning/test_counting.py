@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from hypar import Plan, load_model, plan_model, score_plan
@@ -50,16 +48,3 @@ def test_the_costs_of_a_plan_can_be_counted_by_any_convention() -> None:
     for convention in BY_LEVELS:
         other = plan_model(graph, levels=3, strategy="mp", convention=convention)
         assert costs_of(plan, graph, convention, None) == tuple(split.cost for split in other.splits)
-
-
-def test_heterogeneous_devices_are_counted_as_identical_ones_are() -> None:
-    asked: dict[str, Any] = {"hardware": "tpu-v2-v3", "strategy": "dp"}
-    plan = plan_model("lenet-c", **asked)
-    assert recorded(plan) == ("moved", "moved")
-    assert recorded(plan_model("lenet-c", hardware="tpu-v2-v3", strategy="accpar")) == ("paper", "moved")
-    assert recorded(plan_model("lenet-c", convention="fused", **asked)) == ("fused", "fused")
-    by_paper = plan_model("lenet-c", convention="paper", **asked)
-    assert recorded(by_paper) == ("paper", "paper")
-    again = score_plan(by_paper, convention="moved")
-    assert again.convention == "moved"
-    assert score_plan(plan, convention="paper").convention == "paper"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from hypar import load_machine, load_model, plan_model
+from hypar import load_machine, load_model
 from tests.planning.parts import scored, staged
 from tests.schedule.test_lifetimes_in_torch import InTorch, in_torch
 from tests.staged import pipeline, staging_of
@@ -107,12 +107,6 @@ def test_four_stages_of_vgg16_by_hand(four: Plan) -> None:
         assert own["buffers"] == SAMPLES * FLOAT * hand.buffer
     first = (scored(four).groups or [])[0]
     assert first.memory_bytes == pytest.approx(12.08e9, rel=0.001)
-
-
-def test_the_pipeline_and_the_plan_hold_the_same(four: Plan) -> None:
-    plan = plan_model(VGG16, stages=4, levels=0, schedule="1f1b", microbatches=MICROBATCHES, hardware=H100)
-    assert plan == four
-    assert held(plan, VGG16) == held(four, VGG16)
 
 
 def as_network(graph: LayerGraph, names: list[str], batch: int) -> LayerGraph:
