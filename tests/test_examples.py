@@ -7,14 +7,12 @@ import runpy
 import shlex
 import shutil
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from hypar import plan_model
 from hypar.registry import data_file
 from tests.kit import folder, run
 
@@ -175,32 +173,3 @@ def test_the_command_holds_a_repository_to_its_plans(name: str, folder: Path) ->
     assert "model 'own' is not what was planned" in drifted.stdout
     model.unlink()
     assert run(*arguments).exit_code == 3
-
-
-def test_a_shipped_model_never_stands_in_for_a_recorded_file_that_is_gone(folder: Path) -> None:
-    (folder / "nets").mkdir()
-    model = folder / "nets" / "lenet-c.yaml"
-    shutil.copy(data_file("models", "lenet-c"), model)
-    (folder / "plans").mkdir()
-    plan = plan_model(model, levels=1)
-    assert run("plan", "nets/lenet-c.yaml", "--levels", "1", "-o", "plans/p.json").exit_code == 0
-    assert json.loads((folder / "plans" / "p.json").read_text())["cost"]["value"] == plan.cost.value
-    model.unlink()
-    result = run("check", "plans")
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert "there is no '../nets/lenet-c.yaml' as it records" in result.stderr
-
-
-def test_both_files_say_when_they_run_and_install_what_is_built_here() -> None:
-    workflow, hook = read("hypar-check.yml"), read(".pre-commit-config.yaml")
-    paths = workflow[True]["pull_request"]["paths"]  # YAML 1.1 reads "on" as true
-    assert paths == ["models/**", "hardware/**", "plans/**"]
-    (job,) = workflow["jobs"].values()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert job["steps"][-2]["run"].startswith(f'pip install "{project["name"]} @ git+')
-    own = hook["repos"][0]["hooks"][0]
-    assert (own["language"], own["pass_filenames"], own["files"]) == (
-        "system",
-        False,
-        "^(models|hardware|plans)/",
-    )

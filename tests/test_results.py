@@ -141,19 +141,6 @@ def test_a_plan_knows_a_network_that_has_no_file() -> None:
     assert "tpu-v2" in score.plot()._repr_svg_()
 
 
-def test_a_stored_plan_finds_its_network_beside_it(tmp_path: Path) -> None:
-    text = "source: a test\nbatch: 16\nlayers:\n  - {op: input, channels: 64}\n  - {name: fc, op: linear, out_features: 8}\n"
-    model = tmp_path / "own.yaml"
-    model.write_text(text, encoding="utf-8")
-    file = tmp_path / "p.json"
-    hypar.plan_model(model, levels=1, hardware="hmc").write(file)
-    stored = hypar.read_plan(file)
-    assert stored.explain("fc").explained[0].layer == "fc"
-    assert stored.score
-    assert stored.score.plot()
-    assert stored.explain("fc", model=hypar.load_model(model)).explained[0].layer == "fc"
-
-
 def test_a_score_alone_has_no_timeline(plan: Plan) -> None:
     assert plan.score
     loose = Score.model_validate(plan.score.model_dump())
