@@ -111,24 +111,6 @@ def test_a_notebook_is_stored_without_outputs(file: Path) -> None:
     assert not [cell for cell in notebook.cells if cell.get("outputs") or cell.get("execution_count")]
 
 
-@each
-@pytest.mark.slow
-def test_a_notebook_runs_in_a_kernel_twice_alike(file: Path, tmp_path: Path) -> None:
-    require(file)
-    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
-    runs = []
-    for _ in range(2):
-        notebook = nbformat.read(file, as_version=4)
-        nbclient.NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}}).execute()
-        runs.append([cell.outputs for cell in notebook.cells if cell.cell_type == "code"])
-    assert runs[0] == runs[1]
-    assert not [outputs for outputs in runs[0] if len(outputs) > 1], "a result is shown once"
-    kinds = {kind for outputs in runs[0] for output in outputs for kind in output.get("data", {})}
-    assert {"text/html", "image/svg+xml", "text/plain"} <= kinds
-    assert not [output for outputs in runs[0] for output in outputs if output.get("name") == "stderr"]
-
-
 # The examples of a workflow and a hook, in a repository as they expect it
 
 

@@ -160,51 +160,6 @@ def memory_is_the_runs_to_the_byte(case: Case) -> int:
     return len(held)
 
 
-def sizes_are_by_hand(case: Case) -> int:
-    """The multiplications and the parameters of a network are those of its layers' sizes."""
-    model = case.asked.model
-    macs, parameters = (_of_transformer if "dims" in model else _of_layers)(model, case.graph)
-    assert case.graph.macs() == macs
-    assert case.graph.macs(3) == 3 * macs
-    assert case.graph.num_parameters == parameters
-    return 3
-
-
-def _of_layers(model: Data, graph: LayerGraph) -> tuple[int, int]:
-    fields = {layer["name"]: layer for layer in model["layers"] if "name" in layer}
-    macs, parameters = 0, 0
-    for layer in graph.layers:
-        own, made = fields.get(layer.name, {}), layer.shape
-        if layer.op_name in {"conv", "linear"}:
-            taps = layer.input_shapes[0]["channels"] // own.get("groups", 1) * own.get("kernel", 1) ** 2
-            macs += math.prod(made.values()) * taps
-            parameters += made["channels"] * (taps + own.get("bias", True))
-        elif layer.op_name == "batch_norm":
-            parameters += 2 * made["channels"]
-    return macs, parameters
-
-
-def _of_transformer(model: Data, _: LayerGraph) -> tuple[int, int]:
-    dims = {"group": 1, "experts": 0, **model["dims"]}
-    layers = {layer["name"]: layer for layer in model["blocks"]["block"]["layers"]}
-    ends = {layer.get("name"): layer for layer in model["layers"]}
-    (repeat,) = [layer["repeat"] for layer in model["layers"] if "block" in layer]
-    rows, hidden, inner, vocab = (dims[name] for name in ("sequence", "hidden", "ff", "vocab"))
-    keys, heads = dims["kv_heads"] * dims["head_dim"], dims["kv_heads"] * dims["head_dim"] * dims["group"]
-    experts, units = dims["experts"], 2 + ("gate" in layers)
-    projected = 2 * hidden * (keys + heads)
-    attended = 2 * rows * heads // (2 if layers["attention"]["causal"] else 1)
-    # Two experts work for each position, which are chosen and weighed.
-    fed = units * hidden * inner * (2 if experts else 1) + hidden * (experts + 2 if experts else 0)
-    held = units * hidden * inner * (experts or 1) + hidden * experts
-    biases = (heads + 2 * keys + hidden) * layers["q"].get("bias", True)
-    biases += 0 if experts else (units - 1) * inner + hidden
-    norm = hidden * (2 if layers["norm1"]["op"] == "layer_norm" else 1)
-    tables = vocab * hidden * (1 if "weight" in ends["head"] else 2) + rows * hidden * ("wpe" in ends)
-    macs = repeat * rows * (projected + attended + fed) + rows * hidden * vocab
-    return macs, repeat * (projected + held + biases + 2 * norm) + norm + tables
-
-
 def items_sum(case: Case) -> int:
     """Costs of layers sum to those of splits, and these to the plan's; items of a score sum to its totals."""
     facts = 0
@@ -395,51 +350,6 @@ def _words_are_choices(case: Case, head: list[str], rows: list[list[str]]) -> in
     return len(found)
 
 
-BAD: dict[str, tuple[str, ...]] = {
-    "batch": ("0", "many"),
-    "levels": ("99", "-1"),
-    "array": ("1x2", "2y2"),
-    "strategy": ("best",),
-    "space": ("depth", "batch*batch"),
-    "cost": ("money",),
-    "convention": ("theirs",),
-    "search": ("wide",),
-    "graph": ("whole",),
-    "pin": ("nothing=batch", "*@H99=batch", "*"),
-    "hardware": ("abacus", "missing.yaml"),
-    "stages": ("0", "999"),
-    "schedule": ("later",),
-    "microbatches": ("0", "7.5"),
-    "balance": ("work",),
-    "starts": ("nothing,at,all",),
-    "chunks": ("0", "some"),
-    "shares": ("fair",),
-    "optimizer": ("rmsprop",),
-    "time-limit": ("0", "soon"),
-}
-"""Values that no option allows."""
-
-
-def a_bad_option_is_one_line(case: Case) -> int:
-    """A value that is not allowed is refused in a line that says which option, before anything is written."""
-    seed = len(repr(case.asked))
-    names = sorted(BAD)
-    facts = 0
-    for name in (names[seed % len(names)], names[(seed // 7) % len(names)]):
-        for value in BAD[name]:
-            words = case.asked.command(case.folder)
-            target = case.folder / "none.json"
-            shown = CliRunner().invoke(main, ["plan", *words, f"--{name}", value, "-o", str(target)])
-            assert shown.exit_code in {2, 3}, (name, value, shown.output)
-            assert not target.exists()
-            error = shown.stderr.strip().splitlines()
-            assert len([line for line in error if line.startswith("error")]) == 1 or shown.exit_code == 2
-            assert "Traceback" not in shown.output
-            assert not isinstance(shown.exception, HyparError)
-            facts += 1
-    return facts
-
-
 # What each speaks of
 
 
@@ -579,10 +489,6 @@ def evenly_attended(asked: Request) -> Request:
     return asked._replace(model=model, options=options | {"convention": "moved"})
 
 
-def drawn_network(pick: Any) -> Network:
-    return network(pick)
-
-
 def compared(asked: Request) -> Request:
     """A request of a strategy that is named after no paper, as a comparison counts it."""
     left = {"shares", "inter_weight", *(["refine"] if "mixed" in asked.files else [])}
@@ -611,7 +517,6 @@ INVARIANTS = {
     "memory of transformers": Invariant(
         memory_is_the_runs_to_the_byte, (identical,), evenly_attended, transformer
     ),
-    "sizes by hand": Invariant(sizes_are_by_hand, (no_machine,), networks=drawn_network),
     "no choice is better": Invariant(no_choice_is_better, (no_machine, identical), searched),
     "wider is no dearer": Invariant(wider_is_no_dearer, (no_machine, identical), exact),
     "memory is the run's": Invariant(memory_is_the_runs, (identical, unlike), held_whole),
@@ -621,7 +526,6 @@ INVARIANTS = {
     "planned by its command": Invariant(planned_by_its_command, speaks_of=told),
     "rows are plans": Invariant(rows_are_plans, speaks_of=compared),
     "reports name it": Invariant(reports_name_it),
-    "a bad option is one line": Invariant(a_bad_option_is_one_line),
 }
 """Those that hold plans against a run first: they find most faults."""
 

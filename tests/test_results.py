@@ -13,7 +13,7 @@ import pytest
 
 import hypar
 from hypar import Plan
-from hypar.errors import OptionError, PlanError
+from hypar.errors import OptionError
 from hypar.plan.records import Origin, Score, origin_of
 from hypar.studies.grid import Run
 from tests.reports.documents import parse_cell, require_sound
@@ -149,20 +149,3 @@ def test_a_score_alone_has_no_timeline(plan: Plan) -> None:
         loose.plot()
     assert loose._repr_html_()
     assert Origin() != Origin()
-
-
-def test_a_plan_for_a_heterogeneous_machine_is_explained_on_its_machine() -> None:
-    plan = made("plan for a heterogeneous machine")
-    first = plan.layers[0]
-    found = plan.explain(first)
-    assert [(one.group, one.level) for one in found.explained] == [
-        (split.group, split.level) for split in plan.splits
-    ]
-    model = hypar.load_model(plan.model.name)
-    with pytest.raises(OptionError) as refused:
-        hypar.explain_plan(plan, model, layer=first)
-    assert str(refused.value) == (
-        "explain: no machine is named; allowed: the heterogeneous machine that the plan is for"
-    )
-    with pytest.raises(PlanError, match="a plan for heterogeneous device groups"):
-        hypar.explain_plan(plan, model, layer=first, machine=hypar.load_machine("hmc"))

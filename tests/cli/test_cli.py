@@ -6,11 +6,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import hypar
 from hypar import load_model, plan_model
-from hypar.cli.main import main
 from hypar.registry import data_names
 from hypar.reports.of.plan import plan_document
 from hypar.reports.renderers import FORMS, rendered
@@ -87,22 +85,6 @@ def test_models_lists_all_and_shows_one(monkeypatch: pytest.MonkeyPatch) -> None
         "shape": {"channels": 64, "height": 224, "width": 224},
         "parameters": 1792, "macs": 86_704_128, "flop": 64 * 224 * 224 * (2 * 27 - 1),
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(("typed", "offered"), [
-    (["plan", "resnet1"], {"resnet101", "resnet152", "resnet18"}),
-    (["plan", "vgg16", "--strategy", "o"], {"optimal", "owt"}),
-    (["compare", "vgg16", "--strategy", "acc"], {"accpar"}),
-    (["ch"], {"check"}),
-    (["plan", "vgg16", "--timeline", "x", "--strategy", "o"], {"optimal", "owt"}),
-    (["overlap", "vgg1"], set()),
-])  # fmt: skip
-def test_names_complete(typed: list[str], offered: set[str]) -> None:
-    words = " ".join(["hypar", *typed])
-    variables = {"_HYPAR_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(typed))}
-    result = CliRunner().invoke(main, env=variables, prog_name="hypar")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert {line.partition(",")[2] for line in result.stdout.split()} == offered
 
 
 def test_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,10 +17,13 @@ from hypar.machine.load import machine_of
 from hypar.planning.question import Question
 from hypar.planning.searches import joint
 from tests.effort import NETWORKS, TWINS, crossed, examples, late
+from tests.generate import images, kind
 from tests.planning.parts import scored
 from tests.transformers import gpt
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hypar import Machine, Plan
 
 TWO, THREE = "batch,in_channels", "batch,in_channels,out_channels"
@@ -93,30 +97,8 @@ def test_counts_equal_elimination(model: str, asked: dict[str, Any], convention:
 
 @st.composite
 def networks(draw: st.DrawFn) -> dict[str, Any]:
-    """Chains, residual blocks and inception-like blocks of small convolutions, with linear layers behind."""
-    layers: list[dict[str, Any]] = [
-        {"op": "input", "channels": draw(st.sampled_from((1, 2, 8))), "height": 4, "width": 4}
-    ]
-    wide = st.sampled_from((1, 2, 8, 64))
-
-    def conv(before: str | None, channels: int | None = None) -> str:
-        kernel = draw(st.sampled_from((1, 3)))
-        own = {"name": f"n{len(layers)}", "op": "conv", "kernel": kernel, "padding": kernel // 2}
-        more = {} if before is None else {"inputs": [before]}
-        layers.append(own | {"out_channels": channels or draw(wide)} | more)
-        return f"n{len(layers) - 1}"
-
-    last = conv(None)
-    for _ in range(draw(st.integers(0, 2))):
-        join, width = draw(st.sampled_from(("add", "concat", ""))), draw(wide)
-        before = [conv(last) if draw(st.booleans()) else last for _ in range(2 if join else 1)]
-        ends = [conv(own, width if join == "add" else None) for own in before]
-        if join:
-            layers.append({"name": f"n{len(layers)}", "op": join, "inputs": ends})
-        last = f"n{len(layers) - 1}"
-    layers.append({"op": "flatten"})
-    layers += [{"op": "linear", "out_features": draw(wide)} for _ in range(draw(st.integers(1, 2)))]
-    return {"source": "by hand", "batch": draw(st.sampled_from((2, 8))), "layers": layers}
+    """Small networks on images, with sums and concatenations."""
+    return images(lambda values: draw(st.sampled_from(values))).model
 
 
 @settings(max_examples=examples(400, short=10))
@@ -184,62 +166,45 @@ def test_a_transformer_takes_the_time_of_its_attention_and_of_its_words_in_memor
     assert best.cost.value == pytest.approx(scored(best).time_s)
 
 
-MACHINE = """
-source: drawn
-device:
-  compute:
-    name: roofline
-    peak: {{value: {peak} TFLOP/s, source: drawn}}
-    half_efficiency_flop: {{value: {half}, source: drawn}}
-  memory:
-    capacity: {{value: 16 GB, source: drawn}}
-    bandwidth: {{value: 700 GB/s, source: drawn}}
-interconnect:
-"""
-NETWORK = """
-  - topology: {topology}
-    devices: {{value: {devices}, source: drawn}}
-    link_bandwidth: {{value: {rate} GB/s, source: drawn}}
-    latency: {{value: {latency} us, source: drawn}}
-"""
+def machine_of_networks(tiers: Sequence[tuple[str, int, int, int]], peak: float, half: float = 0) -> Machine:
+    """A machine of networks inside one another: the topology, devices, GB/s of a link and microseconds of latency of each."""
+    data = kind(peak=f"{peak} TFLOP/s", half_efficiency=half, memory_bandwidth="700 GB/s")
+    data["interconnect"] = [
+        kind(topology=name, devices=devices, link=f"{rate} GB/s", latency=f"{late} us")["interconnect"]
+        for name, devices, rate, late in tiers
+    ]
+    machine: Machine = machine_of(Path("drawn.yaml"), yaml.safe_dump(data))
+    return machine
 
 
 def test_transfers_at_an_inner_level_cost_no_latency_further_out() -> None:
     """Levels that charge the same lie on both sides of one that charges latency as well."""
-    text = MACHINE.format(peak=0.001, half=0)
-    for latency in (0, 0, 1, 0):
-        text += NETWORK.format(topology="switch", devices=2, rate=1, latency=latency)
+    machine = machine_of_networks([("switch", 2, 1, latency) for latency in (0, 0, 1, 0)], peak=0.001)
     made = {"first": (2, []), "left": (1, ["first"]), "more": (8, ["left"]), "right": (1, ["first"])}
     made["most"] = (8, ["right"])
-    layers = [
-        {"op": "input", "channels": 1, "height": 4, "width": 4},
-        *(
-            {"name": name, "op": "conv", "kernel": 1, "padding": 0, "out_channels": channels}
-            | ({"inputs": read} if read else {})
-            for name, (channels, read) in made.items()
-        ),
-        {"name": "sum", "op": "add", "inputs": ["more", "most"]},
-        {"op": "flatten"},
-        {"op": "linear", "out_features": 1},
-    ]
+    conv = {"op": "conv", "kernel": 1, "padding": 0}
+    layers: list[dict[str, Any]] = [{"op": "input", "channels": 1, "height": 4, "width": 4}]
+    for name, (channels, read) in made.items():
+        layers.append({"name": name, **conv, "out_channels": channels, **({"inputs": read} if read else {})})
+    layers += [{"name": "sum", "op": "add", "inputs": ["more", "most"]}, {"op": "flatten"}]
+    layers.append({"op": "linear", "out_features": 1})
     graph = load_model({"source": "drawn", "batch": 2, "layers": layers}, name="drawn")
-    machine = machine_of(Path("drawn.yaml"), text)
     assert proven_by("counts", graph, cost="time", array=(2, 2, 2, 2), space=THREE, hardware=machine)
 
 
 @st.composite
 def machines(draw: st.DrawFn) -> Machine:
     """Machines of eight devices of up to three networks, or of sixteen of four; outer ones may be the faster ones."""
-    text = MACHINE.format(peak=draw(st.sampled_from((0.001, 1, 100))), half=draw(st.sampled_from((0, 1e6))))
-    for devices in draw(st.sampled_from(((8,), (2, 4), (4, 2), (2, 2, 2), (2, 2, 2, 2)))):
-        text += NETWORK.format(
-            topology=draw(st.sampled_from(("switch", "torus", "h_tree"))),
-            devices=devices,
-            rate=draw(st.sampled_from((1, 10, 100))),
-            latency=draw(st.sampled_from((0, 1, 100))),
-        )
-    machine: Machine = machine_of(Path("drawn.yaml"), text)
-    return machine
+    names, rates, late = (
+        st.sampled_from(("switch", "torus", "h_tree")),
+        st.sampled_from((1, 10, 100)),
+        (0, 1, 100),
+    )
+    tiers = [
+        (draw(names), devices, draw(rates), draw(st.sampled_from(late)))
+        for devices in draw(st.sampled_from(((8,), (2, 4), (4, 2), (2, 2, 2), (2, 2, 2, 2))))
+    ]
+    return machine_of_networks(tiers, draw(st.sampled_from((0.001, 1, 100))), draw(st.sampled_from((0, 1e6))))
 
 
 @settings(max_examples=examples(400, short=4))

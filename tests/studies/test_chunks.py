@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from hypar import check_plan, load_machine, plan_model
-from hypar.errors import ProfileError
-from hypar.machine.profiles import measured_devices, read_step_times, whole_array, with_times
+from hypar.machine.profiles import measured_devices, read_step_times, whole_array
 from hypar.network.graph import gradients_of
 from hypar.planning.climb import EXCHANGES, best_sizes
 from hypar.planning.replay import ScoredStep, run_plan
@@ -164,18 +163,6 @@ def test_a_plan_by_measured_times_is_scored_and_checked_by_them(hardware: str | 
     drifted = run("check", "plans")
     assert drifted.exit_code == 3
     assert "profile.digest: plans/../times.yaml is not what was planned with" in drifted.stderr
-
-
-def test_a_step_measured_in_data_parallelism_is_no_other() -> None:
-    times = read_step_times(Path("times.yaml"), ["conv1", "conv2", "fc1", "fc2"], "lenet-c")
-    machine = with_times(load_machine("p100-4x4"), times)
-    assert machine.digest != load_machine("p100-4x4").digest
-    with pytest.raises(ProfileError) as caught:
-        plan_model("lenet-c", levels=1, strategy="mp", hardware=machine)
-    message = "measured times: 'conv1' is cut in in_channels; allowed: data parallelism, in which they were measured"
-    assert str(caught.value) == message
-    with pytest.raises(ProfileError, match=r"no layer '\w+'; allowed: the layers of the network"):
-        plan_model("alexnet", levels=1, strategy="dp", hardware=machine)
 
 
 # The exchange of a machine

@@ -1,4 +1,4 @@
-"""Comparisons, sweeps, explorations, reports: every row counted by one convention."""
+"""By which convention plans, scores and the rows of comparisons, sweeps, explorations and reports are counted."""
 
 from pathlib import Path
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hypar import (
+    Plan,
     compare_strategies,
     explore_model,
     load_machine,
@@ -15,7 +16,9 @@ from hypar import (
     sweep_model,
 )
 from hypar.errors import HyparError
+from hypar.planning.resolved import cost_convention, score_convention
 from hypar.planning.strategies.base import load_strategy
+from hypar.registry import plugin_names
 from hypar.reports.report import compared, read_reported
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
 from hypar.studies.grid import costs_of, totals_of
@@ -23,6 +26,7 @@ from tests.benches import lenet_profile
 from tests.kit import known, output
 from tests.prose import unbroken
 
+OF_PAPERS = {"hypar", "accpar", "deepa"}
 STRATEGIES = ("dp", "mp", "hypar", "accpar", "optimal")
 
 
@@ -114,3 +118,42 @@ def test_an_unknown_argument_is_one_line() -> None:
         HyparError, match=r"^compare_strategies: no argument 'spaces'; .*; did you mean 'space'\?$"
     ):
         compare_strategies("lenet-c", spaces="all")
+
+
+# The convention of a plan and of its score
+
+
+def recorded(plan: Plan) -> tuple[str | None, str | None]:
+    return plan.convention, None if plan.score is None else known(plan.score).convention
+
+
+@pytest.mark.parametrize("strategy", sorted({*plugin_names("strategies")} - {"deepa"}))
+def test_strategies_of_papers_count_as_the_paper_and_all_scores_what_moves(strategy: str) -> None:
+    plan = plan_model("lenet-c", levels=2, strategy=strategy, hardware="hmc")
+    assert recorded(plan) == ("paper" if strategy in OF_PAPERS else "moved", "moved")
+    assert recorded(plan_model("lenet-c", levels=2, strategy=strategy)) == (plan.convention, None)
+
+
+def test_a_cost_with_a_count_of_its_own_keeps_it() -> None:
+    plan = plan_model("lenet-c", array=[4], strategy="deepa", hardware="p100-4x4")
+    assert recorded(plan) == ("paper", "paper")
+    assert (cost_convention(plan), score_convention(plan)) == ("direct", "direct")
+    assert score_convention(plan, score_plan(plan, convention="moved")) == "moved"
+    assert score_plan(plan, convention="paper") == score_plan(plan) == plan.score
+
+
+@pytest.mark.parametrize("convention", BY_LEVELS)
+def test_a_convention_that_is_asked_for_counts_cost_and_score(convention: str) -> None:
+    plan = plan_model("lenet-c", levels=2, convention=convention, hardware="hmc")
+    assert recorded(plan) == (convention, convention)
+    assert (cost_convention(plan), score_convention(plan)) == (convention, convention)
+    assert known(plan.score).communication_bytes == pytest.approx(plan.cost.value)
+    assert (f"counted by {convention}" in plan.claim) == (convention != "paper")
+
+
+def test_the_costs_of_a_plan_can_be_counted_by_any_convention() -> None:
+    graph = load_model("lenet-c")
+    plan = plan_model(graph, levels=3, strategy="mp", convention="paper")
+    for convention in BY_LEVELS:
+        other = plan_model(graph, levels=3, strategy="mp", convention=convention)
+        assert costs_of(plan, graph, convention, None) == tuple(split.cost for split in other.splits)
