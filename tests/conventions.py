@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hypar import LayerGraph
+from hypar import LayerGraph, load_model
 from hypar.costs.base import load_cost
 from hypar.files.yaml_file import parse_yaml
 from hypar.machine.machine import Machine
@@ -15,6 +15,7 @@ from hypar.planning.question import Question, costs_by_level
 from hypar.sharding.levels import levels_of
 from hypar.sharding.placement import Options
 from hypar.sharding.space import parse_space
+from tests.generate import images
 
 THREE_TYPES = "batch,in_channels,out_channels"
 
@@ -25,33 +26,8 @@ def network(lines: Sequence[str], batch: int = 8) -> LayerGraph:
 
 
 def random_network(rng: random.Random) -> LayerGraph:
-    size = rng.choice([8, 16])
-    lines = [f"{{op: input, channels: {rng.choice([4, 8])}, height: {size}, width: {size}}}"]
-    for at in range(rng.randint(1, 2)):
-        stride = rng.choice([1, 1, 2])
-        kernel = rng.choice([1, 3])
-        lines.append(
-            f"{{name: conv{at}, op: conv, out_channels: {rng.choice([4, 8, 16])}, kernel: {kernel},"
-            f" padding: {kernel // 2}, stride: {stride}}}"
-        )
-        if rng.random() < 0.5:
-            lines.append("{op: pool, mode: max, kernel: 2}")
-    if rng.random() < 0.6:
-        last = rng.choice(["add", "concat"])
-        lines += [
-            "{name: relu0, op: relu}",
-            "{name: left, op: conv, inputs: [relu0], out_channels: 8, kernel: 3, padding: 1}",
-            "{name: right, op: conv, inputs: [relu0], out_channels: 8, kernel: 1}",
-            f"{{name: join, op: {last}, inputs: [left, right]}}",
-        ]
-    if rng.random() < 0.5:
-        lines.append("{op: pool, mode: average, window: global}")
-    lines.append("{op: flatten}")
-    lines += [
-        f"{{name: fc{at}, op: linear, out_features: {rng.choice([4, 8, 32])}}}"
-        for at in range(rng.randint(1, 2))
-    ]
-    return network(lines, rng.choice([4, 8, 32]))
+    """A network on images with sums, concatenations, pools, norms and groups, or without."""
+    return load_model(images(rng.choice).model, name="made-up")
 
 
 def question_of(

@@ -322,18 +322,15 @@ def unlike(pick: Pick) -> Machine:
     for name, devices in zip("abc", each, strict=False):
         files[name], found = _kind(pick, devices)
         features |= found
-        groups.append({"hardware": f"{name}.yaml", "outward": _outward(pick)})
+        groups.append(group(f"{name}.yaml", **_outward(pick)))
     if kind == "nested groups":
-        groups = [groups[0], {"name": "pair", "groups": groups[1:], "outward": _outward(pick)}]
+        groups = [groups[0], groups_of("pair", *groups[1:], **_outward(pick))]
     files = {"mixed": {"source": "drawn", "groups": groups}, **files}
     return Machine("mixed", files, least, (2, 2) if kind == "nested groups" else (len(each),), features)
 
 
-def _outward(pick: Pick) -> Data:
-    return {
-        "bandwidth": _sourced(pick(("10 GB/s", "0.5 GB/s", "100 GB/s"))),
-        "latency": _sourced(pick(("0 s", "2 us"))),
-    }
+def _outward(pick: Pick) -> dict[str, str]:
+    return {"bandwidth": pick(("10 GB/s", "0.5 GB/s", "100 GB/s")), "latency": pick(("0 s", "2 us"))}
 
 
 def _kind(pick: Pick, devices: int) -> tuple[Data, set[str]]:
@@ -341,44 +338,78 @@ def _kind(pick: Pick, devices: int) -> tuple[Data, set[str]]:
     topology = pick(("fully_connected", "ring", "switch", "torus", "mesh", *trees))
     overlap, latency = pick(("none", "full")), pick(("0 s", "1 us"))
     energy, half = pick((False, True)), pick(("full", "half"))
-    assumptions = {"overlap": overlap, "duplex": half}
+    assumptions = {"duplex": half}
     assumptions |= {"unweighted": "counted"} if pick((False, True)) else {}
     assumptions |= {"exchange": "independent"} if pick((False, False, True)) else {}
-    device = {
-        "word": _sourced("4 B"),
-        "compute": {
-            "name": "roofline",
-            "peak": _sourced(pick(("1 TFLOP/s", "0.1 TFLOP/s", "30 TFLOP/s"))),
-            "half_efficiency_flop": _sourced(pick((0, 1000))),
-        },
-        "memory": {"capacity": _sourced("16 GB"), "bandwidth": _sourced("100 GB/s")},
-    }
+    data = kind(
+        devices=devices,
+        topology=topology,
+        overlap=overlap,
+        latency=latency,
+        peak=pick(("1 TFLOP/s", "0.1 TFLOP/s", "30 TFLOP/s")),
+        half_efficiency=pick((0, 1000)),
+        link=pick(("10 GB/s", "1 GB/s", "300 GB/s")),
+    )
+    data["assumptions"] |= {name: sourced(value) for name, value in assumptions.items()}
     if energy:
-        joules = {
-            "multiply": "3.7 pJ",
-            "add": "0.9 pJ",
-            "buffer": "5 pJ",
-            "memory": "640 pJ",
-            "link": "100 pJ",
-        }
-        device["energy"] = {name: _sourced(value) for name, value in joules.items()}
-    data = {
-        "source": "drawn",
-        "device": device,
-        "interconnect": {
-            "topology": topology,
-            "devices": _sourced(devices),
-            "link_bandwidth": _sourced(pick(("10 GB/s", "1 GB/s", "300 GB/s"))),
-            "latency": _sourced(latency),
-        },
-        "assumptions": {name: _sourced(value) for name, value in assumptions.items()},
-    }
+        data["device"]["energy"] = {name: sourced(value) for name, value in JOULES.items()}
     found = {"overlap": overlap == "full", "energies": energy, "latencies": latency != "0 s"}
     return data, {name for name, has in found.items() if has}
 
 
-def _sourced(value: object) -> Data:
+JOULES = {"multiply": "3.7 pJ", "add": "0.9 pJ", "buffer": "5 pJ", "memory": "640 pJ", "link": "100 pJ"}
+
+
+def sourced(value: object) -> Data:
     return {"value": value, "source": "drawn"}
+
+
+def kind(
+    *,
+    devices: int = 4,
+    peak: str = "1 TFLOP/s",
+    memory: str = "16 GB",
+    memory_bandwidth: str = "100 GB/s",
+    link: str = "10 GB/s",
+    latency: str = "0 s",
+    overlap: str = "none",
+    topology: str = "fully_connected",
+    half_efficiency: float = 0,
+) -> Data:
+    """Return the file of a machine of identical devices."""
+    return {
+        "source": "drawn",
+        "device": {
+            "word": sourced("4 B"),
+            "compute": {
+                "name": "roofline",
+                "peak": sourced(peak),
+                "half_efficiency_flop": sourced(half_efficiency),
+            },
+            "memory": {"capacity": sourced(memory), "bandwidth": sourced(memory_bandwidth)},
+        },
+        "interconnect": {
+            "topology": topology,
+            "devices": sourced(devices),
+            "link_bandwidth": sourced(link),
+            "latency": sourced(latency),
+        },
+        "assumptions": {"overlap": sourced(overlap)},
+    }
+
+
+def group(hardware: str, *, bandwidth: str = "10 GB/s", latency: str = "0 s", **others: object) -> Data:
+    return {
+        "hardware": hardware,
+        "outward": {"bandwidth": sourced(bandwidth), "latency": sourced(latency)},
+        **others,
+    }
+
+
+def groups_of(name: str, *inner: Data, **outward: str) -> Data:
+    """Return several groups as one."""
+    rates = {"bandwidth": "10 GB/s"} | outward
+    return {"name": name, "groups": [*inner], "outward": {word: sourced(rates[word]) for word in rates}}
 
 
 # Trees and options

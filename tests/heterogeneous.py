@@ -1,6 +1,5 @@
 """Hypothesis generators of small networks, of heterogeneous machines and of what the groups of an uneven split pay."""
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,9 @@ from hypothesis import strategies as st
 from hypar.costs.base import GroupRates
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.graph import LayerGraph, build_graph
+from tests.generate import group, groups_of, kind
+
+__all__ = ["group", "groups_of", "kind"]
 
 INPUT = "  - {{op: input, channels: {}, height: {}, width: {}}}\n"
 CONV = "  - {{name: {}, op: conv, out_channels: {}, kernel: 3, padding: 1, inputs: {}}}\n"
@@ -53,49 +55,7 @@ def skips(draw: st.DrawFn) -> LayerGraph:
     return written(text, draw(st.sampled_from([2, 16, 64])))
 
 
-@st.composite
-def evens(draw: st.DrawFn) -> LayerGraph:
-    """A chain, or a branch around a convolution that is added or concatenated, of sizes that levels divide evenly."""
-    sizes = st.sampled_from([8, 16, 24, 48])
-    channels, join = draw(sizes), draw(st.sampled_from([None, "add", "concat"]))
-    text = INPUT.format(draw(sizes), 8, draw(st.sampled_from([1, 2, 4]))) + CONV.format(
-        "stem", channels, "input"
-    )
-    if join is not None:
-        text += CONV.format("beside", channels, "stem")
-        text += f"  - {{name: join, op: {join}, inputs: [beside, stem]}}\n"
-    text += "  - {name: flat, op: flatten}\n" + LINEAR.format("fc", draw(sizes), "flat")
-    return written(text + LINEAR.format("last", draw(sizes), "fc"), draw(st.sampled_from([8, 16, 64])))
-
-
-@st.composite
-def branches(draw: st.DrawFn) -> LayerGraph:
-    """Convolutions, activations, additions and concatenations that read any of the layers before, and linear layers."""
-    text, channels = INPUT.format(8, 8, 4), {"input": 8}
-    for number in range(draw(st.integers(3, 9))):
-        *others, last = [*channels][1:] or ["input"]
-        source = draw(st.sampled_from([*others, last][-3:]))
-        op = draw(st.sampled_from(["conv", "conv", "relu", "add", "concat"]) if others else st.just("conv"))
-        same = [other for other in others if channels[other] == channels[last]]
-        name = f"{op}{number}"
-        if op == "conv":
-            channels[name] = draw(st.sampled_from([8, 8, 16]))
-            text += CONV.format(name, channels[name], source)
-        elif op == "concat" or (op == "add" and same):
-            other = draw(st.sampled_from(others if op == "concat" else same))
-            channels[name] = channels[last] + (channels[other] if op == "concat" else 0)
-            text += f"  - {{name: {name}, op: {op}, inputs: [{last}, {other}]}}\n"
-        else:
-            channels[name] = channels[last]
-            text += f"  - {{name: {name}, op: relu, inputs: {last}}}\n"
-    unread = [name for name in channels if not re.search(rf"inputs: .*\b{name}\b", text)]
-    if len(unread) > 1:
-        text += f"  - {{name: all, op: concat, inputs: [{', '.join(unread)}]}}\n"
-    text += "  - {name: flat, op: flatten}\n" + LINEAR.format("fc", draw(st.sampled_from([8, 16])), "flat")
-    return written(text + LINEAR.format("last", 8, "fc"), 16)
-
-
-networks = st.one_of(chains(), skips(), evens())
+networks = st.one_of(chains(), skips())
 
 
 @st.composite
@@ -114,57 +74,6 @@ def shares(draw: st.DrawFn, groups: int, least: int = 2) -> tuple[float, ...]:
     """Shares of all groups, none of them very small."""
     weights = draw(st.lists(st.integers(least, 7), min_size=groups, max_size=groups))
     return tuple(weight / sum(weights) for weight in weights)
-
-
-def sourced(value: object) -> dict[str, object]:
-    return {"value": value, "source": "drawn"}
-
-
-def kind(
-    *,
-    devices: int = 4,
-    peak: str = "1 TFLOP/s",
-    memory: str = "16 GB",
-    memory_bandwidth: str = "100 GB/s",
-    link: str = "10 GB/s",
-    latency: str = "0 s",
-    overlap: str = "none",
-    topology: str = "fully_connected",
-    half_efficiency: float = 0,
-) -> dict[str, Any]:
-    return {
-        "source": "drawn",
-        "device": {
-            "word": sourced("4 B"),
-            "compute": {
-                "name": "roofline",
-                "peak": sourced(peak),
-                "half_efficiency_flop": sourced(half_efficiency),
-            },
-            "memory": {"capacity": sourced(memory), "bandwidth": sourced(memory_bandwidth)},
-        },
-        "interconnect": {
-            "topology": topology,
-            "devices": sourced(devices),
-            "link_bandwidth": sourced(link),
-            "latency": sourced(latency),
-        },
-        "assumptions": {"overlap": sourced(overlap)},
-    }
-
-
-def group(
-    hardware: str, *, bandwidth: str = "10 GB/s", latency: str = "0 s", **others: object
-) -> dict[str, Any]:
-    return {
-        "hardware": hardware,
-        "outward": {"bandwidth": sourced(bandwidth), "latency": sourced(latency)},
-        **others,
-    }
-
-
-def groups_of(name: str, *inner: dict[str, Any], bandwidth: str = "10 GB/s") -> dict[str, Any]:
-    return {"name": name, "groups": [*inner], "outward": {"bandwidth": sourced(bandwidth)}}
 
 
 def write_machine(

@@ -58,12 +58,26 @@ shapes = st.one_of(chains(), trees(), series_parallel(), bridges(), any_graphs()
 
 @st.composite
 def cost_graphs(draw: st.DrawFn, graphs: st.SearchStrategy[tuple[int, list[Pair]]] = shapes) -> CostGraph:
-    """Whole-number costs from a few values, so that sums are exact and ties are common."""
+    """Whole-number costs from a few values, so that sums are exact and ties are common; as arrays, one vector, or edges of terms."""
     size, pairs = draw(graphs)
     choices = draw(st.lists(st.integers(1, 4), min_size=size, max_size=size))
     generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    largest = draw(st.sampled_from([1, 5, 1000]))
-    return random_problem(generator, choices, pairs, largest)
+    problem = random_problem(generator, choices, pairs, draw(st.sampled_from([1, 5, 1000])))
+    return draw(st.sampled_from([problem, laid_out(problem), of_terms(problem, generator)]))
+
+
+def laid_out(problem: CostGraph) -> CostGraph:
+    """The same costs as one vector."""
+    parts = [*problem.nodes, *(edge.costs for edge in problem.edges)]
+    return CostGraph.laid_out(problem.structure, np.concatenate([costs.reshape(-1) for costs in parts]))
+
+
+def of_terms(problem: CostGraph, generator: np.random.Generator) -> CostGraph:
+    """The graph with a second term in each edge, by the choice of its target."""
+    widths = [edge.costs.shape[1] for edge in problem.edges]
+    more = [generator.integers(0, 3, (1, width, 1)).astype(np.float64) for width in widths]
+    edges = [edge._replace(terms=(*edge.terms, own)) for edge, own in zip(problem.edges, more, strict=True)]
+    return CostGraph(nodes=problem.nodes, edges=tuple(edges))
 
 
 def structure(sizes: Sequence[int], pairs: Sequence[Pair]) -> Structure:

@@ -1,4 +1,4 @@
-"""Solvers of tests: `exhaustive`, which the exact solvers equal, and `uniform`, which is neither exact nor has a bound.
+"""The solver `exhaustive` of tests, which the exact solvers equal.
 
 Exhaustive search counts every assignment out. Idea: the sum of all node vectors and edge matrices, broadcast to one table with an axis for each node.
 Cost: the product of all numbers of choices, for each node and edge.
@@ -60,30 +60,10 @@ def _dims(kept: list[int], sizes: tuple[int, ...]) -> list[tuple[int, int]]:
 EXHAUSTIVE: Solver = Exhaustive()
 
 
-class Uniform:
-    """An inexact solver without a bound: the best of the assignments that take one index at every node."""
-
-    exact = False
-
-    def tables(self, structure: Structure) -> Tables:
-        return Tables(stored=structure.entries, work=max(structure.sizes, default=0) * structure.entries)
-
-    def solve(self, problem: CostGraph) -> Solution:
-        sizes = problem.structure.sizes
-        candidates = [tuple(min(index, size - 1) for size in sizes) for index in range(max(sizes))]
-        best = min(candidates, key=problem.cost)
-        return Solution(assignment=best, cost=problem.cost(best))
-
-
-UNIFORM: Solver = Uniform()
-
-
 @pytest.fixture
 def more_solvers() -> Iterator[None]:
-    """Let plans name the solvers of this module, as those of another package."""
-    points = EntryPoints(
-        EntryPoint(name.lower(), f"{__name__}:{name}", "hypar.solvers") for name in ("EXHAUSTIVE", "UNIFORM")
-    )
+    """Let plans name the solver of this module, as one of another package."""
+    points = EntryPoints([EntryPoint("exhaustive", f"{__name__}:EXHAUSTIVE", "hypar.solvers")])
     caches = (registry.plugin_names, registry.load_plugin)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(registry, "entry_points", lambda group: points.select(group=f"hypar.{group}"))

@@ -44,9 +44,11 @@ from hypar.sharding import tree
 from tests.kit import FREE
 
 SOURCE = Path(hypar.__file__).parent
-DOCS = Path(__file__).parents[1] / "docs"
+README = Path(__file__).parents[1] / "README.md"
+DOCS = README.parent / "docs"
 PAGES = {str(page.relative_to(DOCS)): page for page in sorted(DOCS.rglob("*.md"))}
 PLUGIN_PAGES = ("compute_models", "costs", "searches", "solvers", "strategies", "topologies")
+MACHINE_PLUGINS = ("topologies", "compute_models")
 SECTIONS = ["Idea", "Guarantee", "Complexity", "Reference", "Knobs"]
 
 FENCE = re.compile(
@@ -126,39 +128,31 @@ def test_every_key_of_a_file_is_documented(page: str, model: type[BaseModel]) ->
         assert f"| `{field.alias or name}` |" in text, f"{page} has no row for {field.alias or name!r}"
 
 
-def test_the_limits_of_a_model_file_are_documented() -> None:
-    text = PAGES["models.md"].read_text(encoding="utf-8")
-    for limit in (LARGEST_SIZE, MOST_LAYERS, MOST_NODES):
-        assert f"{limit:,}" in text
+STATED = [
+    *(("models.md", f"{limit:,}") for limit in (LARGEST_SIZE, MOST_LAYERS, MOST_NODES)),
+    ("overlap.md", f"{profiles.MOST_SECONDS:,} s"),
+    ("hardware.md", f"up to {MOST_HELD} "),
+    ("plans.md", f'"{plan.SCHEMA}"'),
+    *(("hardware.md", f"({group}/{name}.md)") for group in MACHINE_PLUGINS for name in own_plugins(group)),
+    *(
+        (f"{group}/{name}.md", f"`{field}`")
+        for group in MACHINE_PLUGINS
+        for name in own_plugins(group)
+        for field in load_plugin(group, name).model_fields
+    ),
+]
+"""Limits, schemas, plug-ins of machines and their fields, each with the page that has it."""
 
 
-def test_the_limits_of_a_table_of_measured_times_are_documented() -> None:
-    assert f"{profiles.MOST_SECONDS:,} s" in PAGES["overlap.md"].read_text(encoding="utf-8")
-    assert profiles.MOST_LAYERS == MOST_LAYERS
+@pytest.mark.parametrize(("page", "words"), [*dict.fromkeys(STATED)])
+def test_what_files_may_say_is_on_its_page(page: str, words: str) -> None:
+    assert words in PAGES[page].read_text(encoding="utf-8")
 
 
-def test_every_field_of_a_machine_plugin_is_on_its_page() -> None:
-    for group in ("compute_models", "topologies"):
-        for name in own_plugins(group):
-            for field in load_plugin(group, name).model_fields:
-                assert f"`{field}`" in PAGES[f"{group}/{name}.md"].read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("group", ["topologies", "compute_models"])
-def test_the_key_of_a_machine_plugin_names_every_one(group: str) -> None:
-    text = PAGES["hardware.md"].read_text(encoding="utf-8")
-    assert [name for name in own_plugins(group) if f"({group}/{name}.md)" not in text] == []
-
-
-def test_machines_and_their_limit_are_documented() -> None:
+def test_machines_are_documented() -> None:
     text = PAGES["hardware.md"].read_text(encoding="utf-8")
     machines = re.findall(r"^\| `([\w-]+)` \|", text.partition("## Machines")[2], re.MULTILINE)
     assert sorted(machines) == list(data_names("hardware"))
-    assert f"up to {MOST_HELD} " in text
-
-
-def test_the_docs_name_the_schema_of_plans() -> None:
-    assert f'"{plan.SCHEMA}"' in PAGES["plans.md"].read_text(encoding="utf-8")
 
 
 def test_what_check_leaves_free_is_documented() -> None:
@@ -223,10 +217,10 @@ def test_examples_of_docstrings_are_headed_as_the_site_reads_them() -> None:
     assert not wrong, "an example's section is headed Examples:"
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
-    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", PAGES[page].read_text(encoding="utf-8")):
-        assert (PAGES[page].parent / link).exists(), f"{page} links to {link}"
+@pytest.mark.parametrize("page", [*PAGES.values(), README], ids=str)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / link).exists(), f"{page} links to {link}"
 
 
 # Command line
@@ -349,7 +343,6 @@ def replayed(fence: re.Match[str]) -> str:
 # The README
 
 
-README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
 BLOCKS = [match.group(1) for match in re.finditer(r"```text\n(.*?)\n```", TEXT, re.DOTALL)]
 
@@ -379,11 +372,6 @@ def test_the_picture_is_drawn_by_the_commands_below_it(
         assert CliRunner().invoke(main, shlex.split(command)).exit_code == 0
     (shown,) = re.findall(r"!\[[^\]]+\]\((.+?)\)", TEXT)
     compare(README.parent / shown, (tmp_path / shown).read_text(encoding="utf-8"), update=update_golden)
-
-
-def test_links_of_the_readme_lead_somewhere() -> None:
-    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", TEXT):
-        assert (README.parent / link).exists(), f"the README links to {link}"
 
 
 def test_papers_have_their_numbers() -> None:

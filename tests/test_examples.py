@@ -7,14 +7,12 @@ import runpy
 import shlex
 import shutil
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from hypar import plan_model
 from hypar.registry import data_file
 from tests.kit import folder, run
 
@@ -113,24 +111,6 @@ def test_a_notebook_is_stored_without_outputs(file: Path) -> None:
     assert not [cell for cell in notebook.cells if cell.get("outputs") or cell.get("execution_count")]
 
 
-@each
-@pytest.mark.slow
-def test_a_notebook_runs_in_a_kernel_twice_alike(file: Path, tmp_path: Path) -> None:
-    require(file)
-    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
-    runs = []
-    for _ in range(2):
-        notebook = nbformat.read(file, as_version=4)
-        nbclient.NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}}).execute()
-        runs.append([cell.outputs for cell in notebook.cells if cell.cell_type == "code"])
-    assert runs[0] == runs[1]
-    assert not [outputs for outputs in runs[0] if len(outputs) > 1], "a result is shown once"
-    kinds = {kind for outputs in runs[0] for output in outputs for kind in output.get("data", {})}
-    assert {"text/html", "image/svg+xml", "text/plain"} <= kinds
-    assert not [output for outputs in runs[0] for output in outputs if output.get("name") == "stderr"]
-
-
 # The examples of a workflow and a hook, in a repository as they expect it
 
 
@@ -175,32 +155,3 @@ def test_the_command_holds_a_repository_to_its_plans(name: str, folder: Path) ->
     assert "model 'own' is not what was planned" in drifted.stdout
     model.unlink()
     assert run(*arguments).exit_code == 3
-
-
-def test_a_shipped_model_never_stands_in_for_a_recorded_file_that_is_gone(folder: Path) -> None:
-    (folder / "nets").mkdir()
-    model = folder / "nets" / "lenet-c.yaml"
-    shutil.copy(data_file("models", "lenet-c"), model)
-    (folder / "plans").mkdir()
-    plan = plan_model(model, levels=1)
-    assert run("plan", "nets/lenet-c.yaml", "--levels", "1", "-o", "plans/p.json").exit_code == 0
-    assert json.loads((folder / "plans" / "p.json").read_text())["cost"]["value"] == plan.cost.value
-    model.unlink()
-    result = run("check", "plans")
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert "there is no '../nets/lenet-c.yaml' as it records" in result.stderr
-
-
-def test_both_files_say_when_they_run_and_install_what_is_built_here() -> None:
-    workflow, hook = read("hypar-check.yml"), read(".pre-commit-config.yaml")
-    paths = workflow[True]["pull_request"]["paths"]  # YAML 1.1 reads "on" as true
-    assert paths == ["models/**", "hardware/**", "plans/**"]
-    (job,) = workflow["jobs"].values()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert job["steps"][-2]["run"].startswith(f'pip install "{project["name"]} @ git+')
-    own = hook["repos"][0]["hooks"][0]
-    assert (own["language"], own["pass_filenames"], own["files"]) == (
-        "system",
-        False,
-        "^(models|hardware|plans)/",
-    )

@@ -13,7 +13,7 @@ import pytest
 
 import hypar
 from hypar import Plan
-from hypar.errors import OptionError, PlanError
+from hypar.errors import OptionError
 from hypar.plan.records import Origin, Score, origin_of
 from hypar.studies.grid import Run
 from tests.reports.documents import parse_cell, require_sound
@@ -141,19 +141,6 @@ def test_a_plan_knows_a_network_that_has_no_file() -> None:
     assert "tpu-v2" in score.plot()._repr_svg_()
 
 
-def test_a_stored_plan_finds_its_network_beside_it(tmp_path: Path) -> None:
-    text = "source: a test\nbatch: 16\nlayers:\n  - {op: input, channels: 64}\n  - {name: fc, op: linear, out_features: 8}\n"
-    model = tmp_path / "own.yaml"
-    model.write_text(text, encoding="utf-8")
-    file = tmp_path / "p.json"
-    hypar.plan_model(model, levels=1, hardware="hmc").write(file)
-    stored = hypar.read_plan(file)
-    assert stored.explain("fc").explained[0].layer == "fc"
-    assert stored.score
-    assert stored.score.plot()
-    assert stored.explain("fc", model=hypar.load_model(model)).explained[0].layer == "fc"
-
-
 def test_a_score_alone_has_no_timeline(plan: Plan) -> None:
     assert plan.score
     loose = Score.model_validate(plan.score.model_dump())
@@ -162,20 +149,3 @@ def test_a_score_alone_has_no_timeline(plan: Plan) -> None:
         loose.plot()
     assert loose._repr_html_()
     assert Origin() != Origin()
-
-
-def test_a_plan_for_a_heterogeneous_machine_is_explained_on_its_machine() -> None:
-    plan = made("plan for a heterogeneous machine")
-    first = plan.layers[0]
-    found = plan.explain(first)
-    assert [(one.group, one.level) for one in found.explained] == [
-        (split.group, split.level) for split in plan.splits
-    ]
-    model = hypar.load_model(plan.model.name)
-    with pytest.raises(OptionError) as refused:
-        hypar.explain_plan(plan, model, layer=first)
-    assert str(refused.value) == (
-        "explain: no machine is named; allowed: the heterogeneous machine that the plan is for"
-    )
-    with pytest.raises(PlanError, match="a plan for heterogeneous device groups"):
-        hypar.explain_plan(plan, model, layer=first, machine=hypar.load_machine("hmc"))

@@ -5,6 +5,7 @@ and the machine loaded; add ``-s`` for the long ones, each in a process of its o
 seconds and the largest memory. To compare two versions run both in turn, as ``PYTHONPATH=../before/src pytest ...``.
 """
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -63,30 +64,44 @@ def test_scoring(benchmark: BenchmarkFixture, model: str, hardware: str) -> None
     assert benchmark(score_plan, plan, hardware=machine, model=graph).time_s > 0
 
 
-def others() -> Iterator[tuple[str, Callable[[], object]]]:
-    deep, wide = load_model("resnet152"), load_model("vgg19")
-    vary = ["fc1", "fc2", "conv5_4@H1", "conv5_4@H2"]
-    plan, small = plan_model("lenet-c", levels=2), load_model("lenet-c")
-    yield "load resnet152", partial(load_model, "resnet152")
-    yield (
-        "best chunks of resnet152",
-        partial(plan_model, deep, array=[8, 8], strategy="dp", chunks="best", hardware="h100-8x"),
-    )
-    yield "resnet152 in 16 stages", partial(pipeline, deep.with_batch(8), stages=16, hardware="hmc")
-    yield "1,024 plans of vgg19", partial(explore_model, wide, vary=vary, hardware="hmc", levels=4)
-    yield "verify lenet-c", partial(verify_plan, plan, model=small, batch=4)
+def verified() -> Callable[[], object]:
+    return partial(verify_plan, plan_model("lenet-c", levels=2), model=load_model("lenet-c"), batch=4)
 
 
-OTHERS = (
-    "load resnet152", "best chunks of resnet152", "resnet152 in 16 stages", "1,024 plans of vgg19",
-    "verify lenet-c",
-)  # fmt: skip
+VARIED = ["fc1", "fc2", "conv5_4@H1", "conv5_4@H2"]
+CHUNKS: Asked = {"array": [8, 8], "strategy": "dp", "chunks": "best", "hardware": "h100-8x"}
+OTHERS: dict[str, Callable[[], Callable[[], object]]] = {
+    "load resnet152": lambda: partial(load_model, "resnet152"),
+    "best chunks of resnet152": lambda: partial(plan_model, load_model("resnet152"), **CHUNKS),
+    "resnet152 in 16 stages": lambda: partial(
+        pipeline, load_model("resnet152").with_batch(8), stages=16, hardware="hmc"
+    ),
+    "1,024 plans of vgg19": lambda: partial(
+        explore_model, load_model("vgg19"), vary=VARIED, hardware="hmc", levels=4
+    ),
+    "verify lenet-c": verified,
+}
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_calls(benchmark: BenchmarkFixture, name: str) -> None:
     """Chunks, stages and a thousand plans within a second each."""
-    assert benchmark(dict(others())[name])
+    assert benchmark(OTHERS[name]())
+
+
+COMMANDS = {
+    "imports only": ["-c", "import click, numpy, pydantic.main, yaml"],
+    "hypar plan vgg16": ["-m", "hypar", "plan", "vgg16", "--levels", "4"],
+    "hypar --help": ["-m", "hypar", "--help"],
+}
+
+
+@pytest.mark.benchmark(min_rounds=10)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_from_the_shell(benchmark: BenchmarkFixture, name: str) -> None:
+    """The second is meant to stay within 1.3 times the first, and ``--help`` within 0.6 times the second."""
+    done = benchmark(subprocess.run, [sys.executable, *COMMANDS[name]], capture_output=True, check=False)
+    assert done.returncode == 0
 
 
 INPUT = {"op": "input", "channels": 8, "height": 32, "width": 32}
@@ -149,7 +164,6 @@ LONG = {name: (model, asked, gap, most) for name, model, asked, gap, most in lon
 
 def test_the_table_names_models_that_there_are() -> None:
     assert {model for model, *_ in LONG.values() if isinstance(model, str)} <= {*NETWORKS, *TRANSFORMERS}
-    assert list(dict(others())) == list(OTHERS)
 
 
 @pytest.mark.slow

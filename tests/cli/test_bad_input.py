@@ -128,13 +128,6 @@ def test_a_usage_error(arguments: list[str], part: str) -> None:
     assert names() == ["sub"]
 
 
-def test_grids_of_a_level_of_very_many_ways() -> None:
-    """A level of thousands of ways is planned where its pieces are few enough."""
-    result = run("plan", "lenet-c", "--array", "4096", "--space", "n*c*h*w", "--json")
-    assert result.exit_code == 0
-    assert json.loads(result.stdout)["splits"][0]["choices"]["fc1"] == {"batch": 64, "out_channels": 64}
-
-
 def test_plans_of_different_costs_are_not_compared() -> None:
     for name, cost in (("a.json", "volume"), ("b.json", "time")):
         plan_model("lenet-c", levels=2, cost=cost, hardware="hmc").write(name)

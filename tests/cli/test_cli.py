@@ -6,16 +6,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import hypar
 from hypar import load_model, plan_model
-from hypar.cli.main import main
 from hypar.registry import data_names
 from hypar.reports.of.plan import plan_document
 from hypar.reports.renderers import FORMS, rendered
-from hypar.sharding.conventions import BY_LEVELS
-from tests.goldens import FOLDER
 from tests.kit import output, run
 from tests.prose import unbroken
 
@@ -37,35 +33,11 @@ def test_show_in_every_format(tmp_path: Path) -> None:
     assert output("show", str(file), "--json") == plan.to_json()
 
 
-def test_compare_says_where_errors_go() -> None:
-    asked = ("compare", "alexnet", "--array", "4", "--strategy", "deepa", "--hardware", "p100-4x4")
-    heterogeneous = output(*asked, "--convention", "paper")
-    noted = "errors go directly in the scores of deepa, and are added up at once in the others"
-    assert noted in unbroken(heterogeneous)
-    assert "errors go directly" not in output(*asked)
-    assert "errors go directly" not in output("compare", "alexnet", "--levels", "2", "--hardware", "hmc")
-
-
 def test_compare_says_which_strategy_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hypar.solve.solvers.base.STORED_LIMIT", 400)
     text = output("compare", "resnet50", "--levels", "2", "--strategy", "hypar")
     assert "  not planned\n" in text
     assert "hypar solver 'bounded' would hold tables of " in unbroken(text)
-
-
-def test_compare_refuses_in_one_line_where_no_strategy_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hypar.solve.solvers.base.STORED_LIMIT", 10)
-    result = run("compare", "resnet50", "--levels", "2", "--strategy", "hypar")
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert result.stderr.startswith("error: solver 'bounded' would hold tables of ")
-
-
-def test_plans_of_equal_choices_made_otherwise_are_not_equal(tmp_path: Path) -> None:
-    files = [str(tmp_path / name) for name in ("a", "b")]
-    plan_model("sconv", strategy="dp").write(files[0])
-    plan_model("sconv", inter_weight=0.5).write(files[1])
-    named = {change["what"] for change in json.loads(output("diff", *files, "--json"))}
-    assert named == {"strategy", "space", "inter_weight", "claim", "convention"}
 
 
 def test_a_terminal_without_the_characters_gets_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,22 +87,6 @@ def test_models_lists_all_and_shows_one(monkeypatch: pytest.MonkeyPatch) -> None
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("typed", "offered"), [
-    (["plan", "resnet1"], {"resnet101", "resnet152", "resnet18"}),
-    (["plan", "vgg16", "--strategy", "o"], {"optimal", "owt"}),
-    (["compare", "vgg16", "--strategy", "acc"], {"accpar"}),
-    (["ch"], {"check"}),
-    (["plan", "vgg16", "--timeline", "x", "--strategy", "o"], {"optimal", "owt"}),
-    (["overlap", "vgg1"], set()),
-])  # fmt: skip
-def test_names_complete(typed: list[str], offered: set[str]) -> None:
-    words = " ".join(["hypar", *typed])
-    variables = {"_HYPAR_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(typed))}
-    result = CliRunner().invoke(main, env=variables, prog_name="hypar")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert {line.partition(",")[2] for line in result.stdout.split()} == offered
-
-
 def test_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" not in output("plan", "lenet-c")
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -145,7 +101,6 @@ def test_the_module_runs_and_a_closed_pipe_is_no_traceback() -> None:
 
 # By what a cost counts
 
-VGG = str(FOLDER / "vgg16-hypar.json")
 ON_HMC = ("--hardware", "hmc")
 
 ROWS = {
@@ -162,34 +117,3 @@ def test_a_table_of_rows_names_a_convention_that_is_not_the_usual(name: str) -> 
     assert "counted by fused" in unbroken(output(name, *ROWS[name], "--convention", "fused"))
     rows = json.loads(output(name, *ROWS[name], "--convention", "paper", "--json"))
     assert {row.get("convention") or row["counted"]["convention"] for row in rows} == {"paper"}
-
-
-def test_a_plan_and_a_score_name_theirs() -> None:
-    text = unbroken(output("plan", "vgg16", "--levels", "4", *ON_HMC, "--full"))
-    assert "volume 2.18 GB a step, by the convention 'paper': H1 171 MB" in text
-    assert "2.22 GB received: H1 " in text
-    for asked in BY_LEVELS:
-        alike = unbroken(output("plan", "vgg16", "--levels", "4", *ON_HMC, "--full", "--convention", asked))
-        assert alike.count(f"by the convention '{asked}'") == 2 - (asked == "moved")
-    by_paper = output("score", VGG, *ON_HMC, "--convention", "paper")
-    assert "2.18 GB received by the convention 'paper': H1 " in unbroken(by_paper)
-
-
-def test_the_exchange_of_gradients_is_the_same_by_every_convention() -> None:
-    asked = (*ON_HMC, "--strategy", "dp", "--chunks", "best")
-    by_paper, *others = (
-        json.loads(output("plan", "lenet-c", *asked, "--json", "--convention", convention))["score"]["time"]
-        for convention in ("paper", "moved", "fused")
-    )
-    assert others == [by_paper] * 2
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [(*ON_HMC, "--stages", "2", "--levels", "1"), ("--hardware", "tpu-v2-v3")],
-    ids=["stages", "groups"],
-)
-def test_stages_and_groups_say_by_what_their_cost_counts(asked: tuple[str, ...]) -> None:
-    assert "by the convention 'paper'" in unbroken(output("plan", "lenet-c", *asked, "--full"))
-    fused = unbroken(output("plan", "lenet-c", *asked, "--full", "--convention", "fused"))
-    assert "by the convention 'fused'" in fused

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from hypar import load_machine, load_model, plan_model, read_plan, score_plan, sweep_model
+from hypar import load_machine, load_model, plan_model, read_plan, score_plan
 from hypar.cli.main import main
 from hypar.machine.energy import whole_layers
 from hypar.plan.records import GroupScore
@@ -30,18 +30,6 @@ def test_check_names_the_plan_whose_machine_is_wrong() -> None:
     result = run("check", "p.json")
     assert result.exit_code == 3
     assert all(line.startswith("error: p.json: board.yaml") for line in result.stderr.splitlines())
-
-
-def test_check_finds_a_hardware_file_beside_the_plan(tmp_path: Path) -> None:
-    own, plan = tmp_path / "mine.yaml", tmp_path / "p.json"
-    own.write_text(data_file("hardware", "hmc").read_text(encoding="utf-8"), encoding="utf-8")
-    plan_model("lenet-c", levels=2, cost="time", hardware=own).write(plan)
-    assert output("check", str(plan)).split() == ["ok", str(plan)]
-    moved = tmp_path / "elsewhere" / own.name
-    moved.parent.mkdir()
-    own.rename(moved)
-    assert "no hardware 'mine'" in run("check", str(plan)).stderr
-    assert output("check", str(plan), "--hardware", str(moved)).split() == ["ok", str(plan)]
 
 
 @pytest.mark.parametrize(
@@ -108,21 +96,6 @@ def test_values_of_a_sweep_add_up_count_once_and_may_be_mappings() -> None:
     assert [row["topology"] for row in rows] == ["h_tree", torus]
 
 
-def test_machines_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    """Two files of one name in two folders, one with half the bandwidth, and the one of them twice."""
-    text = data_file("hardware", "hmc").read_text(encoding="utf-8")
-    machines = []
-    for folder, total in (("a", "25.6 Gb/s"), ("b", "12.8 Gb/s")):
-        file = tmp_path / folder / "own.yaml"
-        file.parent.mkdir()
-        file.write_text(text.replace("25.6 Gb/s, source", f"{total}, source"), encoding="utf-8")
-        machines.append(load_machine(file))
-    runs = sweep_model("lenet-c", hardware=[*machines, machines[0]], levels=2, strategy="dp")
-    assert runs.varied == ("hardware",)
-    fast, slow = (run.totals.time_s for run in runs if run.totals)
-    assert fast < slow
-
-
 def test_explore_tells_grids_apart() -> None:
     """One dim over all devices and over some of them are two choices."""
     asked = ("lenet-c", "--hardware", "p100-4x4", "--array", "4", "--strategy", "deepa")
@@ -158,27 +131,6 @@ def test_a_score_keeps_the_plan_s_optimizer_and_takes_changes_of_its_machine() -
     changed = data("score", "p.json", "--set", "overlap=full")
     assert changed["hardware_changes"] == {"overlap": "full"}
     assert changed["time_s"] < own["score"]["time_s"]
-
-
-def test_scores_on_unlike_machines_differ_in_words_where_one_has_no_number() -> None:
-    for topology in ("h_tree", "torus"):
-        machine = load_machine("hmc", {"topology": topology})
-        plan_model("lenet-c", levels=2, hardware=machine).write(f"{topology}.json")
-    changes = {change["what"]: change for change in data("diff", "h_tree.json", "torus.json")}
-    assert changes["busy h_tree links"]["after"] == changes["busy torus links"]["before"] == "none"
-    assert changes["time_s"]["before"] < changes["time_s"]["after"]
-    text = output("diff", "h_tree.json", "torus.json")
-    assert text.startswith("the choices are equal; the second is ")
-    assert "hardware_changes topology  h_tree -> torus\n" in text
-    parts = [what for what in changes if " " in what and not what.startswith("hardware_changes")]
-    assert text.endswith(f"\nand {len(parts)} parts of these costs, which --json lists\n")
-
-
-def test_whether_a_plan_fits_is_told_in_words() -> None:
-    stored = plan_model("lenet-c", levels=2, hardware="hmc").to_data()
-    stored["score"]["fits"] = False
-    Path("p.json").write_text(json.dumps(stored), encoding="utf-8")
-    assert "\nfits  no -> yes\n" in run("check", "p.json").stdout
 
 
 UNFIT = ("--batch", "8192", "--levels", "2", "--hardware", "h100-8x")

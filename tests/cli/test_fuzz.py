@@ -2,14 +2,13 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -172,43 +171,21 @@ def read_and_score(text: str, folder: Path) -> None:
     assert score.memory_bytes > 0
 
 
-def onnx_files(folder: Path) -> Iterator[bytes]:
-    """ONNX files that are read: images, and a product with shares, whose sizes and weights are in the file."""
-    onnx: Any = pytest.importorskip("onnx", reason="onnx is an extra")
-    from tests.importers.test_onnx_file import net, save  # noqa: PLC0415 (needs onnx)
-
-    node, numbers = onnx.helper.make_node, onnx.numpy_helper.from_array
-    nodes = [
-        node("Constant", [], ["sizes"], value=numbers(np.array([-1, 4, 6]))),
-        node("MatMul", ["x", "w"], ["a"], name="/in/MatMul"),
-        node("Reshape", ["a", "sizes"], ["b"]),
-        node("Split", ["b"], ["q", "k"], axis=1, num_outputs=2),
-        node("Transpose", ["k"], ["t"], perm=[0, 2, 1]),
-        node("MatMul", ["q", "t"], ["s"]),
-        node("Softmax", ["s"], ["p"], axis=-1),
-        node("MatMul", ["p", "k"], ["o"]),
-        node("Concat", ["o", "q"], ["c"], axis=1),
-        node("LayerNormalization", ["c", "g"], ["n"], axis=2),
-        node("Flatten", ["n"], ["f"]),
-        node("Gemm", ["f", "v"], ["y"], transB=1),
-    ]
-    kinds = {"w": (8, 24), "g": (6,), "v": (3, 24)}
-    weights = [numbers(np.ones(sizes, np.float32), name) for name, sizes in kinds.items()]
-    yield net(folder / "image.onnx").read_bytes()
-    yield save(folder / "shares.onnx", nodes, weights, sizes=("N", 8), version=18).read_bytes()
-
-
 @cache
-def onnx_contents() -> tuple[bytes, ...]:
+def onnx_content() -> bytes:
+    """An ONNX file that is read."""
+    pytest.importorskip("onnx", reason="onnx is an extra")
+    from tests.importers.test_onnx_file import net  # noqa: PLC0415 (needs onnx)
+
     with tempfile.TemporaryDirectory() as folder:
-        contents = tuple(onnx_files(Path(folder)))
-        assert all(load_model(Path(folder) / f"{name}.onnx").num_weighted > 0 for name in ("image", "shares"))
-    return contents
+        file = net(Path(folder) / "image.onnx")
+        assert load_model(file).num_weighted > 0
+        return file.read_bytes()
 
 
 def read_onnx(draw: Draw, folder: Path) -> None:
     """What is a network after some bytes are changed has a plan."""
-    content = bytearray(draw(st.sampled_from(onnx_contents())))
+    content = bytearray(onnx_content())
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(content) - 1))
         content[at : at + draw(st.integers(0, 1))] = draw(st.binary(max_size=1))
@@ -234,30 +211,6 @@ def read_plan_of_stages(draw: Draw, folder: Path) -> None:
     """What is a plan of the network after all has a score."""
     plan = read_and_write_plan(json.dumps(draw(mutations(STAGED))), folder)
     assert score_plan(plan, hardware=HMC, model=LENET).time_s > 0
-
-
-degrees = st.dictionaries(st.sampled_from(CUTTABLE), st.sampled_from([1, 2, 4, 8, 3]), max_size=3)
-grids_of_convs = st.sampled_from(
-    [dict(choice.degrees) for choice in parse_space("all").choices(LENET.contracted.layers[1], 4, idle=True)]
-)
-changes = st.tuples(st.sampled_from([0, 1]), st.sampled_from(["conv1", "conv2"]), grids_of_convs)
-other_changes = st.tuples(
-    st.sampled_from([0, 1]), st.sampled_from([*GRIDS["splits"][0]["choices"], "conv9"]), degrees
-)
-
-
-def read_plan_of_degrees(draw: Draw, folder: Path) -> None:
-    """What is a plan of the network after all has a score."""
-    data = deepcopy(GRIDS) | {"graph": draw(st.sampled_from([*["operators"] * 7, None]))}
-    data["cost"]["parameters"]["mode"] = draw(st.sampled_from(["exact", "exact", "serial", "none"]))
-    changed = st.lists(changes, min_size=1, max_size=3) | st.lists(changes | other_changes, max_size=3)
-    for level, layer, own in draw(changed):
-        data["splits"][level]["choices"][layer] = own
-    plan = read_and_write_plan(json.dumps(data), folder)
-    assert all(1 <= plan.devices(layer) <= plan.num_devices for layer in plan.layers)
-    score = score_plan(plan, hardware=P100, model=LENET)
-    assert 0 < score.time_s < 1
-    assert score.communication_bytes >= 0
 
 
 dims = st.sampled_from([*CUTTABLE, *(word for named in WORDS.values() for word in named), "all"])
@@ -346,7 +299,6 @@ READ: dict[str, Callable[[Draw, Path], object]] = {
         json.dumps(draw(mutations(PLAN) | plain)), folder
     ),
     "a mutated plan of stages": read_plan_of_stages,
-    "any degrees in a plan": read_plan_of_degrees,
     "an edited plan": lambda draw, folder: read_and_write_plan(
         draw(texts_of_plans | st.text(alphabet=st.characters(codec="utf-8"))), folder
     ),

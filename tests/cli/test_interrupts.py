@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from hypar.cli.main import main
-from tests.effort import crossed, late
+from tests.effort import crossed
 
 pytestmark = pytest.mark.usefixtures("folder", "interruptible")
 
@@ -75,31 +74,6 @@ def test_any_other_error_is_one_line_that_asks_for_a_report(
     assert status == 70
     assert text.startswith("Traceback (most recent call last):\n")
     assert text.endswith(said)
-
-
-@pytest.mark.parametrize("delay_s", late([0.2, 0.4, 0.8], 0.2, 0.8))
-def test_an_interrupt_from_outside(delay_s: float) -> None:
-    """Whatever the program does by then: from Python's own start on it is one line, or all is done."""
-    command = [
-        sys.executable,
-        "-m",
-        "hypar",
-        "plan",
-        "vgg16",
-        "--levels",
-        "4",
-        "--hardware",
-        "hmc",
-        "--refine",
-    ]
-    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(delay_s)
-    started.send_signal(signal.SIGINT)
-    out, error = started.communicate(timeout=60)
-    if started.returncode == -signal.SIGINT:
-        pytest.skip("Python had not started yet")
-    assert (started.returncode, error) in [(130, "interrupted\n"), (0, "")]
-    assert bool(out) == (started.returncode == 0)
 
 
 def test_the_line_of_an_interrupt_inside_a_command(monkeypatch: pytest.MonkeyPatch) -> None:

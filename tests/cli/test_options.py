@@ -53,15 +53,6 @@ def sections(text: str) -> Iterator[tuple[str, list[str]]]:
         yield heading, re.findall(r"^  (?:-\w, )?(--[\w-]+)", rest, re.MULTILINE)
 
 
-def test_the_help_of_plan_is_in_groups() -> None:
-    found = dict(sections(page("plan")))
-    assert [*found] == ["Network", "Array", "Search", "Machine", "Stages and chunks", "Output", "Other"]
-    assert found["Network"] == ["--input", "--sequence", "--batch", "--graph"]
-    assert found["Array"] == ["--levels", "--array"]
-    assert found["Search"][:3] == ["--strategy", "--space", "--cost"]
-    assert found["Machine"] == ["--hardware", "--set", "--optimizer", "--shares"]
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_under_a_heading_of_its_own_page(name: str) -> None:
     command = COMMANDS[name]

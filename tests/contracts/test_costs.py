@@ -46,22 +46,6 @@ def test_arrays_have_the_shapes_that_are_promised(cost: Cost, graph: LayerGraph)
         above = above.below(cut, [own[:1] for own in options], level.ways)
 
 
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-def test_some_choices_of_a_level_cost_as_among_all(graph: LayerGraph, convention: str) -> None:
-    cut, (level,) = graph.contracted, levels_of((4,), graph.element_bytes)
-    options = [(parse_space("all").choices(layer, 4),) for layer in cut.layers]
-    cost = load_cost("time", {}, {"machine": HMC, "convention": convention})
-    made = Tables(cost, cut, [level], options, outermost(cut, convention))
-    kept = [np.arange(0, len(own), 2) for (own,) in options]
-    every, some = made.built(), made.built(kept)
-    for costs, own, left in zip(every.nodes, some.nodes, kept, strict=True):
-        assert own == pytest.approx(costs[left], rel=1e-12)
-    for edge, found in zip(every.edges, some.edges, strict=True):
-        assert found.costs == pytest.approx(
-            edge.costs[np.ix_(kept[edge.source], kept[edge.target])], rel=1e-12
-        )
-
-
 @pytest.mark.usefixtures("more_solvers")
 @pytest.mark.parametrize("name", COSTS)
 @pytest.mark.parametrize("model", ["sfc", "lenet-c"])

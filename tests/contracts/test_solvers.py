@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from hypar.errors import ProblemError, TableLimitError
 from hypar.registry import plugin_names
 from hypar.solve.cost_graph import CostGraph
-from hypar.solve.minsum import min_sum
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 from tests.effort import examples
-from tests.kit import known
 from tests.problems import cost_graphs, random_problem, structure
 from tests.solvers import EXHAUSTIVE
 
@@ -99,13 +97,3 @@ def test_chain_refuses_a_branch_and_a_cycle() -> None:
         problem = random_problem(np.random.default_rng(0), [2] * 4, pairs, 1)
         with pytest.raises(ProblemError, match="branch or a cycle"):
             load_solver("chain").solve(problem)
-
-
-def test_elimination_states_the_tables_that_it_makes() -> None:
-    diamond = structure([5, 7, 11, 13], [(0, 1), (0, 2), (1, 3), (2, 3)])
-    # Every node would join its two neighbours; node 0 has the least work. A triangle is left.
-    assert [(step.node, step.scope) for step in min_sum(diamond).steps[:2]] == [(0, (1, 2)), (1, (2, 3))]
-    tables = load_solver("elimination").tables(diamond)
-    # What is left after each, and beside it the widest sum before a minimum: node 1 with node 3.
-    assert known(tables).stored == (7 * 11 + 11 * 13 + 13 + 1) + 7 * 13 + diamond.entries
-    assert diamond.entries == (5 + 7 + 11 + 13) + (5 * 7 + 5 * 11 + 7 * 13 + 11 * 13)

@@ -2,7 +2,6 @@
 
 import math
 from functools import cache, partial
-from pathlib import Path
 from statistics import fmean, geometric_mean
 
 import accpar_2020 as accpar
@@ -105,51 +104,6 @@ def test_accpar_shares_equally_on_like_boards(name: str) -> None:
         graph(name), levels=LEVELS, strategy="accpar", hardware=machine("tpu-v3"), convention="paper"
     )
     assert [split.shares for split in plan.splits] == [[0.5, 0.5]] * LEVELS
-
-
-GROUP = """
-  - name: {name}
-    hardware: tpu-v3
-    changes:
-      devices: {{value: 64, source: half of them}}
-      compute.peak: {{value: 420 TFLOP/s, source: AccPar}}
-    outward: {{bandwidth: {{value: 1312 Gb/s, source: as inside}}, latency: {{value: 1 us, source: as inside}}}}
-"""
-
-
-@pytest.fixture(scope="module")
-def two_like_groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("like") / "pair.yaml"
-    text = "source: two groups of identical boards\ngroups:" + "".join(
-        map(GROUP.format_map, ({"name": "left"}, {"name": "right"}))
-    )
-    file.write_text(text, encoding="utf-8")
-    return file
-
-
-def shared_by(file: Path, name: str, batch: int = BATCH) -> tuple[Plan, Plan]:
-    exact, equal = (
-        plan_model(
-            graph(name), batch=batch, strategy="accpar", shares=shares, hardware=file, convention="paper"
-        )
-        for shares in ("exact", "equal")
-    )
-    return exact, equal
-
-
-@pytest.mark.parametrize("name", late(NETWORKS, "resnet18", *LONGER))
-def test_exact_shares_of_two_like_groups_are_equal(two_like_groups: Path, name: str) -> None:
-    exact, equal = shared_by(two_like_groups, name, 4096 if name == "lenet-c" else BATCH)
-    assert exact.splits[0].shares == [0.5, 0.5]
-    assert (exact.splits, exact.cost, exact.score) == (equal.splits, equal.cost, equal.score)
-
-
-def test_a_small_network_on_two_like_groups_leaves_one_idle(two_like_groups: Path) -> None:
-    """Lenet at batch 512 costs less on one group than with the way between two, by the cost and by the engine."""
-    exact, equal = shared_by(two_like_groups, "lenet-c")
-    assert sorted(exact.splits[0].shares) == [0, 1]
-    assert exact.cost.value < equal.cost.value
-    assert scored(exact).time_s < scored(equal).time_s
 
 
 @pytest.mark.slow

@@ -59,25 +59,6 @@ def test_the_search_is_algorithm_1_line_by_line(seconds: list[int], step: int, r
     assert ([size for _, size, *_ in found.trials], found.size, found.stopped) == printed(lapse, step, reach)
 
 
-@pytest.mark.parametrize(
-    ("step", "reach", "best", "sizes", "ends", "iteration"),
-    [
-        # The paper's own case, section 5.3: best at iteration 90, six more, stops at iteration 150. 50 < 59, 60 >= 59.
-        (10, 5, 9, [*range(1, 11), 20, 30, 40, 50], 60, 150),
-        # Size 6 is best of 3, 6 and 9; 12 >= 6 + 6 ends it.
-        (3, 2, 6, [1, 2, 3, 6, 9], 12, 60),
-        # 45 >= 20 + 25 ends it.
-        (5, 5, 20, [1, 2, 3, 4, 5, 10, 15, 20, 25, 30, 35, 40], 45, 130),
-    ],
-)
-def test_the_sizes_of_algorithm_1_by_hand(
-    step: int, reach: int, best: int, sizes: list[int], ends: int, iteration: int
-) -> None:
-    found = cgdp.algorithm_1(lambda size: abs(size - best), step, reach)
-    assert [size for _, size, *_ in found.trials] == sizes
-    assert (found.size, found.last, found.stopped) == (best, ends, iteration)
-
-
 @pytest.mark.parametrize("network", ["alexnet-2012", "googlenet", "resnet152"])
 def test_parameters_are_the_gradients_that_plans_exchange(network: str) -> None:
     held = [each.num_bytes // 4 for each in gradients_of(load_model(network))]

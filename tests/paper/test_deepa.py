@@ -1,22 +1,13 @@
 """DeePa (2018): its configurations, the cost ``deepa`` in its two modes, and its eliminations, besides the rows of its page."""
 
-import itertools
-
 import deepa_2018 as deepa
 import numpy as np
 import pytest
 
 from hypar import load_model, plan_model
-from hypar.costs.base import load_cost
-from hypar.machine.load import load_machine
 from hypar.network.graph import LayerGraph
-from hypar.planning.question import Question
-from hypar.sharding.levels import levels_of
 from hypar.sharding.space import parse_space
-from hypar.solve.solvers.base import load_solver
-from tests.problems import random_problem
-from tests.solve.two_rules import reduced
-from tests.solvers import EXHAUSTIVE
+from hypar.solve.minsum import of_pairs
 
 
 @pytest.fixture(scope="module")
@@ -108,26 +99,14 @@ def test_exact_is_the_fastest_by_the_engine(graphs: dict[str, LayerGraph]) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "nodes", "edges"), [("alexnet", 11, 10), ("vgg16", 21, 20), ("inception-v3", 120, 154)]
+    ("name", "nodes", "edges", "width"),
+    [("alexnet", 11, 10, 1), ("vgg16", 21, 20, 1), ("inception-v3", 120, 154, 2)],
 )
 def test_graphs_reduce_to_two_nodes_by_the_two_rules(
-    name: str, nodes: int, edges: int, graphs: dict[str, LayerGraph]
+    name: str, nodes: int, edges: int, width: int, graphs: dict[str, LayerGraph]
 ) -> None:
-    graph, space = graphs[name], parse_space("batch*out_channels*height*width")
-    options = [(space.choices(layer, 16, idle=True),) for layer in graph.operators.layers]
-    cost = load_cost("deepa", {}, {"machine": load_machine("p100-4x4")})
-    levels = levels_of((16,), graph.element_bytes)
-    asked = Question(graph=graph.operators, cost=cost, levels=levels, options=tuple(options))
-    structure = asked.structure(0, 1)
-    found = reduced(structure)
-    assert (len(structure.sizes), len(structure.links)) == (nodes, edges)
-    assert len(found.nodes) == 2
-    assert found.edges == (found.nodes,)
-
-
-def test_a_bridge_does_not_reduce_and_is_solved_exactly() -> None:
-    pairs = list(itertools.combinations(range(4), 2))
-    problem = random_problem(np.random.default_rng(1), [6, 5, 6, 4], pairs, 1000)
-    assert len(reduced(problem.structure).nodes) == 4
-    solvers = [solver.solve(problem).cost for solver in (load_solver("elimination"), EXHAUSTIVE)]
-    assert solvers[0] == solvers[1]
+    """A node between two edges, and one of two parallel edges, leave one by one: so no table has more than two neighbours."""
+    graph = graphs[name].operators
+    pairs = [(tensor.producer, tensor.consumer) for tensor in graph.tensors]
+    assert (len(graph.layers), len(pairs)) == (nodes, edges)
+    assert of_pairs([2] * nodes, pairs).width == width

@@ -8,7 +8,6 @@ import pytest
 
 from hypar import (
     check_plan,
-    diff_plans,
     load_machine,
     load_model,
     plan_model,
@@ -119,14 +118,6 @@ def test_a_baseline_competes_within_the_space_that_is_asked_for(asked: Any, name
     assert "batch" not in dims or "batch" in plan.space
 
 
-def test_a_baseline_outside_the_space_is_said_where_it_is_faster() -> None:
-    plan = plan_model("sfc", levels=3, cost="time", strategy="hypar", hardware=H100)
-    accpar = seconds(plan_model("sfc", levels=3, strategy="accpar", hardware=H100))
-    (line,) = [own.text for own in remarks(plan, graph("sfc"), H100) if own.label == "faster"]
-    assert line.startswith("accpar: ")
-    assert line.endswith(f" a step, {1 - accpar / seconds(plan):.2%} less")
-
-
 @pytest.mark.parametrize(
     ("capacity", "taken", "fits"),
     [
@@ -168,19 +159,6 @@ class TestFiles:
         fresh = check_plan(file).fresh
         assert fresh.baselines is None
         assert seconds(fresh) == new.baselines.step_s["search"]
-
-    def test_whose_plan_it_is_and_their_times_are_compared(self) -> None:
-        plan = resnet()
-        assert plan.baselines is not None
-        times = {**plan.baselines.step_s, "owt": 1.0}
-        other = plan.model_copy(
-            update={"baselines": plan.baselines.model_copy(update={"taken": "owt", "step_s": times})}
-        )
-        said = [str(change) for change in diff_plans(plan, other)]
-        assert said[0] == "plan baselines taken: dp -> owt"
-        assert said[1].startswith("plan baselines step_s owt: 0.0025")
-        without = [str(change) for change in diff_plans(plan, plan.model_copy(update={"baselines": None}))]
-        assert without == ["plan baselines taken: dp -> none"]
 
 
 class TestRemarks:

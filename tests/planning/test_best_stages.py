@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar import load_machine, load_model, machines, plan_model, read_plan
+from hypar import load_machine, load_model, machines, plan_model
 from hypar.errors import InputError, OptionError
-from hypar.planning.planner import plan_command
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages import best, ends
 from hypar.planning.stages.best import spans_of
 from hypar.planning.stages.spans import CutSpans
 from tests.effort import NETWORKS, TRANSFORMERS
 from tests.heterogeneous import group, kind, write_machine
-from tests.kit import run
 from tests.planning.parts import staged
 from tests.staged import pipeline
 from tests.transformers import gpt
@@ -32,25 +29,6 @@ LEVELS = 3
 """Two-way levels of the array that is divided into stages and levels inside them."""
 
 # Given stages
-
-
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"starts": ["conv1", "fc1"], "array": [4], "schedule": "gpipe", "microbatches": 8},
-        {"starts": "conv1,conv2,conv3,fc2", "levels": 0, "schedule": "layer-block"},
-        {"stages": 3, "levels": 2, "balance": "traffic", "schedule": "gpipe"},
-        {"stages": "best", "levels": 3, "microbatches": 16},
-        {"stages": "best", "levels": 1, "microbatches": 64, "schedule": "gpipe"},
-    ],
-    ids=str,
-)
-def test_a_plan_is_planned_again_by_its_command(asked: dict[str, Any]) -> None:
-    plan = plan_model(ALEXNET, hardware=HMC, **asked)
-    _, *words = shlex.split(plan_command(plan, "again.json", load_model("alexnet"), HMC))
-    assert run(*words).exit_code == 0
-    assert read_plan("again.json") == plan
 
 
 def test_layers_before_the_first_one_that_is_cut_start_the_first_stage() -> None:
@@ -70,13 +48,6 @@ def test_pools_start_stages_where_they_are_planned() -> None:
 def test_starts_that_are_no_names_are_refused(starts: Any) -> None:
     with pytest.raises(OptionError, match=r"^starts: found .*; allowed: names of layers"):
         plan_model(ALEXNET, starts=starts, levels=0, hardware=HMC)
-
-
-@pytest.mark.usefixtures("folder")
-def test_a_difference_of_balances_is_said() -> None:
-    for balance in ("time", "memory"):
-        plan_model(ALEXNET, stages=4, levels=0, balance=balance, hardware=HMC).write(f"{balance}.json")
-    assert "time -> memory" in run("diff", "time.json", "memory.json").output
 
 
 # The best stages

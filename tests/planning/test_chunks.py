@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import math
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from cgdp_2018 import groupings
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hypar import Plan, check_plan, diff_plans, load_machine, plan_model, score_plan
+from hypar import Plan, load_machine, plan_model
 from hypar.errors import OptionError
-from hypar.planning.question import load_search
+from hypar.machine.step_times import LayerTimes, StepTimes
+from hypar.planning.climb import EXCHANGES, best_sizes
 from hypar.planning.replay import run_plan
 from hypar.schedule.stages import StepWork
 from tests.effort import crossed, late
 from tests.kit import names_of
 from tests.planning.parts import scored, staged
-from tests.prose import unbroken
 from tests.schedule.test_chunked import graph_of, lane_of
-from tests.schedule.test_step import wired
 
 if TYPE_CHECKING:
     from hypar import Machine
@@ -84,35 +83,6 @@ def test_layers_that_exchange_nothing_are_in_no_chunk() -> None:
     assert nothing.score == planned("alexnet", "hmc", strategy="mp").score
 
 
-@crossed(
-    {
-        "strategy": ["dp", "hypar"],
-        "model": late(["lenet-c", "alexnet", "vgg11", "resnet18", "googlenet"], "googlenet"),
-        "name": OVERLAPPING,
-    }
-)
-def test_the_best_is_never_slower_than_any_that_can_be_asked_for(
-    model: str, name: str, strategy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Whatever the chunks, the search before them is the same.
-    known = load_search("greedy")._replace(run=cache(load_search("greedy").run))
-    monkeypatch.setattr("hypar.planning.planner.load_search", lambda _: known)
-    plain = planned(model, name, strategy=strategy)
-    best = planned(model, name, strategy=strategy, chunks="best")
-    assert best.chunks is not None
-    assert best.chunks.alone_s == scored(plain).time_s
-    for other in ("layers", "one", 2, 4):
-        asked = planned(model, name, strategy=strategy, chunks=other)
-        assert scored(best).time_s <= scored(asked).time_s * (1 + 1e-12)
-        assert scored(asked).communication_bytes == pytest.approx(
-            scored(plain).communication_bytes, rel=1e-12
-        )
-        # But for the power at rest, which is drawn for as long as the step takes.
-        energies = [{**(scored(each).energy or {}), "static": 0.0} for each in (asked, plain)]
-        assert energies[0] == pytest.approx(energies[1], rel=1e-12)
-    assert scored(best).time_s <= scored(plain).time_s
-
-
 @crossed({"model": late(["lenet-c", "alexnet", "vgg11", "sfc"], "vgg11"), "name": OVERLAPPING})
 def test_the_best_is_near_the_best_of_all_groupings(model: str, name: str) -> None:
     for strategy in ("dp", "hypar"):
@@ -127,6 +97,36 @@ def test_the_best_is_near_the_best_of_all_groupings(model: str, name: str) -> No
 
         least = min(map(seconds, groupings(len(layers)) if layers else [()]))
         assert least * (1 - 1e-12) <= scored(plan).time_s <= least * 1.001
+        plain = scored(planned(model, name, strategy=strategy))
+        assert plan.chunks is not None
+        assert plan.chunks.alone_s == plain.time_s
+        assert scored(plan).communication_bytes == pytest.approx(plain.communication_bytes, rel=1e-12)
+        # But for the power at rest, which is drawn for as long as the step takes.
+        energies = [{**(own.energy or {}), "static": 0.0} for own in (scored(plan), plain)]
+        assert energies[0] == pytest.approx(energies[1], rel=1e-12)
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> StepTimes:
+    """Up to twelve layers, of few whole numbers of seconds, so that many groupings take as long, or of any."""
+    seconds = draw(st.sampled_from([st.integers(0, 6).map(float), st.floats(0, 1e3) | st.floats(0, 1e-3)]))
+    layers = [
+        LayerTimes(name=f"fc{number}", forward_s=0, backward_s=draw(seconds), exchange_s=draw(seconds))
+        for number in range(1, draw(st.integers(1, 12)) + 1)
+    ]
+    return StepTimes(layers=tuple(layers), sync_s=draw(seconds))
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+@given(times=steps())
+def test_of_equals_the_best_has_the_fewest_and_then_the_largest(name: str, times: StepTimes) -> None:
+    """From the first on, or on a serial link from the last back."""
+    exchange = EXCHANGES[name]
+    spans = {sizes: max(exchange.spans(times, sizes)) for sizes in groupings(len(times.layers))}
+    least, found = min(spans.values()), best_sizes(times, exchange)
+    ties = [sizes for sizes, span in spans.items() if span == least]
+    way = 1 if name == "independent" else -1
+    assert found == max(ties, key=lambda sizes: (-len(sizes), sizes[::way]))
 
 
 def test_chunks_are_cut_by_the_rule_and_by_what_exchanges() -> None:
@@ -167,15 +167,6 @@ def test_the_best_is_of_those_that_memory_holds() -> None:
     assert scored(free).time_s < scored(tight).time_s <= scored(plain).time_s
     assert not scored(full).fits
     assert scored(full).time_s == scored(free).time_s
-
-
-def test_of_equals_it_is_the_first() -> None:
-    """Without overlap and latency all chunks take equally long; with latency alone all together are the fastest."""
-    for latency, sizes in (("0 s", [1, 1, 1, 1]), ("7 us", [4])):
-        plan = plan_model(
-            "lenet-c", array=[4], strategy="dp", hardware=wired("ring", 4, latency), chunks="best"
-        )
-        assert [len(chunk) for chunk in chunks_of(plan)] == sizes
 
 
 def test_refinement_comes_first_with_every_layer_by_itself() -> None:
@@ -228,51 +219,10 @@ def stored() -> Plan:
     )
 
 
-def written(plan: Plan, **changes: Any) -> Path:
-    """The file of a plan whose chunks were changed by hand."""
-    data = plan.to_data()
-    data["chunks"] = {**data["chunks"], **changes}
-    file = Path("plan.json")
-    file.write_text(json.dumps(data), encoding="utf-8")
-    return file
-
-
 def test_a_score_on_another_machine_has_the_plan_s_chunks(stored: Plan) -> None:
     names = names_of(run_plan(stored, hardware=load_machine("tpu-v2")))
     assert "conv2 to conv1 gradient all_reduce H1" in names
     assert chunks_of(stored) == [["fc2"], ["fc1"], ["conv2", "conv1"]]
-
-
-def test_chunks_edited_by_hand_are_found_out(stored: Plan) -> None:
-    file = written(stored, layers=[["fc2"], ["fc1"], ["conv2"], ["conv1"]])
-    changes = [str(change) for change in check_plan(file).changes]
-    assert changes == [
-        "plan chunks: 4 chunks (best): fc2, fc1, conv2, conv1 -> 3 chunks (best): fc2, fc1, conv2 to conv1"
-    ]
-    assert score_plan(file).time_s >= scored(stored).time_s
-    (change,) = check_plan(written(stored, alone_s=1.0)).changes
-    assert (change.what, change.before) == ("alone_s", 1.0)
-    asked = [str(change) for change in check_plan(written(stored, asked="one")).changes]
-    assert asked[0] == "plan chunks: 3 chunks (one): fc2, fc1, conv2 to conv1 -> 1 chunk (one): fc2 to conv1"
-
-
-def test_a_difference_of_chunks_is_named(stored: Plan) -> None:
-    plain = plan_model(graph_of("lenet-c"), array=[64], hardware=machine_of("h100-8x"), strategy="dp")
-    changes = [str(change) for change in diff_plans(plain, stored)]
-    assert changes[0] == "plan chunks: none -> 3 chunks (best): fc2, fc1, conv2 to conv1"
-    assert any(change.startswith("plan time_s: ") for change in changes)
-    assert not diff_plans(stored, stored)
-
-
-def test_every_form_for_people_has_a_line() -> None:
-    plan = planned("alexnet", "tpu-v2", strategy="dp", chunks="one")
-    line = "gradients in 1 chunk (one): fc3 to conv1; 1.54x faster than with each layer by itself"
-    assert all(line in unbroken(plan.render(form)) for form in ("table", "markdown"))
-    assert "x slower than with each layer" in unbroken(
-        str(planned("alexnet", "h100-8x", strategy="dp", chunks="one"))
-    )
-    many = planned("resnet50", "tpu-v2", strategy="dp", chunks=4)
-    assert "gradients in 15 chunks (4): 13 of 4 layers, 2 of 1 layer; " in unbroken(str(many))
 
 
 @pytest.mark.parametrize("asked", ["best", "one", "2"])

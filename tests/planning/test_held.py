@@ -5,23 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import Phase, assume, given, settings
-from hypothesis import strategies as st
 
 from hypar import load_model, plan_model
 from hypar.machine.load import load_machine
-from tests.effort import crossed, examples, late
+from tests.effort import crossed, late
 from tests.held import held_by, within
 from tests.heterogeneous import (
     CONV,
     INPUT,
     LINEAR,
-    branches,
-    evens,
     group,
     groups_of,
     kind,
-    skips,
     write_machine,
     written,
 )
@@ -29,8 +24,6 @@ from tests.test_invariants import NETWORKS
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from hypar import LayerGraph, Plan
 
 
 @crossed({"convention": ["paper", "moved", "fused"], "strategy": late(["mp", "hypar"], "hypar")})
@@ -88,48 +81,3 @@ def test_uneven_splits_along_different_dims(tmp_path: Path) -> None:
     graph = written(layers + LINEAR.format("fc", 8, "flat") + LINEAR.format("last", 24, "fc"), 64)
     plan = plan_model(graph, hardware=load_machine(file), strategy="optimal", convention="moved")
     assert all(within(memory) for memory in held_by(plan, graph))
-
-
-@st.composite
-def plans(draw: st.DrawFn) -> tuple[LayerGraph, Plan]:
-    """Draw a network of joins, and a plan of it: over an array, or in stages, whose parts share tensors in the order of their work."""
-    graph = draw(st.one_of(skips(), evens(), branches()))
-    stages, levels = draw(st.sampled_from([1, 2, 3])), draw(st.integers(0, 2))
-    strategy = draw(st.sampled_from(["dp", "mp", "hypar", "accpar", "optimal"]))
-    convention = draw(st.sampled_from(["paper", "moved", "fused"]))
-    asked: dict[str, Any] = {"strategy": strategy, "convention": convention, "levels": levels}
-    layers = len(graph.contracted.layers)
-    if stages > 1:
-        parts = draw(st.sampled_from([1, 2, 3]))
-        assume(stages * parts <= layers and graph.batch % (2 * stages) == 0)
-        asked |= {"stages": stages, "microbatches": draw(st.sampled_from([stages, 2 * stages]))}
-        asked |= {"schedule": "interleaved", "parts": parts} if parts > 1 else {"schedule": "gpipe"}
-    else:
-        asked["levels"] = levels + 1
-    return graph, plan_model(graph, hardware=load_machine("tpu-v2"), **asked)
-
-
-@settings(max_examples=examples(200, 5))
-@given(plans())
-def test_joins_are_held_as_the_score_says(case: tuple[LayerGraph, Plan]) -> None:
-    graph, plan = case
-    found = held_by(plan, graph)
-    assert found
-    assert all(within(memory) for memory in found)
-
-
-@pytest.mark.slow
-def test_nearly_every_plan_is_held_to_the_byte() -> None:
-    """The others, sums of joins that are scattered by ``fused``, hold less."""
-    exact: list[bool] = []
-
-    @settings(max_examples=2000, database=None, phases=[Phase.generate])
-    @given(plans())
-    def hold(case: tuple[LayerGraph, Plan]) -> None:
-        graph, plan = case
-        found = held_by(plan, graph)
-        assert not any(memory.more for memory in found)
-        exact.append(all(memory.held == pytest.approx(memory.said, rel=1e-9) for memory in found))
-
-    hold()
-    assert sum(exact) >= 0.97 * len(exact)

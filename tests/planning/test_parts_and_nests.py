@@ -79,12 +79,6 @@ def test_parts_that_are_given() -> None:
     assert [layers[0] for _, layers in own.spans] == starts.split(",")
 
 
-def test_parts_shorten_the_step_where_links_are_fast() -> None:
-    asked: dict[str, Any] = {"stages": 4, "levels": 0, "microbatches": 4, "batch": 64, "hardware": "h100-8x"}
-    whole, parts = (plan_model("vgg16", schedule=name, **asked) for name in ("1f1b", "interleaved"))
-    assert scored(parts).time_s < scored(whole).time_s
-
-
 # Stages inside levels
 
 
@@ -99,14 +93,6 @@ def test_stages_inside_a_level_are_replicas_that_exchange_gradients_over_the_lev
     # What crosses between the stages is that of one pipeline, whatever the number of replicas.
     alone = plan_model(SMALL, stages=2, levels=0, **asked)
     assert scored(plan).communication["stages"] == scored(alone).communication["stages"]
-
-
-def test_the_order_of_nodes_decides_which_links_carry_what() -> None:
-    """On nodes of eight devices a level of two that is outermost crosses nodes, as the innermost it does not."""
-    machine = load_machine("h100-8x")
-    whole, view = machine.links((8, 8)), machine.of_stage(1, lambda *_: 8)
-    assert view.links((8,)) == (whole[0],) != (whole[1],)
-    assert view.stage_link((8,), 8) == whole[1]
 
 
 def test_an_array_with_stages_is_the_same_as_a_number_of_stages() -> None:
@@ -162,13 +148,6 @@ def test_groups_run_their_shares_as_pipelines_of_their_own(flat: Path) -> None:
     assert (staged(plan).outside, plan.num_devices) == (1, 4)
     assert [stage.group for stage in staged(plan).stages] == [None, None]
     assert scored(plan).communication["H1"] == 2 * 4 * WEIGHTS
-
-
-def test_whole_samples_are_counted_as_they_are_moved(flat: Path) -> None:
-    """Three quarters and one quarter of eight samples are whole, so that every byte agrees."""
-    found = verify_plan(on_groups(flat, strategy="mp", array=(2, "s2", 2)), hardware=flat, count=True)
-    assert [level.level for level in found.levels] == ["H1", "stages", "H2"]
-    assert [level.planned for level in found.levels] == [float(level.counted) for level in found.levels]
 
 
 @pytest.mark.parametrize(

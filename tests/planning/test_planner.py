@@ -67,24 +67,16 @@ def chosen(plan: Plan) -> list[list[Choice]]:
     return [[WHOLE if dim is None else cut(dim, 2) for dim in plan.dims(layer)] for layer in plan.layers]
 
 
-@pytest.mark.parametrize("name", late(NETWORKS, "inception-v3", "mobilenet-v2", "resnet50", *TWINS))
-def test_a_greedy_plan_states_the_volume_at_every_depth(name: str) -> None:
-    """The first levels of a deep plan are the plan of fewer levels, so one plan is held against ten volumes."""
-    deep, flat = (plan_model(graph(name), levels=levels) for levels in (10, 4))
-    assert [split.choices for split in deep.splits[:4]] == [split.choices for split in flat.splits]
-    costs = accumulate(sum(split.costs.values()) for split in deep.splits)
-    assert [*costs] == [*accumulate(oracle.volumes(graph(name), chosen(deep)))]
-
-
 @crossed(
     {
-        "strategy": ["dp", "mp", "owt", "accpar"],
-        "name": late(NETWORKS, *TWINS),
+        "strategy": ["dp", "mp", "owt", "accpar", "hypar"],
+        "name": late(NETWORKS, "inception-v3", "mobilenet-v2", "resnet50", *TWINS),
     }
 )
-def test_every_strategy_states_the_volume_of_its_plan(name: str, strategy: str) -> None:
-    plan = plan_model(graph(name), levels=3, strategy=strategy, convention="paper")
-    assert plan.cost.value == oracle.volume(graph(name), chosen(plan))
+def test_every_strategy_states_the_volume_of_its_plan_at_every_depth(name: str, strategy: str) -> None:
+    plan = plan_model(graph(name), levels=6, strategy=strategy, convention="paper")
+    costs = accumulate(sum(split.costs.values()) for split in plan.splits)
+    assert [*costs] == [*accumulate(oracle.volumes(graph(name), chosen(plan)))]
 
 
 @pytest.mark.parametrize(
@@ -115,10 +107,6 @@ def test_the_cost_of_any_choices_is_their_volume(data: st.DataObject, levels: in
     assert plan.cost.value == pytest.approx(sum(sum(split.costs.values()) for split in plan.splits))
 
 
-def test_a_network_of_one_layer_and_a_batch_of_one_are_planned() -> None:
-    assert plan_model(graph("sfc"), levels=1, batch=1).dims("fc2") == ("in_channels",)
-
-
 def test_four_way_levels_receive_three_quarters() -> None:
     """dp over one 4-way level: each device receives 2 * 3/4 of every weight."""
     plan = plan_model(graph("lenet-c"), array=[4], strategy="dp")
@@ -133,21 +121,6 @@ def test_half_precision_moves_half_the_bytes() -> None:
     assert plan_model(half).cost.value * 2 == plan_model(residual()).cost.value
 
 
-def test_a_space_can_be_named_after_a_strategy_and_a_solver_chosen() -> None:
-    named = plan_model(graph("lenet-c"), levels=2, space="accpar", solver="elimination")
-    assert (named.space, named.solver) == ("batch,in_channels,out_channels", "elimination")
-    assert named.cost.value == plan_model(graph("lenet-c"), levels=2, strategy="accpar").cost.value
-
-
-@pytest.mark.usefixtures("more_solvers")
-def test_uniform_is_the_better_of_all_dp_and_all_mp_and_claims_no_optimum() -> None:
-    plan = plan_model(graph("sfc"), levels=1, solver="uniform")
-    single = [plan_model(graph("sfc"), levels=1, strategy=name).cost.value for name in ("dp", "mp")]
-    assert plan.cost.value == min(single)
-    assert plan.claim.startswith("not optimal")
-
-
-@pytest.mark.usefixtures("more_solvers")
 @pytest.mark.parametrize(
     ("asked", "claim"),
     [
@@ -155,10 +128,6 @@ def test_uniform_is_the_better_of_all_dp_and_all_mp_and_claims_no_optimum() -> N
         (
             {"strategy": "hypar", "pins": ["*=mp"]},
             "fixed: the only plan over (batch,in_channels) and 1 pin",
-        ),
-        (
-            {"solver": "uniform", "search": "joint"},
-            "not optimal: solver 'uniform' is not exact; joint search over (batch,in_channels), one dim a level",
         ),
         (
             {"strategy": "hypar"},
@@ -198,27 +167,12 @@ class TestPins:
         assert held.pins == ["fc1@H2=batch"]
         assert held.cost.value > free.cost.value
 
-    def test_a_pattern_holds_many_and_the_later_pin_wins(self) -> None:
-        plan = plan_model(graph("lenet-c"), levels=1, pins=["conv*=III", "conv2=II"])
-        assert [plan.dims(layer)[0] for layer in ("conv1", "conv2")] == ["out_channels", "in_channels"]
-
-    def test_a_join_can_be_held(self) -> None:
-        assert plan_model(residual(), levels=1, pins=["sum=mp"]).dims("sum") == ("channels",)
-        assert plan_model(residual(), levels=1, pins=["sum=rep"]).dims("sum") == (None,)
-
 
 def said(plan: Plan, model: str) -> list[str]:
     return [own.text for own in remarks(plan, graph(model))]
 
 
 class TestRemarks:
-    def test_the_joint_optimum_beside_a_greedy_plan(self) -> None:
-        plan = plan_model(graph("lenet-c"), levels=4, strategy="accpar")
-        assert "the joint optimum is 5.30% lower, 14.6 MB: --search joint" in said(plan, "lenet-c")
-
-    def test_no_lower_optimum(self) -> None:
-        assert "the joint optimum is no lower" in said(plan_model(graph("sfc")), "sfc")
-
     def test_an_optimum_that_is_not_cheap_to_know(self) -> None:
         plan = plan_model(graph("resnet152"), levels=8, strategy="accpar")
         assert any("expensive to compute" in text for text in said(plan, "resnet152"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar import check_plan, load_model, plan_model, score_plan, verify_plan
+from hypar import load_model, plan_model, score_plan
 from hypar.plan.request import Request
 from hypar.planning.planner import resolve
 from hypar.planning.question import load_search, question_of
@@ -14,7 +14,6 @@ from tests.transformers import gpt, llama, mixtral
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from hypar.network.graph import LayerGraph
 
@@ -69,20 +68,3 @@ def test_plans_counted_by_papers_have_no_tensors_at_rest() -> None:
     by_paper = score_plan(plan, model=graph, convention="paper")
     assert by_paper.communication_bytes > 0
     assert by_paper.convention == "paper"
-
-
-@pytest.mark.parametrize(
-    "asked", [{"levels": 2}, {"levels": 1, "stages": 2}, {"hardware": "tpu-v2-v3", "levels": 2}]
-)
-def test_stored_plans_with_tensors_at_rest_are_what_they_were(asked: dict[str, Any], tmp_path: Path) -> None:
-    plan = plan_model("gpt2", **{"hardware": "hmc", "strategy": "optimal", "batch": 4, **asked})
-    assert any(name.endswith(".rest") for name in plan.layers)
-    file = tmp_path / "plan.json"
-    plan.write(file)
-    assert check_plan(file).ok
-
-
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-def test_devices_compute_with_tensors_at_rest_what_one_does(convention: str) -> None:
-    plan = plan_model(llama(), levels=2, hardware="hmc", strategy="optimal", convention=convention)
-    assert verify_plan(plan, model=llama()).ok

@@ -8,23 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import load_machine, load_model, plan_model
-from hypar.errors import ProblemError, TableLimitError
+from hypar.errors import ProblemError
 from hypar.machine.load import machine_of
 from hypar.planning.question import Question
 from hypar.planning.searches import joint
-from hypar.registry import plugin_names
-from hypar.solve.solvers.base import Tables, load_solver
 from tests.effort import NETWORKS, TWINS, crossed, examples, late
+from tests.generate import images, kind
 from tests.planning.parts import scored
-from tests.solvers import Exhaustive
 from tests.transformers import gpt
-from tests.volume_by_counts import volume_by_counts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hypar import Machine, Plan
 
 TWO, THREE = "batch,in_channels", "batch,in_channels,out_channels"
@@ -59,96 +59,47 @@ def proven_by(solver: str, model: Any, **asked: Any) -> bool:
 
 # By counts
 
-QUICK = [
-    ("alexnet", 3, THREE),
-    ("vgg16", 3, "all"),
-    ("resnet18", 3, THREE),
-    ("alexnet-2012", 3, TWO),
-    ("unet", 3, THREE),
+TIME: dict[str, Any] = {"cost": "time", "space": THREE}
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("alexnet", {"levels": 3, "space": THREE}),
+    ("vgg16", {"levels": 3, "space": "all"}),
+    ("resnet18", {"levels": 3, "space": THREE}),
+    ("alexnet-2012", {"levels": 3, "space": TWO}),
+    ("unet", {"levels": 3, "space": THREE}),
+    ("alexnet", {"array": (3, 2, 2)}),
+    ("alexnet", {"array": (4, 2, 3), "space": THREE}),
+    ("alexnet", {"levels": 3, "pins": "fc1=in_channels"}),
+    ("alexnet", {"levels": 3, "pins": ("conv2@H2=out_channels", "fc2@H1=batch")}),
+    ("alexnet", {"levels": 3, "graph": "operators"}),
+    ("alexnet", {"levels": 3, "inter_weight": 0.5, "convention": "moved"}),
+    ("alexnet", {"levels": 3, "space": "conv:batch,out_channels linear:in_channels,out_channels"}),
+    ("alexnet", {**TIME, "hardware": "hmc", "levels": 3}),
+    ("alexnet", {**TIME, "hardware": "tpu-v2", "levels": 4}),
 ]
 LONG = [
-    (model, levels, space)
-    for model in KINDS
-    for levels, space in ((3, TWO), (2, "all"), (3, THREE), (4, THREE), (3, "all"), (5, TWO))
-    if (model, levels, space) not in QUICK
+    ("vgg16", {**TIME, "hardware": "tpu-v2", "levels": 3, "space": "all"}),
+    ("resnet18", {**TIME, "hardware": "p100-4x4", "levels": 3}),
+    ("googlenet", {**TIME, "hardware": "p100-4x4", "levels": 2}),
 ]
+SEARCHED = ((3, TWO), (2, "all"), (3, THREE), (4, THREE), (3, "all"), (5, TWO))
+LONG += [(model, {"levels": levels, "space": space}) for model in KINDS for levels, space in SEARCHED]
+LONG = [case for case in LONG if case not in CASES]
 
 
 @crossed(
     {
-        "model,levels,space": [*QUICK, *[pytest.param(*one, marks=pytest.mark.slow) for one in LONG]],
+        "model,asked": [*CASES, *(pytest.param(*one, marks=pytest.mark.slow) for one in LONG)],
         "convention": ["moved", "fused"],
     }
 )
-def test_counts_equal_elimination(model: str, levels: int, space: str, convention: str) -> None:
-    assert proven_by("counts", model, levels=levels, space=space, convention=convention)
-
-
-@pytest.mark.parametrize(
-    ("model", "asked"),
-    [
-        ("sfc", {"levels": 12}),
-        ("alexnet", {"levels": 6}),
-        ("alexnet", {"levels": 3, "space": "out_channels,batch"}),
-        ("resnet18", {"levels": 10}),
-        ("googlenet", {"levels": 3, "space": THREE}),
-        ("lenet-c", {"array": [3, 3], "space": THREE}),
-        pytest.param("resnet50", {"levels": 12}, marks=pytest.mark.slow),
-        pytest.param("inception-v3", {"levels": 8}, marks=pytest.mark.slow),
-    ],
-)
-def test_the_closed_form_gives_the_cost_of_optima(model: str, asked: dict[str, Any]) -> None:
-    """At more levels than elimination holds."""
-    graph = load_model(model)
-    for own in (asked, {**asked, "search": "greedy", "strategy": "hypar"}):
-        plan = planned(graph, **{"convention": "moved", "space": TWO, **own})
-        assert volume_by_counts(plan, graph) == pytest.approx(plan.cost.value, rel=1e-12)
-
-
-@crossed(
-    {
-        "asked": [
-            {"array": (3, 2, 2)},
-            {"array": (4, 2, 3), "space": THREE},
-            {"levels": 3, "pins": "fc1=in_channels"},
-            {"levels": 3, "pins": ("conv2@H2=out_channels", "fc2@H1=batch")},
-            {"levels": 3, "graph": "operators"},
-            {"levels": 3, "inter_weight": 0.5, "convention": "moved"},
-            {"levels": 3, "space": "conv:batch,out_channels linear:in_channels,out_channels"},
-        ],
-        "convention": ["moved", "fused"],
-    }
-)
-def test_counts_equal_elimination_for_other_arrays_and_pins(asked: dict[str, Any], convention: str) -> None:
-    assert proven_by("counts", "alexnet", **{"convention": convention, **asked})
+def test_counts_equal_elimination(model: str, asked: dict[str, Any], convention: str) -> None:
+    assert proven_by("counts", model, **{"convention": convention, **asked})
 
 
 @st.composite
 def networks(draw: st.DrawFn) -> dict[str, Any]:
-    """Chains, residual blocks and inception-like blocks of small convolutions, with linear layers behind."""
-    layers: list[dict[str, Any]] = [
-        {"op": "input", "channels": draw(st.sampled_from((1, 2, 8))), "height": 4, "width": 4}
-    ]
-    wide = st.sampled_from((1, 2, 8, 64))
-
-    def conv(before: str | None, channels: int | None = None) -> str:
-        kernel = draw(st.sampled_from((1, 3)))
-        own = {"name": f"n{len(layers)}", "op": "conv", "kernel": kernel, "padding": kernel // 2}
-        more = {} if before is None else {"inputs": [before]}
-        layers.append(own | {"out_channels": channels or draw(wide)} | more)
-        return f"n{len(layers) - 1}"
-
-    last = conv(None)
-    for _ in range(draw(st.integers(0, 2))):
-        join, width = draw(st.sampled_from(("add", "concat", ""))), draw(wide)
-        before = [conv(last) if draw(st.booleans()) else last for _ in range(2 if join else 1)]
-        ends = [conv(own, width if join == "add" else None) for own in before]
-        if join:
-            layers.append({"name": f"n{len(layers)}", "op": join, "inputs": ends})
-        last = f"n{len(layers) - 1}"
-    layers.append({"op": "flatten"})
-    layers += [{"op": "linear", "out_features": draw(wide)} for _ in range(draw(st.integers(1, 2)))]
-    return {"source": "by hand", "batch": draw(st.sampled_from((2, 8))), "layers": layers}
+    """Small networks on images, with sums and concatenations."""
+    return images(lambda values: draw(st.sampled_from(values))).model
 
 
 @settings(max_examples=examples(400, short=10))
@@ -207,22 +158,6 @@ def test_a_gap_of_counts_is_closed_by_tuples_where_they_are_few() -> None:
 
 # By counts, for time
 
-PROVEN = [
-    ("alexnet", "hmc", 3, THREE),
-    ("alexnet", "tpu-v2", 4, THREE),
-    ("vgg16", "tpu-v2", 3, "all"),
-    ("resnet18", "p100-4x4", 3, THREE),
-    ("googlenet", "p100-4x4", 2, THREE),
-]
-
-
-@pytest.mark.parametrize(
-    ("model", "machine", "levels", "space"),
-    [*PROVEN[:2], *[pytest.param(*case, marks=pytest.mark.slow) for case in PROVEN[2:]]],
-)
-def test_counts_equal_elimination_for_time(model: str, machine: str, levels: int, space: str) -> None:
-    assert proven_by("counts", model, cost="time", hardware=machine, levels=levels, space=space)
-
 
 @pytest.mark.parametrize(("tied", "unweighted"), [(False, "free"), (False, "counted"), (True, "free")])
 def test_a_transformer_takes_the_time_of_its_attention_and_of_its_words_in_memory(
@@ -235,62 +170,45 @@ def test_a_transformer_takes_the_time_of_its_attention_and_of_its_words_in_memor
     assert best.cost.value == pytest.approx(scored(best).time_s)
 
 
-MACHINE = """
-source: drawn
-device:
-  compute:
-    name: roofline
-    peak: {{value: {peak} TFLOP/s, source: drawn}}
-    half_efficiency_flop: {{value: {half}, source: drawn}}
-  memory:
-    capacity: {{value: 16 GB, source: drawn}}
-    bandwidth: {{value: 700 GB/s, source: drawn}}
-interconnect:
-"""
-NETWORK = """
-  - topology: {topology}
-    devices: {{value: {devices}, source: drawn}}
-    link_bandwidth: {{value: {rate} GB/s, source: drawn}}
-    latency: {{value: {latency} us, source: drawn}}
-"""
+def machine_of_networks(tiers: Sequence[tuple[str, int, int, int]], peak: float, half: float = 0) -> Machine:
+    """A machine of networks inside one another: the topology, devices, GB/s of a link and microseconds of latency of each."""
+    data = kind(peak=f"{peak} TFLOP/s", half_efficiency=half, memory_bandwidth="700 GB/s")
+    data["interconnect"] = [
+        kind(topology=name, devices=devices, link=f"{rate} GB/s", latency=f"{late} us")["interconnect"]
+        for name, devices, rate, late in tiers
+    ]
+    machine: Machine = machine_of(Path("drawn.yaml"), yaml.safe_dump(data))
+    return machine
 
 
 def test_transfers_at_an_inner_level_cost_no_latency_further_out() -> None:
     """Levels that charge the same lie on both sides of one that charges latency as well."""
-    text = MACHINE.format(peak=0.001, half=0)
-    for latency in (0, 0, 1, 0):
-        text += NETWORK.format(topology="switch", devices=2, rate=1, latency=latency)
+    machine = machine_of_networks([("switch", 2, 1, latency) for latency in (0, 0, 1, 0)], peak=0.001)
     made = {"first": (2, []), "left": (1, ["first"]), "more": (8, ["left"]), "right": (1, ["first"])}
     made["most"] = (8, ["right"])
-    layers = [
-        {"op": "input", "channels": 1, "height": 4, "width": 4},
-        *(
-            {"name": name, "op": "conv", "kernel": 1, "padding": 0, "out_channels": channels}
-            | ({"inputs": read} if read else {})
-            for name, (channels, read) in made.items()
-        ),
-        {"name": "sum", "op": "add", "inputs": ["more", "most"]},
-        {"op": "flatten"},
-        {"op": "linear", "out_features": 1},
-    ]
+    conv = {"op": "conv", "kernel": 1, "padding": 0}
+    layers: list[dict[str, Any]] = [{"op": "input", "channels": 1, "height": 4, "width": 4}]
+    for name, (channels, read) in made.items():
+        layers.append({"name": name, **conv, "out_channels": channels, **({"inputs": read} if read else {})})
+    layers += [{"name": "sum", "op": "add", "inputs": ["more", "most"]}, {"op": "flatten"}]
+    layers.append({"op": "linear", "out_features": 1})
     graph = load_model({"source": "drawn", "batch": 2, "layers": layers}, name="drawn")
-    machine = machine_of(Path("drawn.yaml"), text)
     assert proven_by("counts", graph, cost="time", array=(2, 2, 2, 2), space=THREE, hardware=machine)
 
 
 @st.composite
 def machines(draw: st.DrawFn) -> Machine:
     """Machines of eight devices of up to three networks, or of sixteen of four; outer ones may be the faster ones."""
-    text = MACHINE.format(peak=draw(st.sampled_from((0.001, 1, 100))), half=draw(st.sampled_from((0, 1e6))))
-    for devices in draw(st.sampled_from(((8,), (2, 4), (4, 2), (2, 2, 2), (2, 2, 2, 2)))):
-        text += NETWORK.format(
-            topology=draw(st.sampled_from(("switch", "torus", "h_tree"))),
-            devices=devices,
-            rate=draw(st.sampled_from((1, 10, 100))),
-            latency=draw(st.sampled_from((0, 1, 100))),
-        )
-    machine: Machine = machine_of(Path("drawn.yaml"), text)
-    return machine
+    names, rates, late = (
+        st.sampled_from(("switch", "torus", "h_tree")),
+        st.sampled_from((1, 10, 100)),
+        (0, 1, 100),
+    )
+    tiers = [
+        (draw(names), devices, draw(rates), draw(st.sampled_from(late)))
+        for devices in draw(st.sampled_from(((8,), (2, 4), (4, 2), (2, 2, 2), (2, 2, 2, 2))))
+    ]
+    return machine_of_networks(tiers, draw(st.sampled_from((0.001, 1, 100))), draw(st.sampled_from((0, 1e6))))
 
 
 @settings(max_examples=examples(400, short=4))
@@ -310,15 +228,6 @@ def test_a_bound_of_counts_is_valid_on_random_networks_and_machines(
     own: dict[str, Any] = {"array": array, "space": space, "hardware": machine}
     with contextlib.suppress(ProblemError):  # no tiers, as inner levels are dearer than outer ones
         proven_by("counts", graph, convention=asked[0], cost=asked[1], **own)
-
-
-def test_a_wider_space_has_no_dearer_a_plan() -> None:
-    """With cuts of height and width, and idle devices."""
-    asked: dict[str, Any] = {"levels": 8, "hardware": load_machine("tpu-v3"), "cost": "time"}
-    narrow, wide = (planned("alexnet", space=space, **asked) for space in (THREE, "all"))
-    assert narrow.bounds == [narrow.cost.value]
-    assert wide.bounds == [wide.cost.value]
-    assert wide.cost.value <= narrow.cost.value
 
 
 # Cuts of height and width, by paper
@@ -346,45 +255,3 @@ def test_a_cut_of_height_stays_where_the_batch_cannot_take_its_place() -> None:
     free = planned("lenet-c", **asked)
     assert any("height" in free.dims(layer) for layer in free.layers)
     assert free.cost.value == planned("lenet-c", solver="exhaustive", **asked).cost.value
-
-
-# Every exact solver
-
-EXACT = [*(name for name in plugin_names("solvers") if load_solver(name).exact), "exhaustive"]
-FEW = 2**22
-"""Entries that the exhaustive solver may compute here."""
-
-
-@pytest.mark.usefixtures("more_solvers")
-@crossed(
-    {
-        "model": late(
-            [name for name in KINDS if not name.startswith(("googlenet", "inception", "mobile", "resnet", "unet"))],
-            "vgg16",
-        ),
-        "strategy": plugin_names("strategies"),
-    }
-)  # fmt: skip
-def test_every_exact_solver_finds_the_same_plan(
-    model: str, strategy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where two choices cost the same too: the exhaustive solver refuses what it would count out for long."""
-    monkeypatch.undo()
-    tables = Exhaustive.tables
-
-    def fewer(self: Exhaustive, structure: Any) -> Tables | None:
-        found = tables(self, structure)
-        return found if found is not None and found.work < FEW else None
-
-    monkeypatch.setattr(Exhaustive, "tables", fewer)
-    asked: dict[str, Any] = {"levels": 2 if strategy == "optimal" else 8}
-    if strategy == "deepa":
-        asked = {"array": [4], "hardware": "p100-4x4"}
-    found: dict[str, Plan] = {}
-    for solver in EXACT:
-        with contextlib.suppress(ProblemError, TableLimitError):
-            found[solver] = plan_model(model, strategy=strategy, solver=solver, **asked)
-    first, *others = found.values()
-    assert "elimination" in found
-    assert others
-    assert all(other.splits == first.splits and other.cost == first.cost for other in others)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import Plan, load_model, plan_model
-from hypar.errors import MemoryLimitError
 from hypar.machine.load import load_machine
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.records import stored_stages
@@ -58,14 +57,6 @@ def test_the_faster_order_is_taken(tmp_path: Path) -> None:
 
 
 # Devices and links
-
-
-def test_a_group_has_an_equal_part_of_its_devices_for_each_of_its_stages() -> None:
-    plan = plan_model("lenet-c", hardware=MIXED, stages=4)
-    assert plan.arrays == {"tpu-v2": [2] * 6, "tpu-v3": [2] * 6}
-    assert plan.num_devices == 256
-    assert [own.devices for own in scored(plan).groups or ()] == [64] * 4
-    assert names_of(plan) in (["tpu-v2"] * 2 + ["tpu-v3"] * 2, ["tpu-v3"] * 2 + ["tpu-v2"] * 2)
 
 
 def test_groups_of_different_numbers_of_devices_have_levels_of_their_own(
@@ -123,15 +114,6 @@ def test_equal_groups_with_links_as_inside_are_identical_devices(tmp_path: Path)
 
 
 # Stored plans
-
-
-def test_no_stages_fit_in_any_order(tmp_path: Path) -> None:
-    kinds = {name: kind(devices=1, memory="100 kB") for name in ("a", "b")}
-    machine = load_machine(write_machine(tmp_path, kinds, [group("a.yaml"), group("b.yaml")]))
-    with pytest.raises(
-        MemoryLimitError, match="hardware 'mixed': no 2 stages fit 100 kB, the memory of a device"
-    ):
-        plan_model("lenet-c", hardware=machine, stages=2)
 
 
 def test_the_order_that_fits_is_taken(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from hypar import Plan, check_plan, diff_plans, explain_plan, load_machine, load_model, plan_model
-from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
+from hypar import Plan, diff_plans, load_machine, load_model, plan_model
+from hypar.errors import HardwareError, PlanError
 from hypar.machine.setting import Setting
 from hypar.plan.stages import BALANCES
 from hypar.planning.replay import run_plan
@@ -20,7 +20,6 @@ from hypar.planning.resolved import Resolved
 from hypar.planning.stages.best import spans_of
 from hypar.planning.stages.partition import LowerBounds, best_partition
 from hypar.planning.stages.running import estimated_s, kept_in_flight
-from hypar.registry import data_file
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
@@ -30,13 +29,9 @@ from hypar.studies.remarks import remarks
 from hypar.studies.verify import verify_plan
 from tests.effort import crossed, late
 from tests.planning.parts import scored, staged
-from tests.staged import BruteForce
-from tests.studies.test_pipeline import chain
 from tests.test_invariants import NETWORKS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from hypar import LayerGraph, Machine
@@ -136,34 +131,6 @@ def bounds_of(plan: Plan) -> tuple[int, ...]:
     return tuple(accumulate((len(stage.layers) for stage in staged(plan).stages), initial=0))
 
 
-@crossed(
-    {
-        "model": late(["sfc", "sconv", "lenet-c", "cifar-c", "alexnet"], "alexnet"),
-        "asked": [
-            pytest.param({}, id="volume"),
-            pytest.param({"strategy": "accpar", "cost": "time", "search": "joint"}, id="time"),
-        ],
-        "levels": [1, 0, 2],
-    }
-)
-def test_no_partition_is_better(model: str, asked: dict[str, Any], levels: int) -> None:
-    graph = load_model(model).with_batch(64)
-    for stages, microbatches in ((2, 4), (4, 1)):
-        every = BruteForce(graph, HMC, (stages, microbatches, levels), **asked)
-        plan = planned(graph, stages=stages, microbatches=microbatches, levels=levels, **asked)
-        assert staged(plan).bottleneck_s == pytest.approx(every.best, rel=1e-9)
-        own = [every.alone(*ends) for ends in pairwise(bounds_of(plan))]
-        choices = tuple(choice for stage in own for choice in stage.choices)
-        assert [stage.busy_s for stage in staged(plan).stages] == pytest.approx(
-            [stage.seconds for stage in own], rel=1e-9
-        )
-        assert scored(plan).communication["stages"] == pytest.approx(
-            microbatches * sum(sum(stage.received) for stage in own), rel=1e-12
-        )
-        if levels:
-            assert tuple(plan.choices(layer) for layer in plan.layers) == choices
-
-
 FORKED = load_model(
     {"source": "made up", **NETWORKS["two shortcuts, one with a convolution of its own"]}, name="forked"
 )
@@ -234,13 +201,6 @@ def test_the_best_partition_is_that_of_all_spans_by_every_balance(
         if expected is not None:
             bound = expected.bottleneck * 0.999
             assert best_partition(few, bound, balance=balance) is None
-
-
-def test_a_network_of_very_many_layers_is_refused() -> None:
-    with pytest.raises(
-        TableLimitError, match=r"stages: found 513 layers that are cut; allowed: 512; try --starts$"
-    ):
-        planned(chain(513), stages=2, levels=1)
 
 
 def test_stages_fit_the_memory_where_others_are_cheaper() -> None:
@@ -362,12 +322,6 @@ def test_stages_without_cuts_take_the_energy_of_one_device_and_of_sending() -> N
 # Plan files
 
 
-def test_pins_hold_inside_every_stage() -> None:
-    plan = planned(LENET, stages=2, levels=2, pins=["conv*@H2=mp", "fc2=dp"])
-    assert [plan.dims(layer)[1] for layer in ("conv1", "conv2")] == ["in_channels"] * 2
-    assert plan.dims("fc2") == ("batch", "batch")
-
-
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     """ResNet-18 in four stages of two devices."""
@@ -416,35 +370,6 @@ def test_where_no_stages_are_faster_the_plan_says_so() -> None:
     assert "stage" not in best.render().split("volume")[0]
 
 
-def test_check_seeks_the_best_stages_again(tmp_path: Path) -> None:
-    """A faster machine of the same name is better used otherwise."""
-    hardware, file = tmp_path / "small.yaml", tmp_path / "plan.json"
-    hardware.write_text(data_file("hardware", "hmc").read_text())
-    best = planned("lenet-c", stages="best", hardware=hardware)
-    assert best.staged
-    best.write(file)
-    assert check_plan(file).ok
-    hardware.write_text(
-        hardware.read_text().replace("1600 Mb/s", "16000 Gb/s").replace("25.6 Gb/s", "256000 Gb/s")
-    )
-    verdict = check_plan(file)
-    assert not verdict.fresh.staged
-    changes = [str(change) for change in verdict.changes]
-    assert any(change.startswith("plan stages: ") for change in changes)
-    assert "plan stage array: 2x2x2 -> 2x2x2x2" in changes
-    assert not verdict.ok
-
-
-def test_a_difference_of_stages_is_said_layer_by_layer() -> None:
-    two, four = (planned("lenet-c", stages=stages, levels=0) for stages in (2, 4))
-    changes = [str(change) for change in diff_plans(two, four)]
-    assert "plan stages: 2 -> 4" in changes
-    assert "plan microbatches: 2 -> 4" in changes
-    assert "fc2 stage: 2 -> 4" in changes
-    assert "plan stage 4 in_flight: none -> 1" in changes
-    assert any(change.startswith("plan bottleneck_s: ") for change in changes)
-
-
 def too_fine(plan: Plan, graph: LayerGraph) -> list[str]:
     return [own.text for own in remarks(plan, graph) if own.label == "shards"]
 
@@ -456,21 +381,3 @@ def test_pieces_are_counted_of_a_microbatch() -> None:
     assert all(f"{layer} batch" in text for layer in plan.layers[:3])
     plan = planned(graph, stages=2, levels=2, microbatches=4, strategy="owt")
     assert too_fine(plan, graph) == []
-
-
-def test_an_explanation_of_stages_costs_a_layer_s_alternatives_in_its_stage(plan: Plan) -> None:
-    found = explain_plan(plan, load_model("resnet18"), layer="*", machine=HMC)
-    assert {one.layer for one in found.explained} == {*plan.layers}
-    bounds = bounds_of(plan)
-    costs = dict(plan.splits[0].costs)
-    for one in found.explained:
-        assert one.chosen.total >= 0
-        assert one.chosen.replanned == 0
-    # Only what is inside a stage is counted: its first layers receive nothing there.
-    firsts = [plan.layers[start] for start in bounds[1:-1]]
-    assert [one.chosen.received for one in found.explained if one.layer in firsts] == [0] * len(firsts)
-    assert math.fsum(
-        sum(one.chosen.items.values()) + one.chosen.received for one in found.explained
-    ) == pytest.approx(math.fsum(costs.values()))
-    with pytest.raises(OptionError, match="explain: no layer is cut inside the stages"):
-        explain_plan(plan_model("sfc", stages=2, levels=0, hardware=HMC), load_model("sfc"), machine=HMC)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -32,22 +30,6 @@ def two(folder: Path, first: dict[str, Any], second: dict[str, Any], bandwidth: 
     groups = [group("a.yaml", bandwidth=bandwidth), group("b.yaml", bandwidth=bandwidth)]
     machine: Machine = load_machine(write_machine(folder, {"a": first, "b": second}, groups))
     return machine
-
-
-def test_a_heterogeneous_machine_is_loaded_again_and_again() -> None:
-    """In a process of its own, where nothing was imported before."""
-    code = "import hypar; print([hypar.load_machine('tpu-v2-v3').num_devices for _ in range(2)])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[256, 256]"
-
-
-def test_machines_of_equal_files_and_changes_share_their_groups() -> None:
-    """So that what is known of the devices, and what was planned for them, is found again."""
-    first, second, slower = (
-        load_machine("tpu-v2-v3", changes) for changes in (None, {}, {"latency": "3 us"})
-    )
-    for one, other, changed in zip(first.groups, second.groups, slower.groups, strict=True):
-        assert one.machine is other.machine is not changed.machine
 
 
 VECTOR = """
@@ -131,12 +113,6 @@ def test_shares_are_found_that_memory_holds(
     """What fits only on some groups is planned on these, whichever split they are below."""
     machine = held_by(tmp_path, memories, nested)
     plan = plan_model(written(WIDE, 64), hardware=machine, strategy="accpar", shares=shares)
-    assert scored(plan).fits
-
-
-def test_where_two_of_three_groups_do_not_hold_it_one_may(tmp_path: Path) -> None:
-    machine = held_by(tmp_path, ("30 MB", "3 MB", "3 MB"), nested=False)
-    plan = plan_model("lenet-c", hardware=machine, strategy="accpar", shares="linear")
     assert scored(plan).fits
 
 

@@ -119,26 +119,6 @@ def test_a_largest_share_is_taken_where_more_would_be_better(times: Quadratics, 
     assert found == pytest.approx((min(free, limit), 1 - min(free, limit)), abs=1e-9)
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_a_side_that_cannot_end_before_the_other_has_done_all_has_nothing(first: bool) -> None:
-    """Its constant alone is more than the other takes for the whole."""
-    rows = [[5.0, 1.0, 0.0], [1.0, 3.0, 0.0]]
-    shares = (0.0, 1.0)
-    assert balance(np.array(rows if first else rows[::-1])) == (shares if first else shares[::-1])
-
-
-@given(data=st.data(), groups=st.integers(1, 8))
-@settings(max_examples=examples(100))
-def test_largest_shares_that_sum_to_one_are_the_shares(data: st.DataObject, groups: int) -> None:
-    weights = data.draw(st.lists(st.integers(0, 9), min_size=groups, max_size=groups).filter(any))
-    most = [weight / sum(weights) for weight in weights]
-    found = balance(data.draw(quadratics(groups)), most)
-    if math.fsum(most) < 1:
-        assert found is None
-    else:
-        assert found == pytest.approx(most, abs=1e-12)
-
-
 @given(
     work=st.lists(st.floats(1e-6, 1e3), min_size=2, max_size=5),
     moved=st.lists(st.floats(0, 1e3), min_size=5, max_size=5),

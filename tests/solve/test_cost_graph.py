@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
@@ -36,15 +34,3 @@ def test_what_is_no_number_is_refused(
 ) -> None:
     with pytest.raises(ProblemError, match=match):
         graph(nodes, edges)
-
-
-def test_the_grain_is_known_without_a_second_graph_in_memory() -> None:
-    costs = np.random.default_rng(0).integers(1, 9, (200, 100, 100)) * 0.25
-    problem = CostGraph(
-        nodes=(np.zeros(100), np.zeros(100)), edges=tuple(Edge.dense(0, 1, matrix) for matrix in costs)
-    )
-    tracemalloc.start()
-    assert problem.grain() == 0.25
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < costs.nbytes / 4

@@ -50,18 +50,6 @@ def test_terms_add_up_to_the_matrix(edge: Edge) -> None:
     assert all((edge.beside(1, y) == whole[:, y]).all() for y in range(whole.shape[1]))
 
 
-@given(edge=edges(), others=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
-def test_digit_by_digit_is_the_minimum_over_the_whole_end(edge: Edge, others: int, seed: int) -> None:
-    whole = summed(edge)
-    generator = np.random.default_rng(seed)
-    table = generator.integers(0, 9, (whole.shape[0], others)).astype(np.float64)
-    assert (edge.least_over(0, table) == (table[:, None, :] + whole[:, :, None]).min(axis=0)).all()
-    assert (edge.least_over(0, table[:, 0]) == edge.least_over(0, table)[:, 0]).all()
-    table = generator.integers(0, 9, (whole.shape[1], others)).astype(np.float64)
-    assert (edge.least_over(1, table) == (table[None, :, :] + whole[:, :, None]).min(axis=1)).all()
-    assert (edge.least_over(1, table[:, 0]) == edge.least_over(1, table)[:, 0]).all()
-
-
 @pytest.mark.parametrize("block", [2**16, 50, 7])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (7, 5, 3), (11, 2, 30), (70, 40, 50)])
 def test_min_plus_is_the_same_in_blocks(

@@ -1,4 +1,4 @@
-"""DeePa's two rules, the order of elimination."""
+"""The order of elimination, its ties, and what the least cost becomes with any one choice held."""
 
 from __future__ import annotations
 
@@ -8,91 +8,35 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 
 from hypar.errors import TableLimitError
 from hypar.solve import order
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
-from hypar.solve.minsum import min_sum
+from hypar.solve.minsum import min_sum, solved
 from hypar.solve.order import neighbours, separators
 from hypar.solve.solvers.base import load_solver
-from tests.effort import crossed, examples
+from tests.effort import crossed
 from tests.problems import (
     Pair,
     any_graphs,
     cost_graphs,
     random_problem,
-    series_parallel,
     structure,
 )
-from tests.solve.two_rules import reduced
 from tests.solvers import EXHAUSTIVE
 
-BRIDGE = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
 
-
-@pytest.mark.parametrize(
-    ("size", "pairs", "steps", "left"),
-    [
-        (4, [(0, 1), (1, 2), (2, 3)], [("node", (0, 1, 2)), ("node", (0, 2, 3))], (0, 3)),
-        (
-            4,
-            [(0, 1), (0, 2), (1, 3), (2, 3)],
-            [("node", (0, 1, 3)), ("node", (0, 2, 3)), ("edge", (0, 3))],
-            (0, 3),
-        ),
-        (2, [(0, 1), (0, 1), (0, 1)], [("edge", (0, 1)), ("edge", (0, 1))], (0, 1)),
-        (4, BRIDGE, [], (0, 1, 2, 3)),
-        # A node with two edges in, or none, stays; so does one between two edges from and to one node.
-        (3, [(0, 2), (1, 2)], [], (0, 1, 2)),
-        (2, [(0, 1), (1, 0)], [], (0, 1)),
-        (0, [], [], ()),
-    ],
-)
-def test_the_two_rules(
-    size: int, pairs: list[Pair], steps: list[tuple[str, tuple[int, ...]]], left: tuple[int, ...]
-) -> None:
-    found = reduced(structure([2] * size, pairs))
-    assert [(step.kind, step.nodes) for step in found.steps] == steps
-    assert found.nodes == left
-
-
-@given(graph=series_parallel())
-def test_a_series_parallel_graph_reduces_to_its_ends(graph: tuple[int, list[Pair]]) -> None:
-    found = reduced(structure([2] * graph[0], graph[1]))
-    assert found.nodes == (0, 1)
-    assert found.edges == ((0, 1),)
-
-
-def by_rules(problem: CostGraph) -> CostGraph:
-    """What the two rules leave of a cost graph, with the costs."""
-    found = reduced(problem.structure)
-    edges = [(edge.source, edge.target, edge.costs) for edge in problem.edges]
-    for step in found.steps:
-        source, target = step.nodes[0], step.nodes[-1]
-        if step.kind == "node":
-            node = step.nodes[1]
-            (before,) = [edge for edge in edges if edge[1] == node]
-            (after,) = [edge for edge in edges if edge[0] == node]
-            paths = before[2][:, :, None] + problem.nodes[node][:, None] + after[2]
-            edges = [edge for edge in edges if node not in edge[:2]] + [(source, target, paths.min(axis=1))]
-        else:
-            first, second, *others = [edge for edge in edges if edge[:2] == (source, target)]
-            edges = [edge for edge in edges if edge[:2] != (source, target)] + others
-            edges.append((source, target, first[2] + second[2]))
-    place = {node: at for at, node in enumerate(found.nodes)}
-    return CostGraph(
-        nodes=tuple(problem.nodes[node] for node in found.nodes),
-        edges=tuple(Edge.dense(place[a], place[b], costs) for a, b, costs in edges),
-    )
-
-
-@settings(max_examples=examples(200))
 @given(problem=cost_graphs())
-def test_the_rules_do_not_change_the_optimum(problem: CostGraph) -> None:
-    left = by_rules(problem)
-    assert EXHAUSTIVE.solve(left).cost == EXHAUSTIVE.solve(problem).cost
+def test_each_choice_costs_the_least_of_all_assignments_with_it(problem: CostGraph) -> None:
+    least = [np.full(costs.size, np.inf) for costs in problem.nodes]
+    for assignment in itertools.product(*map(range, problem.structure.sizes)):
+        cost = problem.cost(assignment)
+        for node, choice in enumerate(assignment):
+            least[node][choice] = min(least[node][choice], cost)
+    for found, known in zip(solved(problem).marginals(), least, strict=True):
+        assert found == pytest.approx(known)
 
 
 @pytest.mark.parametrize("solver", ["elimination", "bounded"])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from hypar import Plan, check_plan, plan_model, profile_model, read_plan
-from hypar.errors import HyparError, PlanError
+from hypar.errors import HyparError
 from hypar.machine.load import load_machine
 from hypar.network.graph import LayerGraph, load_model
 from hypar.planning.planner import follow
@@ -303,20 +303,6 @@ def written(plan: Plan, **changes: Any) -> Path:
             del inside[last]
     Path("changed.json").write_text(json.dumps(data))
     return Path("changed.json")
-
-
-@pytest.mark.parametrize(("kind", "bounds", "said"), [
-    ("bounded", [14497], "bounds[0]: found 14,497; allowed: at most 14,496, the cost"),
-    ("bounded by level", [5000, 8641], "bounds[1]: found 8,641; allowed: at most 8,640, the cost"),
-    ("bounded by level", [20000], "bounds[0]: found 20,000; allowed: at most 14,496, the cost"),
-    ("bounded", [1, 1, 1], "bounds: found 3; allowed: 1, or 2, one a level"),
-    ("bounded", [], "bounds: found 0; allowed: 1, or 2, one a level"),
-])  # fmt: skip
-def test_bounds_that_are_none_are_refused(kind: str, bounds: list[int], said: str) -> None:
-    file = written(planned(**KINDS[kind]), bounds=bounds)
-    with pytest.raises(PlanError) as caught:
-        read_plan(file)
-    assert str(caught.value) == f"{file}: {said}"
 
 
 @pytest.mark.parametrize("name", late(KINDS, "shares of layers"))

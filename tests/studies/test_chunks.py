@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from hypar import check_plan, load_machine, plan_model, verify_plan
-from hypar.errors import OptionError, ProfileError
-from hypar.machine.profiles import measured_devices, read_step_times, whole_array, with_times
+from hypar import check_plan, load_machine, plan_model
+from hypar.machine.profiles import measured_devices, read_step_times, whole_array
 from hypar.network.graph import gradients_of
 from hypar.planning.climb import EXCHANGES, best_sizes
 from hypar.planning.replay import ScoredStep, run_plan
@@ -71,19 +70,6 @@ def test_rows_are_the_chunks_of_the_plan(model: str, hardware: str, chunks: str 
     assert all(row["start_s"] <= row["end_s"] for row in rows)
     assert sum(row["critical"] for row in rows) <= 1
     assert sum(row["bytes"] for row in rows) == sum(each.num_bytes for each in gradients_of(step.graph))
-
-
-def test_a_heterogeneous_machine_exchanges_chunks_across_its_groups() -> None:
-    changed: Any = load_machine("tpu-v2-v3", {"overlap": "full", "collectives": ["ring"]})
-    best, one = (ran("vgg11", hardware=changed, chunks=chunks) for chunks in ("best", "one"))
-    assert best.timeline.makespan < one.timeline.makespan
-    names = names_of(one)
-    assert "tpu-v2: conv5_2 to conv1 gradient all_reduce H1" not in names
-    assert "tpu-v3: fc3 to conv1 gradient all_reduce H1" in names
-    best.plan.write("plan.json")
-    assert check_plan("plan.json").ok
-    small = plan_model("lenet-c", strategy="dp", hardware=changed, array=[2, 2], batch=16, chunks=3)
-    assert verify_plan(small).ok
 
 
 # Chunks and their parameters
@@ -177,32 +163,6 @@ def test_a_plan_by_measured_times_is_scored_and_checked_by_them(hardware: str | 
     drifted = run("check", "plans")
     assert drifted.exit_code == 3
     assert "profile.digest: plans/../times.yaml is not what was planned with" in drifted.stderr
-
-
-def test_a_step_measured_in_data_parallelism_is_no_other() -> None:
-    times = read_step_times(Path("times.yaml"), ["conv1", "conv2", "fc1", "fc2"], "lenet-c")
-    machine = with_times(load_machine("p100-4x4"), times)
-    assert machine.digest != load_machine("p100-4x4").digest
-    with pytest.raises(ProfileError) as caught:
-        plan_model("lenet-c", levels=1, strategy="mp", hardware=machine)
-    message = "measured times: 'conv1' is cut in in_channels; allowed: data parallelism, in which they were measured"
-    assert str(caught.value) == message
-    with pytest.raises(ProfileError, match=r"no layer '\w+'; allowed: the layers of the network"):
-        plan_model("alexnet", levels=1, strategy="dp", hardware=machine)
-
-
-def test_an_exchange_is_measured_whole_or_not_at_all() -> None:
-    Path("times.yaml").write_text(TABLE.replace("synchronisation: 1 ms\n", ""), encoding="utf-8")
-    Path("layers.yaml").write_text(PLAIN, encoding="utf-8")
-    message = (
-        "no machine is named, and layers.yaml has no times of an exchange; allowed: one, as --hardware hmc"
-    )
-    with pytest.raises(OptionError, match=message):
-        plan_model("lenet-c", strategy="dp", profile="layers.yaml")
-    with pytest.raises(
-        ProfileError, match="'synchronisation' is missing; allowed: the whole exchange, or nothing"
-    ):
-        plan_model("lenet-c", strategy="dp", profile="times.yaml")
 
 
 # The exchange of a machine

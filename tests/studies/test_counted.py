@@ -1,4 +1,4 @@
-"""Comparisons, sweeps, explorations, reports: every row counted by one convention."""
+"""By which convention plans, scores and the rows of comparisons, sweeps, explorations and reports are counted."""
 
 from pathlib import Path
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hypar import (
+    Plan,
     compare_strategies,
     explore_model,
     load_machine,
@@ -15,17 +16,17 @@ from hypar import (
     sweep_model,
 )
 from hypar.errors import HyparError
-from hypar.planning.planner import plan_command
-from hypar.planning.sources import machine_of
+from hypar.planning.resolved import cost_convention, score_convention
 from hypar.planning.strategies.base import load_strategy
+from hypar.registry import plugin_names
 from hypar.reports.report import compared, read_reported
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
 from hypar.studies.grid import costs_of, totals_of
 from tests.benches import lenet_profile
 from tests.kit import known, output
 from tests.prose import unbroken
-from tests.staged import pipeline
 
+OF_PAPERS = {"hypar", "accpar", "deepa"}
 STRATEGIES = ("dp", "mp", "hypar", "accpar", "optimal")
 
 
@@ -45,17 +46,6 @@ def test_a_comparison_counts_every_row_by_one_convention(convention: str | None)
         assert row.plan.score == score_plan(row.plan, convention=counted)
 
 
-def test_pipelines_are_counted_as_plans_in_stages_are() -> None:
-    """By ``paper`` a tensor that two layers of a stage read arrives once; otherwise each of them gets it."""
-    asked: dict[str, Any] = {"batch": 8, "stages": 8, "hardware": "hmc", "schedule": "1f1b"}
-    sent = {}
-    for convention in (None, "paper", "moved", "fused"):
-        plan = pipeline("resnet18", convention=convention, **asked)
-        assert plan == plan_model("resnet18", levels=0, convention=convention, **asked)
-        sent[convention] = known(plan.score).communication["stages"]
-    assert sent["paper"] < sent["moved"] == sent["fused"] == sent[None]
-
-
 def test_a_report_counts_all_by_the_convention_of_its_step(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     plan_model("lenet-c", levels=2, hardware="hmc").write(file)
@@ -69,38 +59,6 @@ def test_a_report_counts_all_by_the_convention_of_its_step(tmp_path: Path) -> No
     plan_model("lenet-c", levels=2).write(file)
     costs = [row.cost for row in compared(read_reported(file))]
     assert costs == [row.cost for row in compare_strategies("lenet-c", levels=2)]
-
-
-@pytest.mark.parametrize(("asked", "option"), [
-    ({}, ""),
-    ({"strategy": "optimal"}, ""),
-    ({"convention": "moved"}, " --convention moved"),
-    ({"convention": "fused"}, " --convention fused"),
-    ({"convention": "paper", "strategy": "optimal"}, " --convention paper"),
-    ({"convention": "paper", "hardware": "hmc"}, " --convention paper"),
-    ({"strategy": "deepa", "hardware": "p100-4x4"}, ""),
-    ({"cost": "time", "hardware": "hmc"}, ""),
-    ({"cost": "time", "hardware": "hmc", "convention": "paper"}, " --convention paper"),
-    ({"cost": "time", "hardware": "hmc", "strategy": "hypar", "convention": "fused"}, " --convention fused"),
-])  # fmt: skip
-def test_the_command_of_a_report_names_the_convention_where_it_is_another(asked: Any, option: str) -> None:
-    graph = load_model("lenet-c")
-    plan = plan_model(graph, array=[4], **asked)
-    command = plan_command(plan, "p.json", graph, machine_of(plan))
-    assert ("--convention" in command) == bool(option)
-    assert option in command
-
-
-def test_the_command_names_the_strategy_whose_paper_counts_the_cost() -> None:
-    graph = load_model("lenet-c")
-    asked: dict[str, Any] = {"levels": 2, "cost": "time", "hardware": "hmc"}
-    named, unnamed = plan_model(graph, strategy="hypar", **asked), plan_model(graph, **asked)
-    assert (named.convention, unnamed.convention) == ("paper", "moved")
-    assert "--strategy hypar" in plan_command(named, "p.json", graph, machine_of(named))
-    for plan in (named, unnamed):
-        command = plan_command(plan, "p.json", graph, machine_of(plan))
-        assert "--convention" not in command
-        assert ("--strategy" in command) == (plan is named)
 
 
 # The cost by which rows are planned
@@ -160,3 +118,42 @@ def test_an_unknown_argument_is_one_line() -> None:
         HyparError, match=r"^compare_strategies: no argument 'spaces'; .*; did you mean 'space'\?$"
     ):
         compare_strategies("lenet-c", spaces="all")
+
+
+# The convention of a plan and of its score
+
+
+def recorded(plan: Plan) -> tuple[str | None, str | None]:
+    return plan.convention, None if plan.score is None else known(plan.score).convention
+
+
+@pytest.mark.parametrize("strategy", sorted({*plugin_names("strategies")} - {"deepa"}))
+def test_strategies_of_papers_count_as_the_paper_and_all_scores_what_moves(strategy: str) -> None:
+    plan = plan_model("lenet-c", levels=2, strategy=strategy, hardware="hmc")
+    assert recorded(plan) == ("paper" if strategy in OF_PAPERS else "moved", "moved")
+    assert recorded(plan_model("lenet-c", levels=2, strategy=strategy)) == (plan.convention, None)
+
+
+def test_a_cost_with_a_count_of_its_own_keeps_it() -> None:
+    plan = plan_model("lenet-c", array=[4], strategy="deepa", hardware="p100-4x4")
+    assert recorded(plan) == ("paper", "paper")
+    assert (cost_convention(plan), score_convention(plan)) == ("direct", "direct")
+    assert score_convention(plan, score_plan(plan, convention="moved")) == "moved"
+    assert score_plan(plan, convention="paper") == score_plan(plan) == plan.score
+
+
+@pytest.mark.parametrize("convention", BY_LEVELS)
+def test_a_convention_that_is_asked_for_counts_cost_and_score(convention: str) -> None:
+    plan = plan_model("lenet-c", levels=2, convention=convention, hardware="hmc")
+    assert recorded(plan) == (convention, convention)
+    assert (cost_convention(plan), score_convention(plan)) == (convention, convention)
+    assert known(plan.score).communication_bytes == pytest.approx(plan.cost.value)
+    assert (f"counted by {convention}" in plan.claim) == (convention != "paper")
+
+
+def test_the_costs_of_a_plan_can_be_counted_by_any_convention() -> None:
+    graph = load_model("lenet-c")
+    plan = plan_model(graph, levels=3, strategy="mp", convention="paper")
+    for convention in BY_LEVELS:
+        other = plan_model(graph, levels=3, strategy="mp", convention=convention)
+        assert costs_of(plan, graph, convention, None) == tuple(split.cost for split in other.splits)

@@ -11,10 +11,9 @@ from hypar import Exploration, Plan, explore_model, load_machine, plan_model, sc
 from hypar.cli.main import main
 from hypar.errors import HyparError
 from hypar.plan.plan import rooted
-from hypar.planning.resolved import checked_arrays
 from hypar.studies.grid import totals_of
 from tests.effort import crossed, late
-from tests.heterogeneous import CONV, INPUT, group, kind, write_machine, written
+from tests.heterogeneous import group, kind, write_machine
 from tests.kit import known
 
 
@@ -140,19 +139,3 @@ def test_what_no_exploration_can_have_is_one_line(tmp_path: Path) -> None:
     assert {len(split.choices) for split in plan_model("lenet-c", hardware=machine).splits} == {4}
     found = explore_model("lenet-c", vary="fc1@H2", hardware=machine)
     assert sorted(str(text) for each in texts_of(found) for text in each.values()) == ["batch", "in_channels"]
-
-
-def test_groups_without_a_choice_in_common_are_one_line(tmp_path: Path) -> None:
-    """Two devices are divided in one dim, sixty-four in two at once: no image or mini-batch has so many elements."""
-    model = written(INPUT.format(3, 8, 8) + CONV.format("conv", 4, "input"))
-    kinds = {"a": kind(devices=2), "b": kind(devices=64, topology="switch")}
-    machine = load_machine(write_machine(tmp_path, kinds, [group("a.yaml"), group("b.yaml")]))
-    arrays = checked_arrays(machine, None, None)
-    assert arrays == {"a": (2,), "b": (2,) * 6}
-    asked: dict[str, Any] = {"hardware": machine, "space": "batch*height"}
-    assert len(explore_model(model.with_batch(128), vary="conv@H2", **asked)) == 2
-    kinds["b"] = kind(devices=61, topology="switch")
-    machine = load_machine(write_machine(tmp_path, kinds, [group("a.yaml"), group("b.yaml")]))
-    with pytest.raises(HyparError) as error:
-        explore_model(model, vary="conv@H2", **asked | {"hardware": machine})
-    assert str(error.value) == "vary 'conv@H2': 'conv' has no choice at H2 that a, b have in common"

@@ -4,12 +4,8 @@ import itertools
 import math
 import random
 from functools import cache
-from pathlib import Path
-
-import pytest
 
 from hypar import load_model, plan_model
-from hypar.errors import OptionError, PlanError
 from hypar.machine.work import local_shape
 from hypar.network.graph import LayerGraph
 from hypar.plan.plan import Plan
@@ -94,22 +90,3 @@ def test_a_plan_in_stages_has_the_pieces_of_a_microbatch() -> None:
         layer = next(layer for layer in graph.layers if layer.name == problem.layer)
         assert problem.devices == 2
         assert problem.devices * problem.macs == layer.macs(graph.batch // 4)
-
-
-def test_what_cannot_be_exported_is_one_line(tmp_path: Path) -> None:
-    graph = load_model("lenet-c")
-    plan = plan_model(graph, levels=1)
-    with pytest.raises(OptionError) as refused:
-        problems_of(plan, layer="conv9")
-    assert (
-        str(refused.value)
-        == "layer: no layer that multiplies by a weight is named 'conv9'; did you mean 'conv2'?"
-    )
-    plan.write(tmp_path / "plan.json")
-    with pytest.raises(PlanError, match=r"model\.name: found 'lenet-c'; allowed: 'sfc'"):
-        problems_of(tmp_path / "plan.json", model="sfc")
-    large = plan_model("vgg16", levels=20, strategy="dp")
-    with pytest.raises(
-        PlanError, match=r"to count a step of 'vgg16' on 1,048,576 devices takes .* entries; allowed: at most"
-    ):
-        problems_of(large)

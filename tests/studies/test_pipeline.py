@@ -13,10 +13,10 @@ from hypar.errors import HyparError, TableLimitError
 from hypar.files.yaml_file import parse_yaml
 from hypar.machine.machine import Machine
 from hypar.network.graph import build_graph
-from hypar.plan.stages import BALANCES, FLUSHES, INTERLEAVED, StagesRecord
+from hypar.plan.stages import BALANCES, FLUSHES, StagesRecord
 from hypar.planning.replay import run_plan
 from hypar.studies.step import HELD, StepRows
-from tests.effort import crossed, late
+from tests.effort import crossed
 from tests.kit import known
 from tests.staged import pipeline, staging_of
 
@@ -24,9 +24,6 @@ ALEXNET = load_model("alexnet").with_batch(16)
 LENET = load_model("lenet-c").with_batch(16)
 HMC = load_machine("hmc")
 OVERLAPPING = load_machine("hmc", {"overlap": "full"})
-
-IN_ONE_PART = [name for name in FLUSHES if name != INTERLEAVED]
-"""The schedules whose stages have one part; a single stage has no others."""
 
 
 def record(plan: Plan) -> StagesRecord:
@@ -102,38 +99,12 @@ def test_with_overlap_and_flushes_the_busiest_stage_or_link_counts(stages: int, 
     assert least(found) == pytest.approx(min(others), rel=1e-9)
 
 
-@pytest.mark.parametrize("schedule", late(IN_ONE_PART, "gpipe", "layer-block"))
-def test_stages_are_the_network_and_meet(schedule: str) -> None:
-    graph = load_model("googlenet").with_batch(32)
-    found = pipeline(graph, stages=5, schedule=schedule, balance="memory", hardware=HMC)
-    assert record(found).layers == tuple(layer.name for layer in graph.contracted.layers)
-    staging = staging_of(found, graph, HMC)
-    macs = [span.cost("macs") for span in staging.stages]
-    assert sum(macs) == graph.macs(32)
-    # Every tensor between stages has an error, so as many bytes come back.
-    forward, backward = (
-        sum(entering.from_stages for entering in way)
-        for way in zip(*((span.work.received, span.work.returned) for span in staging.stages), strict=True)
-    )
-    assert forward == backward
-    assert known(found.score).communication["stages"] == staging.work.microbatches * (forward + backward)
-
-
 @pytest.mark.parametrize(("batch", "stages", "expected"), [(16, 4, 4), (16, 3, 2), (7, 4, 1), (12, 5, 4)])
 def test_there_are_as_many_microbatches_as_stages_or_the_next_fewer(
     batch: int, stages: int, expected: int
 ) -> None:
     found = pipeline("vgg-f", batch=batch, stages=stages, schedule="gpipe", hardware="p100-4x4")
     assert record(found).microbatches == expected
-
-
-def test_stages_fit_the_memory_where_others_are_faster() -> None:
-    free = pipeline("vgg16", batch=64, stages=4, hardware="hmc", schedule="gpipe", microbatches=16)
-    full = pipeline("vgg16", batch=192, stages=4, hardware="hmc", schedule="gpipe", microbatches=16)
-    capacity = HMC.memory_bytes or 0.0
-    assert max(held(full)) <= capacity
-    assert record(free).stages[0].layers != record(full).stages[0].layers
-    assert least(full) > 3.2 * least(free)
 
 
 QUICK = [("vgg16", "h100-8x"), ("vgg16", "p100-4x4"), ("resnet18", "hmc"), ("lenet-c", "hmc")]

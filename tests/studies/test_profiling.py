@@ -22,10 +22,10 @@ from hypar.ops.families.layout import Concat
 from hypar.ops.windows import Window
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
-from hypar.sharding.placement import ALONE, WHOLE, Choice, grid
+from hypar.sharding.placement import ALONE, WHOLE, Choice
 from hypar.sharding.space import parse_space
 from hypar.studies import profile as module
-from hypar.studies.profile import MOST_RUNS, LayerShard, TorchBench, least_seconds, shard_of, shards_of
+from hypar.studies.profile import LayerShard, TorchBench, least_seconds, shard_of, shards_of
 from tests.benches import FakeBench, lenet_profile
 from tests.effort import crossed, late
 from tests.kit import known
@@ -75,22 +75,6 @@ def test_of_several_rounds_the_least_counts() -> None:
     for layer, word in [("conv1", "n2 c1"), ("fc1", "n1 c1")]:
         times = [profile.seconds[layer][word] for profile in (slow, best, none)]
         assert times[0] > times[1] > times[2]
-
-
-def test_the_largest_piece_is_measured_first() -> None:
-    bench = FakeBench()
-    profile_model("lenet-c", ways=4, repeats=1, bench=bench)
-    sizes = [shard.num_bytes for shard in bench.asked]
-    assert sizes == sorted(sizes, reverse=True)
-
-
-def test_a_profile_says_what_was_measured() -> None:
-    profile = lenet_profile()
-    assert (profile.model.name, profile.model.batch, profile.ways) == ("lenet-c", 32, 4)
-    assert profile.model.digest == load_model("lenet-c").digest
-    assert (profile.device, profile.name) == ("a fake", "profile")
-    assert profile == lenet_profile()
-    assert profile.to_json() == lenet_profile().to_json()
 
 
 def test_progress_counts_to_the_end() -> None:
@@ -168,13 +152,6 @@ def test_the_command_says_that_torch_is_missing(monkeypatch: pytest.MonkeyPatch,
     line = "error: profile: torch is not installed; pip install '.[profile]' in a clone of hypar\n"
     assert (result.exit_code, result.stdout, result.stderr) == (3, "", line)
     assert not file.exists()
-
-
-def test_a_file_that_cannot_be_written_is_refused_first(bench: FakeBench, tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["profile", "lenet-c", "-o", str(tmp_path / "none" / "p.json")])
-    assert result.exit_code == 3
-    assert "cannot be written" in result.stderr
-    assert not bench.asked
 
 
 # With PyTorch
@@ -288,15 +265,6 @@ def shard(model: str, name: str, choice: Choice) -> LayerShard:
     return shard_of(layer, node.nest, choice, graph.dtype)
 
 
-def test_a_cut_height_is_padded_no_more() -> None:
-    whole = shard("vgg16", "conv1_1", ALONE)
-    assert whole.inputs == ((64, 3, 224, 224),)
-    assert [window.padding for window in whole.windows] == [1, 1]
-    half = shard("vgg16", "conv1_1", grid({"height": 2}))
-    assert half.inputs == ((64, 3, 114, 224),)
-    assert [window.padding for window in half.windows] == [0, 1]
-
-
 def test_bytes_are_of_all_tensors_and_their_gradients() -> None:
     found = shard("lenet-c", "fc1", ALONE)
     assert found.num_bytes == 2 * 4 * (64 * 800 + 800 * 500 + 64 * 500)
@@ -322,15 +290,6 @@ def test_a_convolution_along_a_row_is_one_of_an_image_of_one_row() -> None:
     assert (found.op, found.inputs, found.output) == ("conv", ((2, 8, 1, 12),), (2, 4, 1, 10))
 
 
-def test_a_product_over_named_dims_cannot_be_measured() -> None:
-    shape = {"op": "input", "shape": {"sequence": 8, "hidden": 12}}
-    product = {"name": "q", "op": "linear", "in": ["hidden"], "out": {"ff": 16}}
-    graph = load_model({"source": "made up", "batch": 2, "layers": [shape, product]})
-    layer, node = nodes(graph)[0]
-    with pytest.raises(OptionError, match="op 'linear' of layer 'q' cannot be measured"):
-        shard_of(layer, node.nest, ALONE, graph.dtype)
-
-
 # PyTorch runs what a piece says; without it one line says so
 
 
@@ -339,21 +298,6 @@ def test_the_first_run_warms_up_and_the_fastest_counts() -> None:
     times = iter([0.0, 0.9, 1.0, 1.2, 2.0, 2.7])
     assert least_seconds(lambda: runs.append("run"), lambda: next(times)) == 0.9
     assert len(runs) == 2
-
-
-def test_short_pieces_run_often_but_not_for_ever() -> None:
-    ticks = [0.0]
-
-    def clock() -> float:
-        ticks[0] += 0.0005
-        return ticks[0]
-
-    runs: list[str] = []
-    assert least_seconds(lambda: runs.append("run"), clock) == pytest.approx(0.0005)
-    assert len(runs) == pytest.approx(11, abs=1)
-    runs.clear()
-    assert least_seconds(lambda: runs.append("run"), lambda: 0.0) == 0.0
-    assert len(runs) == MOST_RUNS + 1
 
 
 @pytest.mark.parametrize("model", late(
@@ -402,10 +346,3 @@ def test_measuring_leaves_the_random_numbers_of_others_alone(torch: Any) -> None
     before = torch.get_rng_state()
     TorchBench().seconds(LayerShard(dtype="float32", **PIECES[1]))
     assert torch.equal(before, torch.get_rng_state())
-
-
-def test_the_device_says_what_it_is(torch: Any) -> None:
-    bench = TorchBench()
-    assert bench.device.startswith("cpu ")
-    assert f"torch {torch.__version__}, {torch.get_num_threads()} threads" in bench.device
-    assert bench.memory_bytes is None or bench.memory_bytes > 2**20

@@ -37,18 +37,6 @@ def test_networks_with_joins_groups_and_upsampling_stay_valid(name: str) -> None
     assert min(one.shape["channels"] for one in small.layers if one.weighted) <= 2 * LEAST_CHANNELS
 
 
-def test_inputs_of_an_addition_are_divided_alike() -> None:
-    graph = network(
-        layer("a", "linear", "in", out_features=64),
-        layer("b", "linear", "in", out_features=64),
-        layer("add", "add", ["a", "b"]),
-        layer("last", "linear", "add", out_features=32),
-    )
-    plan = planned(graph, (8,), {"a": ("out_channels",), "b": ("batch",), "last": ("batch",)})
-    small = {one.name: one.shape["channels"] for one in shrunk(plan, graph, 1, None).layers}
-    assert small == {"in": 8, "a": 8, "b": 8, "add": 8, "last": 8}
-
-
 def test_an_odd_size_stays() -> None:
     graph = network(layer("l", "linear", "in", out_features=27), channels=30, batch=3)
     small = shrunk(planned(graph, (2,), {"l": ("out_channels",)}), graph, 1, None)

@@ -85,14 +85,6 @@ def test_uneven_shares_are_rounded_and_a_note_says_so() -> None:
     assert len(found.levels) == max(len(group.above) + len(group.splits) for group in plan.groups)
 
 
-def test_stages_run_their_microbatches() -> None:
-    plan = plan_model("sfc", levels=1, hardware="hmc", stages=2, batch=32, schedule="gpipe")
-    found = verify_plan(plan, shrink=True)
-    assert found.ok
-    assert [level.level for level in found.levels] == ["stages", "H1"]
-    assert found.notes[-1] == "2 microbatches of 4 samples"
-
-
 B, IN, OUT, H = "batch", "in_channels", "out_channels", "height"
 RIGID = network(
     layer("c1", "conv", "in", out_channels=8, kernel=3, padding=1, bias=False),
@@ -139,23 +131,6 @@ def test_a_transfer_moves_what_its_reader_lacks(name: str) -> None:
         assert not [each for each in own if each.item.maker or each.item.tensor == "input"]
 
 
-@pytest.mark.parametrize(
-    ("array", "first", "second"), [((4, 2), (IN, OUT), (IN, B)), ((4, 2), (IN, B), (B, OUT))], ids=str
-)
-def test_sums_straight_to_their_readers_in_whole_elements(
-    array: tuple[int, ...], first: tuple[str, str], second: tuple[str, str]
-) -> None:
-    """Both layers together divide 4 channels, or 6 samples, by 8."""
-    graph = network(
-        layer("l1", "linear", "in", out_features=4, bias=False),
-        layer("l2", "linear", "l1", out_features=8, bias=False),
-        batch=6 if B in first else 8,
-    )
-    plan = planned(graph, array, {"l1": first, "l2": second}, convention="fused")
-    found = verify_plan(plan, model=graph)
-    assert found.ok
-
-
 def test_sums_before_a_pool_cost_what_they_move_where_errors_go_straight() -> None:
     graph = chain()
     pins = ["c1=in_channels", "c2=batch", "l=batch"]
@@ -165,25 +140,6 @@ def test_sums_before_a_pool_cost_what_they_move_where_errors_go_straight() -> No
     found = verify_plan(plan, model=graph)
     assert found.ok
     assert plan.cost.value == pytest.approx(known(plan.score).time_s)
-
-
-def test_inputs_of_a_join_are_divided_in_one_order() -> None:
-    """All devices have all samples of what the second one reads, so that it takes those of the first one."""
-    graph = network(
-        layer("c0", "conv", "in", out_channels=8, kernel=3, padding=1, bias=False),
-        layer("a1", "conv", "c0", out_channels=4, kernel=3, padding=1, bias=False),
-        layer("a2", "conv", "a1", out_channels=4, kernel=3, padding=1, bias=False),
-        layer("sc", "conv", "c0", out_channels=4, kernel=1, bias=False),
-        layer("add", "add", ["a2", "sc"]),
-        layer("l", "conv", "add", out_channels=4, kernel=1, bias=False),
-        channels=8,
-        image=8,
-    )
-    choices = {"c0": (OUT, OUT), "a1": (B, OUT), "a2": (IN, B), "sc": (OUT, B), "add": (B, B), "l": (B, B)}
-    found = verify_plan(planned(graph, (2, 2), choices), model=graph)
-    assert found.ok
-    read = [each.item for each in found.transfers if each.item.layer == "add"]
-    assert {item.maker for item in read if item.phase == "forward"} == {"sc"}
 
 
 MUTATED: dict[str, tuple[LayerGraph, dict[str, tuple[str, ...]]]] = {

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.solve.counts.columns import Columns
-from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, pair_costs
-from hypar.solve.counts.states import Own, all_states, splits
+from hypar.solve.counts.forms import CountGraph, Link, Term, pair_costs
+from hypar.solve.counts.states import Own, all_states
 from tests.counts import LEVELS, cells_of, count_graphs, forms, groups_of, pairs_of, sequences
 from tests.effort import examples
 
@@ -56,25 +55,6 @@ def test_the_cost_of_two_counts_is_the_least_of_all_their_orders(data: st.DataOb
     np.testing.assert_allclose(found, least, rtol=1e-12)
 
 
-@pytest.mark.parametrize("options", [(3, 2), (2, 3)])
-@pytest.mark.parametrize("owned", [0.0, -8.0])
-def test_at_levels_of_unlike_ways_fewer_options_may_meet_than_can(
-    options: tuple[int, int], owned: float
-) -> None:
-    """Of 2 x 2 x 3: with all classes of two ends, what is kept everywhere at one level may cost more than what meets saves."""
-    classes = (EVERYWHERE, 0, 1)
-    made, read = (classes[:own] for own in options)
-    alone = tuple((Term(16.0, tuple(int(name == EVERYWHERE) for name in own)),) for own in (made, read))
-    graph = CountGraph(
-        cells=cells_of({2: 2, 3: 1}),
-        offered=tuple((tuple(range(own)),) * 2 for own in options),
-        nodes=tuple((Term(0.0, (0,) * own),) for own in options),
-        links=(Link(0, 1, Form(made, read, -8.0, owned, 8.0, (alone[0], alone[1]))),),
-    )
-    found, least = found_and_least(graph)
-    np.testing.assert_allclose(found, least, rtol=1e-12)
-
-
 @settings(max_examples=examples(200))
 @given(data=st.data())
 def test_where_options_stay_it_is_the_least_of_all_orders_if_levels_are_alike(data: st.DataObject) -> None:
@@ -96,13 +76,6 @@ def test_the_cost_of_a_plan_is_that_of_its_levels_in_any_order(
     turn = np.array(data.draw(st.permutations(range(len(search.groups)))))
     search.groups, search.alike = search.groups[turn], search.alike[:, turn]
     assert np.isclose(before, search.cost(orders[:, turn]), rtol=1e-12)
-
-
-def test_splits_have_the_sums_of_rows_and_columns_that_are_asked_for() -> None:
-    found = splits(((2, 1, 1),), ((3, 1),))
-    assert found.sum(axis=1).tolist() == [[2, 1, 1]] * len(found)
-    assert found.sum(axis=2).tolist() == [[3, 1]] * len(found)
-    assert len(np.unique(found, axis=0)) == len(found) == 3
 
 
 def test_costs_of_states_are_looked_up_however_many_numbers_their_counts_could_be() -> None:
