@@ -89,8 +89,7 @@ def machines(draw: st.DrawFn, graph: LayerGraph) -> Machine:
     if kind == "tree":
         tree = draw(_trees())
         entries = {name: draw(_in_tree(tree, dims[name], join=joins[name])) for name in dims}
-        places = _places(next(iter(entries.values())))
-        return Machine(places, {name: _layout(places, own) for name, own in entries.items()}, 1)
+        return Machine(*laid(entries), 1)
     array = draw(st.sampled_from(ARRAYS if kind == "array" else SMALL))
     inner = {
         name: array_layout(array, tuple(draw(choices(dims[name], ways, join=joins[name])) for ways in array))
@@ -155,18 +154,8 @@ def size_of(node: Node) -> int:
 def _in_tree(draw: st.DrawFn, node: Node, dims: tuple[str, ...], *, join: bool) -> list[list[Entry]]:
     """Draw what every level does with every device for one layer."""
     if not node.groups:
-        cuts = array_layout(node.array, tuple(draw(choices(dims, ways, join=join)) for ways in node.array))
-        return [
-            [
-                Entry(
-                    int(cuts.places.parts[level][device]),
-                    {dim: (float(own[device, 0]), float(own[device, 1])) for dim, own in shares.items()},
-                    bool(cuts.working[device]),
-                )
-                for level, shares in enumerate(cuts.levels)
-            ]
-            for device in range(cuts.places.devices)
-        ]
+        chosen = tuple(draw(choices(dims, ways, join=join)) for ways in node.array)
+        return entries_of(array_layout(node.array, chosen))
     dim = None if join and not draw(st.integers(0, 3)) else draw(st.sampled_from(dims))
     weights = draw(
         st.lists(st.integers(0, 5), min_size=len(node.groups), max_size=len(node.groups)).filter(any)
@@ -178,6 +167,27 @@ def _in_tree(draw: st.DrawFn, node: Node, dims: tuple[str, ...], *, join: bool) 
         own = Entry(number, share, dim is None or weights[number] > 0)
         found += [[own, *below] for below in draw(_in_tree(group, dims, join=join))]
     return found
+
+
+def entries_of(cuts: Layout) -> list[list[Entry]]:
+    """Return what every level of an array does with every device for one layer."""
+    return [
+        [
+            Entry(
+                int(cuts.places.parts[level][device]),
+                {dim: (float(own[device, 0]), float(own[device, 1])) for dim, own in shares.items()},
+                bool(cuts.working[device]),
+            )
+            for level, shares in enumerate(cuts.levels)
+        ]
+        for device in range(cuts.places.devices)
+    ]
+
+
+def laid(every: Mapping[str, list[list[Entry]]]) -> tuple[Places, dict[str, Layout]]:
+    """Return the devices of a tree, and the layout of each layer on them."""
+    places = _places(next(iter(every.values())))
+    return places, {name: _layout(places, own) for name, own in every.items()}
 
 
 def _places(entries: list[list[Entry]]) -> Places:

@@ -6,19 +6,14 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.execution.exchange import counted
-from hypar.execution.verify import verify_program
 from hypar.program.holding import Holding
-from hypar.program.lowering import lower
-from hypar.sharding.placement import cut
 from tests.effort import examples
 from tests.program.arrays import array_places
-from tests.program.machines import ARRAYS, array_machine
-from tests.program.networks import perceptron
+from tests.program.machines import ARRAYS
 
 if TYPE_CHECKING:
     from hypar.sharding.layout import Numbers, Places
@@ -91,13 +86,3 @@ def test_a_sum_is_counted_as_element_by_element(
             if having and wanted:
                 total += summed(places, having, wanted)
     assert counted(places, terms, need, copies).tolist() == total.tolist()
-
-
-@pytest.mark.parametrize(("convention", "moved"), [("moved", 7680), ("fused", 6144)])
-def test_two_layers_of_input_channels_move_what_is_computed_by_hand(convention: str, moved: int) -> None:
-    """Two linear layers 16-16-16 with 8 samples on 2x2, in bytes of float32; HyPar's tables count 7,168."""
-    graph = perceptron(16, 16, 16, batch=8)
-    machine = array_machine(graph, (2, 2), {name: [cut("in_channels", 2)] * 2 for name in ("fc1", "fc2")})
-    found = verify_program(lower(graph, machine.places, machine.cuts, convention))
-    assert found.agrees
-    assert 4 * sum(int(transfer.moved.sum()) for transfer in found.transfers) == moved

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
 
 from hypar.execution.verify import verify_program
 from hypar.program.lowering import lower
+from tests.effort import examples
 from tests.program.arrays import array_layout, array_places
 from tests.transformers import (
     biased,
@@ -34,65 +36,50 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
 
 NETWORKS: dict[str, Callable[[], LayerGraph]] = {
-    "gpt": gpt,
-    "llama": llama,
-    "encoder": encoder,
-    "gated": gated,
-    "mixtral": mixtral,
-    "deepseek": deepseek,
-    "listener": listener,
-    "biased": biased,
-    "scaled": scaled,
-    "vit": vit,
-    "mobilenet": mobilenet,
-    "unet": unet,
+    **{
+        make.__name__: make
+        for make in (
+            gpt,
+            llama,
+            encoder,
+            gated,
+            mixtral,
+            deepseek,
+            listener,
+            biased,
+            scaled,
+            vit,
+            mobilenet,
+            unet,
+        )
+    },
     "one_matrix": one_matrix,
     "volume": volume,
     "volume of groups": lambda: volume(groups=4),
     "volume of two groups": lambda: volume(groups=2),
 }
 
-
-def check(network: str, array: tuple[int, ...], seed: int, convention: str) -> None:
-    """Run a random plan."""
-    graph = NETWORKS[network]()
-    nodes = graph.contracted
-    choices = drawn(nodes, array, random.Random(seed))
-    cuts = {layer.name: array_layout(array, own) for layer, own in zip(nodes.layers, choices, strict=True)}
-    found = verify_program(lower(graph, array_places(array), cuts, convention))
-    assert found.agrees, (found.worst, [str(own) for own in choices])
+QUICK = {
+    ("gpt", (4,), "fused"), ("llama", (3, 2), "moved"), ("encoder", (4,), "moved"), ("gated", (4,), "fused"),
+    ("mixtral", (3, 2), "fused"), ("deepseek", (3, 2), "moved"), ("listener", (2, 2), "fused"),
+    ("biased", (3, 2), "moved"), ("scaled", (4,), "fused"), ("vit", (4,), "moved"), ("volume", (3, 2), "fused"),
+    ("volume of groups", (3, 2), "fused"),
+}  # fmt: skip
+EVERY = product(NETWORKS, [(2,), (4,), (2, 2), (3, 2), (2, 4)], ["moved", "fused", "direct"])
 
 
 @pytest.mark.parametrize(
     ("network", "array", "convention"),
-    [
-        ("gpt", (4,), "fused"),
-        ("llama", (3, 2), "moved"),
-        ("encoder", (4,), "moved"),
-        ("gated", (4,), "fused"),
-        ("mixtral", (3, 2), "fused"),
-        ("deepseek", (3, 2), "moved"),
-        ("listener", (2, 2), "fused"),
-        ("biased", (3, 2), "moved"),
-        ("scaled", (4,), "fused"),
-        ("vit", (4,), "moved"),
-        ("volume", (3, 2), "fused"),
-        ("volume of groups", (3, 2), "fused"),
-    ],
-    ids=str,
+    [pytest.param(*row, marks=[] if row in QUICK else [pytest.mark.slow], id=str(row)) for row in EVERY],
 )
-def test_a_random_plan_gives_the_numbers_of_one_device(
-    network: str, array: tuple[int, ...], convention: str
-) -> None:
-    check(network, array, 1, convention)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("array", [(2,), (4,), (2, 2), (3, 2), (2, 4)], ids=str)
-@pytest.mark.parametrize("convention", ["moved", "fused", "direct"])
 def test_random_plans_give_the_numbers_of_one_device(
     network: str, array: tuple[int, ...], convention: str
 ) -> None:
-    for seed in range(200):
-        check(network, array, seed, convention)
+    graph = NETWORKS[network]()
+    nodes = graph.contracted
+    for seed in range(examples(200, 1)):
+        choices = drawn(nodes, array, random.Random(seed))
+        named = zip(nodes.layers, choices, strict=True)
+        cuts = {layer.name: array_layout(array, own) for layer, own in named}
+        found = verify_program(lower(graph, array_places(array), cuts, convention))
+        assert found.agrees, (seed, found.worst, [str(own) for own in choices])
