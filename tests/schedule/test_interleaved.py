@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from hypar.errors import OptionError
-from hypar.planning.resolved import checked_microbatches
 from hypar.schedule.pipeline_orders import (
     Schedule,
     Work,
@@ -76,13 +74,3 @@ def test_a_result_goes_from_the_last_stage_to_the_first(overlap: bool) -> None:
     assert sum(task.kind == "communication" for task in step.pieces) == 2 * 2 * 3
     orders = [[work._replace(final=False) for work in works(2, 2, 2, stage)] for stage in range(2)]
     assert [[*own] for own in spans_of(step, 2)] == orders
-
-
-@pytest.mark.parametrize("asked", [3, 6, 5])
-def test_microbatches_are_a_multiple_of_the_stages(asked: int) -> None:
-    allowed = "a multiple of the 4 stages that divides the batch, in schedule 'interleaved'"
-    with pytest.raises(OptionError, match=allowed):
-        checked_microbatches(asked, "interleaved", 60, 4)
-    assert checked_microbatches(None, "interleaved", 60, 4) == 4
-    with pytest.raises(OptionError, match="found 4 of a batch of 30"):
-        checked_microbatches(None, "interleaved", 30, 4)

@@ -10,12 +10,11 @@ import pytest
 
 from hypar.network.graph import load_model
 from tests.effort import late
+from tests.heterogeneous import written
 from tests.ops.in_torch import Ops, native, shapes
 from tests.schedule.test_lifetimes import course
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
 
@@ -26,9 +25,6 @@ FUNCTIONS = {"gelu": "average", "lrn": "max", "tanh": "max"}
 """Functions, and what their network ends in: means, or maxima and a softmax."""
 
 EVERY_OP = """
-source: a test
-batch: 3
-layers:
   - {op: input, channels: 4, height: 16, width: 16}
   - {name: first, op: conv, out_channels: 8, kernel: 3, padding: 1}
   - {name: normal, op: batch_norm}
@@ -185,12 +181,6 @@ def in_torch() -> InTorch:
     return InTorch(pytest.importorskip("torch", reason="torch is not installed: pip install torch"))
 
 
-def written(folder: Path, text: str) -> LayerGraph:
-    file = folder / "every.yaml"
-    file.write_text(text, encoding="utf-8")
-    return load_model(file)
-
-
 @pytest.mark.parametrize("model", late((*MODELS, *TRANSFORMERS), "inception-v3", "bert-large"))
 def test_a_device_keeps_what_autograd_saves(model: str, in_torch: InTorch) -> None:
     """PyTorch's slice of one position, as ViT classifies by, keeps all of them."""
@@ -212,9 +202,9 @@ def test_the_fullest_moment_is_that_of_a_step(model: str, in_torch: InTorch) -> 
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_every_op_keeps_what_autograd_saves(function: str, in_torch: InTorch, tmp_path: Path) -> None:
+def test_every_op_keeps_what_autograd_saves(function: str, in_torch: InTorch) -> None:
     mode = FUNCTIONS[function]
     text = EVERY_OP.replace("FUNCTION", function).replace("MODE", mode)
-    graph = written(tmp_path, text.replace("LAST", "  - {op: softmax}" if mode == "max" else ""))
+    graph = written(text.replace("LAST", "  - {op: softmax}" if mode == "max" else ""), 3)
     assert course(graph).activations == in_torch.saved_bytes(graph)
     assert course(graph).peak == pytest.approx(in_torch.peak_bytes(graph), rel=0.006)
