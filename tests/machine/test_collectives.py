@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hypar import load_machine, plan_model, score_plan
+from hypar import load_machine
 from hypar.errors import HardwareError
 from hypar.machine import links
 from hypar.machine.links import level_links
 from hypar.machine.load import machine_of
 from hypar.machine.machine import Machine
 from hypar.sharding.collectives import COLLECTIVES
-from hypar.sharding.conventions import BY_LEVELS
-from tests.effort import crossed
 from tests.machine import simulator
 from tests.machine.bounds import bound
 from tests.machine.simulator import Array, Message, Rounds, computed
@@ -268,33 +266,3 @@ def boards(latency: str) -> Machine:
     """Sixty-four boards whose levels have several algorithms worth using."""
     machine: Machine = load_machine("tpu-v3", {"devices": 64, "latency": latency})
     return machine
-
-
-ASKED: list[dict[str, Any]] = [
-    *({"strategy": strategy} for strategy in ("dp", "mp", "hypar", "owt", "optimal")),
-    # Halos, and grids of several dims.
-    {"space": "batch,height,out_channels", "search": "greedy"},
-    {"space": "all", "search": "greedy"},
-]
-
-
-@crossed(
-    {
-        "asked": [pytest.param(asked, id=" ".join(asked.values())) for asked in ASKED],
-        "convention": BY_LEVELS,
-        "latency": ["1 us", "100 us"],
-    }
-)
-def test_the_time_that_is_minimised_is_the_engine_s(
-    asked: dict[str, Any], convention: str, latency: str
-) -> None:
-    """For each transfer the least of several lines, summed as the engine sums its tasks."""
-    models = (
-        {"alexnet": (8,)} if asked.get("strategy") == "optimal" else {"alexnet": (16, 4), "lenet-c": (8,)}
-    )
-    for model, array in models.items():
-        plan = plan_model(
-            model, array=array, cost="time", hardware=boards(latency), convention=convention, **asked
-        )
-        score = score_plan(plan, hardware=boards(latency), convention=convention)
-        assert plan.cost.value == pytest.approx(score.time_s, rel=1e-9)
