@@ -383,31 +383,6 @@ def dense(): return Vit(False)
 def routed(): return Vit(True)
 """
 
-VIT_JAX = GPT_JAX.partition("def net")[0].replace("jnp.where(mask, scores, -1e9)", "scores")
-VIT_JAX += """
-from jax import lax
-
-FF = 48
-
-def net(p, x):
-    numbers = ("NHWC", "HWIO", "NHWC")
-    x = lax.conv_general_dilated(x, p["c"]["w"], (4, 4), "VALID", dimension_numbers=numbers) + p["c"]["b"]
-    x = x.reshape(x.shape[0], -1, H)
-    x = jnp.concatenate([jnp.broadcast_to(p["t"], (x.shape[0], 1, H)), x], 1) + p["p"]
-    for number, own in enumerate(p["h"]):
-        with jax.named_scope(f"h{number}"):
-            x = block(own, x)
-    return linear(p["head"], norm(p["ln"], x)[:, 0])
-
-def build():
-    S = lambda *sizes: jax.ShapeDtypeStruct(sizes, "float32")
-    pair = lambda *sizes: {"w": S(*sizes), "b": S(sizes[-1])}
-    own = lambda: {"ln1": pair(H), "ln2": pair(H), "qkv": pair(H, 3 * H), "out": pair(H, H),
-                   "up": pair(H, FF), "down": pair(FF, H)}
-    return net, {"c": pair(4, 4, 3, H), "t": S(1, 1, H), "p": S(17, H), "h": [own(), own()], "ln": pair(H),
-                 "head": pair(H, 10)}
-"""
-
 LATENT = """
 import torch
 from torch import nn
@@ -491,44 +466,6 @@ class Joined(nn.Module):
         self.one, self.two, self.both = nn.Linear(H, 8), nn.Linear(H, 4), nn.Linear(12, H)
 
     def forward(self, x): return self.both(torch.cat([self.one(x), self.two(x)], -1))
-"""
-
-RELATIVE = """
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-S, H, N = 4, 8, 4
-
-class Net(nn.Module):
-    def __init__(self, how):
-        super().__init__()
-        self.q, self.k, self.v, self.o = (nn.Linear(H, H) for _ in range(4))
-        self.how = how
-        self.table = nn.Parameter(torch.zeros(*{"pairs": (S, S), "own": (N, S, S)}.get(how, (2 * S - 1, N))))
-
-    def forward(self, x):
-        q, k, v = (layer(x).view(-1, S, N, H // N).transpose(1, 2) for layer in (self.q, self.k, self.v))
-        place = torch.arange(S)
-        distances = place[:, None] - place[None] + S - 1
-        if self.how == "embedding":
-            bias = F.embedding(distances, self.table)
-        elif self.how in {"index", "mask"}:
-            bias = self.table[distances.view(-1)].view(S, S, -1)
-        else:
-            bias = self.table.view(-1, S, S).permute(1, 2, 0)
-        bias = bias.permute(2, 0, 1).unsqueeze(0)
-        if self.how == "mask":
-            x = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-        else:
-            x = (q @ k.transpose(-2, -1) / 2**0.5 + bias).softmax(-1) @ v
-        return self.o(x.transpose(1, 2).reshape(-1, S, H))
-
-def embedding(): return Net("embedding")
-def index(): return Net("index")
-def mask(): return Net("mask")
-def pairs(): return Net("pairs")
-def own(): return Net("own")
 """
 
 FLAX = """

@@ -1,4 +1,4 @@
-"""Convolutions along one dim and three, normalisations of groups of channels, and trained slopes."""
+"""ONNX files of convolutions along one dim and three, normalisations of groups of channels, and trained slopes."""
 
 import importlib
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import hypar
 from tests.importers import nets
 from tests.importers.plans import HAND, import_network, importable
 
@@ -27,58 +26,6 @@ def layers(found: Any) -> list[dict[str, Any]]:
     return [
         {key: value for key, value in layer.items() if key != "name"} for layer in found.content["layers"]
     ]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_module_is_read(built: Any, name: str) -> None:
-    found = import_network("torch", f"hypar_convolved:{name}", [SHAPES[name]], partial=True)
-    assert layers(found) == HAND[name]
-    assert found.coverage.opaque == {}
-    network = found.graph()
-    held = sum(value.numel() for value in getattr(built, name)().parameters())
-    assert network.num_parameters == held
-    torch: Any = importlib.import_module("torch")
-    counter_of = importlib.import_module("torch.utils.flop_counter").FlopCounterMode
-    with counter_of(display=False) as counter:
-        getattr(built, name)()(torch.zeros(2, *SHAPES[name]))
-    assert 2 * network.macs(batch=2) == counter.get_total_flops()
-    hypar.plan_model(network, levels=2)
-
-
-def test_rows_that_become_a_sequence_are_one(built: Any) -> None:
-    found = import_network("torch", "hypar_convolved:sequence", [(6, 16)])
-    assert found.coverage.opaque == {}
-    names = {"q": 5, "k": 6, "v": 7, "positions": 4}
-    given = [layer["name"] if "name" in layer else layer["op"] for layer in found.content["layers"]]
-    renamed = {given[number]: name for name, number in names.items()}
-    said = [{**layer} for layer in layers(found)]
-    for layer in said:
-        if "inputs" in layer:
-            inputs = layer["inputs"] if isinstance(layer["inputs"], list) else [layer["inputs"]]
-            own = [renamed.get(name, name) for name in inputs]
-            layer["inputs"] = own if len(own) > 1 else own[0]
-    dims = found.content["dims"]
-    wanted = {"mel": 6, "first": 8, "sequence": 16, "hidden": 12, "heads": 3, "head_dim": 4, "classes": 5}
-    assert sorted(dims.values()) == sorted(wanted.values())
-    called = {size: name for name, size in wanted.items()}
-    assert [named(layer, {name: called[size] for name, size in dims.items()}) for layer in said] == HAND[
-        "sequence"
-    ]
-    network = found.graph()
-    assert network.num_parameters == sum(value.numel() for value in built.sequence().parameters())
-    hypar.plan_model(network, levels=2, strategy="optimal")
-
-
-def named(layer: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """A layer with other names of its dims."""
-    found = dict(layer)
-    for key in ("in", "out", "each", "over", "shape"):
-        value = found.get(key)
-        if isinstance(value, str):
-            found[key] = names[value]
-        elif value is not None:
-            found[key] = [names[one] for one in value]
-    return found
 
 
 def operator(own: Any, sides: int) -> tuple[str, dict[str, Any]]:

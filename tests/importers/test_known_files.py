@@ -16,10 +16,10 @@ SMALL = {"num_hidden_layers": 2, "hidden_size": 256, "intermediate_size": 512, "
 
 FILES: dict[str, tuple[Callable[[], Built], int, str | None]] = {
     # The exporter folds batch normalisations into convolutions.
-    "resnet50": (ROWS["resnet50"][0], 18, None),
-    "vit_b_16": (ROWS["vit_b_16"][0], 18, "vit-b16"),
-    "gpt2": (ROWS["gpt2"][0], 18, "gpt2"),
-    "gpt2, opset 23": (ROWS["gpt2"][0], 23, "gpt2"),
+    "resnet50": (ROWS["resnet50"], 18, None),
+    "vit_b_16": (ROWS["vit_b_16"], 18, "vit-b16"),
+    "gpt2": (ROWS["gpt2"], 18, "gpt2"),
+    "gpt2, opset 23": (ROWS["gpt2"], 23, "gpt2"),
     "bert, two layers": (
         language("BertForMaskedLM", "BertConfig", length=128, num_hidden_layers=2),
         18,
