@@ -85,15 +85,13 @@ def splits(count: int) -> list[tuple[int, ...]]:
 
 
 @cache
-def level(name: str, array: tuple[int, ...], at: int, last: int | None = None) -> Array:
-    return Array(machine(name), array, at, last)
+def level(name: str, array: tuple[int, ...], at: int) -> Array:
+    return Array(machine(name), array, at)
 
 
 @cache
-def schedules(
-    name: str, array: tuple[int, ...], at: int, collective: str, last: int | None = None
-) -> list[tuple[float, float, str]]:
-    own = level(name, array, at, last)
+def schedules(name: str, array: tuple[int, ...], at: int, collective: str) -> list[tuple[float, float, str]]:
+    own = level(name, array, at)
     ways, found = own.ways, []
     made = {
         "all_reduce": simulator.all_reduces,
@@ -153,6 +151,7 @@ def test_every_charged_time_is_between_the_bound_and_an_explicit_schedule(
     ratios: dict[str, list[float]] = {collective: [] for collective in COLLECTIVES}
     for array, at, collective, received in drawn(name):
         link = machine(name).links(array)[at]
+        assert link.mean_hops == pytest.approx(level(name, array, at).mean_hops)
         charged = link.seconds(collective, received)
         achieved = min(
             late + seconds * received for late, seconds, _ in schedules(name, array, at, collective)
