@@ -105,15 +105,6 @@ def test_pieces_make_up_the_whole(case: str, seed: int, data: st.DataObject) -> 
     make_up_the_whole(run, data.draw(cuts(run)))
 
 
-@pytest.mark.parametrize("case", NAMED)
-def test_halves_make_up_the_whole(case: str) -> None:
-    """Of each dim, as of the positions whose places an op asks for, the second half too."""
-    run = bench(case)
-    dims = run.kernel.whole()
-    parts = [np.split(own, [len(own) // 2]) if divides(run, dim) else [own] for dim, own in dims.items()]
-    make_up_the_whole(run, [dict(zip(dims, chosen, strict=True)) for chosen in product(*parts)])
-
-
 def make_up_the_whole(run: Bench, pieces: list[Piece]) -> None:
     devices, whole = Devices(run, pieces), run.kernel.whole()
 

@@ -119,11 +119,6 @@ def exported(graph: LayerGraph, tool: str, **asked: Any) -> Exported:
     return export_plan(plan_model(graph, levels=1, strategy="dp"), "out", format=tool, model=graph, **asked)
 
 
-def test_an_image_of_scale_sim_has_its_padding() -> None:
-    exported(one_layer(padding=1, stride=2), "scale_sim")
-    assert Path("out").read_text().splitlines()[1] == "Dpconv-x2, 13, 11, 3, 3, 4, 8, 2,"
-
-
 def test_groups_and_samples_are_times_of_a_row() -> None:
     exported(one_layer(groups=4), "scale_sim")
     assert Path("out").read_text().splitlines()[1] == "Dpconv-x8, 12, 10, 3, 3, 1, 2, 1,"

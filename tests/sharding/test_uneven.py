@@ -109,37 +109,6 @@ LINEARS = f"""
 weights = st.lists(st.integers(1, 9), min_size=2, max_size=5)
 
 
-@given(first=weights, second=weights, kind=st.sampled_from(["batch", "height"]))
-@settings(max_examples=examples(200))
-def test_rounding_is_no_transfer(first: list[int], second: list[int], kind: str) -> None:
-    """Of shares that are no sums of powers of two a group lacks what it does, or exactly nothing."""
-    groups = min(len(first), len(second))
-    graph = written(NETWORKS["conv conv"]).contracted
-    own = [[Fraction(weight, sum(of[:groups])) for weight in of[:groups]] for of in (first, second)]
-    size = graph.tensors[0].elements
-    halo = Fraction(1, 8) if kind == "height" else Fraction(0)
-    exact = {
-        "forward": [size * beyond for beyond in lacking(own[1], own[0], halo)],
-        "backward": [size * beyond for beyond in lacking(own[0], own[1], Fraction(0))],
-    }
-    choices, real = (cut(kind, groups), cut(kind, groups)), [tuple(map(float, of)) for of in own]
-    found = by_phase(between(graph, graph.tensors[0], choices, (real[0], real[1])), groups)
-    for phase, amounts in exact.items():
-        assert found[phase] == pytest.approx([float(amount) for amount in amounts], rel=1e-9)
-        assert [not amount for amount in found[phase]] == [not amount for amount in amounts]
-
-
-def lacking(need: Sequence[Fraction], have: Sequence[Fraction], halo: Fraction) -> list[Fraction]:
-    """What each group needs of a dim, with half a border's rows on both sides, and does not have."""
-    found = []
-    for group, share in enumerate(need):
-        low, start = sum(need[:group], Fraction(0)), sum(have[:group], Fraction(0))
-        first, last = max(low - halo, Fraction(0)), min(low + share + halo, Fraction(1))
-        both = max(min(last, start + have[group]) - max(first, start), Fraction(0))
-        found.append(last - first - both)
-    return found
-
-
 ALPHAS = (Fraction(1, 2), Fraction(1, 4), Fraction(2, 7), Fraction(3, 10))
 
 
