@@ -8,17 +8,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hypar.execution.devices import Devices, Parameters, Start, start
-from hypar.execution.exchange import add, copy, counted, mask
 from hypar.execution.loss import loss
 from hypar.execution.simulator import run
 from hypar.execution.verify import LEARNING_RATE, alone
 from hypar.network.graph import LayerGraph
-from hypar.program.holding import Holding
-from hypar.sharding.layout import Places
 from tests.effort import examples
 from tests.ops.layers import bench
 from tests.program.networks import networks
-from tests.program.test_counting import transfers
 from tests.transformers import gpt, llama, mixtral, unet
 
 
@@ -111,35 +107,3 @@ def test_a_uniform_distribution_costs_its_entropy() -> None:
 
 
 # Transfers bring the right values, once, and count what they bring
-
-
-@settings(max_examples=examples(200))
-@given(transfers())
-def test_a_copy_brings_what_some_device_has(case: tuple[Places, Holding, Holding]) -> None:
-    places, have, need = case
-    whole = np.arange(float(np.prod(have.shape))).reshape(have.shape)
-    had, needed = mask(have), mask(need)
-    values, moved = copy(places, np.where(had, whole, np.nan), had, needed)
-    there = needed & had.any(axis=0)
-    assert (np.where(there, values, 0) == np.where(there, whole, 0)).all()
-    assert np.isnan(values[~there]).all()
-    if not (needed & ~had.any(axis=0)).any():
-        assert moved.sum(axis=1).tolist() == counted(places, have, need).tolist()
-
-
-@settings(max_examples=examples(200))
-@given(transfers(), st.data())
-def test_a_sum_is_that_of_the_terms_of_a_copy(
-    case: tuple[Places, Holding, Holding], data: st.DataObject
-) -> None:
-    places, terms, need = case
-    copies = np.array([data.draw(st.integers(0, 1)) for _ in range(places.devices)])
-    had, needed = mask(terms), mask(need)
-    source = np.where(had, np.random.default_rng(0).integers(-9, 9, had.shape), np.nan)
-    values, moved = add(places, source, had, needed, copies)
-    for device, own in enumerate(copies):
-        summed = np.where(had & (copies == own).reshape(-1, *[1] * (had.ndim - 1)), source, 0).sum(axis=0)
-        there = needed[device] & had[copies == own].any(axis=0)
-        assert (values[device][there] == summed[there]).all()
-        assert np.isnan(values[device][~there]).all()
-    assert moved.sum(axis=1).tolist() == counted(places, terms, need, copies).tolist()

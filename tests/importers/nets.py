@@ -76,14 +76,6 @@ class Recurrent(nn.Module):
     def forward(self, tokens):
         return self.out(self.lstm(self.table(tokens))[0])
 
-class Attends(nn.Module):
-    def __init__(self, **options):
-        super().__init__()
-        self.attention, self.out, self.options = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 3), options
-
-    def forward(self, x):
-        return self.out(self.attention(x, x, x, **self.options)[0])
-
 class Translates(nn.Module):
     def __init__(self):
         super().__init__()
@@ -149,7 +141,6 @@ def whole(): return Beside(True)
 def beside(): return Beside(False)
 def encoder(): return nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 3)
 def samples_last(): return nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 3)
-def without_shares(): return Attends(need_weights=False)
 def dropping(): return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 2))
 def parts(): return Parts(False)
 def parts_and_whole(): return Parts(True)
@@ -321,7 +312,7 @@ GPT_LOOP = GPT_JAX.replace(
 ).replace("[own() for _ in range(3)]", "jax.tree.map(lambda held: S_(3, *held.shape), own())")
 """The same in JAX as a loop over stacked weights, with the blocks' activations computed again."""
 
-VIT_TORCH = """
+EXPERTS = """
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -343,7 +334,12 @@ class Experts(nn.Module):
         x = F.gelu(grouped(x[order // K], self.up, ends))
         x = grouped(x, self.down, ends) * gates.flatten()[order].unsqueeze(-1)
         return x[order.argsort()].view(-1, K, H).sum(1)
+"""
+"""Experts' layers as kernels of grouped products."""
 
+VIT_TORCH = (
+    EXPERTS
+    + """
 class Mixture(nn.Module):
     def __init__(self):
         super().__init__()
@@ -382,13 +378,12 @@ class Vit(nn.Module):
 def dense(): return Vit(False)
 def routed(): return Vit(True)
 """
+)
 
-LATENT = """
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-H, N, D, R, E, G, K, FF = 32, 4, 8, 4, 8, 4, 2, 16
+LATENT = (
+    EXPERTS
+    + """
+D, R, E, G, FF = 8, 4, 8, 4, 16
 
 def rotated(x):
     steps = 10.0 ** torch.arange(R // 2, device=x.device)
@@ -420,16 +415,11 @@ class Latent(nn.Module):
             x = F.scaled_dot_product_attention(q, k, values)
         return self.o(x.transpose(1, 2).reshape(b, s, N * D))
 
-def grouped(x, weight, ends):
-    # A kernel of bfloat16 alone.
-    return F.grouped_mm(x.bfloat16(), weight.transpose(1, 2).bfloat16(), offs=ends).float()
-
-class Experts(nn.Module):
+class Routed(nn.Module):
     def __init__(self):
         super().__init__()
-        self.router = nn.Linear(H, E, bias=False)
+        self.router, self.experts = nn.Linear(H, E, bias=False), Experts()
         self.register_buffer("bias", torch.zeros(E))
-        self.up, self.down = nn.Parameter(torch.zeros(E, FF, H)), nn.Parameter(torch.zeros(E, H, FF))
 
     def forward(self, x):
         flat = x.reshape(-1, H)
@@ -441,16 +431,12 @@ class Experts(nn.Module):
         index = biased.masked_fill(~hidden, 0.0).topk(K)[1]
         gates = scores.gather(1, index)
         gates = gates / (gates.sum(-1, keepdim=True) + 1e-20) * 2.5
-        order = index.flatten().argsort()
-        ends = torch.histc(index.flatten(), bins=E, min=0, max=E - 1).cumsum(0, dtype=torch.int32)
-        flat = F.gelu(grouped(flat[order // K], self.up, ends))
-        flat = grouped(flat, self.down, ends) * gates.flatten()[order].unsqueeze(-1)
-        return flat[order.argsort()].view(-1, K, H).sum(1).view(x.shape)
+        return self.experts(flat, index, gates).view(x.shape)
 
 class Block(nn.Module):
     def __init__(self, written):
         super().__init__()
-        self.attention, self.mlp = Latent(written), Experts()
+        self.attention, self.mlp = Latent(written), Routed()
 
     def forward(self, x):
         x = x + self.attention(x)
@@ -467,6 +453,7 @@ class Joined(nn.Module):
 
     def forward(self, x): return self.both(torch.cat([self.one(x), self.two(x)], -1))
 """
+)
 
 FLAX = """
 import jax, jax.numpy as jnp

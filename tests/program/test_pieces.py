@@ -4,13 +4,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.program.layouts import divide
 from hypar.sharding.layout import Layout
-from hypar.sharding.placement import WHOLE, cut
+from hypar.sharding.placement import cut
 from tests.effort import examples
 from tests.program.arrays import array_layout, array_places
 from tests.program.machines import ARRAYS
@@ -41,21 +40,6 @@ def cuts_of_dims(draw: st.DrawFn) -> tuple[tuple[int, ...], list[str], Layout]:
         dims,
         array_layout(array, tuple(cut(dim, ways) for dim, ways in zip(dims, array, strict=True))),
     )
-
-
-@pytest.mark.parametrize(
-    ("size", "ways", "sizes"), [(6, 4, [1, 2, 1, 2]), (7, 2, [3, 4]), (8, 4, [2] * 4), (2, 4, [0, 1, 0, 1])]
-)
-def test_a_piece_has_as_many_as_even_sizes_allow(size: int, ways: int, sizes: list[int]) -> None:
-    found = divide(size, array_layout((ways,), (cut("batch", ways),)), "batch")
-    assert [len(piece) for piece in pieces(found)] == sizes
-    assert [index for piece in pieces(found) for index in piece] == [*range(size)]
-
-
-def test_idle_devices_have_no_piece() -> None:
-    assert pieces(divide(4, array_layout((4,), (cut("batch", 2),)), "batch")) == [[0, 1], [], [2, 3], []]
-    assert pieces(divide(2, array_layout((2,), (cut("height", 1),)), "batch")) == [[0, 1], []]
-    assert pieces(divide(2, array_layout((2,), (WHOLE,)), "batch")) == [[0, 1], [0, 1]]
 
 
 def test_shares_are_rounded_by_the_largest_remainders() -> None:

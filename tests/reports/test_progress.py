@@ -1,6 +1,5 @@
 """Progress: at a terminal a line after half a second, removed at the end; elsewhere a line every ten seconds."""
 
-import io
 import os
 import re
 import subprocess
@@ -94,29 +93,6 @@ def test_a_pipe_gets_a_line_every_ten_seconds(
     terminal._watch(state, ended)
     lines = "scoring 9,216 points: 10 s\nscoring 9,216 points: 1,200 of 9,216, 20 s\n"
     assert capsys.readouterr() == ("", lines)
-
-
-class Pipe(io.StringIO):
-    """A stderr that says when something is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told = threading.Event()
-
-    def write(self, text: str) -> int:
-        written = super().write(text)
-        self.told.set()
-        return written
-
-
-def test_lines_are_told_while_work_goes_on_and_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipe, before = Pipe(), threading.active_count()
-    monkeypatch.setattr(sys, "stderr", pipe)
-    monkeypatch.setattr(terminal, "EVERY_S", 0.01)
-    with terminal.progress_bar("sweeping"):
-        assert pipe.told.wait(60)
-    assert threading.active_count() == before
-    assert re.fullmatch(r"(sweeping: \d+ s\n)+", pipe.getvalue())
 
 
 class Tty:
