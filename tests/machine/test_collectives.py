@@ -1,6 +1,7 @@
 """Charged times of collectives, between what no schedule can be below and what an explicit one achieves."""
 
 import itertools
+import json
 import math
 import random
 from functools import cache
@@ -17,6 +18,8 @@ from hypar.machine.links import level_links
 from hypar.machine.load import machine_of
 from hypar.machine.machine import Machine
 from hypar.sharding.collectives import COLLECTIVES
+from tests.effort import late
+from tests.heterogeneous import kind, sourced
 from tests.machine import simulator
 from tests.machine.bounds import bound
 from tests.machine.simulator import Array, Message, Rounds, computed
@@ -50,7 +53,6 @@ TWO: dict[str, dict[str, Any]] = {
 NAMES = [*ONE, *TWO]
 RELATED = ("h_tree in_tree", "torus 3x6", "two tiers, one port", "two tiers, mesh")
 """Machines of the kind of another, whose random levels the slow run tries."""
-from tests.effort import late
 
 
 @cache
@@ -63,17 +65,12 @@ def machine(name: str) -> Any:
 
 def two_tiers(fields: dict[str, Any]) -> Any:
     """Four groups of four on a switch, with a ring inside, or meshes of both."""
-    ports = f"    ports: {{value: {fields['ports']}, source: a test}}\n" if "ports" in fields else ""
-    outer, inner = (fields.get("topology", other) for other in ("switch", "ring"))
-    text = (
-        "source: a test\ndevice:\n  word: {value: 4 B, source: a test}\n  compute:\n    name: roofline\n"
-        "    peak: {value: 1 TFLOP/s, source: a test}\n    half_efficiency_flop: {value: 0, source: a test}\n"
-        f"interconnect:\n  - topology: {outer}\n    devices: {{value: 4, source: a test}}\n"
-        f"    link_bandwidth: {{value: 1 GB/s, source: a test}}\n    latency: {{value: 2 us, source: a test}}\n{ports}"
-        f"  - topology: {inner}\n    devices: {{value: 4, source: a test}}\n"
-        "    link_bandwidth: {value: 3 GB/s, source: a test}\n    latency: {value: 0.5 us, source: a test}\n"
-    )
-    return machine_of(Path("two.yaml"), text)
+    topology = fields.get("topology")
+    outer = kind(topology=topology or "switch", link="1 GB/s", latency="2 us")
+    inner = kind(topology=topology or "ring", link="3 GB/s", latency="0.5 us")
+    outer["interconnect"] |= {"ports": sourced(fields["ports"])} if "ports" in fields else {}
+    both = {**outer, "interconnect": [outer["interconnect"], inner["interconnect"]]}
+    return machine_of(Path("two.yaml"), json.dumps(both))
 
 
 def splits(count: int) -> list[tuple[int, ...]]:
