@@ -514,18 +514,6 @@ class Gpt(nn.Module):
             x = Block()(x)
         return table.attend(nn.LayerNorm()(x))
 
-class Grouped(nn.Module):
-    @nn.compact
-    def __call__(self, x):
-        x = nn.relu(nn.GroupNorm(4)(nn.Conv(8, (3, 3))(x)))
-        x = nn.GroupNorm(num_groups=None, group_size=1, use_scale=False, use_bias=False)(x)
-        return nn.Dense(5)(x.mean((1, 2)))
-
-def grouped():
-    net = Grouped()
-    held = jax.eval_shape(net.init, jax.random.key(0), shape(2, 8, 8, 3))
-    return (lambda params, x: net.apply({"params": params}, x)), held["params"]
-
 def gpt():
     net = Gpt()
     held = jax.eval_shape(net.init, jax.random.key(0), shape(2, 16, dtype="int32"))

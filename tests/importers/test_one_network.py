@@ -108,15 +108,6 @@ def test_resnet50_of_flax_is_the_model_that_comes_with_hypar() -> None:
         assert facts(found.graph(), strategy=strategy) == shipped
 
 
-@pytest.mark.slow
-def test_groups_of_channels_of_flax_are_normalised() -> None:
-    found = read("hypar_flax_nets", "grouped", (8, 8, 3))
-    assert (found.coverage.shares, found.coverage.opaque) == ((1.0, 1.0), {})
-    norms = [layer for layer in found.content["layers"] if layer["op"] == "group_norm"]
-    assert [layer["groups"] for layer in norms] == [4, 8]
-    assert [layer.get("scale", layer.get("shift", True)) for layer in norms] == [True, False]
-
-
 # A trace of no framework
 
 

@@ -55,40 +55,6 @@ def test_the_digest_is_of_what_a_plan_depends_on() -> None:
     assert build(line + ", stride: 1").digest == base
 
 
-BLOCKS = """source: made up
-batch: 4
-blocks:
-  pair:
-    parameters: [channels]
-    layers:
-      - {name: conv, op: conv, out_channels: $channels, kernel: 3, padding: 1}
-      - {name: relu, op: relu}
-  group:
-    parameters: [channels]
-    layers:
-      - {block: pair, name: first, with: {channels: $channels}}
-      - {block: pair, name: rest, with: {channels: $channels}, repeat: 3}
-layers:
-  - {op: input, channels: 3, height: 8, width: 8}
-  - {block: group, name: one, with: {channels: 8}}
-  - {block: group, name: two, with: {channels: 8}}
-"""
-
-
-def test_equal_layers_are_one_object_in_whatever_form_a_file_says_them() -> None:
-    blocks = build_graph(parse_yaml(BLOCKS, Path("net.yaml")), "net")
-    conv = "op: conv, out_channels: 8, kernel: [3, 3], padding: [1, 1], stride: 1"
-    written = build(*[conv, "op: relu"] * 8)
-    assert [count for _, count in blocks.kinds] == [count for _, count in written.kinds] == [1, 1, 8, 7]
-    for mine, theirs in zip(blocks.layers, written.layers, strict=True):
-        assert mine.op is theirs.op
-        assert mine.num_parameters == theirs.num_parameters
-    changed = blocks.with_fields(
-        {layer.name: {"bias": False} for layer in blocks.layers if "conv" in layer.name}
-    )
-    assert [count for _, count in changed.kinds] == [1, 1, 8, 7]
-
-
 SMALL: dict[str, object] = {
     "source": "a test",
     "batch": 64,
