@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from hypar.execution.exchange import counted
 from hypar.program.holding import Holding
+from hypar.sharding.layout import places_of
 from tests.effort import examples
-from tests.program.arrays import array_places
 from tests.program.machines import ARRAYS
 
 if TYPE_CHECKING:
@@ -28,8 +28,9 @@ def who(holding: Holding, element: tuple[int, ...]) -> set[int]:
 
 
 def parts_of(places: Places, level: int) -> list[set[int]]:
-    numbers = places.parts[level].tolist()
-    return [{device for device, own in enumerate(numbers) if own == part} for part in sorted({*numbers})]
+    """The devices of each part of a level: those with the same numbers down to it."""
+    paths = [*zip(*[own.tolist() for own in places.parts[: level + 1]], strict=True)]
+    return [{device for device, own in enumerate(paths) if own == path} for path in sorted({*paths})]
 
 
 def entering(places: Places, had: set[int], wanted: set[int]) -> Numbers:
@@ -55,7 +56,7 @@ def holdings(draw: st.DrawFn, devices: int, shape: tuple[int, ...]) -> Holding:
 
 @st.composite
 def transfers(draw: st.DrawFn) -> tuple[Places, Holding, Holding]:
-    places = array_places(draw(st.sampled_from(ARRAYS)))
+    places = places_of(draw(st.sampled_from(ARRAYS)))
     shape = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
     return places, draw(holdings(places.devices, shape)), draw(holdings(places.devices, shape))
 

@@ -10,7 +10,7 @@ import pytest
 from hypar.execution.verify import verify_program
 from hypar.program.lowering import lower
 from hypar.sharding.placement import Choice, cut, grid
-from tests.program.machines import array_machine
+from tests.program.machines import array_of, laid
 from tests.program.networks import network
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ MOVED: list[Row] = [
 def test_devices_receive_what_they_lack(at: int, convention: str) -> None:
     graph, choices, expected = MOVED[at]
     array = tuple(choice.devices(8) for choice in next(iter(choices.values())))
-    machine = array_machine(graph, array, choices)
-    found = verify_program(lower(graph, machine.places, machine.cuts, convention))
+    found = verify_program(lower(graph, *laid(array_of(array, choices), choices), convention))
     assert found.agrees
     total: Counter[tuple[tuple[str | None, ...], int]] = Counter()
     for transfer in found.transfers:

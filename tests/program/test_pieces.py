@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.program.layouts import divide
-from hypar.sharding.layout import Layout
+from hypar.sharding.layout import Layout, places_of
 from hypar.sharding.placement import cut
 from tests.effort import examples
-from tests.program.arrays import array_layout, array_places
-from tests.program.machines import ARRAYS
+from tests.program.machines import ARRAYS, array_of, laid
 
 if TYPE_CHECKING:
     from random import Random
@@ -28,18 +27,15 @@ def pieces(members: Members) -> list[list[int]]:
 def shares(*ends: float) -> Layout:
     """Return a layout of the batch at one level, between groups whose shares end there."""
     own = np.array([*pairwise((0.0, *ends))])
-    return Layout(array_places((len(ends),)), ({"batch": own},), np.ones(len(ends), bool))
+    return Layout(places_of((len(ends),)), ({"batch": own},), np.ones(len(ends), bool))
 
 
 @st.composite
 def cuts_of_dims(draw: st.DrawFn) -> tuple[tuple[int, ...], list[str], Layout]:
     array = draw(st.sampled_from(ARRAYS))
     dims = [draw(st.sampled_from(["batch", "channels"])) for _ in array]
-    return (
-        array,
-        dims,
-        array_layout(array, tuple(cut(dim, ways) for dim, ways in zip(dims, array, strict=True))),
-    )
+    own = {"layer": [cut(dim, ways) for dim, ways in zip(dims, array, strict=True)]}
+    return array, dims, laid(array_of(array, own), own)[1]["layer"]
 
 
 def test_shares_are_rounded_by_the_largest_remainders() -> None:
@@ -54,7 +50,7 @@ def test_groups_of_unequal_shares_are_each_rounded_by_themselves() -> None:
         {},
         {"batch": np.array([(0.0, 0.3), (0.3, 1.0), (0.0, 0.6), (0.6, 1.0)])},
     )
-    found = divide(7, Layout(array_places((2, 2)), levels, np.ones(4, bool)), "batch")
+    found = divide(7, Layout(places_of((2, 2)), levels, np.ones(4, bool)), "batch")
     assert [len(piece) for piece in pieces(found)] == [2, 5, 4, 3]
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypar.execution.verify import verify_program
 from hypar.program.lowering import lower
 from tests.effort import examples
-from tests.program.arrays import array_layout, array_places
+from tests.program.machines import array_of, laid
 from tests.transformers import (
     biased,
     deepseek,
@@ -79,7 +79,6 @@ def test_random_plans_give_the_numbers_of_one_device(
     nodes = graph.contracted
     for seed in range(examples(200, 1)):
         choices = drawn(nodes, array, random.Random(seed))
-        named = zip(nodes.layers, choices, strict=True)
-        cuts = {layer.name: array_layout(array, own) for layer, own in named}
-        found = verify_program(lower(graph, array_places(array), cuts, convention))
+        own = {layer.name: chosen for layer, chosen in zip(nodes.layers, choices, strict=True)}
+        found = verify_program(lower(graph, *laid(array_of(array, own), own), convention))
         assert found.agrees, (seed, found.worst, [str(own) for own in choices])

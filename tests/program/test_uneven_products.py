@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,43 +14,22 @@ from hypar.planning.uneven.tree import graph_of_group
 from hypar.program.lowering import lower
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
+from hypar.sharding.tree import Device, Level, splits_of
 from tests.amounts import amounts
 from tests.effort import examples
-from tests.program.arrays import array_layout
-from tests.program.machines import Entry, entries_of, laid
+from tests.program.machines import Taken, array_of, groups_of, laid
 from tests.program.test_products import ROWS, SIZE, chains, convolutions, dims_of, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanNode
     from hypar.sharding.amounts.above import State
+    from hypar.sharding.tree import Node
 
 Shares = tuple[float, ...]
-Taken = dict[str, tuple[Choice, Shares]]
-"""The choice and the shares of every layer."""
-
 UNITS = 16
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """Identical devices with a choice of every layer at each level."""
-
-    array: tuple[int, ...]
-    choices: Mapping[str, tuple[Choice, ...]]
-
-
-@dataclass(frozen=True)
-class Fork:
-    """An uneven split, with what is below it in each group."""
-
-    taken: Taken
-    below: tuple[Node, ...]
-
-
-Node = Leaf | Fork
 
 
 # By products.
@@ -65,21 +42,21 @@ def counted(graph: LayerGraph, node: Node, convention: str) -> Counter[tuple[int
     return _rounded(found)
 
 
-def _count(found, graph, node: Node, entered: State, convention: str, depth: int) -> None:  # type: ignore[no-untyped-def]
-    names = [layer.name for layer in graph.layers]
-    if isinstance(node, Leaf):
-        choices = [node.choices[name] for name in names]
-        for one in amounts(graph, node.array, choices, convention, entered):
+def _count(found, graph, node: Node | None, entered: State, convention: str, depth: int) -> None:  # type: ignore[no-untyped-def]
+    names, splits = [layer.name for layer in graph.layers], [*splits_of(node)]
+    if not isinstance(node, Level) or node.split.sides is None:
+        choices = [tuple(split.choice(name) for split in splits) for name in names]
+        for one in amounts(graph, [split.ways for split in splits], choices, convention, entered):
             found[depth + one.level, one.phase] += one.elements
         return
-    taken = [node.taken[name] for name in names]
+    taken = [(node.split.choice(name), node.split.shares_of(name)) for name in names]
     inside, between, states = entered.crossing(graph, taken)
     for of_one in (*inside, *between):
         for amount in of_one:
             assert min(amount.elements) >= 0
             found[depth, amount.phase] += sum(amount.elements)
     for group, (below, state) in enumerate(zip(node.below, states, strict=True)):
-        own = [node.taken[name][1][group] for name in names]
+        own = [shares[group] for _, shares in taken]
         left = graph_of_group(graph, [choice for choice, _ in taken], own, integral=True)
         _count(found, left, below, state, convention, depth + 1)
 
@@ -88,28 +65,13 @@ def _count(found, graph, node: Node, entered: State, convention: str, depth: int
 
 
 def program(graph: LayerGraph, node: Node, convention: str) -> Counter[tuple[int, str]]:
-    names = [layer.name for layer in graph.contracted.layers]
-    places, cuts = laid({name: _rows(node, name) for name in names})
+    places, cuts = laid(node, [layer.name for layer in graph.contracted.layers])
     found: Counter[tuple[int, str]] = Counter()
     for step in lower(graph, places, cuts, convention).transfers.values():
         if step.item.layer in cuts and step.item.tensor in ("input", "output", "weight"):
             for level, elements in enumerate(moved(places, step.transfer).tolist()):
                 found[level, step.item.phase] += elements
     return _rounded(found)
-
-
-def _rows(node: Node, name: str) -> list[list[Entry]]:
-    """What every level does with every device for a layer."""
-    if isinstance(node, Leaf):
-        return entries_of(array_layout(node.array, node.choices[name]))
-    choice, shares = node.taken[name]
-    ends = np.cumsum([0.0, *shares])
-    dim, found = dim_of(choice), []
-    for group, below in enumerate(node.below):
-        bounds = {} if dim is None else {dim: (float(ends[group]), float(ends[group + 1]))}
-        here = Entry(group, bounds, dim is None or shares[group] > 0)
-        found += [[here, *rest] for rest in _rows(below, name)]
-    return found
 
 
 def _rounded(found: Counter[tuple[int, str]]) -> Counter[tuple[int, str]]:
@@ -154,7 +116,7 @@ def divides(graph: LayerGraph, own: Taken) -> bool:
 
 
 @st.composite
-def splits(draw: st.DrawFn, kind: str) -> tuple[LayerGraph, Fork]:
+def splits(draw: st.DrawFn, kind: str) -> tuple[LayerGraph, Node]:
     """Single devices: linear layers, some on fewer of them, images, and sums, whose layers all have the same shares.
 
     Pieces of several inputs cannot lie where each of them is.
@@ -165,7 +127,7 @@ def splits(draw: st.DrawFn, kind: str) -> tuple[LayerGraph, Fork]:
     found = draw(own.filter(lambda own: divides(graph, own)) if kind in {"halos", "images"} else own)
     if kind == "sums":
         found = with_common(found, next(iter(found.values()))[1])
-    return graph, Fork(found, (Leaf((), {layer.name: () for layer in graph.contracted.layers}),) * groups)
+    return graph, groups_of(found, [Device()] * groups)
 
 
 def with_common(own: Taken, common: Shares) -> Taken:
@@ -186,16 +148,18 @@ def test_single_devices(kind: str, convention: str, data: st.DataObject) -> None
 
 
 @st.composite
-def alike(draw: st.DrawFn, graph: LayerGraph, groups: int) -> Taken:
+def alike(draw: st.DrawFn, graph: LayerGraph, weights: Sequence[int]) -> Taken:
     """Choices of one dim for every layer, with common shares of whole elements at every level."""
-    weights = [2, 1, 1] if groups == 3 else draw(st.sampled_from([[1, 3], [2, 2]]))
-    common = tuple(weight / 4 for weight in draw(st.permutations(weights)))
-    return with_common(draw(taken(graph, groups, set())), common)
+    common = tuple(weight / sum(weights) for weight in draw(st.permutations(weights)))
+    return with_common(draw(taken(graph, len(weights), set())), common)
+
+
+OUTER = st.sampled_from([(1, 3), (1, 1), (2, 1, 1)])
 
 
 @pytest.mark.parametrize(("splits", "arrays"), [(1, [(2,), (2, 2), (4,)]), (2, [(), (2,)])])
 @pytest.mark.parametrize("convention", ["moved", "fused"])
-@given(graph=chains(), data=st.data(), groups=st.integers(2, 3))
+@given(graph=chains(), data=st.data(), weights=OUTER)
 @settings(max_examples=examples(80), deadline=None)
 def test_groups_of_devices_and_of_groups(
     convention: str,
@@ -203,13 +167,14 @@ def test_groups_of_devices_and_of_groups(
     arrays: list[tuple[int, ...]],
     graph: LayerGraph,
     data: st.DataObject,
-    groups: int,
+    weights: tuple[int, ...],
 ) -> None:
     array = data.draw(st.sampled_from(arrays))
-    inner: Node = Leaf(array, {
-        layer.name: tuple(data.draw(options(layer, ways, set())) for ways in array) for layer in graph.contracted.layers
-    })  # fmt: skip
+    layers = graph.contracted.layers
+    inner = array_of(
+        array, {layer.name: [data.draw(options(layer, ways, set())) for ways in array] for layer in layers}
+    )
     if splits > 1:
-        inner = Fork(data.draw(alike(graph, 2)), (inner, inner))
-    node = Fork(data.draw(alike(graph, groups)), (inner,) * groups)
+        inner = groups_of(data.draw(alike(graph, (1, 2))), [inner] * 2)
+    node = groups_of(data.draw(alike(graph, weights)), [inner] * len(weights))
     assert counted(graph, node, convention) == program(graph, node, convention)
