@@ -76,14 +76,6 @@ class Recurrent(nn.Module):
     def forward(self, tokens):
         return self.out(self.lstm(self.table(tokens))[0])
 
-class Attends(nn.Module):
-    def __init__(self, **options):
-        super().__init__()
-        self.attention, self.out, self.options = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 3), options
-
-    def forward(self, x):
-        return self.out(self.attention(x, x, x, **self.options)[0])
-
 class Translates(nn.Module):
     def __init__(self):
         super().__init__()
@@ -149,7 +141,6 @@ def whole(): return Beside(True)
 def beside(): return Beside(False)
 def encoder(): return nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 3)
 def samples_last(): return nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 3)
-def without_shares(): return Attends(need_weights=False)
 def dropping(): return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 2))
 def parts(): return Parts(False)
 def parts_and_whole(): return Parts(True)
@@ -321,7 +312,7 @@ GPT_LOOP = GPT_JAX.replace(
 ).replace("[own() for _ in range(3)]", "jax.tree.map(lambda held: S_(3, *held.shape), own())")
 """The same in JAX as a loop over stacked weights, with the blocks' activations computed again."""
 
-VIT_TORCH = """
+EXPERTS = """
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -343,7 +334,12 @@ class Experts(nn.Module):
         x = F.gelu(grouped(x[order // K], self.up, ends))
         x = grouped(x, self.down, ends) * gates.flatten()[order].unsqueeze(-1)
         return x[order.argsort()].view(-1, K, H).sum(1)
+"""
+"""Experts' layers as kernels of grouped products."""
 
+VIT_TORCH = (
+    EXPERTS
+    + """
 class Mixture(nn.Module):
     def __init__(self):
         super().__init__()
@@ -382,38 +378,12 @@ class Vit(nn.Module):
 def dense(): return Vit(False)
 def routed(): return Vit(True)
 """
+)
 
-VIT_JAX = GPT_JAX.partition("def net")[0].replace("jnp.where(mask, scores, -1e9)", "scores")
-VIT_JAX += """
-from jax import lax
-
-FF = 48
-
-def net(p, x):
-    numbers = ("NHWC", "HWIO", "NHWC")
-    x = lax.conv_general_dilated(x, p["c"]["w"], (4, 4), "VALID", dimension_numbers=numbers) + p["c"]["b"]
-    x = x.reshape(x.shape[0], -1, H)
-    x = jnp.concatenate([jnp.broadcast_to(p["t"], (x.shape[0], 1, H)), x], 1) + p["p"]
-    for number, own in enumerate(p["h"]):
-        with jax.named_scope(f"h{number}"):
-            x = block(own, x)
-    return linear(p["head"], norm(p["ln"], x)[:, 0])
-
-def build():
-    S = lambda *sizes: jax.ShapeDtypeStruct(sizes, "float32")
-    pair = lambda *sizes: {"w": S(*sizes), "b": S(sizes[-1])}
-    own = lambda: {"ln1": pair(H), "ln2": pair(H), "qkv": pair(H, 3 * H), "out": pair(H, H),
-                   "up": pair(H, FF), "down": pair(FF, H)}
-    return net, {"c": pair(4, 4, 3, H), "t": S(1, 1, H), "p": S(17, H), "h": [own(), own()], "ln": pair(H),
-                 "head": pair(H, 10)}
-"""
-
-LATENT = """
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-H, N, D, R, E, G, K, FF = 32, 4, 8, 4, 8, 4, 2, 16
+LATENT = (
+    EXPERTS
+    + """
+D, R, E, G, FF = 8, 4, 8, 4, 16
 
 def rotated(x):
     steps = 10.0 ** torch.arange(R // 2, device=x.device)
@@ -445,16 +415,11 @@ class Latent(nn.Module):
             x = F.scaled_dot_product_attention(q, k, values)
         return self.o(x.transpose(1, 2).reshape(b, s, N * D))
 
-def grouped(x, weight, ends):
-    # A kernel of bfloat16 alone.
-    return F.grouped_mm(x.bfloat16(), weight.transpose(1, 2).bfloat16(), offs=ends).float()
-
-class Experts(nn.Module):
+class Routed(nn.Module):
     def __init__(self):
         super().__init__()
-        self.router = nn.Linear(H, E, bias=False)
+        self.router, self.experts = nn.Linear(H, E, bias=False), Experts()
         self.register_buffer("bias", torch.zeros(E))
-        self.up, self.down = nn.Parameter(torch.zeros(E, FF, H)), nn.Parameter(torch.zeros(E, H, FF))
 
     def forward(self, x):
         flat = x.reshape(-1, H)
@@ -466,16 +431,12 @@ class Experts(nn.Module):
         index = biased.masked_fill(~hidden, 0.0).topk(K)[1]
         gates = scores.gather(1, index)
         gates = gates / (gates.sum(-1, keepdim=True) + 1e-20) * 2.5
-        order = index.flatten().argsort()
-        ends = torch.histc(index.flatten(), bins=E, min=0, max=E - 1).cumsum(0, dtype=torch.int32)
-        flat = F.gelu(grouped(flat[order // K], self.up, ends))
-        flat = grouped(flat, self.down, ends) * gates.flatten()[order].unsqueeze(-1)
-        return flat[order.argsort()].view(-1, K, H).sum(1).view(x.shape)
+        return self.experts(flat, index, gates).view(x.shape)
 
 class Block(nn.Module):
     def __init__(self, written):
         super().__init__()
-        self.attention, self.mlp = Latent(written), Experts()
+        self.attention, self.mlp = Latent(written), Routed()
 
     def forward(self, x):
         x = x + self.attention(x)
@@ -492,44 +453,7 @@ class Joined(nn.Module):
 
     def forward(self, x): return self.both(torch.cat([self.one(x), self.two(x)], -1))
 """
-
-RELATIVE = """
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-S, H, N = 4, 8, 4
-
-class Net(nn.Module):
-    def __init__(self, how):
-        super().__init__()
-        self.q, self.k, self.v, self.o = (nn.Linear(H, H) for _ in range(4))
-        self.how = how
-        self.table = nn.Parameter(torch.zeros(*{"pairs": (S, S), "own": (N, S, S)}.get(how, (2 * S - 1, N))))
-
-    def forward(self, x):
-        q, k, v = (layer(x).view(-1, S, N, H // N).transpose(1, 2) for layer in (self.q, self.k, self.v))
-        place = torch.arange(S)
-        distances = place[:, None] - place[None] + S - 1
-        if self.how == "embedding":
-            bias = F.embedding(distances, self.table)
-        elif self.how in {"index", "mask"}:
-            bias = self.table[distances.view(-1)].view(S, S, -1)
-        else:
-            bias = self.table.view(-1, S, S).permute(1, 2, 0)
-        bias = bias.permute(2, 0, 1).unsqueeze(0)
-        if self.how == "mask":
-            x = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-        else:
-            x = (q @ k.transpose(-2, -1) / 2**0.5 + bias).softmax(-1) @ v
-        return self.o(x.transpose(1, 2).reshape(-1, S, H))
-
-def embedding(): return Net("embedding")
-def index(): return Net("index")
-def mask(): return Net("mask")
-def pairs(): return Net("pairs")
-def own(): return Net("own")
-"""
+)
 
 FLAX = """
 import jax, jax.numpy as jnp
@@ -589,18 +513,6 @@ class Gpt(nn.Module):
         for _ in range(3):
             x = Block()(x)
         return table.attend(nn.LayerNorm()(x))
-
-class Grouped(nn.Module):
-    @nn.compact
-    def __call__(self, x):
-        x = nn.relu(nn.GroupNorm(4)(nn.Conv(8, (3, 3))(x)))
-        x = nn.GroupNorm(num_groups=None, group_size=1, use_scale=False, use_bias=False)(x)
-        return nn.Dense(5)(x.mean((1, 2)))
-
-def grouped():
-    net = Grouped()
-    held = jax.eval_shape(net.init, jax.random.key(0), shape(2, 8, 8, 3))
-    return (lambda params, x: net.apply({"params": params}, x)), held["params"]
 
 def gpt():
     net = Gpt()

@@ -21,15 +21,13 @@ MODULES = {
     "hypar_gpt_loop": nets.GPT_LOOP,
     "hypar_flax_nets": nets.FLAX,
     "hypar_vit_torch": nets.VIT_TORCH,
-    "hypar_vit_jax": nets.VIT_JAX,
     "hypar_latent": nets.LATENT,
-    "hypar_relative_torch": nets.RELATIVE,
+    "hypar_convolved": nets.CONVOLVED,
 }
 PACKAGES = {
     "hypar_flax_nets": "flax",
     "hypar_gpt_jax": "jax",
     "hypar_gpt_loop": "jax",
-    "hypar_vit_jax": "jax",
 }
 
 
@@ -50,26 +48,21 @@ def vit(mlp: str) -> Any:
     return data
 
 
-def relative(**said: Any) -> Any:
-    """With a table that has a row for each distance, or other words."""
-    data = deepcopy(HAND["relative"])
-    (row,) = (layer for layer in data["layers"] if layer["name"] == "distances")
-    if said:
-        row.update(said)
-        del row["rows"]
-    return data
+def plain(layers: str) -> Any:
+    return {"source": "by hand", "batch": 2, "layers": HAND[layers]}
 
 
 WORDS, HEADS = "batch,heads,ff,hidden,vocab", "batch,heads,ff,hidden"
 GPT, LATENT = HAND["gpt"], HAND["latent"]
 ROUTED, DENSE, IMAGE = vit("routed mlp"), vit("dense mlp"), (3, 16, 16)
 ATTENDS = "inputs: [attention_q, attention_kv_b, "
-DISTANCES = "batch,heads,sequence"
 QUICK: list[tuple[str, tuple[int, ...], Any, str, str]] = [
     ("hypar_gpt_torch:written", (16,), GPT, WORDS, "weight: wte}"),
     ("hypar_gpt_jax:build", (16,), GPT, WORDS, ", repeat: 3}"),
     ("hypar_vit_torch:routed", IMAGE, ROUTED, "", ", repeat: 2}"),
     ("hypar_latent:build", (6, 32), LATENT, "", ATTENDS),
+    ("hypar_convolved:row", (4, 20), plain("row"), "", ""),
+    ("hypar_convolved:sequence", (6, 16), HAND["sequence"], "", ""),
 ]
 SLOW: list[tuple[str, tuple[int, ...], Any, str, str]] = [
     ("hypar_gpt_torch:build", (16,), GPT, WORDS, ", repeat: 3}"),
@@ -77,14 +70,9 @@ SLOW: list[tuple[str, tuple[int, ...], Any, str, str]] = [
     ("hypar_flax_nets:gpt", (16,), GPT, WORDS, ", repeat: 3}"),
     ("hypar_vit_torch:routed", IMAGE, ROUTED, HEADS, ""),
     ("hypar_vit_torch:dense", IMAGE, DENSE, HEADS, ""),
-    ("hypar_vit_jax:build", (16, 16, 3), DENSE, HEADS, ""),
     ("hypar_latent:written", (6, 32), LATENT, "", ATTENDS),
-    *(
-        (f"hypar_relative_torch:{how}", (4, 8), relative(), DISTANCES, "")
-        for how in ("embedding", "index", "mask")
-    ),
-    ("hypar_relative_torch:pairs", (4, 8), relative(over=["sequence", "keys"]), DISTANCES, ""),
-    ("hypar_relative_torch:own", (4, 8), relative(over=["heads", "sequence", "keys"]), DISTANCES, ""),
+    ("hypar_convolved:volume", (2, 4, 4, 6), plain("volume"), "", ""),
+    ("hypar_convolved:image", (3, 8, 8), plain("image"), "", ""),
 ]
 """A source, the shape of a sample, the model by hand, the space of the plan compared, what the file says."""
 
@@ -118,15 +106,6 @@ def test_resnet50_of_flax_is_the_model_that_comes_with_hypar() -> None:
     for strategy in ("dp", "hypar"):
         shipped = facts(hypar.load_model("resnet50"), strategy=strategy)
         assert facts(found.graph(), strategy=strategy) == shipped
-
-
-@pytest.mark.slow
-def test_groups_of_channels_of_flax_are_normalised() -> None:
-    found = read("hypar_flax_nets", "grouped", (8, 8, 3))
-    assert (found.coverage.shares, found.coverage.opaque) == ((1.0, 1.0), {})
-    norms = [layer for layer in found.content["layers"] if layer["op"] == "group_norm"]
-    assert [layer["groups"] for layer in norms] == [4, 8]
-    assert [layer.get("scale", layer.get("shift", True)) for layer in norms] == [True, False]
 
 
 # A trace of no framework

@@ -1,5 +1,6 @@
 """ONNX files as model files, and as models of every command."""
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ from click.testing import CliRunner
 
 import hypar
 from hypar.cli.main import main
-from tests.importers.plans import assert_equal_plans, by_hand, refusal
+from tests.effort import late
+from tests.importers import nets
+from tests.importers.plans import HAND, assert_equal_plans, by_hand, import_network, importable, refusal
 
 onnx: Any = pytest.importorskip("onnx", reason="onnx is an extra")
 
@@ -154,3 +157,54 @@ def test_bad_input_is_one_line(case: str, tmp_path: Path) -> None:
     write(tmp_path / "bad.onnx")
     for command in (["import", "onnx"], ["plan"]):
         assert line in refusal(*command, str(tmp_path / "bad.onnx"))
+
+
+# Convolutions along one dim and three, normalisations of groups of channels, and trained slopes
+
+
+SHAPES = {"row": (4, 20), "volume": (2, 4, 4, 6), "image": (3, 8, 8)}
+
+
+def operator(own: Any, sides: int) -> tuple[str, dict[str, Any]]:
+    """The ONNX operator of a module on images of some sides, and its attributes."""
+    kind = type(own).__name__
+    if kind.startswith("Conv"):
+        shape = {"kernel_shape": own.kernel_size, "strides": own.stride, "pads": [*own.padding] * 2}
+        return "Conv", {**shape, "group": own.groups}
+    if kind.startswith("MaxPool"):
+        shape = {"kernel_shape": [own.kernel_size] * sides, "strides": [own.stride] * sides}
+        return "MaxPool", {**shape, "pads": [own.padding] * 2 * sides}
+    if kind == "GroupNorm":
+        return "GroupNormalization", {"num_groups": own.num_groups}
+    others = {
+        "ReLU": "Relu",
+        "PReLU": "PRelu",
+        "Flatten": "Flatten",
+        "InstanceNorm2d": "InstanceNormalization",
+    }
+    return ("Gemm", {"transB": 1}) if kind == "Linear" else (others.get(kind, "GlobalAveragePool"), {})
+
+
+@pytest.mark.parametrize("name", late(SHAPES, "volume", "image"))
+def test_operators_of_modules_are_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="PyTorch is an extra")
+    importable(tmp_path, monkeypatch, hypar_convolved=nets.CONVOLVED)
+    sides = len(SHAPES[name]) - 1
+    nodes, weights, last = [], [], "x"
+    for number, own in enumerate(getattr(importlib.import_module("hypar_convolved"), name)()):
+        op, fields = operator(own, sides)
+        held = dict(own.named_parameters())
+        if type(own).__name__.startswith("BatchNorm"):
+            op, fields = "BatchNormalization", {}
+            held |= {"mean": own.running_mean, "var": own.running_var}
+        elif op == "PRelu":
+            held = {"slopes": own.weight.reshape(own.weight.numel(), *[1] * sides)}
+        given = {f"w{number}.{key}": value for key, value in held.items()}
+        weights += [weight(label, *value.shape) for label, value in given.items()]
+        nodes.append(onnx.helper.make_node(op, [last, *given], [f"y{number}"], **fields))
+        last = f"y{number}"
+    file = save(tmp_path / "net.onnx", nodes, weights, sizes=("N", *SHAPES[name]), out=last, version=21)
+    found = import_network("onnx", str(file), (), partial=True)
+    layers = [{key: layer[key] for key in layer if key != "name"} for layer in found.content["layers"]]
+    assert layers == HAND[name]
+    assert found.coverage.opaque == {}

@@ -104,7 +104,7 @@ READ: list[Any] = [
     # Parts of a layer are layers, unless the whole is read too.
     ("parts", [(3, 4)], {"linear": 4}, {}),
     ("parts_and_whole", [(3, 4)], {"linear": 2}, {"split_with_sizes": 1, "chunk": 1}),
-    *[pytest.param(name, SEQUENCE, {}, {}, marks=SLOW) for name in ("encoder", "Attends", "without_shares")],
+    pytest.param("encoder", SEQUENCE, {}, {}, marks=SLOW),
     pytest.param("Translates", [(6,), (5,)], {"embedding": 2}, {}, marks=SLOW),
     pytest.param("Up", [(3, 8, 8)], {"conv_transpose": 1, "concat": 1}, {}, marks=SLOW),
     pytest.param("dropping", [(8,)], {"dropout": 1}, {}, marks=SLOW),

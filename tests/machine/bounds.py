@@ -19,16 +19,17 @@ def bound(own: Array, collective: str, received: float, *, in_tree: bool = False
         in_tree: whether nodes of the network add up messages.
     """
     each = received / own.inner
+    latency = max(own.late(*ends) for ends in messages(own, collective))
     cuts = (crossing(own, inside, wide, collective, each) for inside, wide in cuts_of(own))
-    return max(latency(own, collective), total(own, collective, each, in_tree=in_tree), *cuts)
+    return max(latency, total(own, collective, each, in_tree=in_tree), *cuts)
 
 
-def latency(own: Array, collective: str) -> float:
-    """The latency of the longest way that some data must go."""
-    pairs = list(itertools.permutations(range(own.ways), 2))
+def messages(own: Array, collective: str) -> list[tuple[int, int]]:
+    """The devices between which some data must go, in all sets."""
+    ends = list(itertools.permutations(range(own.ways), 2))
     if collective == "neighbours":
-        pairs = [(one, (one + 1) % own.ways) for one in range(own.ways)]
-    return max(own.late(devices[one], devices[other]) for devices in own.sets for one, other in pairs)
+        ends = [(one, (one + 1) % own.ways) for one in range(own.ways)]
+    return [(devices[one], devices[other]) for devices in own.sets for one, other in ends]
 
 
 def total(own: Array, collective: str, each: float, *, in_tree: bool) -> float:
@@ -37,24 +38,15 @@ def total(own: Array, collective: str, each: float, *, in_tree: bool) -> float:
     Patarasuk and Yuan (2009): the devices of an all-reduce send 2 (k - 1) times its data in all, those of a
     reduce-scatter or an all-gather k - 1 times.
     """
-    into: dict[int, float] = defaultdict(float)
-    hops = 0.0
-    for link in links(own):
-        if isinstance(link[4], int):
-            into[link[0]] += own.capacity(link)
+    every = links(own)
     whole = len(own.sets) * own.ways * each
     if collective == "all_reduce" and in_tree:
         whole = len(own.sets) * own.ways * data_of(own, collective, each)
-    found = whole / sum(into.values())
+    found = whole / sum(own.capacity(link) for link in every if isinstance(link[4], int))
     if collective in {"all_to_all", "neighbours"}:
-        pairs = list(itertools.permutations(range(own.ways), 2))
-        part = each / (own.ways - 1)
-        if collective == "neighbours":
-            pairs, part = [(one, (one + 1) % own.ways) for one in range(own.ways)], each
-        for devices in own.sets:
-            for one, other in pairs:
-                hops += part * sum(weight for _, weight, _ in own.links(devices[one], devices[other]))
-        found = max(found, hops / sum(own.capacity(link) for link in links(own)))
+        part = each if collective == "neighbours" else each / (own.ways - 1)
+        hops = sum(weight for ends in messages(own, collective) for _, weight, _ in own.links(*ends))
+        found = max(found, part * hops / sum(map(own.capacity, every)))
     return found
 
 
@@ -88,34 +80,18 @@ def crossing(
     return max(into / wide["in"], out / wide["out"]) if wide["in"] else 0.0
 
 
-def cuts_of(own: Array) -> list[tuple[frozenset[int], dict[str, float]]]:
+Cuts = list[tuple[frozenset[int], dict[str, float]]]
+CUTS: dict[tuple[str, tuple[int, ...]], Cuts] = {}
+LINKS: dict[str, list[Any]] = {}
+
+
+def cuts_of(own: Array) -> Cuts:
     """Sets of devices, with the bandwidth of the links into each and out of it."""
     key = (own.machine.digest, own.array)
     if key not in CUTS:
-        CUTS[key] = [(inside, widths(own, inside)) for inside in devices_inside(own)]
+        devices = devices_at(own)
+        CUTS[key] = [(inside, widths(own, devices, inside)) for inside in devices_inside(own)]
     return CUTS[key]
-
-
-def widths(own: Array, inside: frozenset[int]) -> dict[str, float]:
-    """The bandwidth into a set of devices and out of it; ``both`` of links that serve both in turn."""
-    wide = {"in": 0.0, "out": 0.0, "both": 0.0}
-    sides: dict[Any, float] = {}
-    for link in links(own):
-        duplex = own.tiers[link[0]].duplex
-        for end in link[3:]:
-            if (*link[:3], end) not in sides:
-                sides[*link[:3], end] = side(own, link, end, inside)
-        start, end = (sides[*link[:3], end] for end in link[3:])
-        # A port that devices of both sides share is on both.
-        if end != 0 and start != 1:
-            wide["in" if duplex else "both"] += own.capacity(link)
-        if start != 0 and end != 1 and duplex:
-            wide["out"] += own.capacity(link)
-    return wide
-
-
-CUTS: dict[tuple[str, tuple[int, ...]], list[tuple[frozenset[int], dict[str, float]]]] = {}
-LINKS: dict[str, list[Any]] = {}
 
 
 def links(own: Array) -> list[Any]:
@@ -132,41 +108,45 @@ def links(own: Array) -> list[Any]:
     return LINKS[own.machine.digest]
 
 
-def side(own: Array, link: Any, end: Any, inside: frozenset[int]) -> float:
-    """1 for a node of the devices inside, 0 for one of the others, a half for one of both."""
-    number, group, port = link[:3]
-    if isinstance(end, int):
-        at = [device for device in range(own.count) if own.node(number, device) == (group, port, end)]
-    elif end == "switch":
-        return 0
-    else:
-        bits, start = end
-        at = [
-            device
-            for device in range(own.count)
-            if own.node(number, device)[:2] == (group, port) and own.node(number, device)[2] >> bits == start
+def devices_at(own: Array) -> dict[Any, set[int]]:
+    """The devices of each node of each network, and those below each node of a tree; a switch has none."""
+    found: dict[Any, set[int]] = defaultdict(set)
+    for number, device in itertools.product(range(len(own.tiers)), range(own.count)):
+        *rail, place = own.node(number, device)
+        found[number, *rail, place].add(device)
+        for bits in range(1, own.tiers[number].devices.bit_length()):
+            found[number, *rail, (bits, place >> bits)].add(device)
+    return found
+
+
+def widths(own: Array, devices: dict[Any, set[int]], inside: frozenset[int]) -> dict[str, float]:
+    """The bandwidth into a set of devices and out of it; ``both`` of links that serve both in turn."""
+    wide = {"in": 0.0, "out": 0.0, "both": 0.0}
+    for link in links(own):
+        duplex, there = own.tiers[link[0]].duplex, [devices.get((*link[:3], end), set()) for end in link[3:]]
+        whole = [bool(own) and own <= inside for own in there]
+        # A port that devices of both sides share is on both; a node above devices is inside if all of them are.
+        some = [
+            one or (isinstance(end, int) and bool(own & inside))
+            for end, one, own in zip(link[3:], whole, there, strict=True)
         ]
-        return int(all(device in inside for device in at))
-    among = sum(device in inside for device in at)
-    return 1 if among == len(at) else 0.5 if among else 0
+        if some[1] and not whole[0]:
+            wide["in" if duplex else "both"] += own.capacity(link)
+        if some[0] and not whole[1] and duplex:
+            wide["out"] += own.capacity(link)
+    return wide
 
 
 def devices_inside(own: Array) -> Iterator[frozenset[int]]:
     """Sets of devices to cut off: single ones, and runs of rows, columns, halves and groups of each network."""
-    devices = range(own.count)
-    yield from (frozenset({device}) for device in devices)
+    yield from (frozenset({device}) for device in range(own.count))
     for number, tier in enumerate(own.tiers):
-        runs: set[frozenset[int]] = set()
-        if tier.name in {"torus", "mesh"}:
-            rows, columns = shape(tier)
-            for start, end in itertools.combinations(range(columns + 1), 2):
-                runs.add(frozenset(at for at in range(tier.devices) if start <= at % columns < end))
-            for start, end in itertools.combinations(range(rows + 1), 2):
-                runs.add(frozenset(at for at in range(tier.devices) if start <= at // columns < end))
-        else:
-            runs |= {
-                frozenset(range(start, end))
-                for start, end in itertools.combinations(range(tier.devices + 1), 2)
-            }
+        rows, columns = shape(tier) if tier.name in {"torus", "mesh"} else (1, tier.devices)
+        at_columns, at_rows = zip(*[(at % columns, at // columns) for at in range(tier.devices)], strict=True)
+        runs = {
+            frozenset(at for at, place in enumerate(places) if start <= place < end)
+            for size, places in ((columns, at_columns), (rows, at_rows))
+            for start, end in itertools.combinations(range(size + 1), 2)
+        }
         for run in runs:
-            yield frozenset(device for device in devices if own.node(number, device)[2] in run)
+            yield frozenset(device for device in range(own.count) if own.node(number, device)[2] in run)

@@ -49,22 +49,21 @@ def shape(tier: Tier) -> tuple[int, int]:
     return (rows, tier.devices // rows) if rows else edges(tier.devices)
 
 
-def paths(tier: Tier, source: int, target: int) -> list[tuple[float, list[Any]]]:
-    """The nodes on each way of a message, with the part of it that goes there."""
+Ways = list[tuple[float, list[Any]]]
+"""The nodes on each way of a message, with the part of it that goes there."""
+
+
+def paths(tier: Tier, source: int, target: int) -> Ways:
     key = (id(tier), source, target)
     if key not in PATHS:
-        PATHS[key] = tier, walks(tier, source, target)
+        PATHS[key] = tier, WALKS[tier.name](tier, source, target)
     return PATHS[key][1]
 
 
-PATHS: dict[tuple[int, int, int], tuple[Tier, list[tuple[float, list[Any]]]]] = {}
+PATHS: dict[tuple[int, int, int], tuple[Tier, Ways]] = {}
 
 
-def walks(tier: Tier, source: int, target: int) -> list[tuple[float, list[Any]]]:
-    return WALKS[tier.name](tier, source, target)
-
-
-def over_tree(tier: Tier, source: int, target: int) -> list[tuple[float, list[Any]]]:
+def over_tree(tier: Tier, source: int, target: int) -> Ways:
     """Up to the first node above both, and down."""
     heights = range(tier.devices.bit_length())
     top = next(bits for bits in heights if source >> bits == target >> bits)
@@ -73,7 +72,7 @@ def over_tree(tier: Tier, source: int, target: int) -> list[tuple[float, list[An
     return [(1.0, [*up, *down])]
 
 
-def round_ring(tier: Tier, source: int, target: int) -> list[tuple[float, list[Any]]]:
+def round_ring(tier: Tier, source: int, target: int) -> Ways:
     """The shorter way round, upward if both are equal."""
     count = tier.devices
     ahead = (target - source) % count
@@ -81,7 +80,7 @@ def round_ring(tier: Tier, source: int, target: int) -> list[tuple[float, list[A
     return [(1.0, [(source + step) % count for step in steps])]
 
 
-def over_graph(tier: Tier, source: int, target: int) -> list[tuple[float, list[Any]]]:
+def over_graph(tier: Tier, source: int, target: int) -> Ways:
     """All shortest walks, in equal parts."""
     beside: dict[int, set[int]] = defaultdict(set)
     for one, other in tier.topology.pairs:  # type: ignore[attr-defined]
@@ -106,7 +105,7 @@ def goes(tier: Tier, edge: int, away: int) -> list[tuple[float, int]]:
     return [(1.0, away if 2 * away <= edge else away - edge)]
 
 
-def over_grid(tier: Tier, source: int, target: int) -> list[tuple[float, list[Any]]]:
+def over_grid(tier: Tier, source: int, target: int) -> Ways:
     """Along the row, then along the column."""
     rows, columns = shape(tier)
     row, column = divmod(source, columns)
@@ -122,7 +121,7 @@ def over_grid(tier: Tier, source: int, target: int) -> list[tuple[float, list[An
     return found
 
 
-WALKS: dict[str, Callable[[Tier, int, int], list[tuple[float, list[Any]]]]] = {
+WALKS: dict[str, Callable[[Tier, int, int], Ways]] = {
     "switch": lambda _, source, target: [(1.0, [source, "switch", target])],
     "fully_connected": lambda _, source, target: [(1.0, [source, target])],
     "h_tree": over_tree,
@@ -148,19 +147,17 @@ def width(tier: Tier, link: tuple[Any, Any]) -> float:
 
 @dataclass
 class Array:
-    """Devices of a machine in the order of an array's positions, and its level, or several down to the last one."""
+    """Devices of a machine in the order of an array's positions, and a level."""
 
     machine: Machine
     array: tuple[int, ...]
     level: int
-    last: int | None = None
     loads: dict[Any, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.tiers = self.machine.tiers
-        below = 1 + (self.level if self.last is None else self.last)
-        self.ways, self.inner = math.prod(self.array[self.level : below]), math.prod(self.array[below:])
-        self.count = math.prod(self.array)
+        self.ways, self.inner = self.array[self.level], math.prod(self.array[self.level + 1 :])
+        self.count, span = math.prod(self.array), self.ways * self.inner
         assert self.count == self.machine.num_devices
         factors = [prime for ways in self.array for prime in primes(ways)]
         self.places = []
@@ -168,20 +165,11 @@ class Array:
             own: list[int] = []
             while factors and math.prod(own) < tier.devices:
                 own.append(factors.pop(0))
-            self.places.append(
-                tier.topology.places(own if math.prod(own) == tier.devices else primes(tier.devices))
-            )
-
+            whole = own if math.prod(own) == tier.devices else primes(tier.devices)
+            self.places.append(tier.topology.places(whole))
         self.nodes = [self.nodes_of(tier) for tier in range(len(self.tiers))]
-        self.sets = self.sets_of()
-
-    def sets_of(self) -> list[list[int]]:
-        span = self.ways * self.inner
-        return [
-            [outer + inside + digit * self.inner for digit in range(self.ways)]
-            for outer in range(0, self.count, span)
-            for inside in range(self.inner)
-        ]
+        starts = [outer + inside for outer in range(0, self.count, span) for inside in range(self.inner)]
+        self.sets = [[start + digit * self.inner for digit in range(self.ways)] for start in starts]
 
     def node(self, tier: int, device: int) -> tuple[int, int, int]:
         """The group of a network that a device is in, its port and its position."""
@@ -206,14 +194,26 @@ class Array:
                     for link in itertools.pairwise(nodes):
                         yield (number, group, port, *link), part, number
 
-    def late(self, source: int, target: int) -> float:
-        """The latency of a message: that of every hop of its longest way."""
-        total = 0.0
+    def lengths(self, source: int, target: int) -> Iterator[tuple[Tier, int]]:
+        """The links of the longest way of a message over each network."""
         for number, tier in enumerate(self.tiers):
             start, end = self.node(number, source)[2], self.node(number, target)[2]
             if start != end:
-                total += tier.latency_s * max(len(nodes) - 1 for _, nodes in paths(tier, start, end))
-        return total
+                yield tier, max(len(nodes) - 1 for _, nodes in paths(tier, start, end))
+
+    def late(self, source: int, target: int) -> float:
+        """The latency of a message: that of every hop of its longest way."""
+        return sum(tier.latency_s * hops for tier, hops in self.lengths(source, target))
+
+    def hops(self, one: int, other: int) -> int:
+        """Links between two subgroups."""
+        return sum(hops for _, hops in self.lengths(one * self.inner, other * self.inner))
+
+    @property
+    def mean_hops(self) -> float:
+        """Links that a message between two members of a set goes over, on average."""
+        each = [self.lengths(*ends) for own in self.sets for ends in itertools.permutations(own, 2)]
+        return sum(hops for own in each for _, hops in own) / len(each)
 
     def capacity(self, link: tuple[Any, ...]) -> float:
         return float(self.tiers[link[0]].bytes_per_s * width(self.tiers[link[0]], (link[3], link[4])))
@@ -240,15 +240,6 @@ class Array:
                         carried[link] += amount * part  # type: ignore[assignment]
             self.loads[key] = latency, self.busy(carried)
         return self.loads[key]
-
-    def hops(self, one: int, other: int) -> int:
-        """Links between two subgroups."""
-        source, target = one * self.inner, other * self.inner
-        found = 0
-        for number, tier in enumerate(self.tiers):
-            start, end = self.node(number, source)[2], self.node(number, target)[2]
-            found += max(len(nodes) - 1 for _, nodes in paths(tier, start, end)) if start != end else 0
-        return found
 
     @property
     def grid(self) -> list[list[int]] | list[int]:
@@ -318,10 +309,10 @@ def direct(members: Sequence[int], owned: dict[int, frozenset[Chunk]]) -> Rounds
     ]
 
 
-def backwards(rounds: Rounds) -> Rounds:
-    """The all-gather that sends the sums back in reverse order."""
+def backwards(rounds: Rounds, *, add: bool = False) -> Rounds:
+    """The all-gather that sends the sums back in reverse order, or a reduce-scatter that is an all-gather in reverse."""
     return [
-        [Message(one.target, one.source, one.chunks, add=False) for one in messages]
+        [Message(one.target, one.source, one.chunks, add=add) for one in messages]
         for messages in reversed(rounds)
     ]
 
@@ -418,17 +409,13 @@ def halving(ways: int, distances: Sequence[int]) -> Rounds:
     rounds: Rounds = []
     done = 0
     for distance in distances:
-        rounds.append(
-            [
-                Message(
-                    one, one ^ distance,
-                    frozenset((0, own) for own in range(ways) if (own ^ one ^ distance) & (distance | done) == 0),
-                    add=True,
-                )
-                for one in range(ways)
-            ]
-        )  # fmt: skip
-        done |= distance
+        other = done | distance
+        sent = [
+            frozenset((0, own) for own in range(ways) if (own ^ one ^ distance) & other == 0)
+            for one in range(ways)
+        ]
+        rounds.append([Message(one, one ^ distance, chunks, add=True) for one, chunks in enumerate(sent)])
+        done = other
     return rounds
 
 
@@ -437,23 +424,11 @@ def shifts(ways: int) -> Rounds:
     gather: Rounds = []
     distance = 1
     while distance < ways:
-        blocks = min(distance, ways - distance)
-        gather.append(
-            [
-                Message(
-                    one,
-                    (one - distance) % ways,
-                    frozenset((0, (one + block) % ways) for block in range(blocks)),
-                    add=False,
-                )
-                for one in range(ways)
-            ]
-        )
+        count = min(distance, ways - distance)
+        each = [(one, frozenset((0, (one + block) % ways) for block in range(count))) for one in range(ways)]
+        gather.append([Message(one, (one - distance) % ways, blocks, add=False) for one, blocks in each])
         distance *= 2
-    return [
-        [Message(one.target, one.source, one.chunks, add=True) for one in messages]
-        for messages in reversed(gather)
-    ]
+    return backwards(gather, add=True)
 
 
 def scatters(own: Array) -> Iterator[tuple[str, int, Rounds]]:
@@ -492,10 +467,8 @@ def all_reduces(own: Array) -> Iterator[tuple[str, int, Rounds]]:
     everything = frozenset((0, digit) for digit in range(ways))
     pairs = list(itertools.permutations(range(ways), 2))
     yield "direct whole", 1, [[Message(one, other, everything, add=True) for one, other in pairs]]
-    for name, parts, rounds in scatters(own):
-        # Round a ring the sums go on in the same direction.
-        ahead = name.startswith(("ring", "hamiltonian"))
-        yield name, parts, [*rounds, *(onward(rounds) if ahead else backwards(rounds))]
+    halves = zip(scatters(own), all_gathers(own), strict=True)
+    yield from ((name, parts, [*rounds, *gathers]) for (name, parts, rounds), (*_, gathers) in halves)
     powers = [1 << height for height in range((ways - 1).bit_length())]
     up = [
         [Message(one, one - distance, everything, add=True) for one in range(distance, ways, 2 * distance)]
@@ -503,14 +476,10 @@ def all_reduces(own: Array) -> Iterator[tuple[str, int, Rounds]]:
     ]
     yield "tree", 1, [*up, *backwards(up)]
     if not ways & (ways - 1):
-        yield (
-            "doubling",
-            1,
-            [
-                [Message(one, one ^ distance, everything, add=True) for one in range(ways)]
-                for distance in powers
-            ],
-        )
+        each = [
+            [Message(one, one ^ distance, everything, add=True) for one in range(ways)] for distance in powers
+        ]
+        yield "doubling", 1, each
 
 
 def onward(rounds: Rounds) -> Rounds:
@@ -518,16 +487,12 @@ def onward(rounds: Rounds) -> Rounds:
     after: dict[tuple[int, int], int] = {}
     for message in rounds[0]:
         after.setdefault((message.source, min(message.chunks)[0]), message.target)
+
+    def handed_on(chunks: frozenset[Chunk]) -> frozenset[Chunk]:
+        return frozenset((part, after[own, part]) for part, own in chunks)
+
     return [
-        [
-            Message(
-                message.source,
-                message.target,
-                frozenset((part, after[own, part]) for part, own in message.chunks),
-                add=False,
-            )
-            for message in messages
-        ]
+        [Message(one.source, one.target, handed_on(one.chunks), add=False) for one in messages]
         for messages in rounds
     ]
 
@@ -535,6 +500,7 @@ def onward(rounds: Rounds) -> Rounds:
 def all_gathers(own: Array) -> Iterator[tuple[str, int, Rounds]]:
     """Every all-gather: its name, the parts of the data, its rounds."""
     for name, parts, rounds in scatters(own):
+        # Round a ring the sums go on in the same direction.
         ahead = name.startswith(("ring", "hamiltonian"))
         yield name, parts, onward(rounds) if ahead else backwards(rounds)
 

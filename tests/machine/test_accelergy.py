@@ -10,35 +10,20 @@ from tests.kit import known
 
 TABLE = """\
 ERT:
-    version: '0.4'
-    tables:
-      - name: chip.DRAM[1..1]
-        actions:
-          - name: read
-            arguments:
-                global_cycle_seconds: 1e-09
-            energy: 512.0
-          - name: leak
-            arguments: {}
-            energy: 0.0
-      - name: chip.shared_glb[1..1]
-        actions:
-          - name: write
-            arguments: {}
-            energy: 14
-          - name: read
-            arguments: {}
-            energy: 18.183829
-      - name: chip.pe[0..167].spad
-        actions:
-          - {name: read, arguments: {address_delta: 0}, energy: 1e-1}
-          - {name: read, arguments: {address_delta: 1}, energy: 0.25}
-      - name: chip.mac[1..168]
-        actions:
-          - {name: compute, arguments: {}, energy: 0.207692}
-      - name: other.mac
-        actions:
-          - {name: compute, arguments: {}, energy: 3}
+  version: '0.4'
+  tables:
+    - name: chip.DRAM[1..1]
+      actions: [{name: read, arguments: {cycle: 1e-09}, energy: 512.0}, {name: leak, arguments: {}, energy: 0.0}]
+    - name: chip.shared_glb[1..1]
+      actions: [{name: write, arguments: {}, energy: 14}, {name: read, arguments: {}, energy: 18.183829}]
+    - name: chip.pe[0..167].spad
+      actions:
+        - {name: read, arguments: {address_delta: 0}, energy: 1e-1}
+        - {name: read, arguments: {address_delta: 1}, energy: 0.25}
+    - name: chip.mac[1..168]
+      actions: [{name: compute, arguments: {}, energy: 0.207692}]
+    - name: other.mac
+      actions: [{name: compute, arguments: {}, energy: 3}]
 """
 
 

@@ -1,6 +1,7 @@
 """Charged times of collectives, between what no schedule can be below and what an explicit one achieves."""
 
 import itertools
+import json
 import math
 import random
 from functools import cache
@@ -10,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hypar import load_machine, plan_model, score_plan
+from hypar import load_machine
 from hypar.errors import HardwareError
 from hypar.machine import links
 from hypar.machine.links import level_links
 from hypar.machine.load import machine_of
 from hypar.machine.machine import Machine
 from hypar.sharding.collectives import COLLECTIVES
-from hypar.sharding.conventions import BY_LEVELS
-from tests.effort import crossed
+from tests.effort import late
+from tests.heterogeneous import kind, sourced
 from tests.machine import simulator
 from tests.machine.bounds import bound
 from tests.machine.simulator import Array, Message, Rounds, computed
@@ -52,7 +53,6 @@ TWO: dict[str, dict[str, Any]] = {
 NAMES = [*ONE, *TWO]
 RELATED = ("h_tree in_tree", "torus 3x6", "two tiers, one port", "two tiers, mesh")
 """Machines of the kind of another, whose random levels the slow run tries."""
-from tests.effort import late
 
 
 @cache
@@ -65,17 +65,12 @@ def machine(name: str) -> Any:
 
 def two_tiers(fields: dict[str, Any]) -> Any:
     """Four groups of four on a switch, with a ring inside, or meshes of both."""
-    ports = f"    ports: {{value: {fields['ports']}, source: a test}}\n" if "ports" in fields else ""
-    outer, inner = (fields.get("topology", other) for other in ("switch", "ring"))
-    text = (
-        "source: a test\ndevice:\n  word: {value: 4 B, source: a test}\n  compute:\n    name: roofline\n"
-        "    peak: {value: 1 TFLOP/s, source: a test}\n    half_efficiency_flop: {value: 0, source: a test}\n"
-        f"interconnect:\n  - topology: {outer}\n    devices: {{value: 4, source: a test}}\n"
-        f"    link_bandwidth: {{value: 1 GB/s, source: a test}}\n    latency: {{value: 2 us, source: a test}}\n{ports}"
-        f"  - topology: {inner}\n    devices: {{value: 4, source: a test}}\n"
-        "    link_bandwidth: {value: 3 GB/s, source: a test}\n    latency: {value: 0.5 us, source: a test}\n"
-    )
-    return machine_of(Path("two.yaml"), text)
+    topology = fields.get("topology")
+    outer = kind(topology=topology or "switch", link="1 GB/s", latency="2 us")
+    inner = kind(topology=topology or "ring", link="3 GB/s", latency="0.5 us")
+    outer["interconnect"] |= {"ports": sourced(fields["ports"])} if "ports" in fields else {}
+    both = {**outer, "interconnect": [outer["interconnect"], inner["interconnect"]]}
+    return machine_of(Path("two.yaml"), json.dumps(both))
 
 
 def splits(count: int) -> list[tuple[int, ...]]:
@@ -87,15 +82,13 @@ def splits(count: int) -> list[tuple[int, ...]]:
 
 
 @cache
-def level(name: str, array: tuple[int, ...], at: int, last: int | None = None) -> Array:
-    return Array(machine(name), array, at, last)
+def level(name: str, array: tuple[int, ...], at: int) -> Array:
+    return Array(machine(name), array, at)
 
 
 @cache
-def schedules(
-    name: str, array: tuple[int, ...], at: int, collective: str, last: int | None = None
-) -> list[tuple[float, float, str]]:
-    own = level(name, array, at, last)
+def schedules(name: str, array: tuple[int, ...], at: int, collective: str) -> list[tuple[float, float, str]]:
+    own = level(name, array, at)
     ways, found = own.ways, []
     made = {
         "all_reduce": simulator.all_reduces,
@@ -155,6 +148,7 @@ def test_every_charged_time_is_between_the_bound_and_an_explicit_schedule(
     ratios: dict[str, list[float]] = {collective: [] for collective in COLLECTIVES}
     for array, at, collective, received in drawn(name):
         link = machine(name).links(array)[at]
+        assert link.mean_hops == pytest.approx(level(name, array, at).mean_hops)
         charged = link.seconds(collective, received)
         achieved = min(
             late + seconds * received for late, seconds, _ in schedules(name, array, at, collective)
@@ -268,33 +262,3 @@ def boards(latency: str) -> Machine:
     """Sixty-four boards whose levels have several algorithms worth using."""
     machine: Machine = load_machine("tpu-v3", {"devices": 64, "latency": latency})
     return machine
-
-
-ASKED: list[dict[str, Any]] = [
-    *({"strategy": strategy} for strategy in ("dp", "mp", "hypar", "owt", "optimal")),
-    # Halos, and grids of several dims.
-    {"space": "batch,height,out_channels", "search": "greedy"},
-    {"space": "all", "search": "greedy"},
-]
-
-
-@crossed(
-    {
-        "asked": [pytest.param(asked, id=" ".join(asked.values())) for asked in ASKED],
-        "convention": BY_LEVELS,
-        "latency": ["1 us", "100 us"],
-    }
-)
-def test_the_time_that_is_minimised_is_the_engine_s(
-    asked: dict[str, Any], convention: str, latency: str
-) -> None:
-    """For each transfer the least of several lines, summed as the engine sums its tasks."""
-    models = (
-        {"alexnet": (8,)} if asked.get("strategy") == "optimal" else {"alexnet": (16, 4), "lenet-c": (8,)}
-    )
-    for model, array in models.items():
-        plan = plan_model(
-            model, array=array, cost="time", hardware=boards(latency), convention=convention, **asked
-        )
-        score = score_plan(plan, hardware=boards(latency), convention=convention)
-        assert plan.cost.value == pytest.approx(score.time_s, rel=1e-9)

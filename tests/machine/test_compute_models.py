@@ -189,12 +189,6 @@ def test_components_are_counts_times_energies(phase: str) -> None:
     assert found["static"] == pytest.approx(16 * 0.1 * time.seconds[phase])
 
 
-def test_a_file_without_energies_gives_none() -> None:
-    machine = load_machine("p100-4x4")
-    time = machine.layer_time(FC, WHOLE, 2)
-    assert set(phase_energy(machine, time, "forward").values()) == {0.0}
-
-
 # Layers that only move words
 
 

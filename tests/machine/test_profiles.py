@@ -50,23 +50,6 @@ def test_a_digest_is_of_all_but_the_name() -> None:
     assert read_profile("q.json").digest in found
 
 
-@pytest.mark.parametrize("mode", ["exact", "serial"])
-def test_a_plan_counts_the_measured_times(mode: str) -> None:
-    def planned(profile: Profile | str) -> float:
-        plan = plan_model(
-            "lenet-c", batch=32, array=[4], strategy="deepa", hardware="h100-8x", mode=mode, profile=profile
-        )
-        return plan.cost.value
-
-    own = lenet_profile()
-    longer = {
-        layer: {word: time + 10 for word, time in times.items()} for layer, times in own.seconds.items()
-    }
-    more = planned(own.model_copy(update={"seconds": longer})) - planned(own)
-    assert more == pytest.approx(60, rel=0.01)
-    assert planned("p.json") == planned(own)
-
-
 EQUAL = """
 source: three equal layers
 batch: 8

@@ -1,14 +1,11 @@
 """How many links networks have, where devices stand and how far messages go, by hand."""
 
-import math
 from typing import Any
 
 import pytest
 
 from hypar import load_machine
 from hypar.machine.topologies.grid import Mesh, Torus
-
-ORDERED = {"name": "torus", "routing": "dimension_ordered"}
 
 
 def test_positions_divide_the_longer_side_of_a_torus() -> None:
@@ -43,32 +40,3 @@ def test_a_shared_bandwidth_is_that_of_all_links_together() -> None:
 
 def mean_hops(machine: Any, array: tuple[int, ...]) -> tuple[float, ...]:
     return tuple(link.mean_hops for link in machine.links(array))
-
-
-@pytest.mark.parametrize(
-    ("topology", "array", "expected"),
-    [
-        ("h_tree", (2, 2, 2, 2), (8, 6, 4, 2)),
-        # One counterpart is 2 links away, two are 4, four are 6, eight are 8.
-        ("h_tree", (16,), ((2 + 2 * 4 + 4 * 6 + 8 * 8) / 15,)),
-        ("ring", (2, 2), (2, 1)),
-        ("ring", (4,), ((1 + 2 + 1) / 3,)),
-        ("fully_connected", (2, 4), (1, 1)),
-        ("switch", (4, 4), (2, 2)),
-        # 4 x 4: opposite halves are two steps away, the halves of a half one.
-        ("torus", (2, 2, 2, 2), (2, 2, 1, 1)),
-        (ORDERED, (2, 2, 2, 2), (2, 2, 1, 1)),
-    ],
-)
-def test_hops_by_hand(topology: Any, array: tuple[int, ...], expected: tuple[float, ...]) -> None:
-    asked = {"topology": topology, "devices": math.prod(array), "bandwidth": "link"}
-    assert mean_hops(load_machine("hmc", asked), array) == pytest.approx(expected)
-
-
-def test_a_message_between_nodes_takes_the_network_of_both_tiers() -> None:
-    """A counterpart in another node is two links away outside, and two inside if it is another device."""
-    machine = load_machine("h100-8x")
-    assert mean_hops(machine, (8, 8)) == pytest.approx((2, 2))
-    # Of 63 others 7 are in the same node, and 7 are the same device of another node.
-    assert mean_hops(machine, (64,)) == pytest.approx(((7 * 2 + 7 * 2 + 49 * 4) / 63,))
-    assert [link.resource for link in machine.links((8, 8))] == ["switch links 1", "switch links 2"]

@@ -44,39 +44,6 @@ def test_a_transposed_convolution_multiplies_as_the_convolution_whose_gradient_i
     assert up.flop["forward"] == 2 * up.macs - 4 * 6 * 256
 
 
-def test_a_pool_rounded_up_has_no_window_wholly_in_the_padding() -> None:
-    line = "op: pool, mode: max, kernel: 2, stride: 2, padding: 1, rounding: up"
-    graph = build(line, "op: conv, out_channels: 1, kernel: 1", head=HEAD.replace("height: 8", "height: 7"))
-    assert dict(graph.layers[1].shape) == {"channels": 3, "height": 4, "width": 5}
-
-
-def test_layers_may_stand_in_any_order() -> None:
-    graph = build(
-        "name: last, op: conv, out_channels: 1, kernel: 1, inputs: first",
-        "name: first, op: conv, out_channels: 2, kernel: 1, inputs: input",
-    )
-    assert [layer.name for layer in graph.layers] == ["input", "first", "last"]
-    assert [layer.inputs for layer in graph.layers] == [(), ("input",), ("first",)]
-
-
-def test_f_out_is_counted_as_its_readers_see_it() -> None:
-    """After the pool, but before a fork."""
-    graph = build(
-        "name: a, op: conv, out_channels: 2, kernel: 1",
-        "op: pool, mode: max, kernel: 2",
-        "name: b, op: conv, out_channels: 2, kernel: 1",
-        "name: r, op: relu",
-        "name: p, op: pool, mode: max, kernel: 1",
-        "op: add, inputs: [r, p]",
-    )
-    a, b, join = graph.contracted.layers
-    assert (a.nest.elements("output"), a.elements("output")) == (4 * 2 * 64, 4 * 2 * 16)
-    assert (b.elements("output"), b.elements("weight"), join.join) == (4 * 2 * 16, 4, True)
-    assert [(tensor.producer, tensor.consumer, tensor.elements) for tensor in graph.contracted.tensors] == [
-        (0, 1, 128), (1, 2, 128), (1, 2, 128),
-    ]  # fmt: skip
-
-
 def test_the_digest_is_of_what_a_plan_depends_on() -> None:
     line = "name: a, op: conv, out_channels: 2, kernel: 1"
     base = build(line).digest
@@ -86,40 +53,6 @@ def test_the_digest_is_of_what_a_plan_depends_on() -> None:
     assert build(line, head=HEAD.replace("batch: 4", "batch: 4\ndtype: float16")).digest != base
     assert build(line.replace("2", "3")).digest != base
     assert build(line + ", stride: 1").digest == base
-
-
-BLOCKS = """source: made up
-batch: 4
-blocks:
-  pair:
-    parameters: [channels]
-    layers:
-      - {name: conv, op: conv, out_channels: $channels, kernel: 3, padding: 1}
-      - {name: relu, op: relu}
-  group:
-    parameters: [channels]
-    layers:
-      - {block: pair, name: first, with: {channels: $channels}}
-      - {block: pair, name: rest, with: {channels: $channels}, repeat: 3}
-layers:
-  - {op: input, channels: 3, height: 8, width: 8}
-  - {block: group, name: one, with: {channels: 8}}
-  - {block: group, name: two, with: {channels: 8}}
-"""
-
-
-def test_equal_layers_are_one_object_in_whatever_form_a_file_says_them() -> None:
-    blocks = build_graph(parse_yaml(BLOCKS, Path("net.yaml")), "net")
-    conv = "op: conv, out_channels: 8, kernel: [3, 3], padding: [1, 1], stride: 1"
-    written = build(*[conv, "op: relu"] * 8)
-    assert [count for _, count in blocks.kinds] == [count for _, count in written.kinds] == [1, 1, 8, 7]
-    for mine, theirs in zip(blocks.layers, written.layers, strict=True):
-        assert mine.op is theirs.op
-        assert mine.num_parameters == theirs.num_parameters
-    changed = blocks.with_fields(
-        {layer.name: {"bias": False} for layer in blocks.layers if "conv" in layer.name}
-    )
-    assert [count for _, count in changed.kinds] == [1, 1, 8, 7]
 
 
 SMALL: dict[str, object] = {
@@ -196,15 +129,3 @@ def test_gradients_are_all_trained_numbers_in_the_order_of_the_backward_phase() 
         assert len(set(names)) == len(names)
     conv = "Conv2d_1a_3x3"
     assert gradients[0].parameters == (f"{conv}.bn.weight", f"{conv}.bn.bias", f"{conv}.conv.weight")
-
-
-def test_what_is_trained_before_the_first_weight_goes_with_it() -> None:
-    graph = network("{op: input, channels: 8}", "{op: batch_norm}", "{op: linear, out_features: 2}")
-    (gradients,) = gradients_of(graph)
-    assert gradients.parameters == (
-        "linear1.weight",
-        "linear1.bias",
-        "batch_norm1.weight",
-        "batch_norm1.bias",
-    )
-    assert gradients.num_bytes == 4 * (18 + 16)

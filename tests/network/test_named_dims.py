@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-import hypar
 from hypar.network.graph import LayerGraph, load_model
 from hypar.sharding.space import parse_space
 from tests.transformers import encoder, gated, gpt, llama, mixtral, vit
@@ -39,18 +38,6 @@ def test_rope_keeps_the_halves_of_its_maker_together() -> None:
     layers = {layer.name: layer for layer in llama().contracted.layers}
     assert "out_head_dim" not in layers["h.0.q"].nest.cuttable
     assert "out_head_dim" in layers["h.0.v"].nest.cuttable
-
-
-def test_a_space_and_pins_take_the_dims_of_a_model() -> None:
-    plan = hypar.plan_model(
-        gpt(), levels=2, space="batch,kv_heads", pins=["h.0.up=ff", "h.0.add1@H1=sequence"]
-    )
-    assert [choice.divided for choice in plan.choices("h.0.up")] == [("out_ff",), ("out_ff",)]
-    assert plan.choices("h.0.add1")[0].divided == ("sequence",)
-    assert {dim for choice in plan.choices("h.0.attention") for dim in choice.divided} <= {
-        "batch",
-        "kv_heads",
-    }
 
 
 @pytest.mark.parametrize("network", [gpt, llama, encoder, mixtral, vit, gated], ids=lambda one: one.__name__)

@@ -117,11 +117,10 @@ class Kernel:
         piece: Piece,
         inputs: Sequence[Array] = (),
         parameters: Arrays | None = None,
-        others: Sequence[Piece] = (),
         **known: Any,
     ) -> Run:
         arrays = {operand_name(number): own for number, own in enumerate(inputs)} | dict(parameters or {})
-        return Run(value=self.op.value, nest=self.nest, pieces=[piece, *others], arrays=arrays, **known)
+        return Run(value=self.op.value, nest=self.nest, pieces=[piece], arrays=arrays, **known)
 
     def whole(self) -> Piece:
         sizes = self.nest.sizes.items()

@@ -5,29 +5,10 @@ from typing import Any
 import pytest
 
 from hypar import Plan, check_plan, diff_plans, load_machine, plan_model, read_plan
-from hypar.cli.rows import COMMANDS
 from hypar.errors import HyparError, UnknownNameError
-from hypar.plan.plan import rooted
 from hypar.plan.request import PARAMETERS, Request
 from hypar.sharding.placement import ALONE, WHOLE, grid
 from tests.kit import run
-
-
-def test_a_copy_with_other_splits_derives_its_groups_from_them() -> None:
-    plan = plan_model("lenet-c", levels=2)
-    assert len(plan.groups[0].splits) == 2
-    copied = plan.model_copy(update={"root": rooted(plan.splits[:1], None)})
-    assert len(copied.groups[0].splits) == 1
-
-
-def test_a_plan_is_a_table_in_a_terminal_and_a_grid_in_a_notebook() -> None:
-    plan = plan_model("lenet-c", levels=2, inter_weight=0.5)
-    assert repr(plan) == str(plan) == plan.render("table")
-    assert "communication between layers counts 0.5 times" in str(plan)
-    html = plan._repr_html_()
-    assert html == plan.render("html")
-    assert html.count('<span class="choice"') == len(plan.layers) * len(plan.array)
-    assert "| fc1 | mp | mp |" in plan.render("markdown")
 
 
 def test_a_difference_names_layers_that_only_one_plan_has(tmp_path: Path) -> None:
@@ -89,20 +70,6 @@ class TestGrids:
         assert read_plan(file).dims("conv2") == deepa.dims("conv2")
         assert check_plan(file).ok
 
-    def test_differences_name_degrees(self, deepa: Plan) -> None:
-        other = plan_model(
-            "lenet-c",
-            array=[16],
-            strategy="deepa",
-            hardware="p100-4x4",
-            pins=["conv2=n4 h4", "fc2=n2", "fc1=n16"],
-        )
-        changes = [str(change) for change in diff_plans(deepa, other)]
-        assert "conv2 H1: batch x4, height, width -> batch x4, height x4" in changes
-        assert "fc2 H1: batch x1 -> batch" in changes
-        assert "fc1 H1: batch, out_channels x4 -> batch x16" in changes
-        assert not diff_plans(deepa, deepa)
-
 
 # Options, and how a command line gives them
 
@@ -135,9 +102,3 @@ def test_a_value_of_another_kind_is_one_line(given: dict[str, Any]) -> None:
         plan_model("lenet-c", **given)
     assert "\n" not in str(error.value)
     assert "allowed" in str(error.value)
-
-
-def test_every_option_of_a_request_is_one_of_hypar_plan() -> None:
-    command = COMMANDS["plan"].command("plan")
-    flags = {flag for param in command.params for flag in param.opts}
-    assert {parameter.flags.split()[0] for parameter in PARAMETERS.values()} <= flags

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 
-from hypar.sharding.layout import Layout, Places
-from hypar.sharding.placement import WHOLE, Choice, grid
-from tests.program.arrays import array_layout, array_places
+from hypar.program.layouts import layouts_of
+from hypar.sharding.placement import WHOLE, Choice, cut, grid
+from hypar.sharding.tree import Device, Level, Node, Split, Stages
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanNode
+    from hypar.sharding.layout import Layout, Places
 
 ARRAYS = [
     (2,), (3,), (4,), (5,), (6,), (7,), (8,), (12,), (2, 2), (3, 2), (2, 3), (2, 4), (4, 2), (2, 6), (4, 3),
@@ -22,93 +25,101 @@ ARRAYS = [
 ]  # fmt: skip
 SMALL = [(), (2,), (3,), (4,), (2, 2)]
 CUT_DIMS = ("batch", "in_channels", "out_channels", "height", "width", "groups", "channels")
+MOST = 12
+"""Devices of a tree of groups."""
+
+Taken = dict[str, tuple[Choice, tuple[float, ...]]]
+"""The choice of every layer at an uneven split, and the share of each group."""
 
 
 class Machine(NamedTuple):
-    """The devices of a case and the cuts of every layer with choices.
-
-    Attributes:
-        places: the devices.
-        cuts: the cuts of each layer.
-        microbatches: number of microbatches.
-    """
+    """The devices of a case, the cuts of every layer with choices, and the number of microbatches."""
 
     places: Places
     cuts: dict[str, Layout]
-    microbatches: int
+    microbatches: int = 1
 
 
-class Node(NamedTuple):
-    """A part of a tree of device groups: an array of identical devices, or groups of unequal shares.
-
-    Attributes:
-        array: the array, if there are no groups.
-        groups: the groups.
-    """
-
-    array: tuple[int, ...]
-    groups: tuple[Node, ...] = ()
+def laid(root: Node, layers: Iterable[str]) -> tuple[Places, dict[str, Layout]]:
+    """Return the devices of a tree, and the layout of each layer on them."""
+    plan: Any = SimpleNamespace(root=root, layers=tuple(layers))
+    return layouts_of(plan)
 
 
-class Entry(NamedTuple):
-    """What one level does with one device.
-
-    Attributes:
-        part: the device's coordinate.
-        bounds: its share of each divided dim.
-        working: whether it works.
-    """
-
-    part: int
-    bounds: dict[str, tuple[float, float]]
-    working: bool = True
+def _split(choices: Mapping[str, Choice], ways: int, **more: Any) -> Split:
+    degrees = {name: dict(choice.degrees) for name, choice in choices.items()}
+    shares = [1 / ways] * ways
+    return Split(level=0, group="all", ways=ways, shares=shares, choices=degrees, costs={}, cost=0, **more)
 
 
-NOTHING = Entry(0, {})
+def array_of(array: tuple[int, ...], choices: Mapping[str, Sequence[Choice]]) -> Node:
+    """Return an array of identical devices, with a choice of each layer at each level."""
+    root: Node = Device()
+    for at in reversed(range(len(array))):
+        root = Level(_split({name: own[at] for name, own in choices.items()}, array[at]), (root,))
+    return root
 
 
-def array_machine(
-    graph: LayerGraph, array: tuple[int, ...], choices: Mapping[str, Sequence[Choice]]
-) -> Machine:
-    """Return an array of identical devices, and the cuts of each layer by a choice at each level."""
-    cuts = {
-        layer.name: array_layout(array, tuple(choices[layer.name]))
-        for layer in graph.nodes(None).layers
-        if layer.name in choices
-    }
-    return Machine(array_places(array), cuts, 1)
+def groups_of(taken: Taken, below: Sequence[Node]) -> Node:
+    """Return an uneven split, with what is below it in each group."""
+    choices = {name: choice for name, (choice, _) in taken.items()}
+    shares = {name: list(own) for name, (_, own) in taken.items()}
+    return Level(_split(choices, len(below), sides=[], layer_shares=shares), tuple(below))
 
 
 @st.composite
 def machines(draw: st.DrawFn, graph: LayerGraph) -> Machine:
     """Draw devices and any cuts of a network; pools have cuts of their own in some."""
     layers = graph.nodes(draw(st.sampled_from([None, None, "operators"]))).layers
+    names = [layer.name for layer in layers]
     kind = draw(st.sampled_from(["array", "array", "tree", "stages"]))
-    dims = {layer.name: _dims(layer.nest.sizes) for layer in layers}
-    joins = {layer.name: layer.join for layer in layers}
     if kind == "tree":
-        tree = draw(_trees())
-        entries = {name: draw(_in_tree(tree, dims[name], join=joins[name])) for name in dims}
-        places = _places(next(iter(entries.values())))
-        return Machine(places, {name: _layout(places, own) for name, own in entries.items()}, 1)
+        places, cuts = laid(draw(trees(layers)), names)
+        assume(places.devices <= MOST)
+        return Machine(places, cuts)
     array = draw(st.sampled_from(ARRAYS if kind == "array" else SMALL))
-    inner = {
-        name: array_layout(array, tuple(draw(choices(dims[name], ways, join=joins[name])) for ways in array))
-        for name in dims
-    }
+    root = draw(arrays(layers, array))
     if kind == "array":
-        return Machine(array_places(array), inner, 1)
+        return Machine(*laid(root, names))
     count = draw(st.integers(1, 3))
-    stage = sorted(draw(st.lists(st.integers(0, count - 1), min_size=len(dims), max_size=len(dims))))
-    places = array_places((count, *array))
-    found = {
-        name: _staged(places, own, number) for (name, own), number in zip(inner.items(), stage, strict=True)
-    }
-    return Machine(places, found, draw(st.integers(1, 3)))
+    stage = sorted(draw(st.lists(st.integers(0, count - 1), min_size=len(names), max_size=len(names))))
+    own = [
+        frozenset(name for name, at in zip(names, stage, strict=True) if at == part) for part in range(count)
+    ]
+    return Machine(
+        *laid(Stages(tuple(own), (None,) * count, (root,) * count), names), draw(st.integers(1, 3))
+    )
 
 
-def _dims(sizes: Mapping[str, int]) -> tuple[str, ...]:
-    return tuple(dim for dim in CUT_DIMS if dim in sizes)
+@st.composite
+def arrays(draw: st.DrawFn, layers: Sequence[PlanNode], array: tuple[int, ...]) -> Node:
+    """Draw any choices of layers on identical devices."""
+    return array_of(
+        array,
+        {
+            layer.name: [draw(choices(dims_of(layer), ways, join=layer.join)) for ways in array]
+            for layer in layers
+        },
+    )
+
+
+@st.composite
+def trees(draw: st.DrawFn, layers: Sequence[PlanNode], depth: int = 2) -> Node:
+    """Draw groups of unequal shares, of which some may be nothing, each with groups or identical devices below."""
+    if depth == 0 or (depth == 1 and draw(st.booleans())):
+        return draw(arrays(layers, draw(st.sampled_from(SMALL))))
+    below = [draw(trees(layers, depth - 1)) for _ in range(draw(st.integers(2, 3)))]
+    weights = st.lists(st.integers(0, 5), min_size=len(below), max_size=len(below)).filter(any)
+    taken = {}
+    for layer in layers:
+        whole, own = layer.join and not draw(st.integers(0, 3)), draw(weights)
+        choice = WHOLE if whole else cut(draw(st.sampled_from(dims_of(layer))), len(below))
+        taken[layer.name] = (choice, tuple(weight / sum(own) for weight in own))
+    return groups_of(taken, below)
+
+
+def dims_of(layer: PlanNode) -> tuple[str, ...]:
+    return tuple(dim for dim in CUT_DIMS if dim in layer.nest.sizes)
 
 
 @st.composite
@@ -125,77 +136,3 @@ def choices(draw: st.DrawFn, dims: tuple[str, ...], ways: int, *, join: bool) ->
             degrees[dim] = degree
             left //= degree
     return grid(degrees)
-
-
-def _staged(places: Places, inner: Layout, stage: int) -> Layout:
-    """Return the layout of a layer of a stage, which alone works for it."""
-    times = len(np.unique(places.parts[0]))
-    levels = ({dim: np.tile(own, (times, 1)) for dim, own in shares.items()} for shares in inner.levels)
-    return Layout(places, ({}, *levels), (places.parts[0] == stage) & np.tile(inner.working, times))
-
-
-def _trees() -> st.SearchStrategy[Node]:
-    leaves = st.sampled_from(SMALL).map(Node)
-    below = st.lists(leaves, min_size=2, max_size=3).map(lambda groups: Node((), tuple(groups)))
-    return (
-        st.lists(leaves | below, min_size=2, max_size=3)
-        .map(lambda groups: Node((), tuple(groups)))
-        .filter(lambda tree: size_of(tree) <= 12)
-    )
-
-
-def size_of(node: Node) -> int:
-    """Return the number of devices."""
-    return (
-        sum(size_of(group) for group in node.groups) if node.groups else int(np.prod(node.array, dtype=int))
-    )
-
-
-@st.composite
-def _in_tree(draw: st.DrawFn, node: Node, dims: tuple[str, ...], *, join: bool) -> list[list[Entry]]:
-    """Draw what every level does with every device for one layer."""
-    if not node.groups:
-        cuts = array_layout(node.array, tuple(draw(choices(dims, ways, join=join)) for ways in node.array))
-        return [
-            [
-                Entry(
-                    int(cuts.places.parts[level][device]),
-                    {dim: (float(own[device, 0]), float(own[device, 1])) for dim, own in shares.items()},
-                    bool(cuts.working[device]),
-                )
-                for level, shares in enumerate(cuts.levels)
-            ]
-            for device in range(cuts.places.devices)
-        ]
-    dim = None if join and not draw(st.integers(0, 3)) else draw(st.sampled_from(dims))
-    weights = draw(
-        st.lists(st.integers(0, 5), min_size=len(node.groups), max_size=len(node.groups)).filter(any)
-    )
-    ends = np.cumsum([0, *weights]) / sum(weights)
-    found = []
-    for number, group in enumerate(node.groups):
-        share = {} if dim is None else {dim: (float(ends[number]), float(ends[number + 1]))}
-        own = Entry(number, share, dim is None or weights[number] > 0)
-        found += [[own, *below] for below in draw(_in_tree(group, dims, join=join))]
-    return found
-
-
-def _places(entries: list[list[Entry]]) -> Places:
-    """Return the devices of a tree, of which some have fewer levels than others."""
-    depth = max(len(own) for own in entries)
-    paths = [[entry.part for entry in (*own, *[NOTHING] * (depth - len(own)))] for own in entries]
-    parts = []
-    for level in range(depth):
-        prefixes = [tuple(path[: level + 1]) for path in paths]
-        numbers = {prefix: number for number, prefix in enumerate(dict.fromkeys(prefixes))}
-        parts.append(np.array([numbers[prefix] for prefix in prefixes], np.int64))
-    return Places(tuple(parts))
-
-
-def _layout(places: Places, entries: list[list[Entry]]) -> Layout:
-    levels = []
-    for level in range(len(places.parts)):
-        own = [row[level] if level < len(row) else NOTHING for row in entries]
-        dims = sorted({dim for entry in own for dim in entry.bounds})
-        levels.append({dim: np.array([entry.bounds.get(dim, (0.0, 1.0)) for entry in own]) for dim in dims})
-    return Layout(places, tuple(levels), np.array([all(entry.working for entry in row) for row in entries]))

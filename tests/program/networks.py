@@ -72,7 +72,7 @@ def networks(draw: st.DrawFn, most: int = 9) -> LayerGraph:
         op = draw(st.sampled_from(ON_IMAGES if "height" in shapes[source] else ON_VECTORS))
         layer = draw(_layers(op, source, shapes)) | {"name": f"{op}{number}"}
         _append(layer, layers, shapes)
-    layers = _read(layers)
+    layers = read_by_last(layers)
     if draw(st.booleans()) or not any(layer["op"] in WEIGHTED for layer in layers):
         last = layers[-1]["name"]
         if "height" in shapes[last]:
@@ -82,7 +82,7 @@ def networks(draw: st.DrawFn, most: int = 9) -> LayerGraph:
     return network(*layers, batch=draw(st.integers(1, 8)))
 
 
-def _read(layers: list[Fields]) -> list[Fields]:
+def read_by_last(layers: list[Fields]) -> list[Fields]:
     """Return the layers of which something comes to the last one."""
     needed, found = {layers[-1]["name"]}, []
     for layer in reversed(layers):

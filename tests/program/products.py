@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from hypar.execution.exchange import moved
 from hypar.program.lowering import lower
-from hypar.sharding.placement import choice_of, digits_of
 from tests.amounts import amounts
-from tests.program.arrays import array_layout, array_places
+from tests.program.machines import array_of, laid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,12 +38,8 @@ def by_program(
     graph: LayerGraph, array: tuple[int, ...], choices: Choices, convention: str
 ) -> dict[Key, float]:
     """Return the elements that a program counts, but for biases, statistics and what ops without choices read and sum."""
-    levels = zip(array, zip(*choices.values(), strict=True), strict=True)
-    digits = [one for ways, own in levels for one in digits_of(own, ways)]
-    inner, labels = (own for own in zip(*digits, strict=True))
-    each = zip(choices, zip(*labels, strict=True), strict=True)
-    cuts = {name: array_layout(inner, tuple(map(choice_of, own, inner))) for name, own in each}
-    program = lower(graph, array_places(array), cuts, convention)
+    places, cuts = laid(array_of(array, choices), choices)
+    program = lower(graph, places, cuts, convention)
     found: Counter[Key] = Counter()
     for step in program.transfers.values():
         if step.item.layer in cuts and step.item.tensor in ("input", "output", "weight"):

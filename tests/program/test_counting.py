@@ -6,19 +6,14 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.execution.exchange import counted
-from hypar.execution.verify import verify_program
 from hypar.program.holding import Holding
-from hypar.program.lowering import lower
-from hypar.sharding.placement import cut
+from hypar.sharding.layout import places_of
 from tests.effort import examples
-from tests.program.arrays import array_places
-from tests.program.machines import ARRAYS, array_machine
-from tests.program.networks import perceptron
+from tests.program.machines import ARRAYS
 
 if TYPE_CHECKING:
     from hypar.sharding.layout import Numbers, Places
@@ -33,8 +28,9 @@ def who(holding: Holding, element: tuple[int, ...]) -> set[int]:
 
 
 def parts_of(places: Places, level: int) -> list[set[int]]:
-    numbers = places.parts[level].tolist()
-    return [{device for device, own in enumerate(numbers) if own == part} for part in sorted({*numbers})]
+    """The devices of each part of a level: those with the same numbers down to it."""
+    paths = [*zip(*[own.tolist() for own in places.parts[: level + 1]], strict=True)]
+    return [{device for device, own in enumerate(paths) if own == path} for path in sorted({*paths})]
 
 
 def entering(places: Places, had: set[int], wanted: set[int]) -> Numbers:
@@ -60,7 +56,7 @@ def holdings(draw: st.DrawFn, devices: int, shape: tuple[int, ...]) -> Holding:
 
 @st.composite
 def transfers(draw: st.DrawFn) -> tuple[Places, Holding, Holding]:
-    places = array_places(draw(st.sampled_from(ARRAYS)))
+    places = places_of(draw(st.sampled_from(ARRAYS)))
     shape = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
     return places, draw(holdings(places.devices, shape)), draw(holdings(places.devices, shape))
 
@@ -91,13 +87,3 @@ def test_a_sum_is_counted_as_element_by_element(
             if having and wanted:
                 total += summed(places, having, wanted)
     assert counted(places, terms, need, copies).tolist() == total.tolist()
-
-
-@pytest.mark.parametrize(("convention", "moved"), [("moved", 7680), ("fused", 6144)])
-def test_two_layers_of_input_channels_move_what_is_computed_by_hand(convention: str, moved: int) -> None:
-    """Two linear layers 16-16-16 with 8 samples on 2x2, in bytes of float32; HyPar's tables count 7,168."""
-    graph = perceptron(16, 16, 16, batch=8)
-    machine = array_machine(graph, (2, 2), {name: [cut("in_channels", 2)] * 2 for name in ("fc1", "fc2")})
-    found = verify_program(lower(graph, machine.places, machine.cuts, convention))
-    assert found.agrees
-    assert 4 * sum(int(transfer.moved.sum()) for transfer in found.transfers) == moved

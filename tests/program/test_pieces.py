@@ -4,16 +4,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.program.layouts import divide
-from hypar.sharding.layout import Layout
-from hypar.sharding.placement import WHOLE, cut
+from hypar.sharding.layout import Layout, places_of
+from hypar.sharding.placement import cut
 from tests.effort import examples
-from tests.program.arrays import array_layout, array_places
-from tests.program.machines import ARRAYS
+from tests.program.machines import ARRAYS, array_of, laid
 
 if TYPE_CHECKING:
     from random import Random
@@ -29,33 +27,15 @@ def pieces(members: Members) -> list[list[int]]:
 def shares(*ends: float) -> Layout:
     """Return a layout of the batch at one level, between groups whose shares end there."""
     own = np.array([*pairwise((0.0, *ends))])
-    return Layout(array_places((len(ends),)), ({"batch": own},), np.ones(len(ends), bool))
+    return Layout(places_of((len(ends),)), ({"batch": own},), np.ones(len(ends), bool))
 
 
 @st.composite
 def cuts_of_dims(draw: st.DrawFn) -> tuple[tuple[int, ...], list[str], Layout]:
     array = draw(st.sampled_from(ARRAYS))
     dims = [draw(st.sampled_from(["batch", "channels"])) for _ in array]
-    return (
-        array,
-        dims,
-        array_layout(array, tuple(cut(dim, ways) for dim, ways in zip(dims, array, strict=True))),
-    )
-
-
-@pytest.mark.parametrize(
-    ("size", "ways", "sizes"), [(6, 4, [1, 2, 1, 2]), (7, 2, [3, 4]), (8, 4, [2] * 4), (2, 4, [0, 1, 0, 1])]
-)
-def test_a_piece_has_as_many_as_even_sizes_allow(size: int, ways: int, sizes: list[int]) -> None:
-    found = divide(size, array_layout((ways,), (cut("batch", ways),)), "batch")
-    assert [len(piece) for piece in pieces(found)] == sizes
-    assert [index for piece in pieces(found) for index in piece] == [*range(size)]
-
-
-def test_idle_devices_have_no_piece() -> None:
-    assert pieces(divide(4, array_layout((4,), (cut("batch", 2),)), "batch")) == [[0, 1], [], [2, 3], []]
-    assert pieces(divide(2, array_layout((2,), (cut("height", 1),)), "batch")) == [[0, 1], []]
-    assert pieces(divide(2, array_layout((2,), (WHOLE,)), "batch")) == [[0, 1], [0, 1]]
+    own = {"layer": [cut(dim, ways) for dim, ways in zip(dims, array, strict=True)]}
+    return array, dims, laid(array_of(array, own), own)[1]["layer"]
 
 
 def test_shares_are_rounded_by_the_largest_remainders() -> None:
@@ -70,7 +50,7 @@ def test_groups_of_unequal_shares_are_each_rounded_by_themselves() -> None:
         {},
         {"batch": np.array([(0.0, 0.3), (0.3, 1.0), (0.0, 0.6), (0.6, 1.0)])},
     )
-    found = divide(7, Layout(array_places((2, 2)), levels, np.ones(4, bool)), "batch")
+    found = divide(7, Layout(places_of((2, 2)), levels, np.ones(4, bool)), "batch")
     assert [len(piece) for piece in pieces(found)] == [2, 5, 4, 3]
 
 

@@ -1,21 +1,91 @@
-"""Any network under any cuts computes on devices what one device does, and moves what was counted."""
+"""Programs of any networks by any cuts: their numbers are those of one device, and what moves is what is counted."""
 
 from __future__ import annotations
 
+import random
+from itertools import product
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.execution.verify import verify_program
 from hypar.program.lowering import lower
 from tests.effort import examples
-from tests.program.machines import machines
+from tests.program.machines import array_of, laid, machines
 from tests.program.networks import networks
+from tests.transformers import (
+    biased,
+    deepseek,
+    drawn,
+    encoder,
+    gated,
+    gpt,
+    listener,
+    llama,
+    mixtral,
+    mobilenet,
+    one_matrix,
+    scaled,
+    unet,
+    vit,
+    volume,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hypar.network.graph import LayerGraph
     from tests.program.machines import Machine
+
+NETWORKS: dict[str, Callable[[], LayerGraph]] = {
+    **{
+        make.__name__: make
+        for make in (
+            gpt,
+            llama,
+            encoder,
+            gated,
+            mixtral,
+            deepseek,
+            listener,
+            biased,
+            scaled,
+            vit,
+            mobilenet,
+            unet,
+        )
+    },
+    "one_matrix": one_matrix,
+    "volume": volume,
+    "volume of groups": lambda: volume(groups=4),
+    "volume of two groups": lambda: volume(groups=2),
+}
+
+QUICK = {
+    ("gpt", (4,), "fused"), ("llama", (3, 2), "moved"), ("encoder", (4,), "moved"), ("gated", (4,), "fused"),
+    ("mixtral", (3, 2), "fused"), ("deepseek", (3, 2), "moved"), ("listener", (2, 2), "fused"),
+    ("biased", (3, 2), "moved"), ("scaled", (4,), "fused"), ("vit", (4,), "moved"), ("volume", (3, 2), "fused"),
+    ("volume of groups", (3, 2), "fused"),
+}  # fmt: skip
+EVERY = product(NETWORKS, [(2,), (4,), (2, 2), (3, 2), (2, 4)], ["moved", "fused", "direct"])
+
+
+@pytest.mark.parametrize(
+    ("network", "array", "convention"),
+    [pytest.param(*row, marks=[] if row in QUICK else [pytest.mark.slow], id=str(row)) for row in EVERY],
+)
+def test_random_plans_give_the_numbers_of_one_device(
+    network: str, array: tuple[int, ...], convention: str
+) -> None:
+    graph = NETWORKS[network]()
+    nodes = graph.contracted
+    for seed in range(examples(200, 1)):
+        choices = drawn(nodes, array, random.Random(seed))
+        own = {layer.name: chosen for layer, chosen in zip(nodes.layers, choices, strict=True)}
+        found = verify_program(lower(graph, *laid(array_of(array, own), own), convention))
+        assert found.agrees, (seed, found.worst, [str(own) for own in choices])
 
 
 def disagreements(graph: LayerGraph, machine: Machine, convention: str) -> list[object]:

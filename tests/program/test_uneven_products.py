@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,44 +13,23 @@ from hypar.execution.exchange import moved
 from hypar.planning.uneven.tree import graph_of_group
 from hypar.program.lowering import lower
 from hypar.sharding.amounts.above import outermost
-from hypar.sharding.layout import Layout, Places
 from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
+from hypar.sharding.tree import Device, Level, splits_of
 from tests.amounts import amounts
 from tests.effort import examples
-from tests.program.arrays import array_layout
-from tests.program.networks import network
-from tests.program.test_products import ROWS, SIZE, chains, convolutions, joined
+from tests.program.machines import Taken, array_of, groups_of, laid
+from tests.program.test_products import ROWS, SIZE, chains, convolutions, dims_of, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanNode
     from hypar.sharding.amounts.above import State
+    from hypar.sharding.tree import Node
 
 Shares = tuple[float, ...]
-Taken = dict[str, tuple[Choice, Shares]]
-"""The choice and the shares of every layer."""
-
 UNITS = 16
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """Identical devices with a choice of every layer at each level."""
-
-    array: tuple[int, ...]
-    choices: Mapping[str, tuple[Choice, ...]]
-
-
-@dataclass(frozen=True)
-class Fork:
-    """An uneven split, with what is below it in each group."""
-
-    taken: Taken
-    below: tuple[Node, ...]
-
-
-Node = Leaf | Fork
 
 
 # By products.
@@ -65,21 +42,21 @@ def counted(graph: LayerGraph, node: Node, convention: str) -> Counter[tuple[int
     return _rounded(found)
 
 
-def _count(found, graph, node: Node, entered: State, convention: str, depth: int) -> None:  # type: ignore[no-untyped-def]
-    names = [layer.name for layer in graph.layers]
-    if isinstance(node, Leaf):
-        choices = [node.choices[name] for name in names]
-        for one in amounts(graph, node.array, choices, convention, entered):
+def _count(found, graph, node: Node | None, entered: State, convention: str, depth: int) -> None:  # type: ignore[no-untyped-def]
+    names, splits = [layer.name for layer in graph.layers], [*splits_of(node)]
+    if not isinstance(node, Level) or node.split.sides is None:
+        choices = [tuple(split.choice(name) for split in splits) for name in names]
+        for one in amounts(graph, [split.ways for split in splits], choices, convention, entered):
             found[depth + one.level, one.phase] += one.elements
         return
-    taken = [node.taken[name] for name in names]
+    taken = [(node.split.choice(name), node.split.shares_of(name)) for name in names]
     inside, between, states = entered.crossing(graph, taken)
     for of_one in (*inside, *between):
         for amount in of_one:
             assert min(amount.elements) >= 0
             found[depth, amount.phase] += sum(amount.elements)
     for group, (below, state) in enumerate(zip(node.below, states, strict=True)):
-        own = [node.taken[name][1][group] for name in names]
+        own = [shares[group] for _, shares in taken]
         left = graph_of_group(graph, [choice for choice, _ in taken], own, integral=True)
         _count(found, left, below, state, convention, depth + 1)
 
@@ -88,58 +65,13 @@ def _count(found, graph, node: Node, entered: State, convention: str, depth: int
 
 
 def program(graph: LayerGraph, node: Node, convention: str) -> Counter[tuple[int, str]]:
-    names = [layer.name for layer in graph.contracted.layers]
-    rows = {name: _rows(node, name) for name in names}
-    depth = max(len(path) for path in rows[names[0]])
-    paths = [tuple(level[0] for level in path) + (0,) * (depth - len(path)) for path in rows[names[0]]]
-    parts = [np.unique([path[: level + 1] for path in paths], axis=0, return_inverse=True)[1].reshape(-1) for level in range(depth)]  # fmt: skip
-    places = Places(tuple(part.astype(np.int64) for part in parts))
-    cuts = {name: _layout(places, rows[name]) for name in names}
-    lowered = lower(graph, places, cuts, convention)
+    places, cuts = laid(node, [layer.name for layer in graph.contracted.layers])
     found: Counter[tuple[int, str]] = Counter()
-    for step in lowered.transfers.values():
+    for step in lower(graph, places, cuts, convention).transfers.values():
         if step.item.layer in cuts and step.item.tensor in ("input", "output", "weight"):
             for level, elements in enumerate(moved(places, step.transfer).tolist()):
                 found[level, step.item.phase] += elements
     return _rounded(found)
-
-
-Entry = tuple[int, dict[str, tuple[float, float]], bool]
-
-
-def _rows(node: Node, name: str) -> list[list[Entry]]:
-    """For each device its part, its bounds and whether it works at every level."""
-    if isinstance(node, Leaf):
-        own = array_layout(node.array, node.choices[name])
-        return [
-            [
-                (
-                    int(own.places.parts[level][device]),
-                    {dim: (float(ends[device, 0]), float(ends[device, 1])) for dim, ends in shares.items()},
-                    bool(own.working[device]),
-                )
-                for level, shares in enumerate(own.levels)
-            ]
-            for device in range(own.places.devices)
-        ]
-    choice, shares = node.taken[name]
-    ends = np.cumsum([0.0, *shares])
-    dim, found = dim_of(choice), []
-    for group, below in enumerate(node.below):
-        bounds = {} if dim is None else {dim: (float(ends[group]), float(ends[group + 1]))}
-        here: Entry = (group, bounds, dim is None or shares[group] > 0)
-        found += [[here, *rest] for rest in _rows(below, name)]
-    return found
-
-
-def _layout(places: Places, rows: Sequence[Sequence[Entry]]) -> Layout:
-    nothing: Entry = (0, {}, True)
-    levels = []
-    for level in range(len(places.parts)):
-        own = [bounds for _, bounds, _ in (row[level] if level < len(row) else nothing for row in rows)]
-        dims = sorted({dim for bounds in own for dim in bounds})
-        levels.append({dim: np.array([bounds.get(dim, (0.0, 1.0)) for bounds in own]) for dim in dims})
-    return Layout(places, tuple(levels), np.array([all(works for *_, works in row) for row in rows]))
 
 
 def _rounded(found: Counter[tuple[int, str]]) -> Counter[tuple[int, str]]:
@@ -147,15 +79,6 @@ def _rounded(found: Counter[tuple[int, str]]) -> Counter[tuple[int, str]]:
 
 
 # Random cases.
-
-
-def dims_of(graph: LayerGraph, rows: set[str]) -> dict[str, list[str]]:
-    return {
-        layer.name: [
-            dim for dim in layer.nest.sizes if not dim.startswith("kernel") and dim not in ROWS - rows
-        ]
-        for layer in graph.contracted.layers
-    }
 
 
 @st.composite
@@ -169,13 +92,15 @@ def shares(draw: st.DrawFn, groups: int, least: int = 1) -> Shares:
 def taken(draw: st.DrawFn, graph: LayerGraph, groups: int, rows: set[str], least: int = 1) -> Taken:
     """Choices of one dim for every layer, mostly with common shares; joins may be done whole."""
     common, found = draw(shares(groups)), {}
-    joins = {layer.name for layer in graph.contracted.layers if layer.join}
-    for name, dims in dims_of(graph, rows).items():
-        options = [cut(dim, groups) for dim in dims] + [WHOLE] * (name in joins)
-        choice = draw(st.sampled_from(options))
+    for layer in graph.contracted.layers:
+        choice = draw(options(layer, groups, rows))
         own = draw(st.sampled_from([common, common, draw(shares(groups, least))]))
-        found[name] = (choice, common if choice == WHOLE else own)
+        found[layer.name] = (choice, common if choice == WHOLE else own)
     return found
+
+
+def options(layer: PlanNode, ways: int, rows: set[str]) -> st.SearchStrategy[Choice]:
+    return st.sampled_from([cut(dim, ways) for dim in dims_of(layer, rows)] + [WHOLE] * layer.join)
 
 
 def divides(graph: LayerGraph, own: Taken) -> bool:
@@ -190,49 +115,32 @@ def divides(graph: LayerGraph, own: Taken) -> bool:
     return True
 
 
-def alone(graph: LayerGraph) -> Leaf:
-    return Leaf((), {layer.name: () for layer in graph.contracted.layers})
+@st.composite
+def splits(draw: st.DrawFn, kind: str) -> tuple[LayerGraph, Node]:
+    """Single devices: linear layers, some on fewer of them, images, and sums, whose layers all have the same shares.
+
+    Pieces of several inputs cannot lie where each of them is.
+    """
+    groups = draw(st.integers(2, 3))
+    graph = draw({"linear": chains(), "sums": joined()}.get(kind, convolutions(3 if kind == "halos" else 1)))
+    own = taken(graph, groups, ROWS if kind in {"halos", "images"} else set(), least=int(kind != "linear"))
+    found = draw(own.filter(lambda own: divides(graph, own)) if kind in {"halos", "images"} else own)
+    if kind == "sums":
+        found = with_common(found, next(iter(found.values()))[1])
+    return graph, groups_of(found, [Device()] * groups)
 
 
-def agree(graph: LayerGraph, node: Node, convention: str) -> None:
+def with_common(own: Taken, common: Shares) -> Taken:
+    return {name: (choice, common) for name, (choice, _) in own.items()}
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+@pytest.mark.parametrize("kind", ["linear", "images", "halos", "sums"])
+@given(data=st.data())
+@settings(max_examples=examples(60), deadline=None)
+def test_single_devices(kind: str, convention: str, data: st.DataObject) -> None:
+    graph, node = data.draw(splits(kind))
     assert counted(graph, node, convention) == program(graph, node, convention)
-
-
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-@given(graph=chains(), data=st.data(), groups=st.integers(2, 3))
-@settings(max_examples=examples(60), deadline=None)
-def test_linear_layers_on_single_devices(
-    convention: str, graph: LayerGraph, data: st.DataObject, groups: int
-) -> None:
-    """Some layers are on fewer groups."""
-    node = Fork(data.draw(taken(graph, groups, set(), least=0)), (alone(graph),) * groups)
-    agree(graph, node, convention)
-
-
-@pytest.mark.parametrize("kernel", [1, 3])
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-@given(data=st.data(), groups=st.integers(2, 3))
-@settings(max_examples=examples(60), deadline=None)
-def test_images_on_single_devices(convention: str, kernel: int, data: st.DataObject, groups: int) -> None:
-    graph = data.draw(convolutions(kernel))
-    own = data.draw(taken(graph, groups, ROWS).filter(lambda own: divides(graph, own)))
-    agree(graph, Fork(own, (alone(graph),) * groups), convention)
-
-
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-@given(graph=joined(), data=st.data(), groups=st.integers(2, 3))
-@settings(max_examples=examples(100), deadline=None)
-def test_joins_on_single_devices(
-    convention: str, graph: LayerGraph, data: st.DataObject, groups: int
-) -> None:
-    """All layers have the same shares, as pieces of several inputs cannot lie where each of them is."""
-    node = data.draw(taken(graph, groups, set()))
-    common = next(iter(node.values()))[1]
-    agree(
-        graph,
-        Fork({name: (own, common) for name, (own, _) in node.items()}, (alone(graph),) * groups),
-        convention,
-    )
 
 
 # Levels and splits below. All groups divide a layer alike inside, as one program sums it at the same places everywhere, and
@@ -240,59 +148,33 @@ def test_joins_on_single_devices(
 
 
 @st.composite
-def alike(draw: st.DrawFn, graph: LayerGraph, groups: int) -> Taken:
+def alike(draw: st.DrawFn, graph: LayerGraph, weights: Sequence[int]) -> Taken:
     """Choices of one dim for every layer, with common shares of whole elements at every level."""
-    weights = [2, 1, 1] if groups == 3 else draw(st.sampled_from([[1, 3], [2, 2]]))
-    common = tuple(weight / 4 for weight in draw(st.permutations(weights)))
-    return {name: (choice, common) for name, (choice, _) in draw(taken(graph, groups, set())).items()}
+    common = tuple(weight / sum(weights) for weight in draw(st.permutations(weights)))
+    return with_common(draw(taken(graph, len(weights), set())), common)
 
 
-@st.composite
-def below(draw: st.DrawFn, graph: LayerGraph, array: tuple[int, ...]) -> Leaf:
-    joins = {layer.name for layer in graph.contracted.layers if layer.join}
-    options = dims_of(graph, set())
-    return Leaf(
-        array,
-        {
-            name: tuple(
-                draw(st.sampled_from([cut(dim, ways) for dim in dims] + [WHOLE] * (name in joins)))
-                for ways in array
-            )
-            for name, dims in options.items()
-        },
+OUTER = st.sampled_from([(1, 3), (1, 1), (2, 1, 1)])
+
+
+@pytest.mark.parametrize(("splits", "arrays"), [(1, [(2,), (2, 2), (4,)]), (2, [(), (2,)])])
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+@given(graph=chains(), data=st.data(), weights=OUTER)
+@settings(max_examples=examples(80), deadline=None)
+def test_groups_of_devices_and_of_groups(
+    convention: str,
+    splits: int,
+    arrays: list[tuple[int, ...]],
+    graph: LayerGraph,
+    data: st.DataObject,
+    weights: tuple[int, ...],
+) -> None:
+    array = data.draw(st.sampled_from(arrays))
+    layers = graph.contracted.layers
+    inner = array_of(
+        array, {layer.name: [data.draw(options(layer, ways, set())) for ways in array] for layer in layers}
     )
-
-
-@pytest.mark.parametrize("array", [(2,), (2, 2), (4,)], ids=str)
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-@given(graph=chains(), data=st.data(), groups=st.integers(2, 3))
-@settings(max_examples=examples(40), deadline=None)
-def test_linear_layers_on_groups_of_identical_devices(
-    convention: str, array: tuple[int, ...], graph: LayerGraph, data: st.DataObject, groups: int
-) -> None:
-    node = Fork(data.draw(alike(graph, groups)), (data.draw(below(graph, array)),) * groups)
-    agree(graph, node, convention)
-
-
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-@given(graph=chains(), data=st.data(), outer=st.integers(2, 3), array=st.sampled_from([(), (2,)]))
-@settings(max_examples=examples(40), deadline=None)
-def test_linear_layers_on_splits_of_splits(
-    convention: str, graph: LayerGraph, data: st.DataObject, outer: int, array: tuple[int, ...]
-) -> None:
-    leaf = data.draw(below(graph, array))
-    inner = Fork(data.draw(alike(graph, 2)), (leaf, leaf))
-    agree(graph, Fork(data.draw(alike(graph, outer)), (inner,) * outer), convention)
-
-
-def test_inner_levels_of_layers_with_other_shares() -> None:
-    layers = [{"op": "linear", "name": f"fc{at}", "out_features": SIZE, "bias": False} for at in range(4)]
-    graph = network({"op": "input", "name": "in", "channels": SIZE}, *layers, batch=SIZE)
-    outer: Taken = {
-        "fc0": (cut("batch", 2), (0.3125, 0.6875)),
-        "fc1": (cut("out_channels", 2), (0.3125, 0.6875)),
-        "fc2": (cut("in_channels", 2), (0.625, 0.375)),
-        "fc3": (cut("in_channels", 2), (0.625, 0.375)),
-    }
-    inner = {f"fc{at}": (cut("in_channels" if at < 3 else "batch", 2),) for at in range(4)}
-    agree(graph, Fork(outer, (Leaf((2,), inner),) * 2), "fused")
+    if splits > 1:
+        inner = groups_of(data.draw(alike(graph, (1, 2))), [inner] * 2)
+    node = groups_of(data.draw(alike(graph, weights)), [inner] * len(weights))
+    assert counted(graph, node, convention) == program(graph, node, convention)

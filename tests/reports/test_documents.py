@@ -1,7 +1,6 @@
 """Documents of networks and machines: the same words at the terminal, in notebooks and in Markdown, and data as ``--json``."""
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 import hypar
 from hypar.machine.load import load_machine
 from hypar.planning.pins import apply_pins, parse_pin
-from hypar.reports.of.plan import plan_document
 from hypar.reports.renderers import csv_text, fragment, rendered, to_markdown
 from hypar.reports.text import plain, render
 from hypar.reports.words import cells_of
@@ -117,33 +115,3 @@ def test_every_printed_choice_reads_back_as_a_pin(asked: dict[str, Any], model: 
     frame = {(row["layer"], int(row["level"][1:]) - 1): row["choice"] for row in plan.document().records()}
     assert frame == table
     assert read(plan, table) == planned(plan)
-
-
-PLANS: dict[str, dict[str, Any]] = {
-    "named dims": {"model": "llama3-8b", "array": [8], "batch": 8, "hardware": "h100-8x", "strategy": "optimal"},
-    "copies": {"model": "resnet18", "array": [16], "hardware": "hmc", "strategy": "optimal"},
-    "digits": {"model": "alexnet-2012", "array": [16], "hardware": "hmc", "strategy": "optimal"},
-    "idle devices": {"model": "alexnet", "array": [16], "hardware": "p100-4x4", "strategy": "deepa"},
-    "levels": {"model": "resnet18", "levels": 3, "hardware": "hmc", "strategy": "accpar"},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", PLANS)
-def test_all_that_shows_a_plan_has_the_words_of_its_table(name: str) -> None:
-    plan = hypar.plan_model(**PLANS[name])
-    _, table, *_ = plan_document(plan, full=True).tables
-    levels = [column.key for column in table.columns if column.key.startswith("H")]
-    words = {row["layer"]: [row[level].text for level in levels] for row in table.rows}
-    if len(levels) == len(plan.array):
-        pins = {(layer, at): word for layer, own in words.items() for at, word in enumerate(own)}
-        assert read(plan, pins) == planned(plan)
-    full = plan_document(plan, full=True)
-    markdown = [line.strip("| ").split(" | ") for line in to_markdown(full).splitlines()]
-    page = re.findall(r"<tr><th[^>]*>([^<]*)</th>(.*?)</tr>", fragment(full))
-    cells = {layer: re.findall(r'<span class="choice">(.*?)</span>', row) for layer, row in page}
-    for layer, own in words.items():
-        assert [line[1 : 1 + len(own)] for line in markdown if line[0] == layer] == [own]
-        for cell, word in zip(cells[layer], own, strict=True):
-            said = re.findall(r">([^<]+)</i>", cell)
-            assert {piece for piece in word.split() if not re.fullmatch(r"[a-z_]+1", piece)} <= {*said}
-            assert {*said} - {"rep", "off"} <= {*word.split()}

@@ -1,7 +1,6 @@
 """Exports, read again by small parsers of each tool's format: they have the multiply-accumulates of the pieces."""
 
 import csv
-import json
 import math
 import re
 from functools import partial
@@ -119,11 +118,6 @@ def exported(graph: LayerGraph, tool: str, **asked: Any) -> Exported:
     return export_plan(plan_model(graph, levels=1, strategy="dp"), "out", format=tool, model=graph, **asked)
 
 
-def test_an_image_of_scale_sim_has_its_padding() -> None:
-    exported(one_layer(padding=1, stride=2), "scale_sim")
-    assert Path("out").read_text().splitlines()[1] == "Dpconv-x2, 13, 11, 3, 3, 4, 8, 2,"
-
-
 def test_groups_and_samples_are_times_of_a_row() -> None:
     exported(one_layer(groups=4), "scale_sim")
     assert Path("out").read_text().splitlines()[1] == "Dpconv-x8, 12, 10, 3, 3, 1, 2, 1,"
@@ -176,25 +170,6 @@ def test_what_a_topology_has_no_words_for_is_refused(fields: dict[str, Any], rea
 
 
 export = partial(run, "export", "plan.json")
-
-
-def test_the_command_lists_what_it_wrote_and_what_it_did_not() -> None:
-    plan_model("lenet-c", levels=1, strategy="dp").write("plan.json")
-    result = export("-o", "out.csv")
-    assert result.exit_code == 0
-    assert result.stderr == "wrote out.csv\n"
-    assert "left out" in result.stdout
-    rows = scale_sim_rows("out.csv")
-    written = json.loads(export("-o", "out.csv", "--json").stdout)
-    assert {row["name"]: row["macs"] for row in written["written"]} == rows
-    assert {row["reason"] for row in written["refused"]} == {
-        "the topology has forward convolutions alone, see scale_sim_gemm"
-    }
-    assert (
-        export("-o", "problems", "--format", "timeloop", "--layer", "conv*", "--phase", "forward").exit_code
-        == 0
-    )
-    assert sorted(file.name for file in Path("problems").iterdir()) == ["conv1.yaml", "conv2.yaml"]
 
 
 def test_one_file_is_printed_on_stdout_and_a_folder_is_not() -> None:

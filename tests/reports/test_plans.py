@@ -23,23 +23,6 @@ def layers_table(document: Document) -> Table:
     return document.tables[1]
 
 
-@pytest.mark.parametrize(("layers", "rows"), [
-    (["a.0.x", "a.1.x", "a.2.y"], ["a.0-1.x x2", "a.2.y"]),
-    (["a.0.x", "a.0.mp", "a.1.x", "a.1.mp"], ["a.0-1.x x2", "a.0-1.mp x2"]),
-    (["a.0.x", "a.0.z", "a.2.x", "b"], ["a x3", "b"]),
-    (["a.0.x", "a.0.y", "a.2.mp", "a.3.x"], ["a.0.x to 0.y x2", "a.2.mp", "a.3.x"]),
-    (["x", "y", "mp"], ["x to y x2", "mp"]),
-])  # fmt: skip
-def test_equal_blocks_share_rows_and_then_equal_neighbours(layers: list[str], rows: list[str]) -> None:
-    found = fold(layers, lambda layer: layer.endswith("mp"), most=len(rows))
-    assert [part.title for part in found] == rows
-
-
-def test_blocks_share_rows_where_those_are_fewer_than_runs_of_equal_neighbours() -> None:
-    found = fold(["b.0.x", "b.0.y", "b.1.x", "b.1.y"], lambda layer: layer[-1], most=1)
-    assert [part.title for part in found] == ["b.0-1.x x2", "b.0-1.y x2"]
-
-
 @pytest.mark.parametrize("model", ["resnet50", "inception-v3", "gpt2", "unet", "llama3-8b"])
 def test_a_folded_table_has_every_layer_once_and_the_same_sums(model: str) -> None:
     plan = hypar.plan_model(model, levels=3, strategy="accpar", convention="paper")
@@ -76,13 +59,6 @@ def test_the_title_says_what_fits(asked: dict[str, Any], tone: str, said: str) -
     assert re.search(r": \S+ [mu]?s a step, ", document.title)
 
 
-def test_items_that_overlap_are_said_to_add_up_to_more() -> None:
-    machine = load_machine("hmc", {"overlap": "full"})
-    for hardware, overlaps in (("hmc", False), (machine, True)):
-        text = words_by_label(hypar.plan_model("alexnet", levels=4, hardware=hardware).document())["time"]
-        assert (" overlap" in text) == overlaps
-
-
 @pytest.mark.parametrize(("machine", "asked", "said"), [
     ("hmc", {"levels": 4}, False), ("tpu-v2", {"levels": 4}, True), ("tpu-v2", {"array": [16]}, False),
     ("h100-8x", {"array": [8, 8]}, False), ("h100-8x", {"levels": 6}, True),
@@ -96,15 +72,6 @@ def test_an_array_of_another_form_is_named_where_it_matters(
     times = {f"{plan.score.time_s:.9g}" for plan in plans if plan.score}
     assert ("array" in words_by_label(plans[0].document())) == said
     assert len(times) == 2 or not said
-
-
-def test_details_are_the_notes_that_few_need() -> None:
-    notes = hypar.plan_model("lenet-c", levels=3, hardware="tpu-v2").document().notes
-    details = {note.label for note in notes if note.detail}
-    assert details == {"cost", "numbers"}
-    assert not details & {note.label for note in notes if not note.detail}
-    bare = hypar.plan_model("lenet-c", levels=3).document().notes
-    assert [note.label for note in bare if not note.detail] == ["cost", "search", "", "choices"]
 
 
 STAGED: dict[str, Any] = {"model": "sfc", "levels": 1, "hardware": "hmc", "stages": 2}
@@ -130,18 +97,6 @@ def test_data_frames_have_a_row_for_each_layer_and_level() -> None:
         (layer, f"H{level + 1}", dim) for layer in plan.layers for level, dim in enumerate(plan.dims(layer))
     ]
     assert sum(row["cost"] for row in rows) == plan.cost.value
-
-
-def test_a_score_has_its_items_and_the_words_of_its_plan() -> None:
-    plan = hypar.plan_model(**LENET)
-    assert plan.score is not None
-    document = plan.score.document()
-    rows = {(row["quantity"], row["item"]): row["value"] for row in document.records()}
-    assert rows["time", "total"] == plan.score.time_s
-    assert rows["communication", "H1"] == plan.score.communication["H1"]
-    shared = {note for note in document.notes if note.label in {"bytes", "energy", "memory"}}
-    assert len(shared) == 3
-    assert shared <= {*plan.document().notes}
 
 
 @pytest.mark.parametrize("asked", [

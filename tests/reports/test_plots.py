@@ -21,7 +21,6 @@ from hypar.reports.plots import ENDINGS, picture, plot
 from hypar.sharding.dims import WORDS
 from hypar.studies.step import StepRows
 
-NAMES = st.text("abc <&\"'$xyz", min_size=1, max_size=60)
 VALUES = st.one_of(st.none(), st.floats(0, 1e15, allow_subnormal=False), st.floats(1e-30, 1e-9))
 SECONDS = st.one_of(st.just(0.0), st.floats(1e-12, 10))
 PLANS: dict[str, dict[str, Any]] = {
@@ -90,32 +89,6 @@ def test_bars_are_as_long_as_their_values_and_one_far_longer_is_cut() -> None:
     assert {"name", "r0", "500 ms", "2.00 s", "1,000 s"} <= {*texts(root)}
 
 
-def test_a_bar_has_two_parts_or_a_text_in_its_place() -> None:
-    table = bars([1.0, 3.0, None])
-    table.rows[0]["bar"], table.rows[2]["bar"] = (0.25, 0.75), "does not fit"
-    root = drawn(table)
-    first, second, whole = (
-        float(bar.get("width", ""))
-        for bar in (
-            marks(root, "rect", "computes")[0],
-            *marks(root, "rect", "receives")[:1],
-            marks(root, "rect", "computes")[1],
-        )
-    )
-    assert second == pytest.approx(3 * first, rel=0.01)
-    assert whole == pytest.approx(3 * (first + second), rel=0.01)
-    assert {"does not fit", "computes", "receives"} <= {*texts(root)}
-
-
-def test_a_choice_of_two_dims_has_two_halves_and_its_colours_are_explained() -> None:
-    cell = Cell("n8 c2", (("n8", "batch"), ("c2", "out_channels")))
-    table = bars([1.0])
-    root = drawn(table._replace(columns=(*table.columns, Column("H1")), rows=[{**table.rows[0], "H1": cell}]))
-    batch, out = (float(marks(root, "rect", dim)[0].get("width", "")) for dim in ("batch", "out_channels"))
-    assert batch == out > 0
-    assert {"n8", "c2", "n cuts the batch", "c cuts output channels"} <= {*texts(root)}
-
-
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_equal_data_give_equal_bytes(ending: str, tmp_path: Path) -> None:
     parts: tuple[Part, ...] = (bars([3.0, 2.0])._replace(title="costs $5_000 a $step"), bars([1.0, 2.0]))
@@ -125,12 +98,6 @@ def test_equal_data_give_equal_bytes(ending: str, tmp_path: Path) -> None:
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-def test_a_file_of_another_ending_is_refused_before_any_work(tmp_path: Path) -> None:
-    message = r"plot: found the file '.*p\.gif'; allowed: a name that ends in \.png"
-    with pytest.raises(OptionError, match=message):
-        plot(Document(title=""), tmp_path / "p.gif")
-
-
 def test_svg_needs_no_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "find_spec", lambda _name: None)
     document = Document(title="t", parts=(bars([1.0, 2.0, 3.0]),))
@@ -138,11 +105,6 @@ def test_svg_needs_no_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(OptionError, match="matplotlib is not installed"):
         plot(document, tmp_path / "p.png")
     assert [file.name for file in tmp_path.iterdir()] == ["p.svg"]
-
-
-def test_a_document_without_figures_is_not_drawn() -> None:
-    with pytest.raises(OptionError, match="this result has no picture"):
-        plot(Document(title=""))
 
 
 @pytest.fixture(scope="module", params=PLANS)

@@ -1,6 +1,5 @@
 """Progress: at a terminal a line after half a second, removed at the end; elsewhere a line every ten seconds."""
 
-import io
 import os
 import re
 import subprocess
@@ -10,17 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from hypar import plan_model, verify_plan
 from hypar.activity import LISTENER, count, holding
-from hypar.cli.main import main
 from hypar.reports import terminal
 from hypar.studies.grid import compare_strategies
-from tests.effort import late
 
 pty = pytest.importorskip("pty")
 
@@ -69,19 +64,6 @@ def test_long_work_says_what_it_does_and_how_far_it_is() -> None:
     assert shown.endswith("\r\x1b[2K")
 
 
-def test_short_work_says_nothing() -> None:
-    assert at_terminal(sys.executable, "-c", CODE, "2") == ("the answer\n", "")
-
-
-@pytest.mark.parametrize("forced", late([False, True], False))
-def test_work_of_less_than_ten_seconds_says_nothing_on_a_pipe(forced: bool) -> None:
-    environment = os.environ | ({"FORCE_COLOR": "1"} if forced else {})
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, "20"], capture_output=True, text=True, check=True, env=environment
-    )
-    assert (done.stdout, done.stderr) == ("the answer\n", "")
-
-
 class Waits(threading.Event):
     """The end of work of 25 seconds, which does something more while each line is waited for."""
 
@@ -111,58 +93,6 @@ def test_a_pipe_gets_a_line_every_ten_seconds(
     terminal._watch(state, ended)
     lines = "scoring 9,216 points: 10 s\nscoring 9,216 points: 1,200 of 9,216, 20 s\n"
     assert capsys.readouterr() == ("", lines)
-
-
-class Pipe(io.StringIO):
-    """A stderr that says when something is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told = threading.Event()
-
-    def write(self, text: str) -> int:
-        written = super().write(text)
-        self.told.set()
-        return written
-
-
-def test_lines_are_told_while_work_goes_on_and_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipe, before = Pipe(), threading.active_count()
-    monkeypatch.setattr(sys, "stderr", pipe)
-    monkeypatch.setattr(terminal, "EVERY_S", 0.01)
-    with terminal.progress_bar("sweeping"):
-        assert pipe.told.wait(60)
-    assert threading.active_count() == before
-    assert re.fullmatch(r"(sweeping: \d+ s\n)+", pipe.getvalue())
-
-
-class AtOnce(threading.Thread):
-    def start(self) -> None:
-        self.run()
-
-    def join(self, timeout: float | None = None) -> None:
-        pass
-
-
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("explore lenet-c --hardware hmc --vary fc1", ["exploring"]),
-        ("sweep lenet-c --hardware hmc", ["sweeping"]),
-        ("verify p.json --shrink", ["verifying p.json"]),
-        ("report p.json", ["reporting p.json"]),
-    ],
-)  # fmt: skip
-def test_commands_say_what_they_begin(
-    command: str, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    plan_model("lenet-c", levels=2, hardware="hmc").write("p.json")
-    told: list[str] = []
-    monkeypatch.setattr("hypar.reports.terminal.threading.Thread", AtOnce)
-    monkeypatch.setattr(terminal, "_watch", lambda state, _ended: told.append(state["what"]))
-    assert CliRunner().invoke(main, command.split()).exit_code == 0
-    assert told == said
 
 
 class Tty:

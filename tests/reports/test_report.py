@@ -13,16 +13,15 @@ from click.testing import CliRunner
 
 from hypar.cli.main import main
 from hypar.network.graph import load_model
-from hypar.plan.plan import Plan, read_plan
+from hypar.plan.plan import read_plan
 from hypar.planning.planner import plan_model
 from hypar.registry import data_folder
-from hypar.reports.renderers import style
 from hypar.reports.report import AT_REST, CLOSEST, read_reported, report_page
 from hypar.reports.words import parts_of
 from hypar.sharding.dims import WORDS
 from hypar.units import format_bytes, format_seconds
 from tests.effort import late
-from tests.reports.documents import parse_cell, parse_page, require_sound, words_of
+from tests.reports.documents import parse_page, require_sound, words_of
 
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
     "vgg16": ("vgg16", {"hardware": "hmc"}),
@@ -168,14 +167,6 @@ def test_a_page_says(page_of: Callable[[str], tuple[Path, str]], name: str, word
     assert found >= count if count else not found
 
 
-def test_what_is_told_once_or_at_most(page_of: Callable[[str], tuple[Path, str]]) -> None:
-    assert text_of(page_of("bare")).count(NOT_KNOWN) == text_of(page_of("alone")).count("in flight") == 1
-    assert "0 B" not in text_of(page_of("alone")).partition("Costs of a step")[0]
-    assert next(parse_page(page_of("unfit")[1]).iter("h1")).get("class") == "bad"
-    why = page_of("timed")[1].partition('id="why"')[2].partition("</table>")[0]
-    assert why.count("<tr>") == 1 + 12
-
-
 def test_the_timeline_of_stages_has_the_numbers_of_microbatches(
     page_of: Callable[[str], tuple[Path, str]],
 ) -> None:
@@ -183,18 +174,6 @@ def test_the_timeline_of_stages_has_the_numbers_of_microbatches(
     labels = re.findall(r">(\d)</text>", section)
     assert {*labels} == {*"12345678"}
     assert len(labels) > 8
-
-
-def test_a_picture_scales_to_its_page_and_scrolls_below_a_shadow(
-    page_of: Callable[[str], tuple[Path, str]],
-) -> None:
-    figure = next(parse_page(page_of("timed")[1]).iter("figure"))
-    (scrolled,) = figure
-    assert scrolled.get("class") == "x"
-    assert [own.get("viewBox") is not None for own in scrolled] == [True]
-    # What scrolls has its shadow behind the picture, which is multiplied with it.
-    (look,) = re.findall(r"^\.hy svg\{(.*)\}$", style(), re.MULTILINE)[:1]
-    assert {"width:100%", "height:auto", "mix-blend-mode:multiply"} <= {*look.split(";")}
 
 
 HOSTILE = """<b>&"'<script>x"""
@@ -214,17 +193,6 @@ def test_names_from_files_are_escaped(tmp_path: Path, monkeypatch: pytest.Monkey
     assert HOSTILE not in text
     # The title, the heading, the commands, the machine's sources, the footer.
     assert words_of(root).count(HOSTILE) >= 7
-
-
-def test_names_in_a_cell_are_escaped() -> None:
-    data = plan_model("lenet-c", levels=2).to_json().replace("fc1", json.dumps(HOSTILE)[1:-1])
-    plan = Plan.model_validate_json(data)
-    assert HOSTILE in plan.layers
-    renamed = plan.model_copy(update={"model": plan.model.model_copy(update={"name": HOSTILE})})
-    cell = renamed._repr_html_()
-    require_sound(parse_cell(cell), cell)
-    assert HOSTILE not in cell
-    assert words_of(parse_cell(cell)).count(HOSTILE) == 2
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hypar
 from hypar.document import Document, Result, Section, Table
-from hypar.registry import data_file
 from hypar.reports.text import plain, render
 from tests.kit import known
 
@@ -87,24 +85,6 @@ def test_a_plan_that_does_not_fit_is_never_the_best_and_dp_is_said_to_be_one() -
     assert swept.notes[0].text == "how many times faster than the first row, which does not fit"
 
 
-def test_the_note_on_arrays_is_that_of_a_plan() -> None:
-    asked: dict[str, Any] = {"hardware": hypar.load_machine("hmc", {"topology": "torus"}), "levels": 4}
-    for found in (
-        hypar.compare_strategies("lenet-c", strategies="hypar", **asked),
-        hypar.sweep_model("lenet-c", **asked),
-        hypar.explore_model("lenet-c", vary="fc1@H1", **asked),
-    ):
-        (note,) = (note for note in found.document().notes if note.label == "array")
-        assert note.text.endswith("as --array 16 the same devices take another time on a torus")
-
-
-def test_a_machine_s_file_is_named_without_its_folder(tmp_path: Path) -> None:
-    file = tmp_path / "cubes.yaml"
-    file.write_text(data_file("hardware", "hmc").read_text(encoding="utf-8"), encoding="utf-8")
-    runs = hypar.sweep_model("lenet-c", hardware=[file, "hmc"], levels=1)
-    assert [row["hardware"] for row in runs.document().records()] == ["cubes", "hmc"]
-
-
 def test_batches_compare_by_their_time_a_sample() -> None:
     runs = hypar.sweep_model("lenet-c", hardware="hmc", levels=2, batch=[8, 256])
     a_sample = {run.axes["batch"]: run.totals.time_s / run.axes["batch"] for run in runs if run.totals}
@@ -130,14 +110,3 @@ def test_the_closest_calls_are_first() -> None:
     plan = hypar.plan_model("alexnet", strategy="optimal", space="all", array=[8])
     costs = [row["costs"] for row in plan.explain().document().tables[1].rows]
     assert costs == sorted(costs)
-
-
-@pytest.mark.parametrize("layer", ["fc1@H2", "fc1@H1"])
-def test_an_explanation_begins_with_its_answer(layer: str) -> None:
-    found = hypar.plan_model("lenet-c", levels=2).explain(layer)
-    (one,) = found.explained
-    assert one.chosen.replanned == 0
-    assert all(each.replanned is not None for each in one.alternatives)
-    first, *_ = text_of(found.document()).splitlines()
-    assert first.startswith(f"fc1 {one.place}: ")
-    assert first.endswith(" more")

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from hypar.document import Cell, Column, Document, Table, Tone
-from hypar.reports.renderers import fragment
 from hypar.reports.text import plain, render, table_lines, text_width, wrapped
 
 WORDS = st.text("ab1.", min_size=1, max_size=9)
@@ -57,15 +56,6 @@ def test_bars_go_first_and_the_texts_beside_them_stay(width: int, bars: list[str
     ]
 
 
-def test_a_head_names_the_parts_of_bars_where_there_is_room() -> None:
-    columns = Column("layer"), Column("bar", "computes, receives", "bar")
-    own = Table(columns, [{"layer": "a", "bar": (1.0, 1.0)}])
-    assert shown(own, 40) == ["layer  ━ computes, ┅ receives", "a      " + "━" * 8 + "┅" * 8]
-    assert shown(own, 28) == ["layer", "a      " + "━" * 8 + "┅" * 8]
-    page = fragment(Document(title="", parts=(own,)))
-    assert '<i class="first"></i> computes <i class="second"></i> receives' in page
-
-
 def test_one_bar_that_is_far_longer_is_cut_and_does_not_flatten_the_others() -> None:
     own = table("layer", ["a", 1.0], ["b", 2.0], ["c", (300.0, 300.0)], bars="yes")
     assert [line[7:] for line in shown(own, 80)[1:4]] == ["━" * 6, "━" * 13, "━" * 7 + "┅" * 7 + "//"]
@@ -93,12 +83,6 @@ def test_at_last_each_row_is_a_record() -> None:
     assert shown(own, 12) == [*lines, "  III", "layer fc", "  fast H2 I,", "  slow H3 II"]
     whole = own._replace(total={"0": "all layers", "1": "dp"})
     assert shown(whole, 12)[-2:] == ["all layers", "  H1 dp"]
-
-
-def test_a_total_has_no_dash_where_nothing_adds_up() -> None:
-    own = table("layer time=seconds cost=bytes", ["a", 1.0, None])._replace(total={"0": "all", "1": 1.0})
-    own = Table((*own.columns, Column("3", "x")), [{**row, "3": "y"} for row in own.rows], own.total)
-    assert shown(own, 80) == ["layer    time  x", "a      1.00 s  y", "all    1.00 s"]
 
 
 @pytest.mark.parametrize(("tone", "style"), [("", ""), ("good", "green"), ("warn", "yellow"), ("bad", "red")])
@@ -134,19 +118,6 @@ def test_nothing_is_cut_and_no_line_is_too_wide(
 @given(st.text("aé\u4e2d\u0301 1", max_size=20))
 def test_wide_characters_take_two_columns(text: str) -> None:
     assert text_width(text) == cell_len(text)
-
-
-def test_a_number_keeps_its_unit_and_a_level_its_number() -> None:
-    text = "levels H1 171 MB, H2 307 MB, H12 1.13 GB; 1,234 s, 5 us, 138 M"
-    for width in range(8, 60):
-        lines = wrapped(text, width)
-        assert " ".join(lines) == text
-        for whole in ("H1 171 MB", "H2 307 MB", "H12 1.13 GB", "1,234 s", "5 us", "138 M"):
-            assert any(whole in line for line in lines), (width, whole)
-    assert wrapped("switch 12.5 GB/s, fully_connected 20.0 GB/s", 26) == [
-        "switch 12.5 GB/s,",
-        "fully_connected 20.0 GB/s",
-    ]
 
 
 @given(st.lists(st.text("abc1 .", max_size=30)), st.integers(12, 120))

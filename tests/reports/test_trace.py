@@ -97,12 +97,3 @@ def test_arguments_name_layer_level_choice_and_bytes() -> None:
     }
     computed = next(event["args"] for event in events if event["ph"] == "X" and event["name"] == "forward")
     assert computed.keys() == {"task", "layer", "phase", "choice", "resource", "critical"}
-
-
-def test_a_row_of_several_groups_names_the_group() -> None:
-    ran = run_plan(plan_model("alexnet", hardware="tpu-v2-v3", strategy="accpar", levels=2))
-    events = json.loads(step_trace(ran))["traceEvents"]
-    names = {
-        event["args"]["name"] for event in events if event["name"] == "thread_name" and event["pid"] == 1
-    }
-    assert {"conv1 (tpu-v2)", "conv1 (tpu-v3)"} <= names

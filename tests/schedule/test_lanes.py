@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import LayerGraph, load_machine, plan_model
-from hypar.planning.replay import ScoredStep, run_plan
+from hypar.planning.replay import run_plan
 from tests.effort import examples
 from tests.heterogeneous import group, groups_of, kind, machines, networks, write_machine, written
 from tests.kit import names_of
@@ -31,41 +30,22 @@ LATE = 1e-6
 """Seconds that a transfer takes the second besides."""
 
 
-@dataclass(frozen=True)
-class Ran:
-    """When each task of a step ran, by its name."""
-
-    spans: dict[str, tuple[float, float]]
-    scored: ScoredStep
-
-    def __getitem__(self, name: str) -> tuple[float, float]:
-        return self.spans[name]
-
-
-def ran(folder: Path, network: LayerGraph, pins: list[str], overlap: str = "none") -> Ran:
-    """A step on a fast and on a slow device by equal shares."""
+def spans(folder: Path, network: LayerGraph, pins: list[str]) -> dict[str, tuple[float, float]]:
+    """When each task of a step on a fast and on a slow device ran, by its name; they have equal shares."""
     kinds = {
-        "a": kind(devices=1, peak="1 TFLOP/s", memory_bandwidth="9000 TB/s", overlap=overlap),
-        "b": kind(devices=1, peak="0.5 TFLOP/s", memory_bandwidth="9000 TB/s", overlap=overlap),
+        name: kind(devices=1, peak=f"{speed} TFLOP/s", memory_bandwidth="9000 TB/s")
+        for name, speed in (("a", 1), ("b", 0.5))
     }
-    groups = [
-        group("a.yaml", bandwidth="10 GB/s"),
-        group("b.yaml", bandwidth="5 GB/s", latency="1 us"),
-    ]
+    groups = [group("a.yaml", bandwidth="10 GB/s"), group("b.yaml", bandwidth="5 GB/s", latency="1 us")]
     machine = load_machine(write_machine(folder, kinds, groups))
-    plan = plan_model(
-        network, hardware=machine, strategy="accpar", shares="equal", pins=pins, convention="paper"
-    )
+    asked: dict[str, Any] = {"strategy": "accpar", "shares": "equal", "pins": pins}
+    plan = plan_model(network, hardware=machine, convention="paper", **asked)
     scored = run_plan(plan, hardware=machine, model=network, convention="paper")
     assert scored.score == plan.score
-    spans = {}
-    rows = zip(
-        names_of(scored), scored.timeline.starts, scored.timeline.ends, scored.step.pieces, strict=True
-    )
-    for name, start, end, piece in rows:
-        member = "ab"[piece.groups[0]]
-        spans[f"{member} {name.removeprefix(f'{member}: ')}"] = (start, end)
-    return Ran(spans, scored)
+    times = zip(scored.timeline.starts, scored.timeline.ends, strict=True)
+    members = ["ab"[piece.groups[0]] for piece in scored.step.pieces]
+    names = [name.removeprefix(f"{member}: ") for member, name in zip(members, names_of(scored), strict=True)]
+    return {f"{member} {name}": span for member, name, span in zip(members, names, times, strict=True)}
 
 
 B, I, O = 8, 30, 20
@@ -73,31 +53,6 @@ ONE = f"""
   - {{op: input, channels: {I}}}
   - {{name: fc, op: linear, out_features: {O}}}
 """
-
-
-def test_two_devices_that_cut_the_batch_meet_where_the_gradient_is_added_up(tmp_path: Path) -> None:
-    """Half of the samples each; the fast one waits for the slow one's gradient, and each receives at its own speed."""
-    found = ran(tmp_path, written(ONE, B), ["fc=batch"])
-    fast, slow = (2 * (B / 2) * I * O / speed for speed in (FAST, SLOW))
-    for member, phase_s in (("a", fast), ("b", slow)):
-        # Nobody computes the error of the network's input.
-        for phase, span in (("forward", (0, 1)), ("backward", (1, 1)), ("gradient", (1, 2))):
-            assert found[f"{member} fc {phase}"] == pytest.approx([end * phase_s for end in span], rel=1e-9)
-    ready, weight_bytes = 2 * slow, I * O * 4
-    for member, receives in (("a", weight_bytes / WIDE), ("b", weight_bytes / NARROW + LATE)):
-        summed = found[f"{member} fc gradient all_reduce H1"]
-        assert summed == pytest.approx((ready, ready + receives), rel=1e-9)
-        assert found[f"{member} fc update"][0] == summed[1]
-    assert len(found.spans) == 10
-    score = found.scored.score
-    assert score.groups is not None
-    first, second = score.groups
-    assert first.computing_s == pytest.approx(2 * fast, rel=1e-3)
-    assert second.idle_s == pytest.approx(0, abs=1e-12)
-    # It waits for the gradient, and at the end for the other's slower exchange.
-    ends = 2 * slow - 2 * fast + weight_bytes / NARROW + LATE - weight_bytes / WIDE
-    assert first.idle_s == pytest.approx(ends, rel=1e-3)
-    assert score.communication_bytes == 2 * weight_bytes
 
 
 M = 12
@@ -110,7 +65,7 @@ TWO = f"""
 
 def test_what_a_reader_lacks_it_gets_when_all_that_hold_some_of_it_are_done(tmp_path: Path) -> None:
     """From samples to channels a quarter of the tensor crosses each way; sums of outputs are added up at once."""
-    found = ran(tmp_path, written(TWO, B), ["one=batch", "two=mp"])
+    found = spans(tmp_path, written(TWO, B), ["one=batch", "two=mp"])
     first = [2 * (B / 2) * I * M / speed for speed in (FAST, SLOW)]
     second = [2 * B * (M / 2) * O / speed for speed in (FAST, SLOW)]
     quarter, outputs, weight = B * M, B * O * 4, I * M * 4
@@ -125,15 +80,15 @@ def test_what_a_reader_lacks_it_gets_when_all_that_hold_some_of_it_are_done(tmp_
     backward = [summed[member] + second[member] for member in (0, 1)]
     gradient = [backward[member] + second[member] for member in (0, 1)]
     for member, name in enumerate("ab"):
-        assert found[f"{name} two forward all_to_all H1"] == pytest.approx(
-            (first[1], forward[member]), rel=1e-9
-        )
-        assert found[f"{name} two forward"] == pytest.approx((forward[member], partial[member]), rel=1e-9)
-        assert found[f"{name} two forward all_reduce H1"] == pytest.approx(
-            (max(partial), summed[member]), rel=1e-9
-        )
-        assert found[f"{name} two backward"] == pytest.approx((summed[member], backward[member]), rel=1e-9)
-        assert found[f"{name} two gradient"] == pytest.approx((backward[member], gradient[member]), rel=1e-9)
+        expected = {
+            "two forward all_to_all H1": (first[1], forward[member]),
+            "two forward": (forward[member], partial[member]),
+            "two forward all_reduce H1": (max(partial), summed[member]),
+            "two backward": (summed[member], backward[member]),
+            "two gradient": (backward[member], gradient[member]),
+        }
+        for task, span in expected.items():
+            assert found[f"{name} {task}"] == pytest.approx(span, rel=1e-9), task
     # Errors cross when both groups have theirs, on a device without overlap after what it does meanwhile.
     for member, name in enumerate("ab"):
         free = found[f"{name} two update"][1]
@@ -190,7 +145,6 @@ def test_every_step_runs_in_order(drawn: Drawn, graph: LayerGraph, shares: str, 
     timeline, step = done.timeline, done.step
     starts, ends = timeline.starts, timeline.ends
     for index, task in enumerate(step.timeline.tasks):
-        assert ends[index] == starts[index] + task.seconds
         assert all(starts[index] >= ends[before] for before in task.after)
     names = [found.group for found in done.score.groups or ()]
     devices = {name: own for name, own, _ in machine.leaves()}
@@ -198,11 +152,6 @@ def test_every_step_runs_in_order(drawn: Drawn, graph: LayerGraph, shares: str, 
         if not devices[name].overlap:
             own = sorted((starts[i], ends[i]) for i, piece in enumerate(step.pieces) if lane in piece.groups)
             assert all(before[1] <= after[0] for before, after in itertools.pairwise(own))
-    by_resource: dict[str, list[tuple[float, float]]] = {}
-    for index, task in enumerate(step.timeline.tasks):
-        by_resource.setdefault(task.resource, []).append((starts[index], ends[index]))
-    for spans in by_resource.values():
-        assert all(before[1] <= after[0] for before, after in itertools.pairwise(sorted(spans)))
     assert done.score.time_s == max(ends)
     # Every group computes each phase of each layer that it has something of, once.
     computed = [

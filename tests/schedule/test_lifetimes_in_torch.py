@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from hypar.machine.load import load_machine
+from hypar.machine.setting import Setting
 from hypar.network.graph import load_model
+from hypar.planning.planner import plan_model
+from hypar.schedule.lanes import Lane
+from hypar.schedule.memory import layers_of, memory_of
 from tests.effort import late
+from tests.heterogeneous import written
 from tests.ops.in_torch import Ops, native, shapes
-from tests.schedule.test_lifetimes import course
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
 
@@ -26,9 +29,6 @@ FUNCTIONS = {"gelu": "average", "lrn": "max", "tanh": "max"}
 """Functions, and what their network ends in: means, or maxima and a softmax."""
 
 EVERY_OP = """
-source: a test
-batch: 3
-layers:
   - {op: input, channels: 4, height: 16, width: 16}
   - {name: first, op: conv, out_channels: 8, kernel: 3, padding: 1}
   - {name: normal, op: batch_norm}
@@ -47,6 +47,22 @@ layers:
   - {name: flat, op: flatten}
   - {name: last, op: linear, out_features: 5}
 LAST"""
+
+
+class On(NamedTuple):
+    """The bytes of activations on a device, the most bytes with errors, and the most of each layer's phases."""
+
+    activations: float
+    peak: float
+    most: list[tuple[float, float]]
+
+
+def course(graph: LayerGraph) -> On:
+    """On one device."""
+    setting = Setting(machine=load_machine("hmc"), array=(), element_bytes=4)
+    lane = Lane(graph.contracted, [()] * len(graph.contracted.layers), setting)
+    held = memory_of(lane)
+    return On(held["activations"], held["activations"] + held["errors"], layers_of(lane))
 
 
 class InTorch:
@@ -185,12 +201,6 @@ def in_torch() -> InTorch:
     return InTorch(pytest.importorskip("torch", reason="torch is not installed: pip install torch"))
 
 
-def written(folder: Path, text: str) -> LayerGraph:
-    file = folder / "every.yaml"
-    file.write_text(text, encoding="utf-8")
-    return load_model(file)
-
-
 @pytest.mark.parametrize("model", late((*MODELS, *TRANSFORMERS), "inception-v3", "bert-large"))
 def test_a_device_keeps_what_autograd_saves(model: str, in_torch: InTorch) -> None:
     """PyTorch's slice of one position, as ViT classifies by, keeps all of them."""
@@ -212,9 +222,53 @@ def test_the_fullest_moment_is_that_of_a_step(model: str, in_torch: InTorch) -> 
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_every_op_keeps_what_autograd_saves(function: str, in_torch: InTorch, tmp_path: Path) -> None:
+def test_every_op_keeps_what_autograd_saves(function: str, in_torch: InTorch) -> None:
     mode = FUNCTIONS[function]
     text = EVERY_OP.replace("FUNCTION", function).replace("MODE", mode)
-    graph = written(tmp_path, text.replace("LAST", "  - {op: softmax}" if mode == "max" else ""))
+    graph = written(text.replace("LAST", "  - {op: softmax}" if mode == "max" else ""), 3)
     assert course(graph).activations == in_torch.saved_bytes(graph)
     assert course(graph).peak == pytest.approx(in_torch.peak_bytes(graph), rel=0.006)
+
+
+# By hand
+
+
+RESIDUAL = """
+  - {op: input, channels: 8}
+  - {name: before, op: linear, out_features: 8}
+  - {name: inner, op: linear, out_features: 32}
+  - {name: back, op: linear, out_features: 8}
+  - {name: sum, op: add, inputs: [back, before]}
+  - {name: last, op: linear, out_features: 8}
+"""
+
+
+def test_a_residual_branch_holds_its_error_until_the_other_has_come_back() -> None:
+    """At ``back`` its errors of 8 and 32 numbers are there, the first being the addition's, and at ``inner`` one more of 8."""
+    found = course(written(RESIDUAL, 2))
+    kept = {"before": 8, "inner": 8, "back": 32, "last": 8, "loss": 8}
+    assert found.activations == 4 * 2 * sum(kept.values())
+    before, inner, back, _, last = (num_bytes / (4 * 2) for _, num_bytes in found.most)
+    assert last == sum(kept.values()) + 8 + 8
+    assert back == kept["before"] + kept["inner"] + kept["back"] + 8 + 32
+    assert inner == kept["before"] + kept["inner"] + 8 + 32 + 8
+    assert before == kept["before"] + 8
+    assert found.peak == 4 * 2 * back
+
+
+@pytest.mark.parametrize(("levels", "least"), [((2,), 1.0), ((3, 5), 0.998)])
+def test_samples_of_a_very_large_batch_count_together(levels: tuple[int, ...], least: float) -> None:
+    """All of a device's samples are as many times those of a batch that is counted one by one; thirds are rounded."""
+    held = {}
+    for batch in (1024, 2**20):
+        graph = load_model("lenet-c").with_batch(batch)
+        plan = plan_model(graph, array=levels, strategy="dp", hardware=load_machine("dojo"))
+        assert plan.score is not None
+        held[batch] = plan.score.memory["activations"]
+    assert (
+        least
+        <= held[2**20]
+        / (1024 * held[1024])
+        * (math.ceil(1024 / math.prod(levels)) / 1024 * math.prod(levels))
+        <= 1.002
+    )

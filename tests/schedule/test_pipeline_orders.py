@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain, pairwise
+from itertools import chain
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypar.plan.stages import FLUSHES
 from hypar.planning.stages.running import in_phases
 from hypar.planning.stages.spans import Phases
-from hypar.schedule.pipeline_orders import Schedule, Work, in_flight, staleness
+from hypar.schedule.pipeline_orders import Schedule, Work, in_flight, moments, staleness
 from hypar.schedule.stages import Step
 from hypar.schedule.tasks import Entering, Pipeline, TaskList
 
@@ -164,17 +164,6 @@ def test_any_pipeline_keeps_its_order_and_its_data(asked: tuple[Schedule, list[P
                 assert done[neighbour][work][1] + received <= start
 
 
-@given(asked=pipelines())
-def test_a_full_step_is_its_critical_path(asked: tuple[Schedule, list[Pace], int]) -> None:
-    schedule, paces, microbatches = asked
-    step = paced(schedule, paces, microbatches).timeline
-    path = step.critical_path
-    assert sum(step.tasks[index].seconds for index in path) == step.makespan
-    assert all(step.starts[index] == step.ends[before] for before, index in pairwise(path))
-    worked = sum(task.kind in {"forward", "backward", "update"} for task in step.tasks)
-    assert worked == len(paces) * (2 * microbatches + 1)
-
-
 def test_a_full_step_is_as_long_as_its_slowest_stage() -> None:
     """Stage 1 receives its errors itself; stage 2 receives over a link beside its backward."""
     paces = [Pace(2, 4, 1, returned=6), Pace(1, 3, 1, received=5, overlap=True)]
@@ -187,3 +176,69 @@ def test_a_full_step_is_as_long_as_its_slowest_stage() -> None:
 def test_the_stage_before_does_not_wait_for_the_gradient_behind_an_error() -> None:
     paces = [Pace(1, 2), Pace(1, 3, behind=2)]
     assert paced(Schedule("1f1b"), paces, 1).timeline.makespan == 1 + 1 + 1 + 2
+
+
+# Interleaved stages
+
+
+SHAPES = [(2, 2, 4), (4, 2, 8), (4, 4, 4), (3, 5, 6), (8, 3, 16)]
+"""Numbers of stages, of parts and of microbatches."""
+
+
+def works(stages: int, parts: int, microbatches: int, stage: int) -> list[Work]:
+    """The work of a stage for a mini-batch."""
+    return order_of(Schedule("interleaved", parts), stage, stages, microbatches)
+
+
+def test_the_first_device_of_figure_4() -> None:
+    """Narayanan et al. (SC21), Figure 4 below: four devices, two parts, eight microbatches."""
+    each = works(4, 2, 8, 0)
+    named = [f"{work.phase[0]}{work.item + 1}{'ab'[work.part]}" for work in each]
+    assert named[:10] == ["f1a", "f2a", "f3a", "f4a", "f1b", "f2b", "f3b", "f4b", "f5a", "f6a"]
+    assert named[10:20] == ["f7a", "b1b", "f8a", "b2b", "f5b", "b3b", "f6b", "b4b", "f7b", "b1a"]
+    assert named[-3:] == ["b6a", "b7a", "b8a"]
+    assert [name for name, work in zip(named, each, strict=True) if work.final] == ["b8b", "b8a"]
+
+
+@pytest.mark.parametrize(("forward", "backward"), [(1, 2), (1, 1), (3, 1)])
+@pytest.mark.parametrize(("stages", "parts", "microbatches"), SHAPES)
+def test_the_bubble_is_smaller_by_the_number_of_parts(
+    stages: int, parts: int, microbatches: int, forward: int, backward: int
+) -> None:
+    """(p - 1) / (v m) of the time in which equal stages compute; section 2.2."""
+    paces = [Pace(forward / parts, backward / parts)] * (stages * parts)
+    schedule = Schedule("interleaved", parts)
+    computing = microbatches * (forward + backward)
+    bubble = (stages - 1) / (parts * microbatches)
+    makespan = paced(schedule, paces, microbatches).timeline.makespan
+    assert makespan == pytest.approx((1 + bubble) * computing, rel=1e-12)
+    orders = [order_of(schedule, stage, stages, microbatches, 2) for stage in range(stages)]
+    assert {staleness(own, microbatches) for own in orders} == {0}
+
+
+@pytest.mark.parametrize(("stages", "parts", "microbatches"), SHAPES)
+def test_the_first_stage_keeps_more_by_the_published_factor(
+    stages: int, parts: int, microbatches: int
+) -> None:
+    """L (1 + (p - 1) / (p v)) layers' activations for L layers, with enough microbatches; Korthikanti et al. (2022), 4.2.3."""
+    most = [in_flight(works(stages, parts, 2 * microbatches, stage)) for stage in range(stages)]
+    assert most[0] / (stages * parts) == pytest.approx(1 + (stages - 1) / (stages * parts))
+    assert most == sorted(most, reverse=True)
+    # A microbatch that waits behind the forward phase of a part is kept for that part and for those before it.
+    kept = [*range(1, parts + 1), *range(parts - 1, 0, -1)]
+    fullest = max(
+        sum(count * each for count, each in zip(waiting, kept, strict=True)) + kept[piece]
+        for piece, waiting in moments(works(stages, parts, 2 * microbatches, 0), parts)
+        if piece < parts
+    )
+    assert fullest == most[0]
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_result_goes_from_the_last_stage_to_the_first(overlap: bool) -> None:
+    """Two parts of two stages send three times each way."""
+    paces = [Pace(received=1.0, returned=1.0, overlap=overlap)] * 4
+    step = paced(Schedule("interleaved", 2), paces, 2)
+    assert sum(task.kind == "communication" for task in step.pieces) == 2 * 2 * 3
+    orders = [[work._replace(final=False) for work in works(2, 2, 2, stage)] for stage in range(2)]
+    assert [[*own] for own in spans_of(step, 2)] == orders

@@ -73,12 +73,6 @@ def test_the_critical_path_is_as_long_as_the_whole(tasks: list[Task]) -> None:
     assert all(timeline.ends[a] == timeline.starts[b] for a, b in pairwise(path))
 
 
-@given(seconds=st.lists(SECONDS, min_size=1))
-def test_one_after_another_takes_the_plain_sum(seconds: list[float]) -> None:
-    tasks = [Task(f"r{index}", value, (index - 1,) if index else ()) for index, value in enumerate(seconds)]
-    assert run(tasks).makespan == sum(seconds)
-
-
 @pytest.mark.parametrize(
     ("tasks", "message"),
     [

@@ -2,10 +2,11 @@
 
 import math
 import random
+from typing import Any
 
 import pytest
 
-from hypar import load_machine, load_model, plan_model
+from hypar import load_machine, load_model
 from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import Tables
 from hypar.machine.setting import Setting
@@ -19,7 +20,12 @@ from hypar.sharding.space import parse_space
 from tests.amounts import Amount, amounts
 from tests.conventions import cost_of, drawn, network, question_of, random_network
 from tests.effort import crossed
-from tests.kit import known
+
+MACHINES: list[tuple[str, dict[str, Any]]] = [
+    ("hmc", {"latency": "7 us"}),
+    # Their levels have several algorithms worth using: the time of a transfer is the least of several lines.
+    *(("tpu-v3", {"devices": 64, "latency": latency, "overlap": "none"}) for latency in ("1 us", "100 us")),
+]
 
 
 @crossed({"convention": ["moved", "fused"], "seed": range(24)})
@@ -32,7 +38,7 @@ def test_transfers_in_a_score_are_those_of_the_cost(seed: int, convention: str) 
     )
     question = question_of(graph, array, convention, space=space, idle=True)
     choices = drawn(question, rng)
-    machine = load_machine("hmc", {"latency": "7 us"})
+    machine = load_machine(*rng.choice(MACHINES))
     setting = Setting(machine=machine, array=array, element_bytes=4, convention=convention)
     lane = Lane(question.graph, choices, setting)
     found = amounts(question.graph, array, choices, convention)
@@ -76,16 +82,6 @@ def test_sums_before_a_global_pool_are_of_the_whole_image(after: str) -> None:
         straight = convention == "fused" and after != "out_channels"
         sums = [one.elements for one in partial if one.layer == "conv" and one.tensor == "output"]
         assert sums == [size if straight else 2 * size]
-
-
-@pytest.mark.parametrize(
-    "pins", [("fc1@H1=batch1",), ("conv2@H1=batch1", "fc1@H1=batch1"), ("fc2@H2=batch1",)]
-)
-def test_a_plan_costs_the_bytes_that_its_score_counts_where_devices_are_idle(pins: tuple[str, ...]) -> None:
-    plan = plan_model(
-        "lenet-c", array=(2, 4), space="all", pins=pins, strategy="hypar", convention="paper", hardware="hmc"
-    )
-    assert known(plan.score).communication_bytes == pytest.approx(plan.cost.value, rel=1e-12)
 
 
 @pytest.mark.parametrize("ways", [6, 9, 12])

@@ -56,6 +56,7 @@ class Edge(NamedTuple):
     stride: int = 1
     padding: int = 0
     dilation: int = 1
+    transposed: bool = False
 
     @property
     def size(self) -> int:
@@ -66,6 +67,10 @@ class Edge(NamedTuple):
     def taps(self) -> Mask:
         """Whether each row of the consumer reads each row of the tensor."""
         window = range(0, self.kernel * self.dilation, self.dilation)
+        if self.transposed:
+            made = max(0, (self.rows - 1) * self.stride + window[-1] + 1 - 2 * self.padding)
+            ends = [row * self.stride - self.padding for row in range(self.rows)]
+            return np.array([[place - start in window for start in ends] for place in range(made)])
         starts = range(-self.padding, self.rows + self.padding - window[-1], self.stride)
         return np.array([[row - start in window for row in range(self.rows)] for start in starts])
 
@@ -205,7 +210,10 @@ def by_sets(edge: Edge, convention: str) -> Found:
 
 def network_of(edge: Edge) -> LayerGraph:
     conv: dict[str, Any] = {"op": "conv", "out_channels": edge.size, "bias": False, "kernel": 1}
-    window = {name: [getattr(edge, name), int(name != "padding")] for name in Edge._fields[4:]}
+    window: dict[str, Any] = {
+        name: [getattr(edge, name), int(name != "padding")] for name in Edge._fields[4:8]
+    }
+    window |= {"op": "conv_transpose"} if edge.transposed else {}
     join, pools = {"op": "add", "inputs": [-1, "in"]}, edge.made == "pool"
     layers: list[dict[str, Any]] = [
         {"op": "input", "name": "in", "channels": edge.size, "height": edge.rows * (1 + pools), "width": 1},
@@ -298,7 +306,7 @@ def drawn(rng: random.Random, kind: str, *, rows: bool) -> Edge:
         edge = Edge(tuple(levels), ops[0], ops[1], rng.randint(8, 24))
         if ops[1] == "conv":
             window = rng.randint(1, 7), rng.randint(1, 3), rng.randint(0, 3), rng.choice([1, 1, 1, 1, 2])
-            edge = Edge(*edge[:4], *window)
+            edge = Edge(*edge[:4], *window, transposed=rng.random() < 0.2)
         gaps = edge.stride > edge.kernel and edge.dilation == 1
         if len(edge.taps) and (rows or gaps or edge.taps.any(axis=0).all()):
             return edge

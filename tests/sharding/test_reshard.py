@@ -67,27 +67,6 @@ def by_paper(
     return forward, backward
 
 
-LINEAR = Linear(out_features=8).nest(BATCH, ({"channels": 8},))
-EIGHT = Content(BATCH * 8, frozenset(), (("channels", 8),))
-
-
-@pytest.mark.parametrize("ways", [2, 3, 4, 16])
-def test_of_one_dim_a_level_grids_are_the_papers_cells(ways: int) -> None:
-    """HyPar's Table 2 and AccPar's nine cells with equal shares, from boxes instead of placements."""
-    for made, read in itertools.product(("batch", "in_channels", "out_channels"), repeat=2):
-        boxes = by_paper((LINEAR, LINEAR), EIGHT, ways, (cut(made, ways), cut(read, ways)))
-        # What a layer leaves, its sums added up, and reads: a shard of samples, of channels, or everything.
-        left, back = (
-            {"batch": "n", own: "c"}.get(dim, "")
-            for dim, own in ((made, "out_channels"), (read, "in_channels"))
-        )
-        cells = [
-            EIGHT.elements * (ways - 1 if not need else (ways - 1) / ways) if have and have != need else 0.0
-            for have, need in ((left, back), (back, left))
-        ]
-        assert boxes == pytest.approx(cells, rel=1e-12, abs=1e-9)
-
-
 IMAGE = {"channels": 4, "height": 8, "width": 8}
 CONV = (
     load_plugin("ops", "conv")

@@ -15,17 +15,12 @@ from hypar.ops.dims import CUTTABLE
 from hypar.sharding.dims import dim_of
 from hypar.sharding.placement import (
     ALONE,
-    COPIES,
-    IDLE,
     WHOLE,
     Choice,
-    choice_of,
     cut,
     digits_of,
     grid,
     numbered,
-    runs_of,
-    shards_of,
 )
 from hypar.sharding.space import parse_space
 from tests.amounts import amounts
@@ -91,34 +86,6 @@ def degrees(space: str, layer: PlanNode, ways: int, *, idle: bool = False) -> li
 
 
 class TestGrids:
-    def test_a_grid_divides_its_dims_at_once_over_all_devices(self) -> None:
-        assert degrees("batch*height", node("conv1_1"), 8) == [
-            {"batch": 8}, {"batch": 4, "height": 2}, {"batch": 2, "height": 4}, {"height": 8},
-        ]  # fmt: skip
-
-    def test_idle_devices_come_after_all_devices(self) -> None:
-        assert degrees("batch*height", node("conv1_1"), 4, idle=True) == [
-            {"batch": 4}, {"batch": 2, "height": 2}, {"height": 4}, {"batch": 2}, {"height": 2}, {"batch": 1},
-        ]  # fmt: skip
-
-    def test_one_dim_by_itself_is_divided_over_all_devices_even_where_some_may_be_idle(self) -> None:
-        assert degrees("batch,out_channels", node("conv1_1"), 16, idle=True) == [
-            {"batch": 16}, {"out_channels": 16},
-        ]  # fmt: skip
-
-    def test_degrees_are_powers_of_two_and_the_ways_unless_any_divisors_are_asked_for(self) -> None:
-        assert degrees("batch*height", node("conv1_1"), 12) == [{"batch": 12}, {"height": 12}]
-        found = degrees("batch*height", node("conv1_1"), 12, idle=True)
-        assert {max(one.values()) for one in found} == {1, 2, 4, 12}
-        assert {math.prod(one.values()) for one in found} == {1, 2, 4, 12}
-        found = degrees("batch*height divisors", node("conv1_1"), 12)
-        assert found == [
-            {"batch": 12}, {"batch": 6, "height": 2}, {"batch": 4, "height": 3}, {"batch": 3, "height": 4},
-            {"batch": 2, "height": 6}, {"height": 12},
-        ]  # fmt: skip
-        idle = degrees("batch*height divisors", node("conv1_1"), 12, idle=True)
-        assert {math.prod(one.values()) for one in idle} == {1, 2, 3, 4, 6, 12}
-
     def test_a_degree_above_the_size_is_left_out_and_why_is_said(self) -> None:
         pool5, space = node("pool5"), parse_space("batch*height*width")
         assert max(one.get("height", 1) for one in degrees("batch*height*width", pool5, 16, idle=True)) == 4
@@ -185,46 +152,6 @@ class TestGrids:
 
 
 DIMS = ("batch", "in_channels", "out_channels")
-
-
-def test_equal_digits_beside_each_other_are_one_run() -> None:
-    runs = [("batch", 2), ("batch", 2), ("in_channels", 2), ("batch", 2)]
-    found = numbered(runs)
-    assert found.order == (("batch", 4), ("in_channels", 2), ("batch", 2))
-    assert found.degrees == (("batch", 8), ("in_channels", 2))
-    assert numbered([(COPIES, 2), (COPIES, 4)]) == WHOLE
-
-
-def test_digits_are_the_fewest_that_suit_all_layers() -> None:
-    chosen = [
-        numbered([("batch", 4), ("height", 4)]),
-        numbered([("batch", 2), (COPIES, 8)]),
-        cut("batch", 16),
-    ]
-    found = digits_of(chosen, 16)
-    assert [ways for ways, _ in found] == [2, 2, 4]
-    assert [labels for _, labels in found] == [
-        ("batch", "batch", "batch"),
-        ("batch", COPIES, "batch"),
-        ("height", COPIES, "batch"),
-    ]
-    assert [choice_of(label, 2) for label in ("batch", COPIES, IDLE)] == [cut("batch", 2), WHOLE, ALONE]
-
-
-def test_a_grid_beside_a_numbering_is_numbered_through() -> None:
-    assert runs_of(grid({"in_channels": 2, "batch": 4}), 8) == (("batch", 4), ("in_channels", 2))
-    assert runs_of(grid({"batch": 4}), 8) == (("batch", 4), (IDLE, 2))
-
-
-def test_grids_of_unlike_factors_have_common_digits() -> None:
-    chosen = [grid({"batch": 3, "height": 4}), grid({"batch": 4, "height": 3}), grid({"batch": 6}), ALONE]
-    assert digits_of(chosen, 12) == [
-        (2, ("height", "batch", "batch", IDLE)),
-        (2, ("height", "batch", IDLE, IDLE)),
-        (3, ("batch", "height", "batch", IDLE)),
-    ]
-    assert shards_of(chosen[2], 12)["batch"].tolist() == [0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5]
-    assert (shards_of(chosen[2], 12)[IDLE] == 0).tolist() == ([True] * 3 + [False] * 3) * 2
 
 
 def test_numberings_without_common_digits_are_refused() -> None:

@@ -11,7 +11,7 @@ from hypar.execution.verify import verify_program
 from hypar.program.lowering import lower
 from hypar.sharding.placement import Options, cut
 from tests.amounts import amounts
-from tests.program.arrays import array_layout, array_places
+from tests.program.machines import array_of, laid
 from tests.transformers import gpt
 
 SEQUENCE, HIDDEN, VOCAB = 12, 24, 48
@@ -41,9 +41,8 @@ def exchanged(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the elements of the weight's gradient that each level moves, by the count and by a run, which is right."""
     nodes = graph.contracted
-    cuts = {layer.name: array_layout(array, own) for layer, own in zip(nodes.layers, choices, strict=True)}
-    program = lower(graph, array_places(array), cuts, convention)
-    found = verify_program(program)
+    own = {layer.name: chosen for layer, chosen in zip(nodes.layers, choices, strict=True)}
+    found = verify_program(lower(graph, *laid(array_of(array, own), own), convention))
     assert found.agrees, found.worst
     counted, moved = np.zeros(len(array)), np.zeros(len(array))
     for one in amounts(nodes, array, choices, convention):

@@ -53,14 +53,6 @@ def test_megatron_adds_up_twice_forward_and_backward(one: bool) -> None:
         assert {place for own, place in found if own == phase} == ends[phase]
 
 
-def test_megatron_by_sequence_scatters_sums_and_gathers() -> None:
-    found = received(gpt3(), MEGATRON, "sequence", "fused")
-    assert total(found, "forward", "output") == pytest.approx(88.08, abs=0.005)
-    for reader in ("add1 up",):
-        assert found["forward", f"{reader} input"] == pytest.approx(44.04, abs=0.005)
-        assert found["backward", f"{reader} input"] == pytest.approx(44.04, abs=0.005)
-
-
 def test_megatron_by_sequence_with_one_matrix_gathers_as_much_as_it_scatters() -> None:
     """Korthikanti et al. (2022), Figure 5: in place of each all-reduce a gather and a reduce-scatter."""
     graph = one_matrix(batch=1, blocks=3, dtype="bfloat16", **GPT3)

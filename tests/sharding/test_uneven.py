@@ -109,37 +109,6 @@ LINEARS = f"""
 weights = st.lists(st.integers(1, 9), min_size=2, max_size=5)
 
 
-@given(first=weights, second=weights, kind=st.sampled_from(["batch", "height"]))
-@settings(max_examples=examples(200))
-def test_rounding_is_no_transfer(first: list[int], second: list[int], kind: str) -> None:
-    """Of shares that are no sums of powers of two a group lacks what it does, or exactly nothing."""
-    groups = min(len(first), len(second))
-    graph = written(NETWORKS["conv conv"]).contracted
-    own = [[Fraction(weight, sum(of[:groups])) for weight in of[:groups]] for of in (first, second)]
-    size = graph.tensors[0].elements
-    halo = Fraction(1, 8) if kind == "height" else Fraction(0)
-    exact = {
-        "forward": [size * beyond for beyond in lacking(own[1], own[0], halo)],
-        "backward": [size * beyond for beyond in lacking(own[0], own[1], Fraction(0))],
-    }
-    choices, real = (cut(kind, groups), cut(kind, groups)), [tuple(map(float, of)) for of in own]
-    found = by_phase(between(graph, graph.tensors[0], choices, (real[0], real[1])), groups)
-    for phase, amounts in exact.items():
-        assert found[phase] == pytest.approx([float(amount) for amount in amounts], rel=1e-9)
-        assert [not amount for amount in found[phase]] == [not amount for amount in amounts]
-
-
-def lacking(need: Sequence[Fraction], have: Sequence[Fraction], halo: Fraction) -> list[Fraction]:
-    """What each group needs of a dim, with half a border's rows on both sides, and does not have."""
-    found = []
-    for group, share in enumerate(need):
-        low, start = sum(need[:group], Fraction(0)), sum(have[:group], Fraction(0))
-        first, last = max(low - halo, Fraction(0)), min(low + share + halo, Fraction(1))
-        both = max(min(last, start + have[group]) - max(first, start), Fraction(0))
-        found.append(last - first - both)
-    return found
-
-
 ALPHAS = (Fraction(1, 2), Fraction(1, 4), Fraction(2, 7), Fraction(3, 10))
 
 
@@ -186,16 +155,6 @@ NETWORKS = {
   - {name: a, op: conv, out_channels: 16, kernel: 3, padding: 1}
   - {name: b, op: conv, out_channels: 8, kernel: 3, padding: 1}
 """,
-    "strided": """
-  - {op: input, channels: 8, height: 16, width: 4}
-  - {name: a, op: conv, out_channels: 8, kernel: 3, padding: 1}
-  - {name: b, op: conv, out_channels: 8, kernel: 2, stride: 2}
-""",
-    "transposed": """
-  - {op: input, channels: 8, height: 16, width: 3}
-  - {name: a, op: conv, out_channels: 8, kernel: 3, padding: 1}
-  - {name: b, op: conv_transpose, out_channels: 8, kernel: 2, stride: 2}
-""",
     "transposed over borders": """
   - {op: input, channels: 8, height: 16, width: 3}
   - {name: a, op: conv, out_channels: 8, kernel: 3, padding: 1}
@@ -219,13 +178,6 @@ NETWORKS = {
   - {op: pool, mode: max, kernel: 2, stride: 2}
   - {op: flatten}
   - {name: b, op: linear, out_features: 8}
-""",
-    "add": """
-  - {op: input, channels: 8, height: 8, width: 2}
-  - {name: a, op: conv, out_channels: 16, kernel: 1}
-  - {name: b, op: conv, out_channels: 16, kernel: 3, padding: 1}
-  - {name: sum, op: add, inputs: [a, b]}
-  - {name: c, op: conv, out_channels: 8, kernel: 1}
 """,
     "concat": """
   - {op: input, channels: 8, height: 8, width: 2}
@@ -365,82 +317,39 @@ def test_equal_shares_add_up_what_an_even_level_does(name: str, convention: str)
     assert seen
 
 
-# Parts of networks.
-
-WITH_ALL = """
-  - {op: input, channels: 6, height: 9, width: 7}
-  - {name: stem, op: conv, out_channels: 10, kernel: 3, padding: 1}
-  - {name: left, op: conv, out_channels: 10, kernel: 3, padding: 1}
-  - {name: right, op: conv, out_channels: 10, kernel: 3, padding: 1, inputs: stem}
-  - {name: sum, op: add, inputs: [left, right]}
-  - {name: narrow, op: conv, out_channels: 5, kernel: 1}
-  - {name: both, op: concat, inputs: [sum, narrow]}
-  - {name: last, op: conv, out_channels: 10, kernel: 3, padding: 1}
-  - {op: pool, mode: max, kernel: 2, stride: 2}
-  - {op: flatten}
-  - {name: fc1, op: linear, out_features: 11}
-  - {name: fc2, op: linear, out_features: 13}
-"""
-
-
-@st.composite
-def divided(draw: st.DrawFn, *, integral: bool) -> tuple[PlanGraph, list[Choice], list[tuple[float, ...]]]:
-    """A network with a choice of every layer, and shares of their own for some."""
-    groups = draw(st.integers(2, 4))
-    graph = written(WITH_ALL, batch=draw(st.integers(1 if integral else groups, 40))).contracted
-    dims = (*TYPES, "channels")
-    choices = [
-        draw(st.sampled_from([cut(dim, groups) for dim in dims if dim in layer.nest.sizes] + [WHOLE] * layer.join))
-        for layer in graph.layers
-    ]  # fmt: skip
-    weights = st.lists(st.integers(1, 50), min_size=groups, max_size=groups)
-    common, own = draw(weights), draw(weights)
-    shares = []
-    for layer, choice in zip(graph.layers, choices, strict=True):
-        picked = draw(st.sampled_from([common, common, own]))
-        found = tuple(weight / sum(picked) for weight in picked)
-        dim = dim_of(choice)
-        shares.append(whole_shares(layer.nest.sizes[dim], found) if integral and dim else found)
-    return graph, choices, shares
-
-
-def parts(
-    graph: PlanGraph, choices: Sequence[Choice], shares: Sequence[tuple[float, ...]], *, integral: bool
-) -> list[PlanGraph]:
-    return [
-        graph_of_group(graph, choices, [own[group] for own in shares], integral=integral)
-        for group in range(len(shares[0]))
-    ]
-
-
 @pytest.mark.parametrize("integral", [False, True])
-@given(data=st.data())
-@settings(max_examples=examples(100), deadline=None)
-def test_the_parts_of_a_network_sum_to_the_whole(integral: bool, data: st.DataObject) -> None:
-    graph, choices, shares = data.draw(divided(integral=integral))
-    every = parts(graph, choices, shares, integral=integral)
+@pytest.mark.parametrize("network", NETWORKS)
+@given(data=st.data(), own=pairs())
+@settings(max_examples=examples(40), deadline=None)
+def test_the_parts_of_a_network_sum_to_the_whole(
+    network: str, integral: bool, data: st.DataObject, own: tuple[Counts, Counts]
+) -> None:
+    """Sizes, elements and products of each layer, of which all parts have what is not divided; layers may have other shares."""
+    graph, devices = written(NETWORKS[network]).contracted, len(own[0])
+    choices = [data.draw(st.sampled_from(options_of(layer, devices))) for layer in graph.layers]
+    shares = [shares_of(data.draw(st.sampled_from(own))) for _ in graph.layers]
+    each = [
+        graph_of_group(graph, choices, [of[group] for of in shares], integral=integral)
+        for group in range(devices)
+    ]
     for index, (layer, choice) in enumerate(zip(graph.layers, choices, strict=True)):
-        dim, own = dim_of(choice), [part.layers[index] for part in every]
-        for name, size in layer.nest.sizes.items():
-            sizes = [part.nest.sizes[name] for part in own]
-            assert sum(sizes) == pytest.approx(size) if name == dim else sizes == [size] * len(own)
+        dim, parts = dim_of(choice), [part.layers[index] for part in each]
+        facts: list[tuple[bool, float, list[float]]] = [
+            (name == dim, size, [part.nest.sizes[name] for part in parts])
+            for name, size in layer.nest.sizes.items()
+        ]
         for tensor in ("input", "weight", "output"):
-            found = [part.elements(tensor) for part in own]
             carried = dim is not None and dim in layer.nest.names[tensor]
-            whole = layer.elements(tensor)
-            assert sum(found) == pytest.approx(whole) if carried else found == [whole] * len(own)
-        assert sum(part.nest.macs for part in own) == pytest.approx(
-            layer.nest.macs * (1 if dim else len(own))
-        )
-    for index, read in enumerate(graph.tensors):
-        dim, reader = dim_of(choices[read.consumer]), graph.layers[read.consumer].nest
-        elements = [part.tensors[index].elements for part in every]
-        if dim in reader.names["input"]:
-            assert sum(elements) == pytest.approx(read.elements)
-            if not any(one.consumer == read.consumer and one is not read for one in graph.tensors):
-                assert elements == pytest.approx([part.layers[read.consumer].nest.input_elements for part in every])  # fmt: skip
+            facts.append((carried, layer.elements(tensor), [part.elements(tensor) for part in parts]))
+        facts.append((dim is not None, layer.nest.macs, [part.nest.macs for part in parts]))
+        for is_divided, whole, found in facts:
+            assert sum(found) == pytest.approx(whole) if is_divided else found == [whole] * devices
+    for index, edge in enumerate(graph.tensors):
+        elements = [part.tensors[index].elements for part in each]
+        if dim_of(choices[edge.consumer]) in graph.layers[edge.consumer].nest.names["input"]:
+            assert sum(elements) == pytest.approx(edge.elements)
         else:
-            assert elements == [read.elements] * len(every)
+            assert elements == [edge.elements] * devices
 
 
 @given(size=st.integers(1, 3000), weights=st.lists(st.integers(0, 1000), min_size=2, max_size=8).filter(any))
