@@ -66,27 +66,15 @@ class Listed(NamedTuple):
         down = [line * rows + own // columns % rows for own in (corner, self.ends)]
         return Listed(self.starts, corner, self.places), Listed(down[0], down[1], self.places)
 
-    def walked(self, size: int, *, closed: bool, halved: bool) -> Amounts:
-        """Return the loads of lines of some places, or of rings: [2, line * place], link ``i`` being behind place ``i``.
-
-        Args:
-            size: places of a line.
-            closed: whether its ends are joined, so that messages go the shorter way round.
-            halved: whether messages half round go half each way, and not all upwards.
-        """
+    def ahead(self, size: int, longest: int, *, halved: bool, closed: bool) -> Amounts:
+        """Return the changes of the load behind each place by messages of up to ``longest`` places on; arguments as of ``walked``."""
         away = self.ends - self.starts
-        up, down = (away % size, -away % size) if closed else (np.maximum(away, 0), np.maximum(-away, 0))
-        shared = (up == down) & (up > 0) if halved else np.zeros(len(up), np.bool_)
-        if closed:
-            up, down = np.where(up <= down, up, 0), np.where((down < up) | shared, down, 0)
-        each = np.where(shared, 0.5, 1.0) if halved else None
-        return np.stack([self._upwards(*own, each, size) for own in ((self.starts, up), (self.ends, down))])
-
-    def _upwards(self, starts: Numbers, steps: Numbers, each: Amounts | None, size: int) -> Amounts:
-        first, cells = starts + starts // size * size, 2 * self.places
-        change = np.bincount(first, each, cells) - np.bincount(first + steps, each, cells)
-        loads: Amounts = change.reshape(-1, 2 * size).cumsum(axis=1, dtype=np.float64)
-        return (loads[:, :size] + loads[:, size:]).reshape(-1)
+        steps = away % size if closed else np.maximum(away, 0)
+        each = np.where(steps == longest, 0.5, 1.0) if halved else None
+        first, cells = self.starts + self.starts // size * size, 2 * self.places
+        last = first + np.where(steps <= longest, steps, 0)
+        change: Amounts = np.bincount(first, each, cells) - np.bincount(last, each, cells)
+        return change.reshape(-1, 2 * size)
 
     def distances(self, rows: int, columns: int, *, closed: bool) -> Numbers:
         """Return the links that each message crosses on a grid."""
@@ -132,27 +120,15 @@ class Sets(NamedTuple):
         along = Sets(own, there.sum(axis=-2, keepdims=True))
         return along, Sets(own.sum(axis=-1)[..., None, :], there.swapaxes(-1, -2))
 
-    def walked(self, size: int, *, closed: bool, halved: bool) -> Amounts:
-        """Return the loads of lines of some places, or of rings; arguments as in ``Listed.walked``."""
-        longest = size // 2 if closed else size - 1
-        back = longest - (closed and not halved and size % 2 == 0)
-        halves = halved and size % 2 == 0
-        ways = (self, longest), (Sets(self.targets, self.sources), back)
-        return np.stack([own._upwards(size, most, halves, closed) for own, most in ways])
-
-    def _upwards(self, size: int, longest: int, halved: bool, closed: bool) -> Amounts:
-        """Return the loads between sources and the targets up to ``longest`` places on."""
+    def ahead(self, size: int, longest: int, *, halved: bool, closed: bool) -> Amounts:
+        """Return the changes of the load behind each place by messages of up to ``longest`` places on; arguments as of ``walked``."""
         own, there, _ = self
         ahead = np.concatenate([there, there if closed else np.zeros_like(there)], axis=-1)
-        reached = _within(ahead, longest, halved)[..., :size]
-        left = _within(np.concatenate([np.zeros_like(own), own[..., ::-1]], axis=-1), longest, halved)[
-            ..., ::-1
-        ]
-        ends = ahead * left
-        change = -ends
-        change[..., :size] += own * reached
-        loads: Amounts = change.sum(axis=0).cumsum(axis=-1)
-        return (loads[..., :size] + loads[..., size:]).reshape(-1)
+        before = np.concatenate([np.zeros_like(own), own[..., ::-1]], axis=-1)
+        change = -ahead * _within(before, longest, halved)[..., ::-1]
+        change[..., :size] += own * _within(ahead, longest, halved)[..., :size]
+        found: Amounts = change.sum(axis=0)
+        return found
 
     def distances(self, rows: int, columns: int, *, closed: bool) -> Numbers:
         """Return the links of each set's longest path on a grid, by the offsets at which some target is from some source."""
@@ -178,3 +154,21 @@ def _within(counts: Amounts, longest: int, halved: bool) -> Amounts:
 
 
 Traffic = Listed | Sets
+
+
+def walked(sent: Traffic, size: int, *, closed: bool, halved: bool) -> Amounts:
+    """Return the loads of lines of some places, or of rings: [2, line * place], link ``i`` being behind place ``i``.
+
+    Args:
+        sent: the messages.
+        size: places of a line.
+        closed: whether its ends are joined, so that messages go the shorter way round.
+        halved: whether messages half round go half each way, and not all upwards.
+    """
+    longest, halved = size // 2 if closed else size - 1, halved and size % 2 == 0
+    back = longest - (closed and not halved and size % 2 == 0)
+    found = []
+    for own, most in ((sent, longest), (sent._make((sent[1], sent[0], sent[2])), back)):
+        loads = own.ahead(size, most, halved=halved, closed=closed).cumsum(axis=-1, dtype=np.float64)
+        found.append((loads[..., :size] + loads[..., size:]).reshape(-1))
+    return np.stack(found)

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from hypar.machine.topologies.base import Topology
-from hypar.machine.traffic import Loads
+from hypar.machine.traffic import Loads, walked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ class _Grid(Topology):
         legs: tuple[Traffic, Traffic] = sent.legs(*edges)
         _, closed, balanced = self.form()
         busy = [
-            leg.walked(size, closed=joined, halved=joined and balanced)
+            walked(leg, size, closed=joined, halved=joined and balanced)
             for leg, size, joined in zip(legs, edges[::-1], map(self._joined, edges[::-1]), strict=True)
         ]
         loads = np.concatenate(busy, axis=1)
