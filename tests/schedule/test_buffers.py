@@ -12,7 +12,7 @@ from hypar.network.graph import LayerGraph
 from hypar.program.fragments import following
 from hypar.program.layouts import grid_of
 from hypar.program.steps import Item, Move, Transfer
-from hypar.schedule.buffers import arriving
+from hypar.schedule.memory import arriving
 from hypar.sharding.layout import Grid, Places
 from tests.effort import examples
 from tests.program.test_fragments import cases, one_by_one

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.schedule.lifetimes import Kinds
+from hypar.schedule.lifetimes import Arrays
 from tests.effort import examples
 
 
@@ -31,9 +31,9 @@ def test_devices_of_one_kind_have_as_much_of_everything(
     case: tuple[tuple[int, ...], list[np.ndarray]],
 ) -> None:
     array, every = case
-    kinds = Kinds(every, np.asarray)
+    kinds = Arrays([], {}, 1, more=every)
     found = [*zip(*(kinds.of(own).tolist() for own in every), strict=True)]
     devices = zip(*(np.broadcast_to(own, array).reshape(-1).tolist() for own in every), strict=True)
-    numbers = np.broadcast_to(kinds.number, array).reshape(-1).tolist()
+    numbers = np.broadcast_to(kinds.kind, array).reshape(-1).tolist()
     assert len({*found}) == len(found)
     assert [found[number] for number in numbers] == [*devices]

@@ -66,6 +66,10 @@ class Listed(NamedTuple):
         down = [line * rows + own // columns % rows for own in (corner, self.ends)]
         return Listed(self.starts, corner, self.places), Listed(down[0], down[1], self.places)
 
+    def back(self) -> Listed:
+        """Return the messages the other way."""
+        return Listed(self.ends, self.starts, self.places)
+
     def ahead(self, size: int, longest: int, *, halved: bool, closed: bool) -> Amounts:
         """Return the changes of the load behind each place by messages of up to ``longest`` places on; arguments as of ``walked``."""
         away = self.ends - self.starts
@@ -73,8 +77,8 @@ class Listed(NamedTuple):
         each = np.where(steps == longest, 0.5, 1.0) if halved else None
         first, cells = self.starts + self.starts // size * size, 2 * self.places
         last = first + np.where(steps <= longest, steps, 0)
-        change: Amounts = np.bincount(first, each, cells) - np.bincount(last, each, cells)
-        return change.reshape(-1, 2 * size)
+        started, ended = (np.bincount(own, each, cells).astype(np.float64) for own in (first, last))
+        return (started - ended).reshape(-1, 2 * size)
 
     def distances(self, rows: int, columns: int, *, closed: bool) -> Numbers:
         """Return the links that each message crosses on a grid."""
@@ -119,6 +123,10 @@ class Sets(NamedTuple):
         own, there = (side.reshape(*side.shape[:-1], rows, columns) for side in self[:2])
         along = Sets(own, there.sum(axis=-2, keepdims=True))
         return along, Sets(own.sum(axis=-1)[..., None, :], there.swapaxes(-1, -2))
+
+    def back(self) -> Sets:
+        """Return the messages the other way."""
+        return Sets(self.targets, self.sources, self.summed)
 
     def ahead(self, size: int, longest: int, *, halved: bool, closed: bool) -> Amounts:
         """Return the changes of the load behind each place by messages of up to ``longest`` places on; arguments as of ``walked``."""
@@ -167,8 +175,7 @@ def walked(sent: Traffic, size: int, *, closed: bool, halved: bool) -> Amounts:
     """
     longest, halved = size // 2 if closed else size - 1, halved and size % 2 == 0
     back = longest - (closed and not halved and size % 2 == 0)
-    found = []
-    for own, most in ((sent, longest), (sent._make((sent[1], sent[0], sent[2])), back)):
-        loads = own.ahead(size, most, halved=halved, closed=closed).cumsum(axis=-1, dtype=np.float64)
-        found.append((loads[..., :size] + loads[..., size:]).reshape(-1))
-    return np.stack(found)
+    ways = (sent, longest), (sent.back(), back)
+    changes = np.stack([own.ahead(size, most, halved=halved, closed=closed) for own, most in ways])
+    loads: Amounts = changes.cumsum(axis=-1)
+    return (loads[..., :size] + loads[..., size:]).reshape(2, -1)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.program.holding import Holding, Members
-from hypar.schedule.liveness import Bytes, Ledger, Piece, larger, largest
+from hypar.schedule.liveness import Bytes, Ledger, Piece
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,15 +49,14 @@ class Course(NamedTuple):
         Args:
             moments: the pieces of work, each with the microbatches that wait beside it.
         """
-        waiting: Bytes = 0.0
-        most: Bytes = 0.0
         behind = [piece.behind for piece in self.pieces]
+        waiting = most = np.zeros_like(behind[0])
         for piece, counts in moments:
             others = sum(map(mul, counts, behind), 0.0)
-            most = larger(most, self.pieces[piece].most + others)
+            most = np.maximum(most, self.pieces[piece].most + others)
             for at in (piece - 1, piece):
                 if 0 <= at < len(counts):
-                    waiting = larger(waiting, others + behind[at])
+                    waiting = np.maximum(waiting, others + behind[at])
         return waiting, most
 
 
@@ -122,39 +121,16 @@ def ops_of(
     return tuple(found)
 
 
-class Kinds:
-    """The devices of each kind, which have as much of everything.
-
-    Attributes:
-        inside: returns an amount of devices on some of them, whose kinds these are.
-        number: the kind of each device, ``[*devices]``.
-        first: the number of one device of each kind.
-        shape: the axes of the devices.
-    """
-
-    def __init__(self, every: Iterable[NDArray[Any]], inside: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
-        """Tell devices apart that have unlike amounts."""
-        varied = [inside(own) for own in {id(own): own for own in every if own.size > 1}.values()]
-        self.inside, self.shape = inside, np.broadcast_shapes((1,), *[own.shape for own in varied])
-        rows = np.array([np.broadcast_to(own, self.shape).reshape(-1) for own in (np.zeros(1), *varied)])
-        _, self.first, number = np.unique(rows, axis=1, return_index=True, return_inverse=True)
-        self.number = number.reshape(self.shape)
-
-    def of(self, amount: NDArray[Any]) -> NDArray[Any]:
-        """Return an amount on the devices of each kind, ``[kinds]``."""
-        own = amount.reshape(1) if amount.size == 1 else self.inside(amount)
-        return np.broadcast_to(own, self.shape).reshape(-1)[self.first]
-
-
 class Arrays:
-    """The arrays of the layers of a step on some devices.
+    """The arrays of the layers of a step on some devices, whose kinds have as much of every array.
 
     Attributes:
         ops: the layers.
         fragments: the fragment of each, by name, and of those before all nodes.
         element_bytes: bytes of an element.
         written: the elements of the arrays that a run has written, by name; None for those that devices are to have.
-        kinds: the devices that have as much of every array.
+        kind: the kind of each device, ``[*devices]``.
+        first: the number of one device of each kind.
     """
 
     def __init__(
@@ -172,16 +148,26 @@ class Arrays:
 
         ``inside`` returns an amount of all devices of the fragments on those that count.
         """
-        self.ops, self.fragments = ops, fragments
-        self.element_bytes, self.unit, self.written = float(element_bytes), unit, written
+        self.ops, self.fragments, self.written, self.inside = ops, fragments, written, inside
+        self.element_bytes, self.unit = float(element_bytes), unit
         every = [fragments[op.layer.name] for op in ops]
         self.flags = [own for fragment in every for own in fragment.flags]
         amounts = [own for fragment in every for own in fragment.amounts]
-        self.kinds = Kinds([*more, *self.flags, *amounts, *(written or {}).values()], inside)
+        known = {id(own): own for own in (*more, *self.flags, *amounts, *(written or {}).values())}
+        varied = [inside(own) for own in known.values() if own.size > 1]
+        shape = np.broadcast_shapes((1,), *[own.shape for own in varied])
+        rows = np.array([np.broadcast_to(own, shape).reshape(-1) for own in (np.zeros(1), *varied)])
+        _, self.first, kind = np.unique(rows, axis=1, return_index=True, return_inverse=True)
+        self.kind = kind.reshape(shape)
+
+    def of(self, amount: NDArray[Any]) -> NDArray[Any]:
+        """Return an amount on a device of each kind, ``[kinds]``."""
+        own = amount.reshape(1) if amount.size == 1 else self.inside(amount)
+        return np.broadcast_to(own, self.kind.shape).reshape(-1)[self.first]
 
     def courses(self, parts: int) -> Iterator[tuple[NDArray[np.intp], Course]]:
         """Yield the kinds of devices whose arrays lie in the same buffers, with their activations and errors over a step."""
-        rows = np.reshape([self.kinds.of(own) for own in self.flags], (-1, len(self.kinds.first)))
+        rows = np.reshape([self.of(own) for own in self.flags], (-1, len(self.first)))
         for row in np.unique(rows, axis=1).T:
             kinds = np.flatnonzero((rows == row[:, None]).all(axis=0))
             yield kinds, _Walk(self, kinds, parts).course()
@@ -217,7 +203,7 @@ class _Walk:
         self.saves: dict[int, set[Holding]] = {}
         self.errors: dict[str, list[int]] = {}
         self.waiting: list[list[tuple[StepOp, int, int]]] = [[] for _ in range(parts)]
-        self.entering: list[Bytes] = [0.0] * (2 * parts)
+        self.entering = np.zeros((2 * parts, len(kinds)))
 
     def course(self) -> Course:
         """Write down both phases of all layers."""
@@ -239,18 +225,19 @@ class _Walk:
             self.ledger.end()
         during, behind = self.ledger.course(self._saved)
         forward, backward = (
-            [largest(during[slice(*own.get(node, (0, 0)))]) for node in range(nodes)] for own in ends
+            [during[slice(*own.get(node, (0, 0)))].max(axis=0, initial=0.0) for node in range(nodes)]
+            for own in ends
         )
         most = [*zip(forward, backward, strict=True)]
-        return Course(self.ledger.pieces(during, behind), most, float(np.max(largest(self.entering))))
+        return Course(self.ledger.pieces(during, behind), most, float(self.entering.max()))
 
     # Sizes
 
     def _bytes(self, elements: NDArray[Any]) -> Bytes:
         if id(elements) not in self.known:
-            own = self.arrays.element_bytes * self.arrays.unit * self.arrays.kinds.of(elements)[self.kinds]
+            own = self.arrays.element_bytes * self.arrays.unit * self.arrays.of(elements)[self.kinds]
             # The elements are kept too, so that no other ones get their identity.
-            self.known[id(elements)] = elements, float(own[0]) if (own == own[0]).all() else own
+            self.known[id(elements)] = elements, own
         return self.known[id(elements)][1]
 
     def _kept(self, own: Fragment) -> Bytes | None:
@@ -261,13 +248,13 @@ class _Walk:
             each.append(size * self._bytes(own.output.elements) / whole)
         if own.trained and saved.statistics:
             each.append(saved.statistics * self._bytes(own.channels) / self.arrays.unit)
-        return sum(each, 0.0) if each else None
+        return np.asarray(sum(each, 0.0)) if each else None
 
     def _saved(self, buffers: Sequence[int]) -> Bytes:
         """Return the bytes of what is saved of a tensor, each element once; of several arrays no more than all of it."""
         found = self._bytes(_together(frozenset().union(*[self.saves[buffer] for buffer in buffers])))
         whole = self.ledger.sizes[self.ledger.owners[buffers[0]]]
-        return -larger(-found, -whole) if len(buffers) > 1 else found
+        return np.minimum(found, whole) if len(buffers) > 1 else found
 
     def _write(self, name: str, holding: Holding, owner: int = -1) -> int:
         return self.ledger.write(self._bytes(self.arrays.elements(name, holding)), owner)
@@ -277,7 +264,7 @@ class _Walk:
         if own is None or not own.moves:
             return before
         self.ledger.next(before)
-        inside = self.arrays.kinds.of(own.inside)[self.kinds[0]]
+        inside = self.arrays.of(own.inside)[self.kinds[0]]
         return self._write(name, held or own.need, before if inside else -1)
 
     # Forward
@@ -318,7 +305,7 @@ class _Walk:
             return self.samples[source, held]
         self.ledger.next()
         found = self._write(name, held)
-        self.entering[op.part] = self.entering[op.part] + self.ledger.sizes[found]
+        self.entering[op.part] += self.ledger.sizes[found]
         return found
 
     def _leave(self, part: int) -> None:
@@ -335,7 +322,7 @@ class _Walk:
         for _, name in sorted((key, op.layer.name) for op in own for key, _ in op.sent):
             size = self.ledger.sizes[self.own[name]]
             self.errors.setdefault(name, []).append(self.ledger.receive(size))
-            self.entering[self.parts + part] = self.entering[self.parts + part] + size
+            self.entering[self.parts + part] += size
 
     def _backward(self, op: StepOp) -> None:
         name, fragment, ledger = op.layer.name, self.fragments[op.layer.name], self.ledger

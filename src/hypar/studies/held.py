@@ -144,10 +144,10 @@ def _peak(
     parts = tuple((own[0], tuple(nodes.layers[at] for at in own)) for _, own in sorted(places.items()))
     ops = ops_of(parts, sent)
     arrays = Arrays(ops, program.fragments, element_bytes, elements)
-    each = np.zeros(len(arrays.kinds.first))
+    each = np.zeros(len(arrays.first))
     for kinds, course in arrays.courses(len(parts)):
         each[kinds] = course.held(moments)[1]
-    return np.asarray(np.broadcast_to(each[arrays.kinds.number], program.places.devices))
+    return np.asarray(np.broadcast_to(each[arrays.kind], program.places.devices))
 
 
 def _buffers(
