@@ -13,7 +13,7 @@ from cgdp_2018 import groupings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.machine.profiles import measured_devices, with_times
+from hypar.machine.profiles import measured_devices
 from hypar.machine.setting import Setting
 from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.planning.climb import EXCHANGES, best_sizes, rule_sizes
@@ -75,7 +75,7 @@ def devices(exchange: str) -> Machine:
 def lowered(times: StepTimes, sizes: Sizes, exchange: str) -> Step:
     """The engine's step of fully connected layers that were measured."""
     graph = fully_connected(len(times.layers))
-    machine = with_times(devices(exchange), times)
+    machine = devices(exchange).having(measured=times)
     setting = Setting(machine=machine, array=(2,), element_bytes=graph.element_bytes)
     lane = Lane(graph.contracted, [(cut("batch", 2),)] * len(times.layers), setting)
     left = iter(reversed(range(len(times.layers))))

@@ -7,7 +7,7 @@ import pytest
 
 from hypar import check_plan, load_machine, plan_model, verify_plan
 from hypar.errors import OptionError, ProfileError
-from hypar.machine.profiles import measured_devices, read_step_times, whole_array, with_times
+from hypar.machine.profiles import measured_devices, read_step_times, whole_array
 from hypar.network.graph import gradients_of
 from hypar.planning.climb import EXCHANGES, best_sizes
 from hypar.planning.replay import ScoredStep, run_plan
@@ -181,7 +181,7 @@ def test_a_plan_by_measured_times_is_scored_and_checked_by_them(hardware: str | 
 
 def test_a_step_measured_in_data_parallelism_is_no_other() -> None:
     times = read_step_times(Path("times.yaml"), ["conv1", "conv2", "fc1", "fc2"], "lenet-c")
-    machine = with_times(load_machine("p100-4x4"), times)
+    machine = load_machine("p100-4x4").having(measured=times)
     assert machine.digest != load_machine("p100-4x4").digest
     with pytest.raises(ProfileError) as caught:
         plan_model("lenet-c", levels=1, strategy="mp", hardware=machine)

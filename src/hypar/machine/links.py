@@ -32,10 +32,8 @@ MOST_MESSAGES = 2**17
 MOST_CELLS = 2**20
 """Most cells of a table of sets by devices."""
 
-
 SAME = 1 + 1e-9
 """Ratio up to which two bandwidths are equal but for rounding."""
-
 
 FEWER = 4
 """How many times fewer messages than devices a set must have to be listed."""

@@ -11,16 +11,20 @@ from hypar.errors import HardwareError, InputError, OptionError, UnknownNameErro
 from hypar.files.text import read_text
 from hypar.files.validation import Faults, together, validated
 from hypar.files.yaml_file import Document, format_yaml, parse_yaml
-from hypar.machine.changes import OUTWARD, Changed, changed, require_name
+from hypar.machine.compute_models.base import ComputeModel
 from hypar.machine.links import Tier
 from hypar.machine.machine import DeviceGroup, Machine
 from hypar.machine.schema import (
     MOST_GROUPS,
     MOST_HELD,
+    OUTWARD,
+    Changed,
     GroupEntry,
     HardwareFile,
     HeterogeneousFile,
+    changed,
     group_name,
+    require_name,
 )
 from hypar.machine.work import Devices
 from hypar.registry import data_file, load_plugin, plugin_names
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hypar.files.quantities import Description
-    from hypar.machine.compute_models.base import ComputeModel
 
 
 def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
@@ -38,7 +41,7 @@ def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | No
 
     Args:
         hardware: a path, or the bare name of a machine that comes with hypar; a loaded machine is returned as it is.
-        changes: other values, by the names of ``machine/changes.py``, as written in a file; of every group, if it has groups.
+        changes: other values, by the names of ``machine/schema.py``, as written in a file; of every group, if it has groups.
 
     Raises:
         InputError: the file or a change is invalid, a loaded machine is to be changed, or it is no machine.
@@ -140,7 +143,7 @@ def _require_effect(machine: Machine, content: Changed) -> None:
         if place[-1] == f"{idle}_bandwidth":
             why = f"assumption bandwidth is {kind}"
             allowed = f"{key.replace(idle, kind)}, or bandwidth={idle} besides"
-        elif place == ("device", "buffer") and not machine.compute.buffered:
+        elif place == ("device", "buffer") and type(machine.compute).beside is ComputeModel.beside:
             why = f"compute model {name} derives nothing from the buffer"
         else:
             continue

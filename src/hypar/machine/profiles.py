@@ -286,11 +286,6 @@ def measured_machine(file: str | Path, machine: Machine | None, graph: LayerGrap
     if machine.groups:
         found = f"the devices of hardware {machine.name!r} are heterogeneous, the times those of one of them"
         raise OptionError("profile", found, "a machine of identical devices")
-    return with_times(machine, times)
-
-
-def with_times(machine: Machine, times: StepTimes) -> Machine:
-    """Return a machine that takes measured times in data parallelism."""
     return machine.having(measured=times)
 
 

@@ -7,7 +7,7 @@ transfers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -42,14 +42,6 @@ class Setting:
     element_bytes: int
     optimizer: str = "sgd"
     convention: str = PAPER
-
-    def __hash__(self) -> int:
-        """Return the hash of the fields, which is computed once, as most of what is cached is cached by setting."""
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.machine, self.array, self.element_bytes, self.optimizer, self.convention))
 
     @property
     def update_accesses(self) -> int:

@@ -29,6 +29,7 @@ from hypar.ops.nest import IN_GROUP, Nest, operand_name
 from hypar.program.holding import (
     Holding,
     Members,
+    Transfer,
     by_content,
     flattened,
     in_place,
@@ -37,7 +38,6 @@ from hypar.program.holding import (
     reached,
 )
 from hypar.program.layouts import divide
-from hypar.program.steps import Transfer
 from hypar.sharding.conventions import FUSED, MOVED
 from hypar.sharding.placement import partial_results
 

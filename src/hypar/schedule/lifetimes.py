@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.holding import Holding, Members
+from hypar.program.holding import Holding, Members, Transfer
 from hypar.schedule.liveness import Bytes, Ledger, Piece
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import LayerOp, PlanNode
     from hypar.program.fragments import Fragment
-    from hypar.program.steps import Transfer
     from hypar.schedule.pipeline_orders import Moment
 
 Elements = NDArray[np.int64]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.program.fragments import Fragment, following, fragment_of, gradient_of
-from hypar.program.holding import Holding
+from hypar.program.holding import Holding, Transfer
 from hypar.program.layouts import grids
 from hypar.schedule.lifetimes import Arrays, Course, Sent, StepOp, ops_of
 from hypar.sharding.conventions import MOVED, PAPER
@@ -29,7 +29,6 @@ from hypar.sharding.placement import WHOLE, Options
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hypar.program.steps import Transfer
     from hypar.schedule.lanes import Ends, Lane
     from hypar.schedule.liveness import Bytes
     from hypar.schedule.record import Buckets
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 MANY = 2**14
 """Samples of a mini-batch above which those that devices have together count as one."""
-
 
 Amount = NDArray[np.float64]
 """Elements on each device, or in each part of a level, ``[*devices]``, with one entry on an axis on which all have as many."""

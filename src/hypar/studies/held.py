@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hypar.execution.exchange import shares
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.stages.running import fullest_moments
-from hypar.program.steps import Move, exchanges_gradients
+from hypar.program.lowering import Move, exchanges_gradients
 from hypar.schedule.lifetimes import Arrays, Sent, ops_of
 from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.tree import Device, Level, Node, Stages

@@ -95,14 +95,12 @@ class ComputeModel(Description):
 
     Attributes:
         takes_arrays: whether the numbers of a shape may be arrays, for many shapes at once.
-        buffered: whether the size of the buffer matters.
     """
 
     takes_arrays: ClassVar[bool] = False
-    buffered: ClassVar[bool] = False
 
     def beside(self, buffer_words: float | None, costs: tuple[float, float] = (1.0, 0.0)) -> Self:  # noqa: ARG002
-        """Return the model of an array beside a buffer; the same if it has none.
+        """Return the model of an array beside a buffer; one whose size of the buffer matters has a method of its own.
 
         Args:
             buffer_words: words of the buffer; None if the file gives none.

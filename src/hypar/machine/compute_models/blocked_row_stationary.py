@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr
 
@@ -53,8 +53,6 @@ def _open(value: Any, why: str) -> Any:
 
 class BlockedRowStationary(ElementArray):
     """Array of processing elements with a buffer, each element with registers for a few rows."""
-
-    buffered: ClassVar[bool] = True
 
     bank_words: Sourced[Count] = _open(1, "a tile takes the words that it has")
     weight_buffer_words: Sourced[Annotated[int, Field(ge=0, le=2**40)]] = _open(0, "W shares the buffer")

@@ -38,7 +38,6 @@ CHANNELS, FILTERS, SAMPLES = "channels", "filters", "samples"
 _STAYS = {FILTERS: 0, CHANNELS: 1, SAMPLES: 2}
 """Which of F_in, F_out and W stays in the buffer while a loop is the innermost one outside it."""
 
-
 ANY, BANK = "any", "bank"
 """Where the rows of F_in lie that a pass reads of a sample."""
 

@@ -28,7 +28,6 @@ Ends = Annotated[list[Device], Field(min_length=2, max_length=2)]
 Node = tuple[str, int] | int
 """A device by its number, or another node as a pair."""
 
-
 MOST = 512
 """Most devices of which each pair has a link."""
 

@@ -120,16 +120,13 @@ def placed(factors: tuple[int, ...], rows: int, columns: int) -> tuple[int, ...]
     """Return the device at each position: each factor divides the longer edge that it divides at all.
 
     Args:
-        factors: prime factors of the array's ways, outermost first.
+        factors: prime factors of the array's ways, outermost first, of as many devices as the grid has.
         rows: number of rows.
         columns: number of columns.
     """
     left, corners = [columns, rows], [(0, 0)]
     for factor in factors:
-        fitting = [axis for axis in (0, 1) if left[axis] % factor == 0]
-        if not fitting:
-            return tuple(range(rows * columns))
-        axis = max(fitting, key=lambda axis: (left[axis], -axis))
+        axis = max((0, 1), key=lambda axis: (left[axis] % factor == 0, left[axis], -axis))
         left[axis] //= factor
         corners = [
             (column + digit * left[0], row) if axis == 0 else (column, row + digit * left[1])
