@@ -71,13 +71,13 @@ def test_each_op_holds_the_buffers_that_are_alive(ledger: Ledger) -> None:
 @given(ledgers(), st.data())
 def test_what_waits_is_what_lives_behind_its_piece(ledger: Ledger, data: st.DataObject) -> None:
     """Microbatches that have done a piece of work hold what is alive in both it and the next one."""
-    pieces = ledger.pieces(*ledger.course(lambda buffers: half(ledger, buffers)))
-    assert pieces[-1].behind == 0.0
-    counts = data.draw(st.lists(st.integers(0, 3), min_size=len(pieces) - 1, max_size=len(pieces) - 1))
-    at = data.draw(st.integers(0, len(pieces) - 1))
-    waiting = sum(count * piece.behind for count, piece in zip(counts, pieces, strict=False))
-    course = Course(pieces, [], 0.0)
-    assert course.held([Moment(at, tuple(counts))])[1] == pieces[at].most + waiting
+    most, behind = ledger.pieces(*ledger.course(lambda buffers: half(ledger, buffers)))
+    assert behind[-1] == 0.0
+    counts = data.draw(st.lists(st.integers(0, 3), min_size=len(most) - 1, max_size=len(most) - 1))
+    at = data.draw(st.integers(0, len(most) - 1))
+    waiting = sum(count * own for count, own in zip(counts, behind, strict=False))
+    course = Course(most, behind, most, most[0])
+    assert course.held([Moment(at, tuple(counts))])[1] == most[at] + waiting
 
 
 def test_an_error_is_added_in_its_place_but_to_none_that_is_passed_on() -> None:

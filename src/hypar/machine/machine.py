@@ -145,7 +145,6 @@ class Machine(Result):
         return sum(own) if own else math.prod(tier.devices for tier in self.tiers)
 
     def __repr__(self) -> str:
-        """Return name and size, short enough for a prompt."""
         if self.groups:
             groups = " + ".join(f"{group.num_devices} {group.name}" for group in self.groups)
             return f"<Machine {self.name}: {groups}>"

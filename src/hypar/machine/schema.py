@@ -295,7 +295,6 @@ def changed(document: Document, changes: Mapping[str, Any]) -> Changed:
 
 
 def _places(data: dict[str, Any], key: str, value: Any) -> Iterator[Where]:
-    """Yield the places of a value in a file's content."""
     change = f"change {key}={value.get('value') if isinstance(value, dict) else value}"
     part, _, field = key.rpartition(".")
     if part == _COMPUTE:

@@ -193,7 +193,6 @@ def _copying(nest: Nest, shape: LocalShape, phase: str) -> Work:
 
 
 def _nothing(work: Work) -> Work:
-    """Return the work of an error that nobody computes."""
     accesses = {place: count * 0.0 for place, count in work.accesses.items()}
     return Work(seconds=work.seconds * 0.0, accesses=accesses, mapping={}, skipped=1.0)
 

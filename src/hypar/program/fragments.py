@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.ops.dims import KERNEL, atom_of
+from hypar.ops.dims import KERNEL, READ, atom_of
 from hypar.ops.nest import IN_GROUP, Nest, operand_name
 from hypar.program.holding import (
     Holding,
@@ -77,7 +77,6 @@ def held_by(each: tuple[Members, ...]) -> Holding:
 
 @by_content
 def _alike(layout: Layout) -> Layout:
-    """Return one layout for those of equal shares."""
     return layout
 
 
@@ -290,6 +289,18 @@ class Fragment:
         added = self.adding(read, need)
         return (added if added.terms else Transfer("copy", read, need),)
 
+    def gradient(self, name: str) -> Transfer:
+        """Return how the terms of the gradient of a trained tensor are added up, for all who hold it; a bias lies with the sums."""
+        nest, operand, places = self.nest, self.nest.trained[name], [1] * self.layout.working.ndim
+        whole = {dim: np.ones((*places, size), bool) for dim, size in nest.sizes.items()}
+        have = need = Holding(members(operand, {**whole, **self.dims}))
+        if nest.weight and name == "bias":
+            lie = dict(zip(nest.result.axes, self.left[0].members, strict=True))
+            pairs = zip(operand.axes, have.members, strict=True)
+            need = Holding(tuple([own | lie.get(axis, own) for axis, own in pairs]))
+        dims = tuple(dim for dim in self.dims if name == "weight" or not dim.startswith(READ))
+        return self.adding(have, need, self.layout.copies(dims))
+
     @cached_property
     def transfers(self) -> tuple[Transfer, ...]:
         """All transfers of its activations and errors that move something."""
@@ -425,13 +436,11 @@ def _ungrouped(names: Mapping[str, str]) -> dict[str, str]:
 @lru_cache(maxsize=512)
 def gradient_of(users: tuple[Fragment, ...]) -> Transfer:
     """Return how the terms of the gradient of a weight are added up, for all who hold it, of the layers that use it, its own first."""
-    found: list[tuple[Members, ...]] = []
-    order = [atom_of(dim) for dim in users[0].nest.weight]
-    for own in users:
-        operand, places = own.nest.trained["weight"], [1] * own.layout.working.ndim
-        whole = {dim: np.ones((*places, size), bool) for dim, size in own.nest.sizes.items()}
-        box, axes = members(operand, {**whole, **own.dims}), [atom_of(dim) for dim in own.nest.weight]
-        found.append(tuple([box[axes.index(axis)] for axis in order]) if found else box)
-    (first, *more), own = found, users[0]
+    each = [own.gradient("weight") for own in users]
+    if len(each) == 1:
+        return each[0]
+    axes = [[atom_of(dim) for dim in own.nest.weight] for own in users]
+    boxes = zip([own.have.members for own in each], axes, strict=True)
+    first, *more = (tuple([box[own.index(axis)] for axis in axes[0]]) for box, own in boxes)
     have = Holding(first, tuple(more))
-    return own.adding(have, have, own.layout.copy() if more else own.layout.copies(tuple(own.dims)))
+    return users[0].adding(have, have, users[0].layout.copy())

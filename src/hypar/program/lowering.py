@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.network.nodes import LayerOp
-from hypar.ops.dims import READ
 from hypar.ops.nest import operand_name
 from hypar.program.fragments import Fragment, following
 from hypar.program.holding import Holding, Members, Transfer, members, pieces_of
@@ -298,18 +297,16 @@ class _Lowered:
         The terms of a weight that an earlier layer has are left to that one, which adds up those of all its users at once.
         """
         flow, users = self.flow, self.users if name == "weight" else []
-        terms, need = self._held(name)
+        added = self.fragment.gradient(name)
         if summed is None:
-            dims = tuple(dim for dim in self.dims if name == "weight" or not dim.startswith(READ))
-            copies, item = self.fragment.layout.copies(dims), Item(self.name, None, "gradient", name)
-            source, added = f"d terms {self.name} {name}", self.fragment.adding(terms, need, copies)
+            source, item = f"d terms {self.name} {name}", Item(self.name, None, "gradient", name)
             for tie in flow.graph.ties:
                 if (tie.user, "weight") == (self.name, name):
                     flow.made[tie.owner].users.append((tie, source, added))
                     return
             source, added = self._of_users(source, added) if users else (source, added)
-            summed, need = flow.move(added, source, f"d {self.name} {name}", item), added.need
-        flow.updates.append(Update(self.name, name, summed, need, tuple(tie for tie, *_ in users)))
+            summed = flow.move(added, source, f"d {self.name} {name}", item)
+        flow.updates.append(Update(self.name, name, summed, added.need, tuple(tie for tie, *_ in users)))
 
     def _of_users(self, source: str, own: Transfer) -> tuple[str, Transfer]:
         """Return how the terms of all users of a weight are added up, after each device has added up those that it has."""
@@ -328,15 +325,6 @@ class _Lowered:
         first, *more = (have.members for _, have, _ in every.values())
         have = Holding(first, tuple(more))
         return target, self.fragment.adding(have, have, Copies(np.minimum(copies, 0)))
-
-    def _held(self, name: str) -> tuple[Holding, Holding]:
-        own, devices = self.nest.trained[name], self.flow.places.devices
-        whole = {dim: np.ones((devices, size), bool) for dim, size in self.nest.sizes.items()}
-        terms = members(own, {**whole, **self.dims})
-        lie = zip(self.nest.result.axes, self.holding.members, strict=True)
-        sums = dict(lie) if self.layer.weighted and name == "bias" else {}
-        held = [each | sums.get(axis, each) for axis, each in zip(own.axes, terms, strict=True)]
-        return Holding(terms), Holding(tuple(held))
 
 
 def _whole(each: Members, size: int) -> Members:

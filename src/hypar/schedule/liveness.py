@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +18,6 @@ Bytes = NDArray[np.float64]
 
 Kept = Callable[[Sequence[int]], Bytes]
 """Returns the bytes of what is saved of some buffers of one memory, each element once."""
-
-
-class Piece(NamedTuple):
-    """A piece of the work on a microbatch.
-
-    Attributes:
-        most: the most bytes at any moment of it.
-        behind: the bytes that stay until the next piece.
-    """
-
-    most: Bytes
-    behind: Bytes
 
 
 class Ledger:
@@ -49,7 +36,6 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        """Start without ops."""
         self.op = -1
         self.sizes: list[Bytes] = []
         self.made: list[int] = []
@@ -135,13 +121,10 @@ class Ledger:
         total: Bytes = found[:-1].cumsum(axis=0)
         return total
 
-    def pieces(self, during: Bytes, behind: Bytes) -> tuple[Piece, ...]:
-        """Return the pieces of work, from the bytes during each op and behind it."""
-        pairs = pairwise([0, *self.ends])
-        return tuple(
-            Piece(during[start:end].max(axis=0, initial=0.0), behind[end - 1] * (end > 0))
-            for start, end in pairs
-        )
+    def pieces(self, during: Bytes, behind: Bytes) -> tuple[Bytes, Bytes]:
+        """Return the most bytes of each piece of work, and those that stay until the next one: ``[pieces, kinds]``."""
+        most = [during[start:end].max(axis=0, initial=0.0) for start, end in pairwise([0, *self.ends])]
+        return np.array(most), np.array([behind[end - 1] * (end > 0) for end in self.ends])
 
     def _spans(self, buffers: Sequence[int], kept: Kept) -> list[tuple[int, int, Bytes]]:
         """Return the bytes of a memory from one op to another: of its largest buffer there, or else to come; then of what is saved."""

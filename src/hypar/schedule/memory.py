@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from itertools import pairwise, repeat, zip_longest
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from hypar.network.training import OPTIMIZERS
 from hypar.program.fragments import Fragment, following, fragment_of, gradient_of
 from hypar.program.holding import Holding, Transfer
 from hypar.program.layouts import grids
-from hypar.schedule.lifetimes import Arrays, Course, Sent, StepOp, ops_of
+from hypar.schedule.lifetimes import Arrays, Course, StepOp, ops_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import WHOLE, Options
 
@@ -49,13 +48,13 @@ class Held(NamedTuple):
 
     Attributes:
         weights: the elements of weights on the devices of each kind, ``[kinds]``.
-        courses: the kinds of devices whose arrays lie in the same buffers, with their activations and errors.
+        course: their activations and errors.
         gradients: for each layer with a weight, by its index in the network, the elements of its gradient that arrive at each level.
         most: the most elements that arrive of the gradient of one layer.
     """
 
     weights: NDArray[np.float64]
-    courses: Sequence[tuple[NDArray[np.intp], Course]]
+    course: Course
     gradients: Mapping[int, Sequence[Amount]]
     most: float
 
@@ -67,10 +66,9 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
         lane: the devices and their work for a microbatch.
         buckets: the layers that exchange their gradients together, by their index in the network; without any each does alone.
     """
-    held = _held(lane)
-    course, device, elements = _fullest(lane, held)
-    size = lane.setting.element_bytes
-    weights = size * elements
+    held, device = _fullest(lane)
+    course, size = held.course, lane.setting.element_bytes
+    weights = size * float(held.weights[device])
     waiting, most = (_on(amount, device) for amount in course.held(lane.place.moments))
     together = [largest_together([held.gradients.get(at, ()) for at in bucket]) for bucket in buckets]
     return {
@@ -79,14 +77,14 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
         "optimizer": weights * OPTIMIZERS[lane.setting.optimizer],
         "activations": waiting,
         "errors": max(0.0, most - waiting),
-        "buffers": max([course.entering, *(size * own for own in together or [held.most])]),
+        "buffers": max([float(course.entering[device]), *(size * own for own in together or [held.most])]),
     }
 
 
 def layers_of(lane: Lane) -> list[tuple[float, float]]:
     """Return for each layer the most bytes of activations and errors in its forward and its backward phase, on the fullest device."""
-    course, device, _ = _fullest(lane, _held(lane))
-    return [(_on(forward, device), _on(backward, device)) for forward, backward in course.most]
+    held, device = _fullest(lane)
+    return [(_on(forward, device), _on(backward, device)) for forward, backward in held.course.nodes]
 
 
 def _on(amount: Bytes, device: int) -> float:
@@ -95,16 +93,11 @@ def _on(amount: Bytes, device: int) -> float:
     return own if (amount == own).all() else round(own, 3)
 
 
-def _fullest(lane: Lane, held: Held) -> tuple[Course, int, float]:
-    """Return the activations and errors on devices of a lane, the number of the fullest of these, and the elements of its weights."""
-    found = []
-    each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
-    for kinds, course in held.courses:
-        weights = held.weights[kinds]
-        total = each * weights + np.maximum(*course.held(lane.place.moments))
-        device = int(total.argmax())
-        found.append((float(total[device]), (course, device, float(weights[device]))))
-    return max(found, key=itemgetter(0))[1]
+def _fullest(lane: Lane) -> tuple[Held, int]:
+    """Return what the devices of a lane hold, and the kind of the fullest of these."""
+    held, each = _held(lane), lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
+    total = each * held.weights + np.maximum(*held.course.held(lane.place.moments))
+    return held, int(total.argmax())
 
 
 class _Part(NamedTuple):
@@ -152,18 +145,16 @@ def _held_by(
     each = (most_arriving(one, whole) for own in fragments.values() for one in own.transfers)
     most = unit * element_bytes * max(each, default=0.0)
     arrays = Arrays(ops, fragments, element_bytes, unit=unit, more=[weights], inside=whole.inside)
-    courses = [
-        (kinds, course._replace(entering=max(course.entering, most)))
-        for kinds, course in arrays.courses(len(parts))
-    ]
+    course = arrays.course(len(parts))
+    course = course._replace(entering=np.maximum(course.entering, most))
     alone = max(map(largest, gradients.values()), default=0.0)
-    return Held(arrays.of(weights).astype(float), courses, gradients, alone)
+    return Held(arrays.of(weights).astype(float), course, gradients, alone)
 
 
 def _ops(parts: Sequence[_Part]) -> tuple[StepOp, ...]:
     spans = [range(part.first, part.first + len(part.graph.layers)) for part in parts]
     sent = tuple(
-        Sent(part.first + own.producer, own.number, part.first + own.consumer)
+        (part.first + own.producer, own.number, part.first + own.consumer)
         for part in parts
         for own in part.outside
         if own.producer >= 0 and not any(part.first + own.consumer in span for span in spans)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.machine.energy import access_energies, byte_energies, layer_energy, power_at_rest
+from hypar.machine.setting import access_energies, byte_energies, layer_energy, power_at_rest
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
 from hypar.schedule.lanes import COMPUTE, Lane

@@ -205,7 +205,6 @@ _LOOPS = (
 
 
 def _forward(shape: LocalShape) -> PhaseLoops:
-    """Return the loops of the forward phase; sizes of real shares are rounded up."""
     n, g, c, m, rows, taps, height, width = (math.ceil(shape.size(dim)) for dim in _LOOPS)
     high, wide = shape.window("height"), shape.window("width")
     read, along = (width - 1) * wide.stride + wide.extent, (high.stride, high.extent)

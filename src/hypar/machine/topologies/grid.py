@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from hypar.machine.topologies.base import Topology
-from hypar.machine.traffic import Loads, walked
+from hypar.machine.topologies.base import Loads, Topology, walked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.machine.traffic import Numbers, Traffic
+    from hypar.machine.topologies.base import Numbers, Traffic
 
 Rows = Annotated[int, Field(ge=1, lt=2**20)]
 Routing = Literal["dimension_ordered", "balanced"]

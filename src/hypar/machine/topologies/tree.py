@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hypar.machine.topologies.base import Topology
-from hypar.machine.traffic import Loads
+from hypar.machine.topologies.base import Loads, Topology
 
 if TYPE_CHECKING:
-    from hypar.machine.traffic import Traffic
+    from hypar.machine.topologies.base import Traffic
 
 
 class _Tree(Topology):
