@@ -107,7 +107,7 @@ MUTANTS = [
     Mutant("a cut holds where bounds are", "sharding/layout.py", "share *= (own[..., 1] - own[..., 0]).prod(axis=0)", "share *= own[..., 1].prod(axis=0)"),
     Mutant("partial sums of two holdings meet", "program/fragments.py", "if self.convention == MOVED or not have.meets(read):", "if self.convention != MOVED or not have.meets(read):"),
     Mutant("copies of one error are no terms", "program/fragments.py", "return (added if added.terms else", "return (added if True else"),
-    Mutant("what moves nothing is no transfer", "program/holding.py", "return self.terms or not self.need.within(have)", "return True"),
+    Mutant("what moves nothing is no transfer", "program/holding.py", "return self.terms or bool(self.need.lacks(have).any())", "return True"),
     Mutant("a bias has a gradient", "program/lowering.py", "for name in self.nest.trained}", 'for name in ["weight"]}'),
     Mutant("idle devices hold no part", "sharding/layout.py", "return Copies(np.where(layout.working, number, -1))", "return Copies(number)"),
     Mutant("what is saved lives until it is read", "schedule/liveness.py", "max([self.later[own] for own in saved])", "until + 1"),

@@ -143,14 +143,11 @@ def _machine(name: str, given: schema.Changed) -> Machine:
     tiers = tuple(_tier(content, index, place) for index in range(number))
     devices = math.prod(tier.devices for tier in tiers)
     _require_number(devices, place(("interconnect", number - 1, "devices")))
-    buffer, word, energy = content.device.buffer, content.device.word.value, content.device.energy
-    costs = (energy.buffer.value, energy.array.value if energy.array else 0.0) if energy else (0.0, 0.0)
-    beside = compute.beside(buffer.value / word if buffer else None, costs if costs[0] else (1.0, 0.0))
     return Machine(
         name=name,
         source=content.source,
         changes=dict(given.changes),
-        devices=Devices(content=content, compute=beside, tiers=tiers),
+        devices=Devices(content=content, compute=compute.beside(content.device), tiers=tiers),
     )
 
 

@@ -173,11 +173,6 @@ class Machine(Result):
         for group in self.groups:
             yield from group.machine.splits(depth + 1)
 
-    @property
-    def nested(self) -> bool:
-        """Whether a group has groups again."""
-        return any(group.machine.groups for group in self.groups)
-
     def using(self, arrays: Mapping[str, Sequence[int]]) -> Machine:
         """Return the machine with no more devices in its groups than given arrays have.
 
@@ -241,7 +236,7 @@ class Machine(Result):
         Raises:
             HardwareError: the array does not fit the machine.
         """
-        return _links(self, array, shared=shared or all(tier.ports is None for tier in self.tiers))[0]
+        return _links(self, array, shared=shared)[0]
 
     @property
     def outside(self) -> int:

@@ -42,7 +42,7 @@ from hypar.sharding.conventions import FUSED, MOVED
 from hypar.sharding.placement import partial_results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -183,7 +183,8 @@ class Fragment:
     def left(self) -> tuple[Holding, Layout]:
         """Who gets the sums of F_out, and the layout in which they lie: by ``fused`` as the only reader divides them."""
         nest, layout, reader = self.nest, self.layout, self.reader if self.convention == FUSED else None
-        after = layout.of({dim: dim for dim in self._behind})
+        behind = nest.result.dims if self.chosen else {*layout.dims} - nest.reduced
+        after = layout.of({dim: dim for dim in behind})
         terms = {dim for dim in layout.dims if "output" in partial_results(nest, dim)}
         if not nest.multiplies or reader is None or not terms:
             return self.output, after
@@ -197,10 +198,6 @@ class Fragment:
             for dim, own in zip(nest.result.axes, self.output.members, strict=True)
         ]
         return held_by(tuple(left)), after
-
-    @property
-    def _behind(self) -> Iterable[str]:
-        return self.nest.result.dims if self.chosen else {*self.layout.dims} - self.nest.reduced
 
     def _divided(self) -> dict[str, Members]:
         """Return the indices of each loop dim that each device computes: of its inputs those that it has, if shares allow."""

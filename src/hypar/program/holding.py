@@ -33,9 +33,6 @@ The devices of a program are one axis; those of an array one for each of its lev
 MOST_KEPT = 512
 """Results of a function that are kept at most."""
 
-LARGE = 256
-"""Bytes of an array of whose content a key has a digest."""
-
 
 def by_content(function: Callable[P, T]) -> Callable[P, T]:
     """Return a function that computes its results once for arguments whose arrays have equal entries."""
@@ -56,8 +53,8 @@ def by_content(function: Callable[P, T]) -> Callable[P, T]:
 def key_of(value: object) -> object:
     """Return a key that arrays with equal entries share, and tuples and objects of these."""
     if isinstance(value, np.ndarray):
-        own = (np.packbits(value) if value.dtype == np.bool_ else value).tobytes()
-        return value.shape, own if len(own) < LARGE else blake2b(own).digest()
+        own = np.packbits(value) if value.dtype == np.bool_ else value
+        return value.shape, blake2b(own.tobytes()).digest()
     return tuple(map(key_of, value)) if isinstance(value, tuple) else getattr(value, "content", value)
 
 
@@ -144,10 +141,6 @@ class Holding:
             found = found | (reduce(np.logical_and, some) & reduce(np.logical_or, lacks))
         return found
 
-    def within(self, other: Holding) -> bool:
-        """Return whether every device has in the boxes of the other what it has in those of this."""
-        return not self.lacks(other).any()
-
 
 def _united(boxes: Sequence[tuple[Members, ...]]) -> NDArray[np.int64]:
     first, *others = boxes
@@ -220,7 +213,7 @@ class Transfer:
     def moves(self) -> bool:
         """Whether it is needed: terms are to be summed, or devices lack something."""
         have = self.have if self.copies is None else self.have.on(self.copies.number >= 0)
-        return self.terms or not self.need.within(have)
+        return self.terms or bool(self.need.lacks(have).any())
 
     @cached_property
     def inside(self) -> NDArray[np.bool_]:

@@ -173,10 +173,6 @@ class Arrays:
         order = np.argsort(np.concatenate(kinds))
         return Course(*[np.concatenate(own, axis=-1)[..., order] for own in each])
 
-    def elements(self, name: str, holding: Holding) -> Elements:
-        """Return the elements of an array; none of one that a run does not write, as it trains nothing before it."""
-        return holding.elements if self.written is None else self.written.get(name, _NONE)
-
 
 _NONE = np.zeros(1, np.int64)
 
@@ -211,7 +207,8 @@ class _Walk:
         each = [[op for op in self.ops if op.part == part] for part in range(self.parts)]
         for part, own in enumerate(each):
             self._run(own, 0, self._forward)
-            self._leave(part)
+            self.ledger.next(*[self.own[op.layer.name] for op in self.ops for _, at in op.sent if at == part])
+            self.ledger.end()
         for part, own in reversed([*enumerate(each)]):
             self._arrive(part, own)
             self._run(reversed(own), 1, self._backward)
@@ -255,7 +252,10 @@ class _Walk:
         return np.minimum(found, whole) if len(buffers) > 1 else found
 
     def _write(self, name: str, holding: Holding, owner: int = -1) -> int:
-        return self.ledger.write(self._bytes(self.arrays.elements(name, holding)), owner)
+        """Write an array; nothing of one that a run does not write, as it trains nothing before it."""
+        written = self.arrays.written
+        elements = holding.elements if written is None else written.get(name, _NONE)
+        return self.ledger.write(self._bytes(elements), owner)
 
     def _moved(self, before: int, name: str, own: Transfer | None, held: Holding | None = None) -> int:
         """Write an array behind a transfer, in the buffer before where devices have it; without one it is that before."""
@@ -303,11 +303,6 @@ class _Walk:
         found = self._write(name, held)
         self.entering[op.part] += self.ledger.sizes[found]
         return found
-
-    def _leave(self, part: int) -> None:
-        going = [self.own[op.layer.name] for op in self.ops for _, behind in op.sent if behind == part]
-        self.ledger.next(*going)
-        self.ledger.end()
 
     # Backward
 

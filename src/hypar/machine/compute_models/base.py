@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
+    from hypar.machine.schema import Device
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalShape:
@@ -99,13 +101,8 @@ class ComputeModel(Description):
 
     takes_arrays: ClassVar[bool] = False
 
-    def beside(self, buffer_words: float | None, costs: tuple[float, float] = (1.0, 0.0)) -> Self:  # noqa: ARG002
-        """Return the model of an array beside a buffer; one whose size of the buffer matters has a method of its own.
-
-        Args:
-            buffer_words: words of the buffer; None if the file gives none.
-            costs: energy of a word from the buffer and of one from the array's network, in any unit.
-        """
+    def beside(self, device: Device) -> Self:  # noqa: ARG002
+        """Return the model of an array in a device; one for which its buffer or energies matter has a method of its own."""
         return self
 
     def of_format(self, element_bytes: int) -> Self:  # noqa: ARG002

@@ -33,6 +33,7 @@ from hypar.ops.nest import PHASES
 if TYPE_CHECKING:
     from typing import Self
 
+    from hypar.machine.schema import Device
     from hypar.ops.windows import Window
 
 
@@ -69,12 +70,13 @@ class BlockedRowStationary(ElementArray):
     _buffer_words: int | None = PrivateAttr(default=None)
     _costs: tuple[float, float] = PrivateAttr(default=(1.0, 0.0))
 
-    def beside(self, buffer_words: float | None, costs: tuple[float, float] = (1.0, 0.0)) -> Self:
-        """Return the model of an array beside a buffer of some words."""
-        placed = self.model_copy()
-        placed._buffer_words = None if buffer_words is None else math.floor(buffer_words)
-        if self.fewest.value == "words":
-            placed._costs = costs
+    def beside(self, device: Device) -> Self:
+        """Return the model of an array beside the buffer of a device, if it has one; energies are the costs of words."""
+        placed, energy = self.model_copy(), device.energy
+        if device.buffer is not None:
+            placed._buffer_words = math.floor(device.buffer.value / device.word.value)
+        if self.fewest.value == "words" and energy is not None and energy.buffer.value:
+            placed._costs = energy.buffer.value, energy.array.value if energy.array else 0.0
         return placed
 
     @property
