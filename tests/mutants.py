@@ -124,7 +124,7 @@ MUTANTS = [
     Mutant("gradients are held beside weights", "schedule/memory.py", '"gradients": weights,', '"gradients": 0.0,'),
     Mutant("optimizers hold numbers of each weight", "schedule/memory.py", '"optimizer": weights * OPTIMIZERS[lane.setting.optimizer]', '"optimizer": weights * 0'),
     Mutant("errors are held beside activations", "schedule/memory.py", '"errors": max(0.0, most - waiting)', '"errors": 0.0'),
-    Mutant("a buffer holds the largest transfer", "schedule/memory.py", '"buffers": max([float(course.entering[device]), *(size * own for own in together or [held.most])])', '"buffers": min([float(course.entering[device]), *(size * own for own in together or [held.most])])'),
+    Mutant("a buffer holds the largest transfer", "schedule/memory.py", '"buffers": max([float(course.entering[device]), *(size * largest_together(own) for own in each)])', '"buffers": min([float(course.entering[device]), *(size * largest_together(own) for own in each)])'),
     Mutant("memory is that of the fullest device", "schedule/memory.py", "return held, int(total.argmax())", "return held, int(total.argmin())"),
     Mutant("a stage sends a tensor once to each replica", "schedule/tasks.py", "own.num_bytes / own.replicas", "own.num_bytes"),
     Mutant("a stage counts what its readers need", "planning/stages/arriving.py", 'copies(tree, layer - span[0], name) if span[0] <= layer < span[1] else 1.0', "1.0"),

@@ -209,12 +209,6 @@ class Machine(Result):
         """Whether chunks of gradients do not delay each other, while the latency of each stalls the devices."""
         return self.content.assumptions.exchange.value == "independent"
 
-    @property
-    def counts_unweighted(self) -> bool:
-        """Whether ops without a weight take time on all devices, which measured times of layers leave no room for."""
-        each = [own.devices for _, own, _ in self.leaves()]
-        return all(devices is not None and devices.counts_unweighted for devices in each)
-
     def having(self, **fields: Any) -> Machine:
         """Return the machine with other fields of its ``Devices``."""
         assert self.devices is not None  # noqa: S101 (of identical devices)

@@ -50,13 +50,11 @@ class Held(NamedTuple):
         weights: the elements of weights on the devices of each kind, ``[kinds]``.
         course: their activations and errors.
         gradients: for each layer with a weight, by its index in the network, the elements of its gradient that arrive at each level.
-        most: the most elements that arrive of the gradient of one layer.
     """
 
     weights: NDArray[np.float64]
     course: Course
     gradients: Mapping[int, Sequence[Amount]]
-    most: float
 
 
 def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
@@ -70,14 +68,14 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
     course, size = held.course, lane.setting.element_bytes
     weights = size * float(held.weights[device])
     waiting, most = (_on(amount, device) for amount in course.held(lane.place.moments))
-    together = [largest_together([held.gradients.get(at, ()) for at in bucket]) for bucket in buckets]
+    each = ([held.gradients.get(at, ()) for at in bucket] for bucket in buckets or zip(held.gradients))
     return {
         "weights": weights,
         "gradients": weights,
         "optimizer": weights * OPTIMIZERS[lane.setting.optimizer],
         "activations": waiting,
         "errors": max(0.0, most - waiting),
-        "buffers": max([float(course.entering[device]), *(size * own for own in together or [held.most])]),
+        "buffers": max([float(course.entering[device]), *(size * largest_together(own) for own in each)]),
     }
 
 
@@ -141,14 +139,13 @@ def _held_by(
         for at, gradient in _gradients(part.graph, fragments):
             weights = weights + whole.inside(gradient.need.elements)
             stages = [others * shared(gradient) for layer, others in part.tied if layer == at]
-            gradients[part.first + at] = (*_arriving(gradient, whole), *stages)
+            gradients[part.first + at] = (*arriving(gradient, whole), *stages)
     each = (most_arriving(one, whole) for own in fragments.values() for one in own.transfers)
     most = unit * element_bytes * max(each, default=0.0)
     arrays = Arrays(ops, fragments, element_bytes, unit=unit, more=[weights], inside=whole.inside)
     course = arrays.course(len(parts))
     course = course._replace(entering=np.maximum(course.entering, most))
-    alone = max(map(largest, gradients.values()), default=0.0)
-    return Held(arrays.of(weights).astype(float), course, gradients, alone)
+    return Held(arrays.of(weights).astype(float), course, gradients)
 
 
 def _ops(parts: Sequence[_Part]) -> tuple[StepOp, ...]:
@@ -209,6 +206,7 @@ def holds(lanes: Iterable[Lane], buckets: Buckets = ()) -> bool:
 # What arrives at once
 
 
+@lru_cache(maxsize=512)
 def arriving(own: Transfer, array: Grid) -> tuple[Amount, ...]:
     """Return the elements of a transfer that arrive on each device of an array at each split above and each level, outermost first."""
     levels = [tuple(range(*ends)) for ends in pairwise((0, *array.stops))]
@@ -218,10 +216,6 @@ def arriving(own: Transfer, array: Grid) -> tuple[Amount, ...]:
         # What no device has comes from other stages.
         found = [*_copied(own, levels, array.ways)] if own.have.elements.any() else []
     return tuple(map(array.inside, found))
-
-
-_arriving = lru_cache(maxsize=512)(arriving)
-"""Returns what arrives of a gradient, kept: equal weights share theirs, and few occur."""
 
 
 @lru_cache(maxsize=4096)
