@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from hypar import load_machine, load_model, plan_model, read_plan, score_plan
 from hypar.cli.main import main
-from hypar.machine.energy import whole_layers
+from hypar.machine.setting import whole_layers
 from hypar.plan.records import GroupScore
 from hypar.planning.replay import run_plan
 from hypar.registry import data_file, data_names

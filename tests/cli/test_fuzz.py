@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from hypar import HyparError, diff_plans, from_onnx, load_machine, plan_model, read_plan, score_plan
 from hypar.files.yaml_file import parse_yaml
-from hypar.machine.changes import CHANGEABLE
 from hypar.machine.load import parse_change
 from hypar.machine.profiles import read_step_times
+from hypar.machine.schema import CHANGEABLE
 from hypar.network.graph import build_graph, load_model
 from hypar.ops.dims import CUTTABLE
 from hypar.plan.plan import Plan

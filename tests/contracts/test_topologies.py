@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from hypar.machine.topologies.base import Topology
-from hypar.machine.traffic import Listed, Loads, Sets
+from hypar.machine.topologies.base import Listed, Loads, Sets, Topology
 from hypar.registry import load_plugin, plugin_names
 from tests.machine.simulator import WALKS, width
 

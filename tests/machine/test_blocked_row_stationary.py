@@ -11,6 +11,7 @@ from hypar.machine.compute_models.base import LocalShape
 from hypar.machine.compute_models.blocked_row_stationary import BlockedRowStationary, run_length_words
 from hypar.machine.load import machine_of
 from hypar.machine.machine import Machine
+from hypar.machine.schema import Device
 from hypar.machine.work import local_shape
 from hypar.ops.base import Shape
 from hypar.ops.dims import CUTTABLE
@@ -27,6 +28,11 @@ def model(**fields: Any) -> BlockedRowStationary:
     return BlockedRowStationary.model_validate({**FIELDS["blocked_row_stationary"], **sourced(**fields)})
 
 
+def buffered(words: int) -> Device:
+    given = {"compute": "blocked_row_stationary", **sourced(word="2 B", buffer=f"{2 * words} B")}
+    return Device.model_validate(given)
+
+
 def layer(name: str, network: str, batch: int) -> LocalShape:
     found = next(layer for layer in load_model(network).layers if layer.name == name)
     return local_shape(found.nest(batch), WHOLE)
@@ -40,9 +46,9 @@ def convolution(batch: int, channels: int, filters: int, side: int, **fields: An
 def test_the_buffer_bounds_the_time() -> None:
     """Words over words a cycle, beside the arithmetic, which the efficiency alone concerns."""
     shape = layer("conv1_2", "vgg16", 3)
-    work = model(buffer_words_per_cycle=0.5).beside(51200).work(shape, "forward", 1)
+    work = model(buffer_words_per_cycle=0.5).beside(buffered(51200)).work(shape, "forward", 1)
     assert work.buffer_seconds == pytest.approx(work.accesses["buffer"] / 0.5 / 200e6)
-    assert model().beside(51200).work(shape, "forward", 1).buffer_seconds == 0
+    assert model().beside(buffered(51200)).work(shape, "forward", 1).buffer_seconds == 0
     chip = edited({"buffer_words_per_cycle": 0.5})
     nest = next(layer for layer in load_model("vgg16").layers if layer.name == "conv1_2").nest(3)
     time = chip.layer_time(nest, WHOLE, 2)
@@ -82,7 +88,7 @@ def test_the_gradient_adds_up_over_samples_and_rows() -> None:
     read = 8 * 6 * 15 * 15
     work = model().work(shape, "gradient", 1)
     assert work.accesses["memory"] == read + shape.words["output"] + shape.words["weight"]
-    small = model().beside(300).work(shape, "gradient", 1)
+    small = model().beside(buffered(300)).work(shape, "gradient", 1)
     assert small.accesses["memory"] > work.accesses["memory"]
 
 

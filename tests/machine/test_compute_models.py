@@ -12,7 +12,7 @@ from hypar.files.quantities import Sourced
 from hypar.machine.compute_models.base import LocalShape
 from hypar.machine.compute_models.roofline import Roofline
 from hypar.machine.compute_models.row_stationary import RowStationary
-from hypar.machine.energy import COMPONENTS, phase_energy
+from hypar.machine.setting import COMPONENTS, phase_energy
 from hypar.ops.dims import CUTTABLE
 from hypar.ops.families.contract import Linear
 from hypar.ops.nest import PHASES

@@ -11,9 +11,9 @@ from hypothesis import settings
 
 from hypar.errors import OptionError
 from hypar.files.yaml_file import read_yaml
-from hypar.machine.energy import phase_energy
 from hypar.machine.load import load_machine, parse_change
 from hypar.machine.machine import Machine
+from hypar.machine.setting import phase_energy
 from hypar.network.graph import LayerGraph, load_model
 from hypar.ops.nest import PHASES
 from hypar.plan.plan import Plan

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from hypar.cli.main import main
 from hypar.errors import HardwareError
-from hypar.machine.changes import CHANGEABLE
 from hypar.machine.load import load_machine
 from hypar.machine.machine import DeviceGroup, Machine
+from hypar.machine.schema import CHANGEABLE
 from hypar.registry import data_file, data_folder, data_names
 from tests.effort import late
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.program.steps import Item
+    from hypar.program.lowering import Item
     from hypar.sharding.placement import Choice
 
     Choices = Mapping[str, Sequence[Choice]]

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypar.execution.exchange import add, copy, mask, shares
 from hypar.network.graph import LayerGraph
 from hypar.program.fragments import following
+from hypar.program.holding import Transfer
 from hypar.program.layouts import grid_of
-from hypar.program.steps import Item, Move, Transfer
-from hypar.schedule.buffers import arriving
+from hypar.program.lowering import Item, Move
+from hypar.schedule.memory import arriving
 from hypar.sharding.layout import Grid, Places
 from tests.effort import examples
 from tests.program.test_fragments import cases, one_by_one

@@ -154,7 +154,7 @@ def hardware(
         show(f"{of}document_of", machine, data="machine_numbers", as_json=as_json)
     else:
         graph = use("network.graph:load_model")(model, batch=batch)
-        times = use("machine.energy:whole_layers")(machine, graph)
+        times = use("machine.setting:whole_layers")(machine, graph)
         title = f"{graph.name}, batch {graph.batch}, whole on one device of {machine.name}"
         show(f"{of}times_document", times, title, data=times, as_json=as_json)
 

@@ -206,9 +206,9 @@ HARDWARE_FILE = Parameter("--hardware", MACHINE, "Hardware file to use if the na
     "FILE", kind="hardware")
 PROFILE_FILE = Parameter("--profile", SEARCH, "Measured times to use if the name in the plan's cost is not found.", "FILE")
 CHANGES = Parameter("--set changes", MACHINE, "Change one value of the machine, as duplex=half; may be repeated. "
-    "Names: {names}.", "NAME=VALUE", read_changes, lambda: [*use("machine.changes:change_names")()], several=True,
+    "Names: {names}.", "NAME=VALUE", read_changes, lambda: [*use("machine.schema:change_names")()], several=True,
     # A field of several networks or compute models is one form.
-    forms=lambda: (*use("machine.changes:CHANGEABLE"), *use("machine.changes:PATTERNS")))
+    forms=lambda: (*use("machine.schema:CHANGEABLE"), *use("machine.schema:PATTERNS")))
 # fmt: on
 
 

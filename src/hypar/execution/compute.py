@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hypar.execution.devices import Devices
     from hypar.network.layer import Layer
     from hypar.ops.nest import Nest
-    from hypar.program.steps import Compute
+    from hypar.program.lowering import Compute
 
 
 def compute(devices: Devices, step: Compute) -> None:

@@ -22,7 +22,8 @@ from hypar.program.holding import Holding, Members, by_content, cells, outer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence, Sized
 
-    from hypar.program.steps import Move, Transfer
+    from hypar.program.holding import Transfer
+    from hypar.program.lowering import Move
     from hypar.sharding.layout import Numbers, Places
 
 Array = NDArray[np.float64]

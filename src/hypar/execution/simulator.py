@@ -10,7 +10,7 @@ import numpy as np
 from hypar.execution.compute import compute
 from hypar.execution.devices import Devices, Parameters, Start
 from hypar.execution.exchange import add, copy, mask, reduced
-from hypar.program.steps import Compute, Step, Update, exchanges_gradients
+from hypar.program.lowering import Compute, Step, Update, exchanges_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

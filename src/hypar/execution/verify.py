@@ -10,8 +10,7 @@ import numpy as np
 from hypar.execution.devices import Devices, Parameters, start
 from hypar.execution.exchange import mask, moved
 from hypar.execution.simulator import run
-from hypar.program.lowering import Program, lower
-from hypar.program.steps import Item, exchanges_gradients
+from hypar.program.lowering import Item, Program, exchanges_gradients, lower
 from hypar.sharding.layout import Layout, Numbers, Places
 
 if TYPE_CHECKING:

@@ -266,17 +266,14 @@ def _listed(sources: Numbers, targets: Numbers) -> Messages:
 
 
 def _across(ways: int, distance: int) -> Messages:
-    """Return the messages between any two subgroups whose numbers differ in one bit."""
     return _listed(np.arange(ways), np.arange(ways) ^ distance)
 
 
 def _both_ways(ring: Messages) -> tuple[tuple[float, Messages], ...]:
-    """Return two rings of opposite directions, each with half of the data."""
     return (0.5, ring), (0.5, ring.back())
 
 
 def _powers(ways: int) -> list[int]:
-    """Return the powers of two below a number."""
     return [1 << height for height in range((ways - 1).bit_length())]
 
 

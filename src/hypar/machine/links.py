@@ -15,7 +15,7 @@ import numpy as np
 
 from hypar.errors import HardwareError
 from hypar.machine import collectives
-from hypar.machine.traffic import Listed, Sets
+from hypar.machine.topologies.base import Listed, Sets
 from hypar.sharding.collectives import COLLECTIVES
 from hypar.sharding.placement import primes
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hypar.machine.collectives import Messages, Schedule, Step
-    from hypar.machine.topologies.base import Topology
-    from hypar.machine.traffic import Amounts, Loads, Numbers, Traffic
+    from hypar.machine.topologies.base import Amounts, Loads, Numbers, Topology, Traffic
 
 MOST_MESSAGES = 2**17
 """Most messages of one level on networks on which all are listed."""
@@ -32,10 +31,8 @@ MOST_MESSAGES = 2**17
 MOST_CELLS = 2**20
 """Most cells of a table of sets by devices."""
 
-
 SAME = 1 + 1e-9
 """Ratio up to which two bandwidths are equal but for rounding."""
-
 
 FEWER = 4
 """How many times fewer messages than devices a set must have to be listed."""
@@ -162,21 +159,17 @@ def level_links(name: str, tiers: tuple[Tier, ...], array: tuple[int, ...]) -> t
         HardwareError: the array does not fit the machine.
     """
     used, held = math.prod(array), math.prod(tier.devices for tier in tiers)
-    single = min(array, default=2) < 2
+    place, single = f"hardware {name!r}", min(array, default=2) < 2
     if single or used > held or held % used:
-        ways = "x".join(map(str, array))
+        found = f"found an array of {used} devices ({'x'.join(map(str, array))})"
         allowed = f"at most {held}" if used > held else f"a divisor of {held}"
         raise HardwareError(
-            f"hardware {name!r}",
-            f"found an array of {used} devices ({ways})",
-            "two ways a level at least" if single else f"{allowed}, all that it has",
+            place, found, "two ways a level at least" if single else f"{allowed}, all that it has"
         )
     wide, listing = max(array, default=1), [tier.name for tier in tiers if not tier.topology.takes_sets]
     if used * (wide - 1) > MOST_MESSAGES and listing:
-        found = f"{used * (wide - 1):,} messages of a level of {wide} ways on a network {listing[0]!r}"
-        raise HardwareError(
-            f"hardware {name!r}", f"found {found}", f"{MOST_MESSAGES:,}, so levels of fewer ways"
-        )
+        found = f"found {used * (wide - 1):,} messages of a level of {wide} ways on a network {listing[0]!r}"
+        raise HardwareError(place, found, f"{MOST_MESSAGES:,}, so levels of fewer ways")
     places = _places(tiers, array)
     return tuple(_Level(tiers, places, array, level).link() for level in range(len(array)))
 
@@ -292,7 +285,6 @@ class _Level:
         return Line(math.fsum(latency), seconds, algorithm)
 
     def latency_s(self, step: Step) -> float:
-        """Return the latency of a round of a step."""
         return max(self.routed(sent, summed=step.summed).latency_s for _, sent in step.parts)
 
     def by_tier(self, step: Step) -> list[float]:

@@ -11,17 +11,10 @@ from hypar.errors import HardwareError, InputError, OptionError, UnknownNameErro
 from hypar.files.text import read_text
 from hypar.files.validation import Faults, together, validated
 from hypar.files.yaml_file import Document, format_yaml, parse_yaml
-from hypar.machine.changes import OUTWARD, Changed, changed, require_name
+from hypar.machine import schema
+from hypar.machine.compute_models.base import ComputeModel
 from hypar.machine.links import Tier
 from hypar.machine.machine import DeviceGroup, Machine
-from hypar.machine.schema import (
-    MOST_GROUPS,
-    MOST_HELD,
-    GroupEntry,
-    HardwareFile,
-    HeterogeneousFile,
-    group_name,
-)
 from hypar.machine.work import Devices
 from hypar.registry import data_file, load_plugin, plugin_names
 from hypar.sharding.tree import WHOLE_ARRAY
@@ -30,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hypar.files.quantities import Description
-    from hypar.machine.compute_models.base import ComputeModel
 
 
 def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
@@ -38,7 +30,7 @@ def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | No
 
     Args:
         hardware: a path, or the bare name of a machine that comes with hypar; a loaded machine is returned as it is.
-        changes: other values, by the names of ``machine/changes.py``, as written in a file; of every group, if it has groups.
+        changes: other values, by the names of ``machine/schema.py``, as written in a file; of every group, if it has groups.
 
     Raises:
         InputError: the file or a change is invalid, a loaded machine is to be changed, or it is no machine.
@@ -75,7 +67,7 @@ def hardware_yaml(hardware: str | Path, changes: Mapping[str, Any]) -> str:
     if not changes:
         return text
     _require_identical(document)
-    return format_yaml(changed(document, changes).data)
+    return format_yaml(schema.changed(document, changes).data)
 
 
 def parse_change(text: str) -> tuple[str, Any]:
@@ -85,7 +77,7 @@ def parse_change(text: str) -> tuple[str, Any]:
         OptionError: the name is unknown, or the value missing.
     """
     name, equals, written = text.partition("=")
-    require_name(name if equals else "", text, "NAME=VALUE with one of ")
+    schema.require_name(name if equals else "", text, "NAME=VALUE with one of ")
     return name, parse_yaml(written or "''", Path(f"change {name}")).data
 
 
@@ -121,18 +113,14 @@ def _identical(file: Path, text: str, changes: _Changes) -> Machine:
     _require_identical(document)
     if changes:
         _identical(file, text, _Changes())
-    content = changed(document, changes)
+    content = schema.changed(document, changes)
     machine = _machine(file.stem, content)
     _require_effect(machine, content)
     return machine
 
 
-def _require_effect(machine: Machine, content: Changed) -> None:
-    """Refuse a change of a value from which this machine derives nothing.
-
-    Raises:
-        OptionError: a change changes nothing.
-    """
+def _require_effect(machine: Machine, content: schema.Changed) -> None:
+    """Refuse a change of a value from which this machine derives nothing."""
     kind, name = machine.content.assumptions.bandwidth.value, machine.content.device.compute["name"]
     idle = "link" if kind == "total" else "total"
     for key, (place,) in content.places.items():
@@ -140,15 +128,14 @@ def _require_effect(machine: Machine, content: Changed) -> None:
         if place[-1] == f"{idle}_bandwidth":
             why = f"assumption bandwidth is {kind}"
             allowed = f"{key.replace(idle, kind)}, or bandwidth={idle} besides"
-        elif place == ("device", "buffer") and not machine.compute.buffered:
+        elif place == ("device", "buffer") and type(machine.compute).beside is ComputeModel.beside:
             why = f"compute model {name} derives nothing from the buffer"
         else:
             continue
         raise OptionError(where, f"changes nothing, as {why}", allowed)
 
 
-def _machine(name: str, given: Changed) -> Machine:
-    """Validate a file's content, plug-ins and networks included, and build the machine."""
+def _machine(name: str, given: schema.Changed) -> Machine:
     networks, place = given.data.get("interconnect"), given.at
     data = {**given.data, "interconnect": [networks]} if isinstance(networks, dict) else given.data
     content, compute = _content(data, place)
@@ -156,23 +143,20 @@ def _machine(name: str, given: Changed) -> Machine:
     tiers = tuple(_tier(content, index, place) for index in range(number))
     devices = math.prod(tier.devices for tier in tiers)
     _require_number(devices, place(("interconnect", number - 1, "devices")))
-    buffer, word, energy = content.device.buffer, content.device.word.value, content.device.energy
-    costs = (energy.buffer.value, energy.array.value if energy.array else 0.0) if energy else (0.0, 0.0)
-    beside = compute.beside(buffer.value / word if buffer else None, costs if costs[0] else (1.0, 0.0))
     return Machine(
         name=name,
         source=content.source,
         changes=dict(given.changes),
-        devices=Devices(content=content, compute=beside, tiers=tiers),
+        devices=Devices(content=content, compute=compute.beside(content.device), tiers=tiers),
     )
 
 
-def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[HardwareFile, ComputeModel]:
+def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[schema.HardwareFile, ComputeModel]:
     """Validate a file and its compute model, and name the faults of both."""
     faults = Faults()
     content = compute = None
     with faults:
-        content = validated(HardwareFile, data, place=place, error=HardwareError, every=True)
+        content = validated(schema.HardwareFile, data, place=place, error=HardwareError, every=True)
     device = data.get("device")
     fields = device.get("compute") if isinstance(device, dict) else None
     if content is not None or isinstance(fields, dict):
@@ -190,7 +174,6 @@ def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[Hardw
 
 
 def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[Where], str]) -> Any:
-    """Return the plug-in that a mapping names, with its fields."""
     if not isinstance(fields.get("name"), str):
         found = f"found {shown(fields['name'])}" if "name" in fields else "'name' is missing"
         raise HardwareError(place((*where, "name")), found, ", ".join(plugin_names(group)))
@@ -205,7 +188,7 @@ def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[W
     return validated(kind, rest, place=own, error=HardwareError, also_allowed=["name"], every=True)
 
 
-def _tier(content: HardwareFile, index: int, place: Callable[[Where], str]) -> Tier:
+def _tier(content: schema.HardwareFile, index: int, place: Callable[[Where], str]) -> Tier:
     where: Where = ("interconnect", index)
     assumed, (network, *inner) = content.assumptions, (content.interconnect or [])[index:]
     topology = _plugin("topologies", network.topology, (*where, "topology"), place)
@@ -246,26 +229,28 @@ class _Groups:
 
     def __init__(self, document: Document, changes: dict[str, Any]) -> None:
         self.changes, self.names = changes, {WHOLE_ARRAY}
-        outward = {key: value for key, value in changes.items() if key.startswith(f"{OUTWARD}.")}
+        outward = {key: value for key, value in changes.items() if key.startswith(f"{schema.OUTWARD}.")}
         self.inside = {key: value for key, value in changes.items() if key not in outward}
-        self.content = changed(document, outward)
+        self.content = schema.changed(document, outward)
 
     def machine(self) -> Machine:
         given, place = self.content.data, self.content.at
-        content = validated(HeterogeneousFile, given, place=place, error=HardwareError, every=True)
+        content = validated(schema.HeterogeneousFile, given, place=place, error=HardwareError, every=True)
         name = self.content.document.file.stem
         machine = self.side_by_side(name, content.source, content.groups, ("groups",))
         _require_number(machine.num_devices, place(("groups",)))
         return machine
 
-    def side_by_side(self, name: str, source: str, entries: Sequence[GroupEntry], where: Where) -> Machine:
-        if not 2 <= len(entries) <= MOST_GROUPS:
+    def side_by_side(
+        self, name: str, source: str, entries: Sequence[schema.GroupEntry], where: Where
+    ) -> Machine:
+        if not 2 <= len(entries) <= schema.MOST_GROUPS:
             found = f"found {len(entries)} groups"
-            raise HardwareError(self.content.at(where), found, f"2 to {MOST_GROUPS}")
+            raise HardwareError(self.content.at(where), found, f"2 to {schema.MOST_GROUPS}")
         groups = tuple(self.group(entry, source, (*where, index)) for index, entry in enumerate(entries))
         return Machine(name=name, source=source, changes=self.changes, groups=groups)
 
-    def group(self, entry: GroupEntry, source: str, where: Where) -> DeviceGroup:
+    def group(self, entry: schema.GroupEntry, source: str, where: Where) -> DeviceGroup:
         groups = entry.groups is not None
         faults = (
             (groups and entry.hardware is not None, "both 'hardware' and 'groups'", "one of them"),
@@ -286,12 +271,12 @@ class _Groups:
         link = {"bytes_per_s": own.bandwidth.value, "latency_s": own.latency.value}
         return DeviceGroup(name=name, machine=machine, num_devices=used, **link)
 
-    def name(self, entry: GroupEntry, where: Where) -> str:
+    def name(self, entry: schema.GroupEntry, where: Where) -> str:
         """Return the name of a group, by default that of its hardware file."""
         name = entry.name or Path(str(entry.hardware)).stem
         found, allowed = f"found a second group {shown(name)}", "each group a name of its own"
         try:
-            known = group_name(name) in self.names
+            known = schema.group_name(name) in self.names
         except ValueError as error:
             found, known = f"found a group named {shown(name)} as its hardware file", True
             allowed = f"{error}: give it another"
@@ -301,7 +286,7 @@ class _Groups:
         self.names.add(name)
         return name
 
-    def identical(self, entry: GroupEntry, where: Where) -> Machine:
+    def identical(self, entry: schema.GroupEntry, where: Where) -> Machine:
         named = str(entry.hardware)
         own = self.content.document.file.parent / named if named.endswith((".yaml", ".yml")) else named
         try:
@@ -321,5 +306,5 @@ class _Groups:
 
 
 def _require_number(devices: int, where: str) -> None:
-    if devices > MOST_HELD:
-        raise HardwareError(where, f"found {devices:,} devices in all", f"at most {MOST_HELD:,}")
+    if devices > schema.MOST_HELD:
+        raise HardwareError(where, f"found {devices:,} devices in all", f"at most {schema.MOST_HELD:,}")

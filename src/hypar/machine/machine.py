@@ -145,7 +145,6 @@ class Machine(Result):
         return sum(own) if own else math.prod(tier.devices for tier in self.tiers)
 
     def __repr__(self) -> str:
-        """Return name and size, short enough for a prompt."""
         if self.groups:
             groups = " + ".join(f"{group.num_devices} {group.name}" for group in self.groups)
             return f"<Machine {self.name}: {groups}>"
@@ -173,11 +172,6 @@ class Machine(Result):
             yield self, depth
         for group in self.groups:
             yield from group.machine.splits(depth + 1)
-
-    @property
-    def nested(self) -> bool:
-        """Whether a group has groups again."""
-        return any(group.machine.groups for group in self.groups)
 
     def using(self, arrays: Mapping[str, Sequence[int]]) -> Machine:
         """Return the machine with no more devices in its groups than given arrays have.
@@ -215,12 +209,6 @@ class Machine(Result):
         """Whether chunks of gradients do not delay each other, while the latency of each stalls the devices."""
         return self.content.assumptions.exchange.value == "independent"
 
-    @property
-    def counts_unweighted(self) -> bool:
-        """Whether ops without a weight take time on all devices, which measured times of layers leave no room for."""
-        each = [own.devices for _, own, _ in self.leaves()]
-        return all(devices is not None and devices.counts_unweighted for devices in each)
-
     def having(self, **fields: Any) -> Machine:
         """Return the machine with other fields of its ``Devices``."""
         assert self.devices is not None  # noqa: S101 (of identical devices)
@@ -242,7 +230,7 @@ class Machine(Result):
         Raises:
             HardwareError: the array does not fit the machine.
         """
-        return _links(self, array, shared=shared or all(tier.ports is None for tier in self.tiers))[0]
+        return _links(self, array, shared=shared)[0]
 
     @property
     def outside(self) -> int:

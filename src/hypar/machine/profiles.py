@@ -234,17 +234,17 @@ def _csv_document(file: Path) -> Document:
 
 def _require_whole(table: OverlapTable, place: Callable[[Where], str]) -> None:
     """Refuse the forward phase of some layers alone, and a part of the exchange."""
-    forward, exchange = dict[Where, float | None](), dict[Where, float | None]()
-    exchange[_HEAD,] = table.synchronisation
-    for index, layer in enumerate(table.layers):
-        forward["layers", index, "forward"] = layer.forward
-        exchange |= {("layers", index, step): getattr(layer, step) for step in EXCHANGE_STEPS}
     for fields, allowed in (
-        (forward, "the times of every layer, or of none"),
-        (exchange, "the whole exchange, or nothing of it"),
+        (("forward",), "the times of every layer, or of none"),
+        (EXCHANGE_STEPS, "the whole exchange, or nothing of it"),
     ):
-        missing = [where for where, seconds in fields.items() if seconds is None]
-        if 0 < len(missing) < len(fields):
+        given: dict[Where, float | None] = (
+            {(_HEAD,): table.synchronisation} if fields == EXCHANGE_STEPS else {}
+        )
+        for index, layer in enumerate(table.layers):
+            given |= {("layers", index, field): getattr(layer, field) for field in fields}
+        missing = [where for where, seconds in given.items() if seconds is None]
+        if 0 < len(missing) < len(given):
             raise ProfileError(place(missing[0]), f"{str(missing[0][-1])!r} is missing", allowed)
 
 
@@ -286,11 +286,6 @@ def measured_machine(file: str | Path, machine: Machine | None, graph: LayerGrap
     if machine.groups:
         found = f"the devices of hardware {machine.name!r} are heterogeneous, the times those of one of them"
         raise OptionError("profile", found, "a machine of identical devices")
-    return with_times(machine, times)
-
-
-def with_times(machine: Machine, times: StepTimes) -> Machine:
-    """Return a machine that takes measured times in data parallelism."""
     return machine.having(measured=times)
 
 

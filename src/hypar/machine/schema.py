@@ -1,12 +1,20 @@
-"""Schema of hardware files."""
+"""Schema of hardware files, and changes of single values, by names that lead to a place in a file.
+
+A name is a field of a network or an assumption, as ``latency`` or ``overlap``; ``word`` or ``buffer``; a part and its field, as
+``memory.capacity``, ``energy.static`` and ``compute.peak``; or a network by its number and a field, as ``interconnect.0.latency``,
+0 being the outermost. A network's field alone is that of the innermost network. ``outward.latency`` and ``outward.bandwidth``
+are of the links between the groups of a heterogeneous machine.
+"""
 
 from __future__ import annotations
 
+import copy
 import re
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from hypar.errors import OptionError, Where, suggestion
 from hypar.files.quantities import (
     AsNumber,
     Bytes,
@@ -21,6 +29,13 @@ from hypar.files.quantities import (
     Watts,
 )
 from hypar.machine.collectives import ALGORITHMS
+from hypar.registry import load_plugin, plugin_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hypar.files.validation import Record
+    from hypar.files.yaml_file import Document
 
 MOST_GROUPS = 8
 """Most groups side by side."""
@@ -173,3 +188,165 @@ class HardwareFile(Description):
     device: Device
     interconnect: Networks | None = None
     assumptions: Assumptions = Assumptions()
+
+
+# Changes
+
+OUTWARD, _COMPUTE, _INTERCONNECT = "outward", "compute", "interconnect"
+_OF_NETWORK = tuple(Network.model_fields)
+_WITHOUT: dict[str, tuple[type[Record], str]] = {
+    "memory": (Memory, "the machine's file gives no memory"),
+    "energy": (Energy, "the machine's file gives no energies"),
+    OUTWARD: (Outward, "the machine has no groups side by side"),
+}
+"""Parts that a machine may lack, with what is said then."""
+
+CHANGEABLE = (
+    *_OF_NETWORK,
+    *Assumptions.model_fields,
+    "word",
+    "buffer",
+    *(
+        f"{part}.{own.alias or name}"
+        for part, (model, _) in _WITHOUT.items()
+        for name, own in model.model_fields.items()
+    ),
+)
+"""Names of values that may be changed without another file, but for those of ``PATTERNS``."""
+
+PATTERNS = (f"{_COMPUTE}.FIELD", f"{_INTERCONNECT}.NUMBER.FIELD")
+"""Names that depend on the machine: a field of its compute model, and a field of one of several networks."""
+
+
+def change_names() -> tuple[str, ...]:
+    """Return all names that a change may have on some machine."""
+    fields = (field for name in plugin_names("compute_models") for field in _compute_fields(name))
+    numbers = range(MOST_NETWORKS)
+    computes = dict.fromkeys(f"{_COMPUTE}.{field}" for field in fields)
+    return (
+        *CHANGEABLE,
+        *computes,
+        *(f"{_INTERCONNECT}.{number}.{field}" for number in numbers for field in _OF_NETWORK),
+    )
+
+
+def require_name(key: str, change: str, prefix: str = "") -> None:
+    """Refuse a name that no machine has.
+
+    Args:
+        key: the name.
+        change: the change as it was written.
+        prefix: the beginning of what is allowed.
+
+    Raises:
+        OptionError: there is no such name.
+    """
+    number = re.fullmatch(rf"{_INTERCONNECT}\.\d{{1,9}}\.(\w+)", key)
+    if key not in CHANGEABLE and not (number and number[1] in _OF_NETWORK) and key not in change_names():
+        where, allowed = f"change {change!r}" if prefix else f"change {change}", (*CHANGEABLE, *PATTERNS)
+        raise OptionError(where, "not a change", prefix + ", ".join(allowed), suggestion(key, change_names()))
+
+
+class Changed(NamedTuple):
+    """The content of a file with other values.
+
+    Attributes:
+        document: the file.
+        data: its content, changed.
+        changes: the changes, by name.
+        places: the places of each in the content; of a link between groups there are several.
+    """
+
+    document: Document
+    data: dict[str, Any]
+    changes: Mapping[str, Any]
+    places: Mapping[str, Sequence[Where]]
+
+    def at(self, where: Where) -> str:
+        """Return where a value stands, as a person writes it: in the file, or in a change."""
+        if where[:2] == (_INTERCONNECT, 0) and isinstance(self.document.data[_INTERCONNECT], dict):
+            where = where[:1] + where[2:]
+        for key, places in self.places.items():
+            if any(where[: len(place)] == place for place in places):
+                return f"change {key}={self.changes[key]}"
+        return self.document.at(where)
+
+
+def changed(document: Document, changes: Mapping[str, Any]) -> Changed:
+    """Return a file's content with other values.
+
+    Raises:
+        OptionError: a name is unknown, or the machine has no such value.
+    """
+    data, found = copy.deepcopy(document.data), dict[str, list[Where]]()
+    for key, value in changes.items():
+        places = [*_places(data, key, value)]
+        twin = next((name for name, own in found.items() if places and own == places), None)
+        if twin is not None:
+            raise OptionError(f"change {key}={value}", f"changes the same value as {twin}", "one of them")
+        found[key] = places
+        for where in places:
+            owner: Any = data
+            for part in where[:-1]:
+                owner = owner.setdefault(part, {}) if isinstance(owner, dict) else owner[part]
+            sourced = isinstance(value, dict) or key.endswith("topology")
+            owner[where[-1]] = value if sourced else {"value": value, "source": "as asked"}
+    return Changed(document, data, changes, found)
+
+
+def _places(data: dict[str, Any], key: str, value: Any) -> Iterator[Where]:
+    change = f"change {key}={value.get('value') if isinstance(value, dict) else value}"
+    part, _, field = key.rpartition(".")
+    if part == _COMPUTE:
+        yield _in_compute(data, field, change)
+        return
+    require_name(key, f"{key}={value}")
+    if part == OUTWARD and "groups" in data:
+        yield from _outward(data, field)
+    elif part.startswith(_INTERCONNECT) or key in _OF_NETWORK:
+        yield _in_network(data, part, field, change)
+    elif part and part not in data["device"]:
+        raise OptionError(change, _WITHOUT[part][1])
+    else:
+        yield ("assumptions", key) if key in Assumptions.model_fields else ("device", *key.split("."))
+
+
+def _outward(data: Any, field: str) -> Iterator[Where]:
+    """Yield the places of a field of the links of all groups, those of groups of groups included."""
+    groups = data.get("groups") if isinstance(data, dict) else None
+    for number, entry in enumerate(groups if isinstance(groups, list) else ()):
+        if isinstance(entry, dict) and isinstance(entry.get(OUTWARD), dict):
+            yield "groups", number, OUTWARD, field
+        yield from (("groups", number, *where) for where in _outward(entry, field))
+
+
+def _in_network(data: Mapping[str, Any], part: str, field: str, change: str) -> Where:
+    """Return the place of a network's field; without a number, that of the innermost network."""
+    networks = data.get(_INTERCONNECT)
+    if not networks:
+        raise OptionError(change, "the machine is one device without a network")
+    several = isinstance(networks, list)
+    count = len(networks) if several else 1
+    number = int(part.partition(".")[2] or count - 1)
+    if number >= count:
+        allowed = ", ".join(map(str, range(count)))
+        found = f"the machine has {count} network{'s' * (count > 1)}"
+        raise OptionError(change, found, f"the number {allowed}")
+    return (_INTERCONNECT, number, field) if several else (_INTERCONNECT, field)
+
+
+def _in_compute(data: Mapping[str, Any], field: str, change: str) -> Where:
+    device = data["device"]
+    if isinstance(device[_COMPUTE], str):
+        device[_COMPUTE] = {"name": device[_COMPUTE]}
+    name = str(device[_COMPUTE]["name"])
+    fields = _compute_fields(name)
+    if field not in fields:
+        require_name(f"{_COMPUTE}.{field}", change.removeprefix("change "))
+        found = f"compute model {name} has no such field"
+        raise OptionError(change, found, ", ".join(fields), suggestion(field, fields))
+    return "device", _COMPUTE, field
+
+
+def _compute_fields(name: str) -> tuple[str, ...]:
+    return tuple(load_plugin("compute_models", name).model_fields)

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from hypar.machine.schema import HardwareFile
     from hypar.machine.step_times import StepTimes
 
-THROUGH = ("buffer", "memory")
-"""Places that the words of ops without a weight pass."""
-
 Degrees = Sequence[Any]
 """Degree of each of the dims that a layer counts: numbers, or arrays of equal length."""
 
@@ -151,9 +148,8 @@ class Devices:
             for phase in ("forward", "backward"):
                 more, words = _unweighted(self, nest, degrees, phase, element_bytes)
                 seconds[phase] = seconds[phase] + more
-                accesses = {
-                    key: own + words if key in THROUGH else own for key, own in work[phase].accesses.items()
-                }
+                accesses = {**work[phase].accesses}
+                accesses |= {place: accesses[place] + words for place in ("buffer", "memory")}
                 work[phase] = replace(work[phase], accesses=accesses)
         return LayerTime(seconds=seconds, work=work, macs=shape.macs, words=shape.words, fullest=fullest)
 
@@ -193,7 +189,6 @@ def _copying(nest: Nest, shape: LocalShape, phase: str) -> Work:
 
 
 def _nothing(work: Work) -> Work:
-    """Return the work of an error that nobody computes."""
     accesses = {place: count * 0.0 for place, count in work.accesses.items()}
     return Work(seconds=work.seconds * 0.0, accesses=accesses, mapping={}, skipped=1.0)
 
@@ -240,8 +235,8 @@ def as_matrices(nest: Nest, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
         rows = math.prod(sizes[dim] for dim in shared) * nest.fraction
         return {"batch": rows, "in_channels": sum(inner), "out_channels": 1}
     # Of other kernels than an image's none slides on a machine's array: taps are input channels, places of outputs samples.
-    if any(dim.startswith(KERNEL) and dim not in _SLIDING for dim in sizes):
-        named = tuple(dim for dim in sizes if dim not in _MATRIX)
+    if any(dim.startswith(KERNEL) and dim not in {f"{KERNEL}height", f"{KERNEL}width"} for dim in sizes):
+        named = tuple(dim for dim in sizes if dim not in {"batch", "in_channels", "out_channels"})
     found = {dim: size for dim, size in sizes.items() if dim not in named}
     for dim in named:
         carried = [tensor for tensor in ("input", "weight", "output") if dim in nest.names[tensor]]
@@ -249,10 +244,6 @@ def as_matrices(nest: Nest, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
         found[role] = found.get(role, 1) * sizes[dim]
     return found
 
-
-_MATRIX = ("batch", "in_channels", "out_channels")
-
-_SLIDING = (f"{KERNEL}height", f"{KERNEL}width")
 
 _AS_MATRICES: dict[tuple[str, ...], str] = {
     ("weight",): "in_channels",

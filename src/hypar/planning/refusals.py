@@ -171,7 +171,7 @@ class Asked(Request):
     def uneven(self) -> bool:
         """Return whether there are uneven splits."""
         staged = self.staged and not self.outside and self.stages != BEST
-        return self.groups and (not staged or self.hardware.nested)
+        return self.groups and (not staged or len([*self.hardware.splits()]) > 1)
 
     @property
     def parameters(self) -> dict[str, float | str]:

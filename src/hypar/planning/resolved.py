@@ -148,7 +148,7 @@ class Resolved:
     def uneven(self) -> bool:
         """Whether there are uneven splits: on a heterogeneous machine, but where each stage is on identical devices."""
         staged = self.stages not in {None, BEST} and not self.outside
-        return self.heterogeneous is not None and (not staged or self.heterogeneous.nested)
+        return self.heterogeneous is not None and (not staged or len([*self.heterogeneous.splits()]) > 1)
 
     @classmethod
     def of(cls, plan: Plan, machine: Machine | None = None, profile: Profile | None = None) -> Resolved:

@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.ops.dims import KERNEL, atom_of
+from hypar.ops.dims import KERNEL, READ, atom_of
 from hypar.ops.nest import IN_GROUP, Nest, operand_name
 from hypar.program.holding import (
     Holding,
     Members,
+    Transfer,
     by_content,
     flattened,
     in_place,
@@ -37,12 +38,11 @@ from hypar.program.holding import (
     reached,
 )
 from hypar.program.layouts import divide
-from hypar.program.steps import Transfer
 from hypar.sharding.conventions import FUSED, MOVED
 from hypar.sharding.placement import partial_results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -77,7 +77,6 @@ def held_by(each: tuple[Members, ...]) -> Holding:
 
 @by_content
 def _alike(layout: Layout) -> Layout:
-    """Return one layout for those of equal shares."""
     return layout
 
 
@@ -184,7 +183,8 @@ class Fragment:
     def left(self) -> tuple[Holding, Layout]:
         """Who gets the sums of F_out, and the layout in which they lie: by ``fused`` as the only reader divides them."""
         nest, layout, reader = self.nest, self.layout, self.reader if self.convention == FUSED else None
-        after = layout.of({dim: dim for dim in self._behind})
+        behind = nest.result.dims if self.chosen else {*layout.dims} - nest.reduced
+        after = layout.of({dim: dim for dim in behind})
         terms = {dim for dim in layout.dims if "output" in partial_results(nest, dim)}
         if not nest.multiplies or reader is None or not terms:
             return self.output, after
@@ -198,10 +198,6 @@ class Fragment:
             for dim, own in zip(nest.result.axes, self.output.members, strict=True)
         ]
         return held_by(tuple(left)), after
-
-    @property
-    def _behind(self) -> Iterable[str]:
-        return self.nest.result.dims if self.chosen else {*self.layout.dims} - self.nest.reduced
 
     def _divided(self) -> dict[str, Members]:
         """Return the indices of each loop dim that each device computes: of its inputs those that it has, if shares allow."""
@@ -289,6 +285,18 @@ class Fragment:
             return self.adding(read, sums), Transfer("copy", sums, need)
         added = self.adding(read, need)
         return (added if added.terms else Transfer("copy", read, need),)
+
+    def gradient(self, name: str) -> Transfer:
+        """Return how the terms of the gradient of a trained tensor are added up, for all who hold it; a bias lies with the sums."""
+        nest, operand, places = self.nest, self.nest.trained[name], [1] * self.layout.working.ndim
+        whole = {dim: np.ones((*places, size), bool) for dim, size in nest.sizes.items()}
+        have = need = Holding(members(operand, {**whole, **self.dims}))
+        if nest.weight and name == "bias":
+            lie = dict(zip(nest.result.axes, self.left[0].members, strict=True))
+            pairs = zip(operand.axes, have.members, strict=True)
+            need = Holding(tuple([own | lie.get(axis, own) for axis, own in pairs]))
+        dims = tuple(dim for dim in self.dims if name == "weight" or not dim.startswith(READ))
+        return self.adding(have, need, self.layout.copies(dims))
 
     @cached_property
     def transfers(self) -> tuple[Transfer, ...]:
@@ -425,13 +433,11 @@ def _ungrouped(names: Mapping[str, str]) -> dict[str, str]:
 @lru_cache(maxsize=512)
 def gradient_of(users: tuple[Fragment, ...]) -> Transfer:
     """Return how the terms of the gradient of a weight are added up, for all who hold it, of the layers that use it, its own first."""
-    found: list[tuple[Members, ...]] = []
-    order = [atom_of(dim) for dim in users[0].nest.weight]
-    for own in users:
-        operand, places = own.nest.trained["weight"], [1] * own.layout.working.ndim
-        whole = {dim: np.ones((*places, size), bool) for dim, size in own.nest.sizes.items()}
-        box, axes = members(operand, {**whole, **own.dims}), [atom_of(dim) for dim in own.nest.weight]
-        found.append(tuple([box[axes.index(axis)] for axis in order]) if found else box)
-    (first, *more), own = found, users[0]
+    each = [own.gradient("weight") for own in users]
+    if len(each) == 1:
+        return each[0]
+    axes = [[atom_of(dim) for dim in own.nest.weight] for own in users]
+    boxes = zip([own.have.members for own in each], axes, strict=True)
+    first, *more = (tuple([box[own.index(axis)] for axis in axes[0]]) for box, own in boxes)
     have = Holding(first, tuple(more))
-    return own.adding(have, have, own.layout.copy() if more else own.layout.copies(tuple(own.dims)))
+    return users[0].adding(have, have, users[0].layout.copy())

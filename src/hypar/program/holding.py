@@ -1,4 +1,4 @@
-"""Who holds which elements of a tensor, and what ops read of it, as masks of the indices of each dim.
+"""Who holds which elements of a tensor, how they come to others, and what ops read, as masks of the indices of each dim.
 
 Few different masks occur in a program, however many layers it has, so what is found of one is kept by its content.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce, wraps
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,6 @@ The devices of a program are one axis; those of an array one for each of its lev
 MOST_KEPT = 512
 """Results of a function that are kept at most."""
 
-LARGE = 256
-"""Bytes of an array of whose content a key has a digest."""
-
 
 def by_content(function: Callable[P, T]) -> Callable[P, T]:
     """Return a function that computes its results once for arguments whose arrays have equal entries."""
@@ -56,8 +53,8 @@ def by_content(function: Callable[P, T]) -> Callable[P, T]:
 def key_of(value: object) -> object:
     """Return a key that arrays with equal entries share, and tuples and objects of these."""
     if isinstance(value, np.ndarray):
-        own = (np.packbits(value) if value.dtype == np.bool_ else value).tobytes()
-        return value.shape, own if len(own) < LARGE else blake2b(own).digest()
+        own = np.packbits(value) if value.dtype == np.bool_ else value
+        return value.shape, blake2b(own.tobytes()).digest()
     return tuple(map(key_of, value)) if isinstance(value, tuple) else getattr(value, "content", value)
 
 
@@ -144,10 +141,6 @@ class Holding:
             found = found | (reduce(np.logical_and, some) & reduce(np.logical_or, lacks))
         return found
 
-    def within(self, other: Holding) -> bool:
-        """Return whether every device has in the boxes of the other what it has in those of this."""
-        return not self.lacks(other).any()
-
 
 def _united(boxes: Sequence[tuple[Members, ...]]) -> NDArray[np.int64]:
     first, *others = boxes
@@ -192,6 +185,41 @@ def flattened(rows: Sequence[Members]) -> Members:
     """Return the indices of several dims as those of one, the first dim outermost."""
     found, devices = outer(rows), rows[0].ndim - 1
     return found.reshape(*found.shape[:devices], -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """What devices get of each other.
+
+    By ``copy`` every device gets the elements that it needs and does not have. By ``add`` the terms that devices have are summed at an
+    owner of each element, and sums are handed to those who need them. By ``return`` terms go the way back of what rests: to the nearest
+    device that needs them, where they are terms again.
+
+    Attributes:
+        kind: what it does.
+        have: who has what of its source.
+        need: who gets what of its target.
+        copies: whose terms are summed together, ``Copies``; None of what is copied.
+        terms: whether several devices have terms of an element.
+    """
+
+    kind: Literal["copy", "add", "return"]
+    have: Holding
+    need: Holding
+    copies: Any = None
+    terms: bool = False
+
+    @cached_property
+    def moves(self) -> bool:
+        """Whether it is needed: terms are to be summed, or devices lack something."""
+        have = self.have if self.copies is None else self.have.on(self.copies.number >= 0)
+        return self.terms or bool(self.need.lacks(have).any())
+
+    @cached_property
+    def inside(self) -> NDArray[np.bool_]:
+        """Whether each device has what it needs, ``[*devices]``; sums that take the place of terms are there."""
+        found = ~self.need.lacks(self.have) & (self.need.elements > 0)
+        return found if self.copies is None else found | (self.need.elements >= self.have.elements)
 
 
 # What ops read

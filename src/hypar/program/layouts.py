@@ -66,7 +66,6 @@ def grid_of(digits: tuple[tuple[tuple[int, str], ...], ...], above: tuple[GroupS
 
 
 def _of_groups(split: GroupShare) -> tuple[dict[str, Shares], NDArray[np.bool_]]:
-    """Return the shares of all groups of a split, and whether each works."""
     if split.dim is None:
         return {}, np.ones(len(split.ends), bool)
     shares = np.array([own or (0.0, 0.0) for own in split.ends])

@@ -1,26 +1,112 @@
-"""Lowering of a plan to a program: the forward pass, the loss, the backward pass and the updates, from the fragment of each layer."""
+"""Lowering of a plan to a program: the forward pass, the loss, the backward pass and the updates, from the fragment of each layer.
+
+The steps of a program are what every device computes, gets of others, and updates. They name the arrays that they read and write; an
+array is written once. Every array is as large as its tensor on every device, of which a device has the elements of its holding.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.network.nodes import LayerOp
-from hypar.ops.dims import READ
 from hypar.ops.nest import operand_name
 from hypar.program.fragments import Fragment, following
-from hypar.program.holding import Holding, Members, members, pieces_of
-from hypar.program.steps import Compute, Item, Move, Step, Transfer, Update
+from hypar.program.holding import Holding, Members, Transfer, members, pieces_of
 from hypar.sharding.layout import Copies, Layout, Places
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer, Tie
+    from hypar.ops.run import Piece
 
 Arrays = Mapping[str, str]
+
+
+class Item(NamedTuple):
+    """What a transfer is for.
+
+    Attributes:
+        layer: name of the layer inside which it happens, or that reads the tensor.
+        maker: name of the layer that makes the tensor; None inside a layer.
+        phase: ``forward``, ``backward`` or ``gradient``.
+        tensor: ``input``, ``output``, ``weight``, ``bias`` or ``statistics``.
+    """
+
+    layer: str
+    maker: str | None
+    phase: str
+    tensor: str
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Move:
+    """Devices get of each other what they need of an array.
+
+    Attributes:
+        source: the array that is read.
+        target: the array that is written.
+        item: what it is for.
+        transfer: the transfer.
+    """
+
+    source: str
+    target: str
+    item: Item
+    transfer: Transfer
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Compute:
+    """Every device computes on its own piece, and moves nothing.
+
+    Attributes:
+        kind: ``forward``, ``finish`` (the bias), ``statistics`` (the terms of a phase's sums), ``backward``, ``loss``, or a sum
+            that each device takes of what it has: ``error`` (what all readers of a tensor send back), ``tied`` (the terms of
+            all layers that use a weight).
+        layer: name of the layer.
+        pieces: the piece of each device; None for a device that computes nothing.
+        reads: the arrays that it reads, by their role.
+        writes: the arrays that it writes, by their role.
+        due: for a kind that reads what not all devices have, who has what of each array, by its role.
+    """
+
+    kind: str
+    layer: str
+    pieces: tuple[Piece | None, ...]
+    reads: Mapping[str, str]
+    writes: Mapping[str, str]
+    due: Mapping[str, Holding] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Update:
+    """Every device updates its own elements of a trained tensor.
+
+    Attributes:
+        layer: name of the layer.
+        parameter: name of the tensor, as ``weight``.
+        gradient: the array of its summed gradient.
+        holding: who holds what of it.
+        ties: the other layers that use the tensor.
+    """
+
+    layer: str
+    parameter: str
+    gradient: str
+    holding: Holding
+    ties: tuple[Tie, ...] = ()
+
+
+Step = Move | Compute | Update
+
+
+def exchanges_gradients(step: Step) -> bool:
+    """Return whether a step runs once, behind all microbatches."""
+    return isinstance(step, Move) and step.item.phase == "gradient"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -211,18 +297,16 @@ class _Lowered:
         The terms of a weight that an earlier layer has are left to that one, which adds up those of all its users at once.
         """
         flow, users = self.flow, self.users if name == "weight" else []
-        terms, need = self._held(name)
+        added = self.fragment.gradient(name)
         if summed is None:
-            dims = tuple(dim for dim in self.dims if name == "weight" or not dim.startswith(READ))
-            copies, item = self.fragment.layout.copies(dims), Item(self.name, None, "gradient", name)
-            source, added = f"d terms {self.name} {name}", self.fragment.adding(terms, need, copies)
+            source, item = f"d terms {self.name} {name}", Item(self.name, None, "gradient", name)
             for tie in flow.graph.ties:
                 if (tie.user, "weight") == (self.name, name):
                     flow.made[tie.owner].users.append((tie, source, added))
                     return
             source, added = self._of_users(source, added) if users else (source, added)
-            summed, need = flow.move(added, source, f"d {self.name} {name}", item), added.need
-        flow.updates.append(Update(self.name, name, summed, need, tuple(tie for tie, *_ in users)))
+            summed = flow.move(added, source, f"d {self.name} {name}", item)
+        flow.updates.append(Update(self.name, name, summed, added.need, tuple(tie for tie, *_ in users)))
 
     def _of_users(self, source: str, own: Transfer) -> tuple[str, Transfer]:
         """Return how the terms of all users of a weight are added up, after each device has added up those that it has."""
@@ -241,15 +325,6 @@ class _Lowered:
         first, *more = (have.members for _, have, _ in every.values())
         have = Holding(first, tuple(more))
         return target, self.fragment.adding(have, have, Copies(np.minimum(copies, 0)))
-
-    def _held(self, name: str) -> tuple[Holding, Holding]:
-        own, devices = self.nest.trained[name], self.flow.places.devices
-        whole = {dim: np.ones((devices, size), bool) for dim, size in self.nest.sizes.items()}
-        terms = members(own, {**whole, **self.dims})
-        lie = zip(self.nest.result.axes, self.holding.members, strict=True)
-        sums = dict(lie) if self.layer.weighted and name == "bias" else {}
-        held = [each | sums.get(axis, each) for axis, each in zip(own.axes, terms, strict=True)]
-        return Holding(terms), Holding(tuple(held))
 
 
 def _whole(each: Members, size: int) -> Members:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -155,7 +155,7 @@ class Lane(_Devices):
 
         The gradient of a weight that two layers use is added up inside the layer whose weight it is.
         """
-        graph, setting = self.graph, _shared(self.setting)
+        graph, setting = self.graph, self.setting
         state = self.entered or outermost(graph, setting.convention)
         layers = zip(graph.layers, state.network.sums, self.choices, strict=True)
         inner = [
@@ -224,12 +224,6 @@ class Lane(_Devices):
         """Merge the gradient transfers of some layers into one for each level and collective, innermost level first."""
         every = (piece for layer in bucket for piece in self.inner[layer])
         return self._measured(bucket, together(piece for piece in every if piece.phase == PHASE))
-
-
-@lru_cache(maxsize=64)
-def _shared(setting: Setting) -> Setting:
-    """Return one object for equal settings, so that what is cached by setting is found without comparing fields."""
-    return setting
 
 
 def _each(every: Sequence[T], of: Callable[[T], dict[str, Rounds]]) -> dict[str, list[Rounds]]:

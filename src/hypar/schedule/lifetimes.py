@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.holding import Holding, Members
-from hypar.schedule.liveness import Bytes, Ledger, Piece, larger, largest
+from hypar.program.holding import Holding, Members, Transfer
+from hypar.schedule.liveness import Bytes, Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hypar.network.nodes import LayerOp, PlanNode
     from hypar.program.fragments import Fragment
-    from hypar.program.steps import Transfer
     from hypar.schedule.pipeline_orders import Moment
 
 Elements = NDArray[np.int64]
@@ -31,17 +30,22 @@ Elements = NDArray[np.int64]
 
 
 class Course(NamedTuple):
-    """The activations and errors on some devices over a step.
+    """The bytes of activations and errors on devices of some kinds over a step.
+
+    The pieces of work of a microbatch are the forward phase of each part of a stage, then the backward phases in reverse.
 
     Attributes:
-        pieces: the pieces of work of a microbatch: the forward phase of each part of a stage, then the backward phases in reverse.
-        most: for each node the most bytes during its forward phase, that of the layers behind it included, and its backward phase.
-        entering: the most bytes that come at once: from other stages for a piece of work, or of a transfer at a level.
+        most: the most at any moment of each piece, ``[pieces, kinds]``.
+        behind: those that stay behind it until the next one, ``[pieces, kinds]``.
+        nodes: the most during the forward phase of each node, that of the layers behind it included, and its backward phase,
+            ``[nodes, 2, kinds]``.
+        entering: the most that come at once: from other stages for a piece of work, or of a transfer at a level, ``[kinds]``.
     """
 
-    pieces: Sequence[Piece]
-    most: Sequence[tuple[Bytes, Bytes]]
-    entering: float
+    most: Bytes
+    behind: Bytes
+    nodes: Bytes
+    entering: Bytes
 
     def held(self, moments: Sequence[Moment]) -> tuple[Bytes, Bytes]:
         """Return the most bytes of microbatches that wait, and the most at any moment of work on one of them.
@@ -49,24 +53,18 @@ class Course(NamedTuple):
         Args:
             moments: the pieces of work, each with the microbatches that wait beside it.
         """
-        waiting: Bytes = 0.0
-        most: Bytes = 0.0
-        behind = [piece.behind for piece in self.pieces]
+        waiting = most = np.zeros_like(self.behind[0])
         for piece, counts in moments:
-            others = sum(map(mul, counts, behind), 0.0)
-            most = larger(most, self.pieces[piece].most + others)
+            others = sum(map(mul, counts, self.behind), 0.0)
+            most = np.maximum(most, self.most[piece] + others)
             for at in (piece - 1, piece):
                 if 0 <= at < len(counts):
-                    waiting = larger(waiting, others + behind[at])
+                    waiting = np.maximum(waiting, others + self.behind[at])
         return waiting, most
 
 
-class Sent(NamedTuple):
-    """A tensor that another stage reads: the index of its node, its number there, the index of the node that reads it."""
-
-    node: int
-    number: int
-    reader: int
+Sent = tuple[int, int, int]
+"""A tensor that another stage reads: the index of its node, its number there, the index of the node that reads it."""
 
 
 class StepOp(NamedTuple):
@@ -122,39 +120,16 @@ def ops_of(
     return tuple(found)
 
 
-class Kinds:
-    """The devices of each kind, which have as much of everything.
-
-    Attributes:
-        inside: returns an amount of devices on some of them, whose kinds these are.
-        number: the kind of each device, ``[*devices]``.
-        first: the number of one device of each kind.
-        shape: the axes of the devices.
-    """
-
-    def __init__(self, every: Iterable[NDArray[Any]], inside: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
-        """Tell devices apart that have unlike amounts."""
-        varied = [inside(own) for own in {id(own): own for own in every if own.size > 1}.values()]
-        self.inside, self.shape = inside, np.broadcast_shapes((1,), *[own.shape for own in varied])
-        rows = np.array([np.broadcast_to(own, self.shape).reshape(-1) for own in (np.zeros(1), *varied)])
-        _, self.first, number = np.unique(rows, axis=1, return_index=True, return_inverse=True)
-        self.number = number.reshape(self.shape)
-
-    def of(self, amount: NDArray[Any]) -> NDArray[Any]:
-        """Return an amount on the devices of each kind, ``[kinds]``."""
-        own = amount.reshape(1) if amount.size == 1 else self.inside(amount)
-        return np.broadcast_to(own, self.shape).reshape(-1)[self.first]
-
-
 class Arrays:
-    """The arrays of the layers of a step on some devices.
+    """The arrays of the layers of a step on some devices, whose kinds have as much of every array.
 
     Attributes:
         ops: the layers.
         fragments: the fragment of each, by name, and of those before all nodes.
         element_bytes: bytes of an element.
         written: the elements of the arrays that a run has written, by name; None for those that devices are to have.
-        kinds: the devices that have as much of every array.
+        kind: the kind of each device, ``[*devices]``.
+        first: the number of one device of each kind.
     """
 
     def __init__(
@@ -172,23 +147,31 @@ class Arrays:
 
         ``inside`` returns an amount of all devices of the fragments on those that count.
         """
-        self.ops, self.fragments = ops, fragments
-        self.element_bytes, self.unit, self.written = float(element_bytes), unit, written
+        self.ops, self.fragments, self.written, self.inside = ops, fragments, written, inside
+        self.element_bytes, self.unit = float(element_bytes), unit
         every = [fragments[op.layer.name] for op in ops]
         self.flags = [own for fragment in every for own in fragment.flags]
         amounts = [own for fragment in every for own in fragment.amounts]
-        self.kinds = Kinds([*more, *self.flags, *amounts, *(written or {}).values()], inside)
+        known = {id(own): own for own in (*more, *self.flags, *amounts, *(written or {}).values())}
+        varied = [inside(own) for own in known.values() if own.size > 1]
+        shape = np.broadcast_shapes((1,), *[own.shape for own in varied])
+        rows = np.array([np.broadcast_to(own, shape).reshape(-1) for own in (np.zeros(1), *varied)])
+        _, self.first, kind = np.unique(rows, axis=1, return_index=True, return_inverse=True)
+        self.kind = kind.reshape(shape)
 
-    def courses(self, parts: int) -> Iterator[tuple[NDArray[np.intp], Course]]:
-        """Yield the kinds of devices whose arrays lie in the same buffers, with their activations and errors over a step."""
-        rows = np.reshape([self.kinds.of(own) for own in self.flags], (-1, len(self.kinds.first)))
-        for row in np.unique(rows, axis=1).T:
-            kinds = np.flatnonzero((rows == row[:, None]).all(axis=0))
-            yield kinds, _Walk(self, kinds, parts).course()
+    def of(self, amount: NDArray[Any]) -> NDArray[Any]:
+        """Return an amount on a device of each kind, ``[kinds]``."""
+        own = amount.reshape(1) if amount.size == 1 else self.inside(amount)
+        return np.broadcast_to(own, self.kind.shape).reshape(-1)[self.first]
 
-    def elements(self, name: str, holding: Holding) -> Elements:
-        """Return the elements of an array; none of one that a run does not write, as it trains nothing before it."""
-        return holding.elements if self.written is None else self.written.get(name, _NONE)
+    def course(self, parts: int) -> Course:
+        """Return the activations and errors over a step; kinds of devices whose arrays lie in the same buffers are walked together."""
+        rows = np.array([np.zeros(len(self.first)), *[self.of(own) for own in self.flags]])
+        _, alike = np.unique(rows, axis=1, return_inverse=True)
+        kinds = [np.flatnonzero(alike.reshape(-1) == number) for number in range(alike.max() + 1)]
+        each = zip(*[_Walk(self, own, parts).course() for own in kinds], strict=True)
+        order = np.argsort(np.concatenate(kinds))
+        return Course(*[np.concatenate(own, axis=-1)[..., order] for own in each])
 
 
 _NONE = np.zeros(1, np.int64)
@@ -211,73 +194,75 @@ class _Walk:
         self.ledger = Ledger()
         self.known: dict[int, tuple[NDArray[Any], Bytes]] = {}
         self.own, self.kept, self.whole = dict[str, int](), dict[str, int](), dict[int, int]()
-        self.owner, self.part_of = dict[str, str](), {op.layer.name: op.part for op in arrays.ops}
+        self.part_of = {op.layer.name: op.part for op in arrays.ops}
         self.inputs: dict[str, list[int]] = {}
         self.samples: dict[tuple[str, Holding], int] = {}
         self.saves: dict[int, set[Holding]] = {}
-        self.errors: dict[str, list[int]] = {}
+        self.errors: dict[int, list[int]] = {}
         self.waiting: list[list[tuple[StepOp, int, int]]] = [[] for _ in range(parts)]
-        self.entering: list[Bytes] = [0.0] * (2 * parts)
+        self.entering = np.zeros((2 * parts, len(kinds)))
+        self.ends: dict[tuple[int, int], tuple[int, int]] = {}
 
     def course(self) -> Course:
-        """Write down both phases of all layers."""
-        nodes = 1 + max((op.node for op in self.ops), default=-1)
-        ends: list[dict[int, tuple[int, int]]] = [{}, {}]
         each = [[op for op in self.ops if op.part == part] for part in range(self.parts)]
         for part, own in enumerate(each):
-            for op in own:
-                start = self.ledger.op + 1
-                self._forward(op)
-                ends[0][op.node] = ends[0].get(op.node, (start,))[0], self.ledger.op + 1
-            self._leave(part)
+            self._run(own, 0, self._forward)
+            self.ledger.next(*[self.own[op.layer.name] for op in self.ops for _, at in op.sent if at == part])
+            self.ledger.end()
         for part, own in reversed([*enumerate(each)]):
             self._arrive(part, own)
-            for op in reversed(own):
-                start = self.ledger.op + 1
-                self._backward(op)
-                ends[1][op.node] = ends[1].get(op.node, (start,))[0], self.ledger.op + 1
+            self._run(reversed(own), 1, self._backward)
             self.ledger.end()
         during, behind = self.ledger.course(self._saved)
-        forward, backward = (
-            [largest(during[slice(*own.get(node, (0, 0)))]) for node in range(nodes)] for own in ends
-        )
-        most = [*zip(forward, backward, strict=True)]
-        return Course(self.ledger.pieces(during, behind), most, float(np.max(largest(self.entering))))
+        nodes = np.zeros((1 + max((op.node for op in self.ops), default=-1), 2, len(self.kinds)))
+        for place, (start, end) in self.ends.items():
+            nodes[place] = during[start:end].max(axis=0, initial=0.0)
+        entering = np.full(len(self.kinds), self.entering.max())
+        return Course(*self.ledger.pieces(during, behind), nodes, entering)
+
+    def _run(self, ops: Iterable[StepOp], phase: int, write: Callable[[StepOp], None]) -> None:
+        for op in ops:
+            start = self.ledger.op + 1
+            write(op)
+            first, _ = self.ends.get((op.node, phase), (start, 0))
+            self.ends[op.node, phase] = first, self.ledger.op + 1
 
     # Sizes
 
     def _bytes(self, elements: NDArray[Any]) -> Bytes:
         if id(elements) not in self.known:
-            own = self.arrays.element_bytes * self.arrays.unit * self.arrays.kinds.of(elements)[self.kinds]
+            own = self.arrays.element_bytes * self.arrays.unit * self.arrays.of(elements)[self.kinds]
             # The elements are kept too, so that no other ones get their identity.
-            self.known[id(elements)] = elements, float(own[0]) if (own == own[0]).all() else own
+            self.known[id(elements)] = elements, own
         return self.known[id(elements)][1]
 
     def _kept(self, own: Fragment) -> Bytes | None:
-        """Return the bytes that a layer keeps besides its tensors; None if there are none."""
         saved, whole, each = own.nest.saved, math.prod(own.nest.result.shape) or 1, list[Bytes]()
         if own.trained and (saved.elements or saved.mask_bytes):
             size = saved.elements + saved.mask_bytes / self.arrays.element_bytes
             each.append(size * self._bytes(own.output.elements) / whole)
         if own.trained and saved.statistics:
             each.append(saved.statistics * self._bytes(own.channels) / self.arrays.unit)
-        return sum(each, 0.0) if each else None
+        return np.asarray(sum(each, 0.0)) if each else None
 
     def _saved(self, buffers: Sequence[int]) -> Bytes:
         """Return the bytes of what is saved of a tensor, each element once; of several arrays no more than all of it."""
         found = self._bytes(_together(frozenset().union(*[self.saves[buffer] for buffer in buffers])))
         whole = self.ledger.sizes[self.ledger.owners[buffers[0]]]
-        return -larger(-found, -whole) if len(buffers) > 1 else found
+        return np.minimum(found, whole) if len(buffers) > 1 else found
 
     def _write(self, name: str, holding: Holding, owner: int = -1) -> int:
-        return self.ledger.write(self._bytes(self.arrays.elements(name, holding)), owner)
+        """Write an array; nothing of one that a run does not write, as it trains nothing before it."""
+        written = self.arrays.written
+        elements = holding.elements if written is None else written.get(name, _NONE)
+        return self.ledger.write(self._bytes(elements), owner)
 
     def _moved(self, before: int, name: str, own: Transfer | None, held: Holding | None = None) -> int:
         """Write an array behind a transfer, in the buffer before where devices have it; without one it is that before."""
         if own is None or not own.moves:
             return before
         self.ledger.next(before)
-        inside = self.arrays.kinds.of(own.inside)[self.kinds[0]]
+        inside = self.arrays.of(own.inside)[self.kinds[0]]
         return self._write(name, held or own.need, before if inside else -1)
 
     # Forward
@@ -285,8 +270,7 @@ class _Walk:
     def _forward(self, op: StepOp) -> None:
         name, own, ledger = op.layer.name, self.fragments[op.layer.name], self.ledger
         if op.view:
-            before = op.layer.inputs[0]
-            self.own[name], self.owner[name] = self.own[before], self.owner[before]
+            self.own[name] = self.own[op.layer.inputs[0]]
             return
         reads = [self._read(op, own, number) for number in range(len(op.layer.inputs))]
         ledger.next(*reads, *[self.whole[read] for read in reads if read in self.whole])
@@ -297,7 +281,6 @@ class _Walk:
             self.kept[name] = ledger.write(kept)
         sums = f"sums {name}" if op.layer.nest.multiplies else f"F {name}"
         self.inputs[name], self.own[name] = reads, self._moved(made, sums, own.summed)
-        self.owner[name] = name
 
     def _read(self, op: StepOp, own: Fragment, number: int) -> int:
         """Write a tensor as a layer reads it: as it was made, a shard of what the device has, or a copy; that of another stage arrives.
@@ -318,13 +301,8 @@ class _Walk:
             return self.samples[source, held]
         self.ledger.next()
         found = self._write(name, held)
-        self.entering[op.part] = self.entering[op.part] + self.ledger.sizes[found]
+        self.entering[op.part] += self.ledger.sizes[found]
         return found
-
-    def _leave(self, part: int) -> None:
-        going = [self.own[op.layer.name] for op in self.ops for _, behind in op.sent if behind == part]
-        self.ledger.next(*going)
-        self.ledger.end()
 
     # Backward
 
@@ -334,14 +312,15 @@ class _Walk:
             self._return(*waiting)
         for _, name in sorted((key, op.layer.name) for op in own for key, _ in op.sent):
             size = self.ledger.sizes[self.own[name]]
-            self.errors.setdefault(name, []).append(self.ledger.receive(size))
-            self.entering[self.parts + part] = self.entering[self.parts + part] + size
+            self.errors.setdefault(self.own[name], []).append(self.ledger.receive(size))
+            self.entering[self.parts + part] += size
 
     def _backward(self, op: StepOp) -> None:
         name, fragment, ledger = op.layer.name, self.fragments[op.layer.name], self.ledger
         if op.view or not fragment.trained:
             return
-        own, arrived, saved = self.own[name], self.errors.pop(name, []), fragment.nest.saved
+        own, saved = self.own[name], fragment.nest.saved
+        arrived = self.errors.pop(own, [])
         if arrived:
             error = ledger.add(arrived, ledger.sizes[own])
         else:
@@ -382,4 +361,4 @@ class _Walk:
         for own in sums:
             error = self._moved(error, f"E sums {name} {number}", own)
         error = self._moved(error, f"E {name} {number}", last, fragment.sources[number].holding)
-        self.errors.setdefault(self.owner[op.layer.inputs[number]], []).append(error)
+        self.errors.setdefault(self.own[op.layer.inputs[number]], []).append(error)

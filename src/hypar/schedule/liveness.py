@@ -8,44 +8,16 @@ which devices work on other microbatches. Errors of one tensor are added up as t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
-from itertools import accumulate, pairwise
-from typing import NamedTuple
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-Bytes = float | NDArray[np.float64]
-"""Bytes on all devices alike, or on each one, ``[devices]``, one of each kind."""
+Bytes = NDArray[np.float64]
+"""Bytes on a device of each kind, ``[kinds]``."""
 
 Kept = Callable[[Sequence[int]], Bytes]
 """Returns the bytes of what is saved of some buffers of one memory, each element once."""
-
-
-class Piece(NamedTuple):
-    """A piece of the work on a microbatch.
-
-    Attributes:
-        most: the most bytes at any moment of it.
-        behind: the bytes that stay until the next piece.
-    """
-
-    most: Bytes
-    behind: Bytes
-
-
-def largest(amounts: Sequence[Bytes]) -> Bytes:
-    """Return the largest of some numbers, on each device if they differ; 0 of none."""
-    if all(isinstance(amount, float) for amount in amounts):
-        return max(amounts, default=0.0)
-    return reduce(np.maximum, amounts)
-
-
-def larger(one: Bytes, other: Bytes) -> Bytes:
-    """Return the larger number, on each device if they differ."""
-    if isinstance(one, float) and isinstance(other, float):
-        return max(one, other)
-    return np.maximum(one, other)
 
 
 class Ledger:
@@ -64,7 +36,6 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        """Start without ops."""
         self.op = -1
         self.sizes: list[Bytes] = []
         self.made: list[int] = []
@@ -128,27 +99,32 @@ class Ledger:
         self.next(before)
         return before
 
-    def course(self, kept: Kept) -> tuple[list[Bytes], list[Bytes]]:
-        """Return the bytes that are held during each op, and behind it: there no more than during it and the next one."""
-        during: list[Bytes] = [0.0] * (self.op + 2)
-        behind, each = [*during], dict[int, list[int]]()
+    def course(self, kept: Kept) -> tuple[Bytes, Bytes]:
+        """Return the bytes during each op, and behind it, no more than during it and the next one: ``[ops, kinds]``."""
+        during, behind = list[tuple[int, Bytes]](), list[tuple[int, Bytes]]()
+        each: dict[int, list[int]] = {}
         for buffer, owner in enumerate(self.owners):
             each.setdefault(owner, []).append(buffer)
         for buffers in each.values():
             spans = self._spans(buffers, kept)
             for start, end, size in spans:
-                _hold(during, start, end + 1, size)
-                _hold(behind, start, end, size)
+                during += (start, size), (end + 1, -size)
+                behind += (start, size), (end, -size)
             for (_, end, size), (*_, after) in pairwise(spans):
-                _hold(behind, end, end + 1, -larger(-size, -after))
-        return [*accumulate(during[:-1])], [*accumulate(behind[:-1])]
+                both = np.minimum(size, after)
+                behind += (end, both), (end + 1, -both)
+        return self._held(during), self._held(behind)
 
-    def pieces(self, during: Sequence[Bytes], behind: Sequence[Bytes]) -> tuple[Piece, ...]:
-        """Return the pieces of work, from the bytes during each op and behind it."""
-        pairs = pairwise([0, *self.ends])
-        return tuple(
-            Piece(largest(during[start:end]), behind[end - 1] if end else 0.0) for start, end in pairs
-        )
+    def _held(self, changes: Sequence[tuple[int, Bytes]]) -> Bytes:
+        found = np.zeros((self.op + 2, *np.shape(changes[0][1] if changes else 0.0)))
+        np.add.at(found, [op for op, _ in changes], [size for _, size in changes])
+        total: Bytes = found[:-1].cumsum(axis=0)
+        return total
+
+    def pieces(self, during: Bytes, behind: Bytes) -> tuple[Bytes, Bytes]:
+        """Return the most bytes of each piece of work, and those that stay until the next one: ``[pieces, kinds]``."""
+        most = [during[start:end].max(axis=0, initial=0.0) for start, end in pairwise([0, *self.ends])]
+        return np.array(most), np.array([behind[end - 1] * (end > 0) for end in self.ends])
 
     def _spans(self, buffers: Sequence[int], kept: Kept) -> list[tuple[int, int, Bytes]]:
         """Return the bytes of a memory from one op to another: of its largest buffer there, or else to come; then of what is saved."""
@@ -161,13 +137,8 @@ class Ledger:
             for start, after in pairwise(ends):
                 there = [own for own in buffers if made[own] <= start <= last[own]]
                 there = there or [own for own in buffers if made[own] >= after]
-                found.append((start, after - 1, largest([sizes[own] for own in there])))
+                found.append((start, after - 1, np.maximum.reduce([sizes[own] for own in there])))
         until = found[-1][1]
         if saved := [own for own in buffers if self.later.get(own, -1) > until]:
             found.append((until + 1, max([self.later[own] for own in saved]), kept(saved)))
         return found
-
-
-def _hold(changes: list[Bytes], start: int, end: int, size: Bytes) -> None:
-    changes[start] = changes[start] + size
-    changes[end] = changes[end] - size

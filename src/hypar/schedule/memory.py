@@ -1,39 +1,46 @@
-"""The memory of a device: weights, gradients, optimizer state, activations, errors and transfers."""
+"""The memory of a device: weights, gradients, optimizer state, activations, errors and transfers.
+
+A transfer has a buffer for the elements that arrive at once, at a level of the array. What several devices of a part lack of a copy comes
+to the part once, to each of them as much of it; the rest they get of each other. Of sums each part that has terms, or needs sums, gets
+the same: terms leave all parts but that of an owner, and sums come to all others that need them; the devices of a part share it by the
+sums that they need, or else by the terms that they have.
+"""
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from itertools import repeat
-from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise, repeat, zip_longest
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.program.fragments import Fragment, following, fragment_of, gradient_of
+from hypar.program.holding import Holding, Transfer
 from hypar.program.layouts import grids
-from hypar.schedule.buffers import arriving, largest, largest_together, most_arriving, shared
-from hypar.schedule.lifetimes import Arrays, Course, Sent, StepOp, ops_of
-from hypar.schedule.liveness import Bytes, larger
+from hypar.schedule.lifetimes import Arrays, Course, StepOp, ops_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import WHOLE, Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from hypar.program.steps import Transfer
-    from hypar.schedule.buffers import Amount
     from hypar.schedule.lanes import Ends, Lane
+    from hypar.schedule.liveness import Bytes
     from hypar.schedule.record import Buckets
-    from hypar.sharding.layout import GroupShare
+    from hypar.sharding.layout import Grid, GroupShare
 
 
 MANY = 2**14
 """Samples of a mini-batch above which those that devices have together count as one."""
+
+Amount = NDArray[np.float64]
+"""Elements on each device, or in each part of a level, ``[*devices]``, with one entry on an axis on which all have as many."""
+
+Axes = tuple[int, ...]
 
 
 class Held(NamedTuple):
@@ -41,15 +48,13 @@ class Held(NamedTuple):
 
     Attributes:
         weights: the elements of weights on the devices of each kind, ``[kinds]``.
-        courses: the kinds of devices whose arrays lie in the same buffers, with their activations and errors.
+        course: their activations and errors.
         gradients: for each layer with a weight, by its index in the network, the elements of its gradient that arrive at each level.
-        most: the most elements that arrive of the gradient of one layer.
     """
 
     weights: NDArray[np.float64]
-    courses: Sequence[tuple[NDArray[np.intp], Course]]
+    course: Course
     gradients: Mapping[int, Sequence[Amount]]
-    most: float
 
 
 def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
@@ -59,43 +64,38 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
         lane: the devices and their work for a microbatch.
         buckets: the layers that exchange their gradients together, by their index in the network; without any each does alone.
     """
-    held = _held(lane)
-    course, device, elements = _fullest(lane, held)
-    size = lane.setting.element_bytes
-    weights = size * elements
+    held, device = _fullest(lane)
+    course, size = held.course, lane.setting.element_bytes
+    weights = size * float(held.weights[device])
     waiting, most = (_on(amount, device) for amount in course.held(lane.place.moments))
-    together = [largest_together([held.gradients.get(at, ()) for at in bucket]) for bucket in buckets]
+    each = ([held.gradients.get(at, ()) for at in bucket] for bucket in buckets or zip(held.gradients))
     return {
         "weights": weights,
         "gradients": weights,
         "optimizer": weights * OPTIMIZERS[lane.setting.optimizer],
         "activations": waiting,
         "errors": max(0.0, most - waiting),
-        "buffers": max([course.entering, *(size * own for own in together or [held.most])]),
+        "buffers": max([float(course.entering[device]), *(size * largest_together(own) for own in each)]),
     }
 
 
 def layers_of(lane: Lane) -> list[tuple[float, float]]:
     """Return for each layer the most bytes of activations and errors in its forward and its backward phase, on the fullest device."""
-    course, device, _ = _fullest(lane, _held(lane))
-    return [(_on(forward, device), _on(backward, device)) for forward, backward in course.most]
+    held, device = _fullest(lane)
+    return [(_on(forward, device), _on(backward, device)) for forward, backward in held.course.nodes]
 
 
 def _on(amount: Bytes, device: int) -> float:
-    """Return the bytes on one device; fractions of bytes are the noise of shares."""
-    return amount if isinstance(amount, float) else round(float(amount[device]), 3)
+    """Return the bytes on one device; where devices differ, fractions of bytes are the noise of shares."""
+    own = float(amount[device])
+    return own if (amount == own).all() else round(own, 3)
 
 
-def _fullest(lane: Lane, held: Held) -> tuple[Course, int, float]:
-    """Return the activations and errors on devices of a lane, the number of the fullest of these, and the elements of its weights."""
-    found = []
-    each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
-    for kinds, course in held.courses:
-        weights = held.weights[kinds]
-        total = np.broadcast_to(each * weights + larger(*course.held(lane.place.moments)), len(kinds))
-        device = int(total.argmax())
-        found.append((float(total[device]), (course, device, float(weights[device]))))
-    return max(found, key=itemgetter(0))[1]
+def _fullest(lane: Lane) -> tuple[Held, int]:
+    """Return what the devices of a lane hold, and the kind of the fullest of these."""
+    held, each = _held(lane), lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
+    total = each * held.weights + np.maximum(*held.course.held(lane.place.moments))
+    return held, int(total.argmax())
 
 
 class _Part(NamedTuple):
@@ -119,10 +119,6 @@ def _held(lane: Lane) -> Held:
     return _held_by(parts[0].graph, parts, setting.array, convention, setting.element_bytes)
 
 
-_arriving = lru_cache(maxsize=512)(arriving)
-"""Returns what arrives of a gradient, kept: equal weights share theirs, and few occur."""
-
-
 @kept_with_graph
 def _held_by(
     _: PlanGraph, parts: tuple[_Part, ...], array: tuple[int, ...], convention: str, element_bytes: int
@@ -143,22 +139,19 @@ def _held_by(
         for at, gradient in _gradients(part.graph, fragments):
             weights = weights + whole.inside(gradient.need.elements)
             stages = [others * shared(gradient) for layer, others in part.tied if layer == at]
-            gradients[part.first + at] = (*_arriving(gradient, whole), *stages)
+            gradients[part.first + at] = (*arriving(gradient, whole), *stages)
     each = (most_arriving(one, whole) for own in fragments.values() for one in own.transfers)
     most = unit * element_bytes * max(each, default=0.0)
     arrays = Arrays(ops, fragments, element_bytes, unit=unit, more=[weights], inside=whole.inside)
-    courses = [
-        (kinds, course._replace(entering=max(course.entering, most)))
-        for kinds, course in arrays.courses(len(parts))
-    ]
-    alone = max(map(largest, gradients.values()), default=0.0)
-    return Held(arrays.kinds.of(weights).astype(float), courses, gradients, alone)
+    course = arrays.course(len(parts))
+    course = course._replace(entering=np.maximum(course.entering, most))
+    return Held(arrays.of(weights).astype(float), course, gradients)
 
 
 def _ops(parts: Sequence[_Part]) -> tuple[StepOp, ...]:
     spans = [range(part.first, part.first + len(part.graph.layers)) for part in parts]
     sent = tuple(
-        Sent(part.first + own.producer, own.number, part.first + own.consumer)
+        (part.first + own.producer, own.number, part.first + own.consumer)
         for part in parts
         for own in part.outside
         if own.producer >= 0 and not any(part.first + own.consumer in span for span in spans)
@@ -208,3 +201,111 @@ def _gradients(graph: PlanGraph, fragments: Mapping[str, Fragment]) -> Iterator[
 def holds(lanes: Iterable[Lane], buckets: Buckets = ()) -> bool:
     """Return whether a step fits the memory of every lane's devices; arguments as of ``memory_of``."""
     return all(lane.setting.machine.fits(math.fsum(memory_of(lane, buckets).values())) for lane in lanes)
+
+
+# What arrives at once
+
+
+@lru_cache(maxsize=512)
+def arriving(own: Transfer, array: Grid) -> tuple[Amount, ...]:
+    """Return the elements of a transfer that arrive on each device of an array at each split above and each level, outermost first."""
+    levels = [tuple(range(*ends)) for ends in pairwise((0, *array.stops))]
+    if own.kind != "copy":
+        found = [*_summed(own, levels)][::-1]
+    else:
+        # What no device has comes from other stages.
+        found = [*_copied(own, levels, array.ways)] if own.have.elements.any() else []
+    return tuple(map(array.inside, found))
+
+
+@lru_cache(maxsize=4096)
+def most_arriving(own: Transfer, array: Grid) -> float:
+    """Return the most elements of a transfer that arrive on some device at a level."""
+    return largest(arriving(own, array))
+
+
+def shared(own: Transfer) -> Amount:
+    """Return the elements that arrive on each device where another stage has terms of all that these have."""
+    parts: tuple[int, ...] = own.copies.parts
+    every = tuple(range(len(parts)))
+    return _within(own.need, every).elements * _share(own, every, parts)
+
+
+def largest(amounts: Iterable[Amount]) -> float:
+    """Return the most elements that some device has of any of some amounts; 0 of none."""
+    return max([float(np.max(own)) for own in amounts], default=0.0)
+
+
+def largest_together(transfers: Iterable[Sequence[Amount]]) -> float:
+    """Return the most elements that arrive on some device at a level of several transfers together."""
+    return largest(np.asarray(sum(own)) for own in zip_longest(*transfers, fillvalue=np.zeros(1)))
+
+
+def _copied(own: Transfer, levels: Sequence[Axes], ways: tuple[int, ...]) -> Iterator[Amount]:
+    before = np.zeros(1)
+    for level in levels:
+        inner = tuple(range(level[-1] + 1, len(ways)))
+        there, every = _within(own.have, inner), _within(own.need, inner)
+        lacks = own.need.elements - own.need.shared(there)
+        distinct = every.elements - every.shared(there)
+        now = lacks * (distinct / np.maximum(_sum(lacks, inner, ways), 1))
+        yield now - before
+        before = now
+
+
+def _summed(own: Transfer, levels: Sequence[Axes]) -> Iterator[Amount]:
+    parts: tuple[int, ...] = own.copies.parts
+    has, needs, inner = own.have, own.need, Axes()
+    if has is not needs:
+        wanted = zip(has.members, needs.members, strict=True)
+        has = Holding(tuple([each & there.any(axis=tuple(range(there.ndim - 1))) for each, there in wanted]))
+    for level in reversed(levels):
+        if any(parts[at] > 1 for at in level):
+            working = np.maximum(_sum(has.elements + needs.elements > 0, level, parts), 1)
+            crossing = _crossing(has, needs, level, parts, back=own.kind == "return")
+            yield crossing / working * _share(own, inner, parts)
+        else:
+            yield np.zeros(1)
+        some = _within(has, level)
+        has, needs, inner = some, some if needs is has else _within(needs, level), (*level, *inner)
+
+
+def _crossing(has: Holding, needs: Holding, level: Axes, parts: Axes, *, back: bool) -> Amount:
+    """Return the elements that parts of a level get of others of their group, or ``back``, of those that rest there."""
+
+    def counted(own: Holding) -> tuple[Amount, Amount]:
+        """Return the elements of all parts in all, and those that some part has."""
+        total = _sum(own.elements, level, parts)
+        return total, np.minimum(total, _within(own, level).elements)
+
+    had, some = counted(has)
+    if has is needs:
+        return np.zeros(1) if back else 2 * (had - some)
+    inside, kept = counted(_both(has, needs))
+    meets = _both(_within(has, level), _within(needs, level)).elements
+    if back:
+        return had - inside - some + meets
+    needed, wanted = counted(needs)
+    return had - some + needed - wanted + meets - kept
+
+
+def _share(own: Transfer, inner: Axes, parts: Axes) -> Amount:
+    """Return the share of each device in what comes to its part: by the sums that it needs, or the terms that it has."""
+    need, have = own.need.elements, own.have.elements
+    needed, had = (_sum(each, inner, parts) for each in (need, have))
+    return np.where(needed > 0, need / np.maximum(needed, 1), have / np.maximum(had, 1))
+
+
+def _both(one: Holding, other: Holding) -> Holding:
+    return Holding(tuple(map(np.logical_and, one.members, other.members)))
+
+
+def _within(own: Holding, axes: Axes) -> Holding:
+    first, *more = (tuple([np.asarray(dim.any(axis=axes, keepdims=True)) for dim in box]) for box in own.each)
+    return Holding(first, tuple(more))
+
+
+def _sum(amount: NDArray[Any], axes: Axes, counts: Axes) -> Amount:
+    """Return the sum along some axes, of as many as are counted where all have as much."""
+    alike = math.prod([counts[at] for at in axes if amount.shape[at] == 1])
+    return np.asarray(amount.sum(axis=axes, keepdims=True) * float(alike))

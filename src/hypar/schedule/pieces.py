@@ -73,7 +73,6 @@ Pieces = tuple[Piece, ...]
 Rounds = tuple[Pieces, ...]
 """The pieces of an op, round after round; none if it takes no time."""
 
-
 Crossing = tuple[tuple[Rounds, ...], tuple[Rounds, ...]]
 """The transfers between the device groups of an uneven split: the rounds that add up each layer's sums, and that move each tensor."""
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.machine.energy import access_energies, byte_energies, layer_energy, power_at_rest
+from hypar.machine.setting import access_energies, byte_energies, layer_energy, power_at_rest
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
 from hypar.schedule.lanes import COMPUTE, Lane
 from hypar.schedule.memory import memory_of
-from hypar.schedule.pieces import COMMUNICATION, Piece
+from hypar.schedule.pieces import COMMUNICATION
 from hypar.sharding.collectives import SUMMED
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.units import exact_number
@@ -161,7 +161,10 @@ def joules_of(lanes: Sequence[Lane], step: Step) -> Iterator[Joules]:
             terms = SUMMED.get(piece.collective, 0.0) * num_bytes
             yield place.layer, piece.level, "communication", num_bytes * moved + terms * summed
             if link is not None:
-                yield place.layer, piece.level, "link", num_bytes * _hops(lanes[number], piece) * link
+                lane = lanes[number]
+                # Between stages of the same devices the links are those between the stages' arrays.
+                way = piece.link or lane.setting.machine.stage_link(lane.setting.array, lane.place.stages)
+                yield place.layer, piece.level, "link", num_bytes * way.mean_hops * link
 
 
 def _computed(lane: Lane) -> Iterator[Joules]:
@@ -173,9 +176,3 @@ def _computed(lane: Lane) -> Iterator[Joules]:
             known[key] = layer_energy(lane.setting, time, lane.place.microbatches, devices)
         for component, joules in known.get(key, ()):
             yield layer, None, component, joules
-
-
-def _hops(lane: Lane, piece: Piece) -> float:
-    """Return the links on the way of a transfer; between stages of the same devices those of a stage."""
-    link = piece.link or lane.setting.machine.stage_link(lane.setting.array, lane.place.stages)
-    return link.mean_hops

@@ -25,15 +25,15 @@ from hypar.schedule.pieces import (
     placed,
     together,
 )
+from hypar.schedule.pipeline_orders import Schedule
 from hypar.schedule.record import Buckets, Op, backward_of, bucketed, issued, record_of
 from hypar.schedule.tasks import Costed, Entering, PartTasks, Pipeline, Place, TaskList, Tied
-from hypar.schedule.timeline import Timeline, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hypar.network.nodes import PlanNode
-    from hypar.schedule.pipeline_orders import Schedule
+    from hypar.schedule.timeline import Timeline
 
 
 class StageWork(NamedTuple):
@@ -227,20 +227,12 @@ class StepWork:
         found = TaskList(
             not lane.setting.machine.overlap for stage in self.stages[: self.count] for lane in stage.lanes
         )
-        if self.schedule is None:
-            part = part_of(self.stages[0], found, chunks)
-            for phase in ("forward", "backward"):
-                part.phase(phase, 0)
-            return _step(found, run(found.tasks), chunks)
         parts, layer = [], 0
         for number, stage in enumerate(self.stages):
             shared = {node: own for tied in self.exchanges for at, node, own in tied if at == number}
-            parts.append(part_of(stage, found, chunks, layer, shared))
+            parts.append(part_of(stage, found, chunks, layer, None if self.schedule is None else shared))
             layer += stage.layers
         pipeline = Pipeline(found, parts, self.count, self.exchanges)
-        return _step(found, pipeline.run(self.schedule, self.microbatches), chunks)
-
-
-def _step(found: TaskList, timeline: Timeline, buckets: Buckets | None) -> Step:
-    pieces, places = tuple(found.pieces), tuple(found.places)
-    return Step(timeline=timeline, pieces=pieces, places=places, buckets=buckets or ())
+        timeline = pipeline.run(self.schedule or Schedule("gpipe"), self.microbatches)
+        pieces, places = tuple(found.pieces), tuple(found.places)
+        return Step(timeline=timeline, pieces=pieces, places=places, buckets=chunks or ())

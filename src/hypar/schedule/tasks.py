@@ -66,14 +66,12 @@ class Arrival(NamedTuple):
     Attributes:
         layer: the index in the stage of the layer that reads or makes it; by ``paper``, which joins the tensors of an output,
             that of its producer, which may be none of the stage.
-        tensor: its index in the network; None by ``paper``.
         num_bytes: the bytes that come from the other stage.
         replicas: the number of parts outside the stages that receive an equal share of the bytes, all at the same time.
         rounds: the transfers that hand it on inside, of lanes numbered in the stage.
     """
 
     layer: int
-    tensor: int | None
     num_bytes: float = 0.0
     replicas: int = 1
     rounds: Rounds = ()

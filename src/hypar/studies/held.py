@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from hypar.execution.exchange import shares
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.stages.running import fullest_moments
-from hypar.program.steps import Move, exchanges_gradients
-from hypar.schedule.lifetimes import Arrays, Sent, ops_of
+from hypar.program.lowering import Move, exchanges_gradients
+from hypar.schedule.lifetimes import Arrays, ops_of
 from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.tree import Device, Level, Node, Stages
 
@@ -137,17 +137,15 @@ def _peak(
         if its == stage:
             places.setdefault(part, []).append(at)
     sent = tuple(
-        Sent(tensor.producer, tensor.number, tensor.consumer)
+        (tensor.producer, tensor.number, tensor.consumer)
         for tensor in nodes.tensors
         if of[tensor.producer][0] == stage != of[tensor.consumer][0]
     )
     parts = tuple((own[0], tuple(nodes.layers[at] for at in own)) for _, own in sorted(places.items()))
     ops = ops_of(parts, sent)
     arrays = Arrays(ops, program.fragments, element_bytes, elements)
-    each = np.zeros(len(arrays.kinds.first))
-    for kinds, course in arrays.courses(len(parts)):
-        each[kinds] = course.held(moments)[1]
-    return np.asarray(np.broadcast_to(each[arrays.kinds.number], program.places.devices))
+    each = arrays.course(len(parts)).held(moments)[1]
+    return np.asarray(np.broadcast_to(each[arrays.kind], program.places.devices))
 
 
 def _buffers(

@@ -16,8 +16,7 @@ from hypar.plan.records import origin_of
 from hypar.planning.replay import choices_of
 from hypar.planning.sources import as_planned, network_of
 from hypar.program.layouts import layouts_of
-from hypar.program.lowering import Program, lower
-from hypar.program.steps import Compute
+from hypar.program.lowering import Compute, Program, lower
 from hypar.sharding.conventions import MOVED
 
 if TYPE_CHECKING:

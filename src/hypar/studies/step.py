@@ -8,8 +8,8 @@ from functools import cached_property
 from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.machine.energy import phase_of
 from hypar.machine.machine import OUTWARD, Machine
+from hypar.machine.setting import phase_of
 from hypar.network.graph import LayerGraph, gradients_of
 from hypar.ops.nest import PHASES
 from hypar.planning.replay import ScoredStep, run_plan

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
+    from hypar.machine.schema import Device
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalShape:
@@ -95,19 +97,12 @@ class ComputeModel(Description):
 
     Attributes:
         takes_arrays: whether the numbers of a shape may be arrays, for many shapes at once.
-        buffered: whether the size of the buffer matters.
     """
 
     takes_arrays: ClassVar[bool] = False
-    buffered: ClassVar[bool] = False
 
-    def beside(self, buffer_words: float | None, costs: tuple[float, float] = (1.0, 0.0)) -> Self:  # noqa: ARG002
-        """Return the model of an array beside a buffer; the same if it has none.
-
-        Args:
-            buffer_words: words of the buffer; None if the file gives none.
-            costs: energy of a word from the buffer and of one from the array's network, in any unit.
-        """
+    def beside(self, device: Device) -> Self:  # noqa: ARG002
+        """Return the model of an array in a device; one for which its buffer or energies matter has a method of its own."""
         return self
 
     def of_format(self, element_bytes: int) -> Self:  # noqa: ARG002

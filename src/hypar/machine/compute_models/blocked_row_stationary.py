@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr
 
@@ -33,6 +33,7 @@ from hypar.ops.nest import PHASES
 if TYPE_CHECKING:
     from typing import Self
 
+    from hypar.machine.schema import Device
     from hypar.ops.windows import Window
 
 
@@ -54,8 +55,6 @@ def _open(value: Any, why: str) -> Any:
 class BlockedRowStationary(ElementArray):
     """Array of processing elements with a buffer, each element with registers for a few rows."""
 
-    buffered: ClassVar[bool] = True
-
     bank_words: Sourced[Count] = _open(1, "a tile takes the words that it has")
     weight_buffer_words: Sourced[Annotated[int, Field(ge=0, le=2**40)]] = _open(0, "W shares the buffer")
     buffer_words_per_cycle: Sourced[Annotated[float, AsNumber, Field(gt=0, le=1e12)]] | None = None
@@ -71,12 +70,13 @@ class BlockedRowStationary(ElementArray):
     _buffer_words: int | None = PrivateAttr(default=None)
     _costs: tuple[float, float] = PrivateAttr(default=(1.0, 0.0))
 
-    def beside(self, buffer_words: float | None, costs: tuple[float, float] = (1.0, 0.0)) -> Self:
-        """Return the model of an array beside a buffer of some words."""
-        placed = self.model_copy()
-        placed._buffer_words = None if buffer_words is None else math.floor(buffer_words)
-        if self.fewest.value == "words":
-            placed._costs = costs
+    def beside(self, device: Device) -> Self:
+        """Return the model of an array beside the buffer of a device, if it has one; energies are the costs of words."""
+        placed, energy = self.model_copy(), device.energy
+        if device.buffer is not None:
+            placed._buffer_words = math.floor(device.buffer.value / device.word.value)
+        if self.fewest.value == "words" and energy is not None and energy.buffer.value:
+            placed._costs = energy.buffer.value, energy.array.value if energy.array else 0.0
         return placed
 
     @property
@@ -207,7 +207,6 @@ _LOOPS = (
 
 
 def _forward(shape: LocalShape) -> PhaseLoops:
-    """Return the loops of the forward phase; sizes of real shares are rounded up."""
     n, g, c, m, rows, taps, height, width = (math.ceil(shape.size(dim)) for dim in _LOOPS)
     high, wide = shape.window("height"), shape.window("width")
     read, along = (width - 1) * wide.stride + wide.extent, (high.stride, high.extent)

@@ -38,7 +38,6 @@ CHANNELS, FILTERS, SAMPLES = "channels", "filters", "samples"
 _STAYS = {FILTERS: 0, CHANNELS: 1, SAMPLES: 2}
 """Which of F_in, F_out and W stays in the buffer while a loop is the innermost one outside it."""
 
-
 ANY, BANK = "any", "bank"
 """Where the rows of F_in lie that a pass reads of a sample."""
 
@@ -240,7 +239,6 @@ class _Run(NamedTuple):
     # Words
 
     def fits(self, columns: Any, samples: Any, filters: Any, channels: Any) -> Any:
-        """Return whether a tile fits the buffer, its pieces having some columns."""
         loops, bank = self.loops, self.unit.bank_words
         sizes = [samples * channels * (loops.held_rows(columns) * loops.read_width)]
         sizes.append(samples * filters * (columns * loops.width))
@@ -283,7 +281,6 @@ class _Run(NamedTuple):
     # Search
 
     def fitting(self) -> Blocking | None:
-        """Return the best mapping; None if the buffer holds no pass."""
         ranked = self.ranked
         alike = groupby(ranked, itemgetter(0)) if self.unit.fewest == "cycles" else [(0, ranked)]
         tried = (self.least_traffic([*some]) for _, some in alike if ranked)

@@ -91,7 +91,6 @@ def _even_widths(height: int, widest: int) -> Iterator[int]:
 
 
 def _sets(bands: int, columns: int, width: int, *, line: bool) -> int:
-    """Return the sets with pieces of a width that the array holds."""
     stacked = -(-width // columns)
     below, beside = bands // stacked, columns // width if stacked == 1 else 1
     return max(below, beside) if line and width > 1 else below * beside

@@ -15,19 +15,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from hypar.machine.topologies.base import Topology
-from hypar.machine.traffic import Listed, Loads
+from hypar.machine.topologies.base import Listed, Loads, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.machine.traffic import Amounts, Numbers, Traffic
+    from hypar.machine.topologies.base import Amounts, Numbers, Traffic
 
 Device = Annotated[int, Field(ge=0, lt=2**20)]
 Ends = Annotated[list[Device], Field(min_length=2, max_length=2)]
 Node = tuple[str, int] | int
 """A device by its number, or another node as a pair."""
-
 
 MOST = 512
 """Most devices of which each pair has a link."""
@@ -80,7 +78,6 @@ class _Graph(NamedTuple):
     paths: Amounts
 
     def part(self, source: Numbers, target: Numbers, start: int, end: int) -> Amounts:
-        """Return the part of messages that goes over a link."""
         length = self.distance[source, start] + 1 + self.distance[end, target]
         part = self.paths[source, start] * self.paths[end, target] / self.paths[source, target]
         return np.where(length == self.distance[source, target], part, 0.0)

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from hypar.machine.topologies.base import Topology
-from hypar.machine.traffic import Loads
+from hypar.machine.topologies.base import Loads, Topology, walked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.machine.traffic import Numbers, Traffic
+    from hypar.machine.topologies.base import Numbers, Traffic
 
 Rows = Annotated[int, Field(ge=1, lt=2**20)]
 Routing = Literal["dimension_ordered", "balanced"]
@@ -53,7 +52,7 @@ class _Grid(Topology):
         legs: tuple[Traffic, Traffic] = sent.legs(*edges)
         _, closed, balanced = self.form()
         busy = [
-            leg.walked(size, closed=joined, halved=joined and balanced)
+            walked(leg, size, closed=joined, halved=joined and balanced)
             for leg, size, joined in zip(legs, edges[::-1], map(self._joined, edges[::-1]), strict=True)
         ]
         loads = np.concatenate(busy, axis=1)
@@ -120,16 +119,13 @@ def placed(factors: tuple[int, ...], rows: int, columns: int) -> tuple[int, ...]
     """Return the device at each position: each factor divides the longer edge that it divides at all.
 
     Args:
-        factors: prime factors of the array's ways, outermost first.
+        factors: prime factors of the array's ways, outermost first, of as many devices as the grid has.
         rows: number of rows.
         columns: number of columns.
     """
     left, corners = [columns, rows], [(0, 0)]
     for factor in factors:
-        fitting = [axis for axis in (0, 1) if left[axis] % factor == 0]
-        if not fitting:
-            return tuple(range(rows * columns))
-        axis = max(fitting, key=lambda axis: (left[axis], -axis))
+        axis = max((0, 1), key=lambda axis: (left[axis] % factor == 0, left[axis], -axis))
         left[axis] //= factor
         corners = [
             (column + digit * left[0], row) if axis == 0 else (column, row + digit * left[1])

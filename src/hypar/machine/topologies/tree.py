@@ -9,14 +9,26 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hypar.machine.topologies.base import Topology
-from hypar.machine.traffic import Loads
+from hypar.machine.topologies.base import Loads, Topology
 
 if TYPE_CHECKING:
-    from hypar.machine.traffic import Traffic
+    from hypar.machine.topologies.base import Traffic
 
 
-class HTree(Topology):
+class _Tree(Topology):
+    """Tree with a leaf for each device; wider links count as as many of a leaf."""
+
+    def height(self, devices: int) -> int:
+        return int(devices > 1)
+
+    def loads(self, sent: Traffic, devices: int) -> Loads:
+        return climbed(sent, self.height(devices))
+
+    def num_links(self, devices: int) -> int:
+        return devices
+
+
+class HTree(_Tree):
     """Tree with a leaf for each device; the link up from 2**h leaves is as wide as 2**h links of a leaf.
 
     Attributes:
@@ -30,29 +42,17 @@ class HTree(Topology):
         """Whether the inner nodes add up messages."""
         return self.reduction == "in_tree"
 
-    def loads(self, sent: Traffic, devices: int) -> Loads:
-        """Return what messages load."""
-        return climbed(sent, devices.bit_length() - 1)
-
-    def num_links(self, devices: int) -> int:
-        """Return the number of leaf links; the wider links of each level above sum to the same width."""
-        return devices
+    def height(self, devices: int) -> int:
+        """Return the number of levels; the links of each sum to the width of the leaves' ones."""
+        return devices.bit_length() - 1
 
     def fault(self, devices: int) -> str | None:
         """Refuse a number of devices that is no power of two."""
         return None if devices & (devices - 1) == 0 else f"{devices} devices; allowed: a power of two"
 
 
-class Switch(Topology):
+class Switch(_Tree):
     """One link of each device to a non-blocking switch."""
-
-    def loads(self, sent: Traffic, devices: int) -> Loads:
-        """Return what messages load."""
-        return climbed(sent, int(devices > 1))
-
-    def num_links(self, devices: int) -> int:
-        """Return one link for each device."""
-        return devices
 
 
 def climbed(sent: Traffic, height: int) -> Loads:

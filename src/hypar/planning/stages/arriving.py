@@ -168,7 +168,7 @@ def _by_paper(devices: StageDevices, span: tuple[int, int], tree: Branch) -> Ite
                 found[phase, maker] = max(found.get((phase, maker), 0.0), tensor.elements * needed)
     size, replicas = devices.setting.element_bytes, devices.replicas if isinstance(tree, Leaf) else 1
     for (phase, maker), elements in found.items():
-        yield phase, tree, Arrival(maker, None, size * elements, replicas)
+        yield phase, tree, Arrival(maker, size * elements, replicas)
 
 
 def copies(branch: Branch, layer: int, tensor: str) -> float:
@@ -198,7 +198,7 @@ def _by_tensor(
         outside = sys.maxsize if same else devices.request.outside
         for part in moved.parts[index]:
             if part.forward is reads and not (same and part.inside):
-                way = _Way(index, part, moved.between[index], ends[reads] - span[0], layer, outside)
+                way = _Way(part, moved.between[index], ends[reads] - span[0], layer, outside)
                 arrivals = way.arrivals(tree, node, Above(image=moved.images[index]))
                 found = [(part.phase, at, own) for at, own in arrivals]
                 later += found if same else ()
@@ -207,12 +207,11 @@ def _by_tensor(
 
 
 class _Way(NamedTuple):
-    """A transfer of a tensor, by its index in the network, to a layer of a stage, forward if it reads the tensor, from another layer.
+    """A transfer of a tensor to a layer of a stage, forward if it reads the tensor, from another layer.
 
     Both layers are indices in their spans; ``outside`` is above the number of all levels for two parts of one stage.
     """
 
-    tensor: int
     part: Part
     between: Between
     layer: int
@@ -234,7 +233,7 @@ class _Way(NamedTuple):
         beyond = None if inside or not isinstance(other, Branching) else other
         if own.depth == self.outside:
             num_bytes = own.setting.element_bytes * received(self.part, above.products, STAGE)
-            yield own, Arrival(self.layer, self.tensor, num_bytes)
+            yield own, Arrival(self.layer, num_bytes)
             above = above._replace(products=mapped(mul, above.products, STAGE))
         theirs = (WHOLE if inside else grid({"batch": len(own.below)}), own.shares)
         if beyond is not None:
@@ -245,7 +244,7 @@ class _Way(NamedTuple):
             kind = "all_gather" if inside and self.part.manner != "sums" else amount.collective
             amount = amount._replace(collective=kind)
             handed = crossing(amount, receivers, own.depth, own.setting.element_bytes)
-            yield own, Arrival(self.layer, self.tensor, rounds=(handed,))
+            yield own, Arrival(self.layer, rounds=(handed,))
         for at, (below, (_, lanes)) in enumerate(zip(own.below, receivers, strict=True)):
             there = None if beyond is None else beyond.below[at]
             yield from self.arrivals(below, there, each[at], lanes[0])
@@ -263,7 +262,7 @@ class _Way(NamedTuple):
         arrived = (0.0, 1) if seam is None else (setting.element_bytes * seam.elements, seam.receivers)
         moves = priced(setting, [one for one in found if one is not seam])
         rounds = tuple((piece,) for piece in placed(moves, number, own.lane.name, own.lane.depth))
-        return Arrival(self.layer, self.tensor, *arrived, rounds)
+        return Arrival(self.layer, *arrived, rounds)
 
     def _in_order(self, theirs: T, mine: T) -> tuple[T, T]:
         """Return what both layers have, the producer first."""
