@@ -75,7 +75,7 @@ def _between(tensor: Tensor, nodes: PlanGraph, orders: Sequence[Order], ways: in
 
 def _words(order: Order, carried: Mapping[str, str], tensor: Tensor) -> Order:
     """The dim of a tensor that each level divides; None where all devices have all of it."""
-    has = {"batch", *(dim for dim, _ in tensor.content.shape)} - tensor.content.contracted
+    has = {"batch", *(dim for dim, _ in tensor.shape)} - tensor.contracted
     words = [carried.get(dim or "") for dim in order]
     return [word if word in has else None for word in words]
 

@@ -70,8 +70,8 @@ def test_f_out_is_counted_as_its_readers_see_it() -> None:
         "op: add, inputs: [r, p]",
     )
     a, b, join = graph.contracted.layers
-    assert (a.nest.elements("output"), a.elements("output")) == (4 * 2 * 64, 4 * 2 * 16)
-    assert (b.elements("output"), b.elements("weight"), join.join) == (4 * 2 * 16, 4, True)
+    assert (a.nest.elements("output"), a.output_elements) == (4 * 2 * 64, 4 * 2 * 16)
+    assert (b.output_elements, b.nest.elements("weight"), join.join) == (4 * 2 * 16, 4, True)
     assert [(tensor.producer, tensor.consumer, tensor.elements) for tensor in graph.contracted.tensors] == [
         (0, 1, 128), (1, 2, 128), (1, 2, 128),
     ]  # fmt: skip

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import Content, PlanNode
+    from hypar.network.nodes import PlanNode, Tensor
     from hypar.ops.nest import Nest
     from hypar.sharding.placement import Options
 
@@ -63,7 +63,7 @@ def inside(layer: PlanNode, options: Options) -> Table:
     return np.asarray(costs + WORD * nest.input_elements / read * (rows - 1))
 
 
-def between(content: Content, ends: tuple[Nest, Nest], options: tuple[Options, Options]) -> Table:
+def between(content: Tensor, ends: tuple[Nest, Nest], options: tuple[Options, Options]) -> Table:
     """The cost of each pair of options of two layers: twice what a device needs and does not have."""
     names = [
         {word: dim for dim, word in own.items()} for own in (ends[0].names["output"], ends[1].names["input"])
@@ -92,7 +92,7 @@ def published(graph: LayerGraph, ways: int) -> Sequence[Options]:
             target=one.consumer,
             terms=(
                 between(
-                    one.content,
+                    one,
                     (nodes.layers[one.producer].nest, nodes.layers[one.consumer].nest),
                     (options[one.producer], options[one.consumer]),
                 )[:, None, :],

@@ -22,6 +22,7 @@ from hypar.sharding.levels import whole_shares
 from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
 from tests.effort import examples
 from tests.heterogeneous import written
+from tests.oracle import elements_of
 from tests.windows import read_by
 
 if TYPE_CHECKING:
@@ -286,7 +287,7 @@ def test_between_layers_a_device_receives_what_it_needs_less_what_it_holds(
     tensor = data.draw(st.sampled_from(graph.tensors))
     made, read = graph.layers[tensor.producer], graph.layers[tensor.consumer]
     choices = tuple(data.draw(st.sampled_from(options_of(end, devices))) for end in (made, read))
-    sizes = {"batch": UNITS, **dict(tensor.content.shape)}
+    sizes = {"batch": UNITS, **dict(tensor.shape)}
     holds = boxes(made, choices[0], own[0], "output", sizes, windows=False)
     gives = boxes(made, choices[0], own[0], "output", sizes, windows=False)
     needs = boxes(read, choices[1], own[1], "input", sizes, windows=True)
@@ -425,9 +426,9 @@ def test_the_parts_of_a_network_sum_to_the_whole(integral: bool, data: st.DataOb
             sizes = [part.nest.sizes[name] for part in own]
             assert sum(sizes) == pytest.approx(size) if name == dim else sizes == [size] * len(own)
         for tensor in ("input", "weight", "output"):
-            found = [part.elements(tensor) for part in own]
+            found = [elements_of(part, tensor) for part in own]
             carried = dim is not None and dim in layer.nest.names[tensor]
-            whole = layer.elements(tensor)
+            whole = elements_of(layer, tensor)
             assert sum(found) == pytest.approx(whole) if carried else found == [whole] * len(own)
         assert sum(part.nest.macs for part in own) == pytest.approx(
             layer.nest.macs * (1 if dim else len(own))

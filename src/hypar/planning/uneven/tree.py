@@ -9,7 +9,6 @@ from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 from hypar.machine.setting import Setting
-from hypar.network.nodes import Content
 from hypar.planning.question import NO_MACHINE, Answer
 from hypar.planning.records import Leaf
 from hypar.schedule.lanes import Lane
@@ -252,16 +251,17 @@ def graph_of_group(
         dim, nest = dim_of(choice), layer.nest
         own = nest if dim is None else divided_einsum(nest, dim, share, integral=integral)
         made = share if dim in nest.names["output"] else 1
-        layers.append(layer.resized(own, divided_size(layer.output_elements, made, integral=integral)))
+        elements = divided_size(layer.output_elements, made, integral=integral)
+        layers.append(replace(layer, nest=own, output_elements=elements))
     for tensor in graph.tensors:
-        end, content = tensor.consumer, tensor.content
+        end = tensor.consumer
         dim = dim_of(choices[end]) if end < len(layers) else None
         name = None if dim is None else graph.layers[end].nest.names.get(tensor.operand, {}).get(dim)
         if name is not None:
             part = partial(divided_size, share=shares[end], integral=integral)
-            shape = tuple((own, part(size) if own == name else size) for own, size in content.shape)
-            content = Content(part(content.elements), content.contracted, shape)
-        tensors.append(tensor if name is None else replace(tensor, content=content))
+            shape = tuple((own, part(size) if own == name else size) for own, size in tensor.shape)
+            tensor = tensor._replace(elements=part(tensor.elements), shape=shape)  # noqa: PLW2901
+        tensors.append(tensor)
     return graph._replace(layers=tuple(layers), tensors=tuple(tensors))
 
 

@@ -339,7 +339,7 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
             made.rest or (summed and convention in {FUSED, DIRECT})
         )
         between = between_of(made, read, tensor, onward=onward, apart=apart)
-        straight, shape = made.nest if onward else None, tensor.content.shape
+        straight, shape = made.nest if onward else None, tensor.shape
         image = () if apart else image_of(read.nest, tensor.operand, shape, straight, adds=not terms)
         size = tensor.elements * fraction_read(image)
         whole = float(made.nest.elements("output")) if onward else 0.0
@@ -368,9 +368,9 @@ def between_of(
     made: PlanNode, read: PlanNode, tensor: Tensor, *, onward: bool = False, apart: bool = False
 ) -> Between:
     """Return a tensor's dims at both ends."""
-    ends, dims = (made.nest.unsized, read.nest.unsized), tuple(dim for dim, _ in tensor.content.shape)
+    ends, dims = (made.nest.unsized, read.nest.unsized), tuple(dim for dim, _ in tensor.shape)
     borders = tuple(windowed(read.nest).items()) if apart else ()
-    return Between(*ends, dims, tensor.content.contracted, onward, apart, tensor.operand, borders)
+    return Between(*ends, dims, tensor.contracted, onward, apart, tensor.operand, borders)
 
 
 @lru_cache(maxsize=4096)
