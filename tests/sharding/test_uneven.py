@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.sharding.amounts.above import Amount
+    from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.windows import Shares
 
     Array = NDArray[np.float64]
@@ -73,7 +73,7 @@ def spans(size: int, own: Counts) -> list[range]:
     return [range(start * size // UNITS, end * size // UNITS) for start, end in itertools.pairwise(ends)]
 
 
-def by_phase(amounts: Iterable[Amount], devices: int) -> dict[str, list[Any]]:
+def by_phase(amounts: Iterable[Received], devices: int) -> dict[str, list[Any]]:
     """Elements that each device receives in each phase."""
     found: dict[str, list[Any]] = {phase: [0] * devices for phase in PHASES}
     for amount in amounts:
@@ -83,18 +83,18 @@ def by_phase(amounts: Iterable[Amount], devices: int) -> dict[str, list[Any]]:
 
 def between(
     graph: PlanGraph, tensor: Tensor, choices: tuple[Choice, ...], shares: tuple[Shares, ...]
-) -> list[Amount]:
+) -> list[Received]:
     ends = (Offered((choice,), np.array([own])) for choice, own in zip(choices, shares, strict=True))
     made, read = ends
     return numbers(outermost(graph, "paper", tied=False).between(graph.tensors.index(tensor), made, read))
 
 
-def inside(graph: PlanGraph, layer: PlanNode, choice: Choice, shares: Shares) -> list[Amount]:
+def inside(graph: PlanGraph, layer: PlanNode, choice: Choice, shares: Shares) -> list[Received]:
     offered = Offered((choice,), np.array([shares]))
     return numbers(outermost(graph, "paper", tied=False).inside(graph, graph.layers.index(layer), offered))
 
 
-def numbers(amounts: Iterable[Amount]) -> list[Amount]:
+def numbers(amounts: Iterable[Received]) -> list[Received]:
     found = [one._replace(elements=tuple(own.item() for own in one.elements)) for one in amounts]
     return [one for one in found if any(one.elements)]
 

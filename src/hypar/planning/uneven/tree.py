@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.schedule.lanes import Ends, Lanes
     from hypar.schedule.pieces import Crossing, Receiver, Rounds
-    from hypar.sharding.amounts.above import Amount, State
+    from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.amounts.windows import Shares
     from hypar.sharding.placement import Choice, Options
@@ -285,7 +286,7 @@ def _crossings(branch: Branch, lanes: list[Lane], entered: State | None, ends: E
     for below, state, own in zip(branch.below, states, branch.left(ends), strict=False):
         inner += _crossings(below, lanes, state, own)
 
-    def rounds(amounts: tuple[Amount, ...]) -> Rounds:
+    def rounds(amounts: tuple[Received, ...]) -> Rounds:
         size = branch.setting.element_bytes
         found = (crossing(own, receivers, branch.depth, size) for own in amounts)
         return tuple(filter(None, found))
