@@ -55,7 +55,7 @@ def copy(places: Places, source: Array, have: Mask, need: Mask) -> tuple[Array, 
                 if not len(where[0]):
                     continue
                 receiver = part[need[part].argmax(axis=0)]
-                moved[level] += _received(receiver[where], len(need))
+                moved[level] += np.bincount(receiver[where], minlength=len(need))
                 values[(receiver[where], *where)] = values[(sender[where], *where)]
                 now[(receiver[where], *where)] = True
     return np.where(need, values, np.nan), moved
@@ -78,11 +78,6 @@ def add(places: Places, source: Array, terms: Mask, need: Mask, copies: Numbers)
         target = np.where(wanted, handed, target)
         moved += received + gathered
     return target, moved
-
-
-def _received(receivers: Numbers, devices: int) -> Numbers:
-    """Return how many elements each device receives, from the receiver of each element."""
-    return np.bincount(receivers, minlength=devices)
 
 
 def _owners(places: Places, having: Mask, wanted: Mask) -> Mask:
@@ -113,7 +108,7 @@ def reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[A
                 sends = np.nonzero(has[number] & (keeper != number) & ~mine[number])
                 if not len(sends[0]):
                     continue
-                moved[level] += _received(at[sends], len(owner))
+                moved[level] += np.bincount(at[sends], minlength=len(owner))
                 values[(at[sends], *sends)] += values[(held[number][sends], *sends)]
                 now[(at[sends], *sends)] = True
                 now[(held[number][sends], *sends)] = False

@@ -198,8 +198,7 @@ def kept_with_graph(
 
     @wraps(function)
     def found(graph: PlanGraph, /, *args: P.args, **kwargs: P.kwargs) -> Found:
-        key = (function, args, *kwargs.items())
-        kept = graph.kept
+        kept, key = graph.kept, (function, args, *kwargs.items())
         if key not in kept:
             kept[key] = function(graph, *args, **kwargs)
         known: Found = kept[key]
