@@ -85,7 +85,7 @@ def _read(nest: Nest) -> float:
     found = 1.0
     for dim, window in nest.windows.items():
         size = nest.input_sizes[dim]
-        if window.gaps and size:
+        if not window.transposed and window.stride > window.extent and size:
             starts = (at * window.stride - window.padding for at in range(nest.sizes[dim]))
             rows = {row for start in starts for row in range(max(0, start), min(start + window.extent, size))}
             found *= len(rows) / size

@@ -56,14 +56,14 @@ class State(NamedTuple):
         network: the transfers of the network.
         sizes: the local sizes of each layer; of a group's layers, which have the sizes that the splits leave, all.
         tensors: for each tensor what the levels above leave of it; of a group of what it has.
-        inputs: for each layer the same of its input, of which every device has a copy; none at the outermost level.
+        inputs: for each layer the same of its input, of which every device has a copy.
         least: whether they are the distinct sizes, and the least products, of many tuples, for lower bounds.
     """
 
     network: Network
     sizes: tuple[LocalSizes, ...]
     tensors: tuple[Above, ...]
-    inputs: tuple[Above, ...] = ()
+    inputs: tuple[Above, ...]
     least: bool = False
 
     def below(self, graph: PlanGraph, options: Sequence[Options], ways: int, *, least: bool = False) -> State:
@@ -87,19 +87,15 @@ class State(NamedTuple):
             left = [_least(*own, ways, image) for own, image in zip(tensors, network.images, strict=True)]
             return state._replace(tensors=tuple(left))
         inputs = [
-            below(self.input(graph, at), of_input(layer.nest), (WHOLE, options[at][0]), ways)[1]
+            below(self.inputs[at], of_input(layer.nest), (WHOLE, options[at][0]), ways)[1]
             for at, layer in enumerate(graph.layers)
         ]
         left = [below(above, own, (made[0], read[0]), ways)[1] for above, own, (made, read) in tensors]
         return state._replace(tensors=tuple(left), inputs=tuple(inputs))
 
-    def input(self, graph: PlanGraph, at: int) -> Above:
-        """Return what the levels above leave of a layer's input."""
-        return self.inputs[at] if self.inputs else input_of(graph.layers[at].nest)
-
     def inside(self, graph: PlanGraph, at: int, offered: Offered) -> list[Received]:
         """Return what the groups of a split receive inside a layer, ``[..., options]`` each."""
-        return received_inside(graph.layers[at].nest, self.network.sums[at], self.input(graph, at), offered)
+        return received_inside(graph.layers[at].nest, self.network.sums[at], self.inputs[at], offered)
 
     def between(self, at: int, made: Offered, read: Offered) -> list[Received]:
         """Return what the groups of a split receive of a tensor, ``[..., options of producer, of consumer]`` each."""
@@ -114,7 +110,7 @@ class State(NamedTuple):
     ) -> tuple[list[tuple[Received, ...]], list[tuple[Received, ...]], list[State]]:
         """Return what the groups of a split receive inside each layer, and of each tensor, and the state of each group below it."""
         layers = [
-            crossed_inside(layer.nest, self.network.sums[at], self.input(graph, at), taken[at])
+            crossed_inside(layer.nest, self.network.sums[at], self.inputs[at], taken[at])
             for at, layer in enumerate(graph.layers)
         ]
         tensors = [
@@ -157,8 +153,8 @@ def outermost(graph: PlanGraph, convention: str, *, tied: bool = True) -> State:
     """
     network = network_of(graph, convention, tied=tied)
     kept = {image: Above(image=image) for image in network.images}
-    tensors = tuple([kept[image] for image in network.images])
-    return State(network, (WHOLE_LAYER,) * len(graph.layers), tensors)
+    tensors, inputs = [kept[image] for image in network.images], [input_of(own.nest) for own in graph.layers]
+    return State(network, (WHOLE_LAYER,) * len(graph.layers), tuple(tensors), tuple(inputs))
 
 
 @lru_cache(maxsize=4096)
