@@ -115,7 +115,7 @@ def reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[A
     return np.where(owner, values, np.nan), moved
 
 
-def shares(places: Places, step: Move, arrived: Numbers, stages: Sequence[int]) -> Array:
+def shares(places: Places, step: Move, arrived: Numbers, stages: Numbers) -> Array:
     """Return what devices receive for a transfer where those of a part share what comes to it, ``[levels, devices]``.
 
     Of a copy, what several devices of a part lack comes to the part once, to each of them as much of it; the rest comes from the
@@ -128,11 +128,18 @@ def shares(places: Places, step: Move, arrived: Numbers, stages: Sequence[int]) 
         arrived: the elements that each device received, ``[levels, devices]``.
         stages: the stage of each device.
     """
-    return (
-        _of_sums(places, step, arrived, np.array(stages))
-        if step.transfer.kind != "copy"
-        else _of_copies(places, step)
-    )
+    if step.transfer.kind == "copy":
+        return _of_copies(places, step)
+    found = np.zeros(arrived.shape)
+    for level, own in enumerate(arrived):
+        for members, inside in places.inside[level]:
+            sizes = [_size(step, part) for part in inside]
+            parts = [(part, size) for part, size in zip(inside, sizes, strict=True) if size.any()]
+            for part, size in parts:
+                apart = len({*stages[members].tolist()}) > 1
+                total = own[part].sum() if apart else own[members].sum() / len(parts)
+                found[level, part] = total * size / size.sum()
+    return found
 
 
 def _of_copies(places: Places, step: Move) -> Array:
@@ -146,19 +153,6 @@ def _of_copies(places: Places, step: Move) -> Array:
             now[part] = lacking / np.maximum(lacking.sum(axis=0), 1)
         found[level] = ((now - before) * weights).sum(axis=aside)
         before = now
-    return found
-
-
-def _of_sums(places: Places, step: Move, arrived: Numbers, stages: Numbers) -> Array:
-    found = np.zeros(arrived.shape)
-    for level, own in enumerate(arrived):
-        for members, inside in places.inside[level]:
-            sizes = [_size(step, part) for part in inside]
-            parts = [(part, size) for part, size in zip(inside, sizes, strict=True) if size.any()]
-            for part, size in parts:
-                apart = len({*stages[members].tolist()}) > 1
-                total = own[part].sum() if apart else own[members].sum() / len(parts)
-                found[level, part] = total * size / size.sum()
     return found
 
 
