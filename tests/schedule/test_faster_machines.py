@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypar import load_machine, load_model, plan_model, score_plan
 from hypar.machine.load import machine_of
 from hypar.machine.setting import Setting
-from hypar.network.training import OPTIMIZERS
+from hypar.network.layer import OPTIMIZERS
 from hypar.plan.stages import FLUSHES
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork

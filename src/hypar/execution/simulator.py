@@ -135,5 +135,5 @@ def _load(devices: Devices, parameters: Parameters) -> None:
         own = np.where(mask(update.holding), whole, np.nan)
         devices.parameters.setdefault(update.layer, {})[update.parameter] = own
         for tie in update.ties:
-            tied = np.transpose(own, (0, *(axis + 1 for axis in tie.back)))
+            tied = np.transpose(own, (0, *(axis + 1 for axis in np.argsort(tie.axes))))
             devices.parameters.setdefault(tie.user, {})[update.parameter] = tied

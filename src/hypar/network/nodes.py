@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.layer import Layer, ties_of
 from hypar.ops.dims import KERNEL, atom_of
 from hypar.ops.nest import Nest, Traffic, operand_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
-
-P = ParamSpec("P")
-Found = TypeVar("Found")
 
 Readers = Counter[tuple["str | None", int]]
 """The number of ops that read each tensor of each node, whose errors are added up."""
@@ -161,10 +158,7 @@ class _Fields(NamedTuple):
 
 
 class PlanGraph(_Fields):
-    """The cut layers in topological order, and the tensors between them.
-
-    Results that depend on the graph alone are kept with it: see ``kept_with_graph``.
-    """
+    """The cut layers in topological order, and the tensors between them."""
 
     def ends(self, tensor: Tensor) -> tuple[PlanNode, PlanNode]:
         """Return the producer of a tensor, and its consumer."""
@@ -177,34 +171,16 @@ class PlanGraph(_Fields):
         return frozenset(dims | {atom_of(dim) for dim in dims})
 
     @cached_property
-    def kept(self) -> dict[Hashable, Any]:
-        """The results that were computed of it or of an equal graph, by function and further arguments."""
-        return _kept(self)
+    def _hash(self) -> int:
+        return hash(tuple(self))
+
+    def __hash__(self) -> int:
+        """Return the hash, which is found once."""
+        return self._hash
 
 
-@lru_cache(maxsize=256)
-def _kept(_: PlanGraph) -> dict[Hashable, Any]:
-    """Return one place for the results of equal graphs."""
-    return {}
-
-
-def kept_with_graph(
-    function: Callable[Concatenate[PlanGraph, P], Found],
-) -> Callable[Concatenate[PlanGraph, P], Found]:
-    """Keep the results of a function of a graph and of hashable arguments with the graph.
-
-    A graph is hashed and compared once, and not for every result, as by ``lru_cache``.
-    """
-
-    @wraps(function)
-    def found(graph: PlanGraph, /, *args: P.args, **kwargs: P.kwargs) -> Found:
-        kept, key = graph.kept, (function, args, *kwargs.items())
-        if key not in kept:
-            kept[key] = function(graph, *args, **kwargs)
-        known: Found = kept[key]
-        return known
-
-    return found
+kept_with_graph = lru_cache(maxsize=1024)
+"""Keeps the results of a function of a graph and of further arguments, for equal graphs."""
 
 
 def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) -> PlanGraph:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.ops.nest import Operand
-from hypar.ops.tape import Array, Errors, Indices, Var
+from hypar.ops.tape import Array, Indices, Var, errors_of
 from hypar.ops.windows import round_of
 
 if TYPE_CHECKING:
@@ -83,11 +83,12 @@ class Run:
 
     def _errors(self, made: Var, error: Array, parts: Mapping[str, tuple[Var, Operand]]) -> dict[str, Array]:
         """Return the errors of parts of tensors, each of the whole size; 0 where nothing carries one back."""
-        errors, found = Errors(self._made(made), take(error, self.box(self.nest.result))), {}
-        for name, (own, whole) in parts.items():
-            back = errors.of(own)
-            back = np.zeros(own.value.shape) if back is None else back
-            found[name] = put(whole.shape, back, self.box(whole))
+        output, found = take(error, self.box(self.nest.result)), {}
+        backs = errors_of(self._made(made), output, [own for own, _ in parts.values()])
+        for back, (name, (own, whole)) in zip(backs, parts.items(), strict=True):
+            found[name] = put(
+                whole.shape, np.zeros(own.value.shape) if back is None else back, self.box(whole)
+            )
         return found
 
     def _made(self, value: Var) -> Var:

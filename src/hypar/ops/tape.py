@@ -1,14 +1,14 @@
 """Reverse-mode differentiation of expressions on arrays whose dims have names.
 
 An op is written as a forward expression. Every ``Var`` knows the ones that it was made of, and how to carry an error back to
-each; ``Errors`` are found from those that were made of it. Most values are computed where they are asked for first. Dims are
+each; an error is found from those of what was made of it. Most values are computed where they are asked for first. Dims are
 aligned by name, so arithmetic broadcasts whatever their order.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, reduce
 from typing import Any
 
@@ -191,26 +191,23 @@ def _einsum(operands: Sequence[Var], made: Dims) -> Array:
     return found
 
 
-class Errors:
-    """The derivative of a sum of a result's elements, each times its error, by the elements of what the result was made of."""
+def errors_of(result: Var, error: Array, parts: Iterable[Var]) -> list[Array | None]:
+    """Return the derivative of a sum of a result's elements, each times its error, by the elements of parts of it; None for others."""
+    known: dict[Var, Array | None] = {result: error}
+    users: dict[Var, list[tuple[Var, Back]]] = {}
+    every = [result]
+    for own in every:
+        for part, back in own.made_of:
+            every += [part] if part not in users else []
+            users.setdefault(part, []).append((own, back))
 
-    def __init__(self, result: Var, error: Array) -> None:
-        self._known: dict[Var, Array | None] = {result: error}
-        self._users: dict[Var, list[tuple[Var, Back]]] = {}
-        found = [result]
-        for own in found:
-            for part, back in own.made_of:
-                if part not in self._users:
-                    found.append(part)
-                self._users.setdefault(part, []).append((own, back))
+    def of(own: Var) -> Array | None:
+        if own not in known:
+            found = [back(error) for user, back in users.get(own, ()) if (error := of(user)) is not None]
+            known[own] = sum(found[1:], found[0]) if found else None
+        return known[own]
 
-    def of(self, own: Var) -> Array | None:
-        """Return the error of an array, computed where it is asked for first; None if no error comes back to it."""
-        if own not in self._known:
-            users = self._users.get(own, ())
-            found = [back(error) for user, back in users if (error := self.of(user)) is not None]
-            self._known[own] = sum(found[1:], found[0]) if found else None
-        return self._known[own]
+    return [*map(of, parts)]
 
 
 def _as_var(value: Any) -> Var:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.network.layer import OPTIMIZERS
 from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
-from hypar.network.training import OPTIMIZERS
 from hypar.program.fragments import Fragment, following, fragment_of, gradient_of
 from hypar.program.layouts import grids
 from hypar.schedule.buffers import arriving, largest, largest_together, most_arriving, shared

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.execution.exchange import shares
-from hypar.network.training import OPTIMIZERS
+from hypar.network.layer import OPTIMIZERS
 from hypar.planning.stages.running import fullest_moments
 from hypar.program.steps import Move, exchanges_gradients
 from hypar.schedule.lifetimes import Arrays, Sent, ops_of

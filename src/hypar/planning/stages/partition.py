@@ -24,8 +24,8 @@ import numpy as np
 
 from hypar.errors import MemoryLimitError
 from hypar.machine.work import fullest_share
+from hypar.network.layer import OPTIMIZERS
 from hypar.network.nodes import kept_with_graph
-from hypar.network.training import OPTIMIZERS
 from hypar.plan.stages import FLUSHES
 from hypar.planning.question import question_of
 from hypar.planning.stages.ends import given_bounds
