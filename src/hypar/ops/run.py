@@ -118,12 +118,13 @@ class Run:
     def read(self, name: str, *, shared: bool = True) -> Var:
         """Return the elements of an operand that the piece reads; a gradient that is summed over devices is so if ``shared``."""
         operand = self.nest.result if self.nest.view else self.nest.operands[name]
-        dims, gathers, whole = [], [], self.arrays[name]
+        dims, gathers, box = [], [], list[Indices]()
         for axis, own in operand.axes.items():
-            _, at = self._axis(axis, own)
+            read, at = self._axis(axis, own)
+            box.append(read)
             dims.append((*own.dims, axis)[0] if at is None else f"{name} {axis}")
             gathers += [(dims[-1], at, own)] if at is not None else []
-        found = Var(dims, take(whole.reshape(operand.shape), self.box(operand)))
+        found = Var(dims, take(self.arrays[name].reshape(operand.shape), tuple(box)))
         self.leaves[name] = found, operand
         if shared and name in self.nest.sums:
             found = self._shared(name, found, operand)
