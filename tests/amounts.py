@@ -32,7 +32,7 @@ def amounts(
     network = state.network
     found = []
     for at, (layer, sums, own) in enumerate(zip(graph.layers, network.sums, choices, strict=True)):
-        moves = received_inside(layer.nest, sums, ways, own, state.input(graph, at))
+        moves = received_inside(layer.nest, sums, ways, own, state.inputs[at])
         found += [Amount(layer.name, one.level, one.phase, one.tensor, one.elements) for one in moves]
     for tensor, between, parts, left in zip(
         network.tensors, network.between, network.parts, state.tensors, strict=True

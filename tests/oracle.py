@@ -44,7 +44,7 @@ def tensor_elements(graph: LayerGraph, tensor: Tensor, made_at: Choices, read_at
     made, read = (graph.contracted.layers[end] for end in (tensor.producer, tensor.consumer))
     left = _left(read, "input", read_at[:-1])
     halo = _halo(read, read_at[:-1], read_at[-1])
-    parts = _between(made, made_at[-1], read, read_at[-1], tensor.content.contracted, halo)
+    parts = _between(made, made_at[-1], read, read_at[-1], tensor.contracted, halo)
     return _devices(read_at) * parts * tensor.elements * left
 
 
@@ -61,6 +61,10 @@ def _devices(at: Choices) -> int:
     return int(2 ** len(at))
 
 
+def elements_of(layer: PlanNode, tensor: str) -> int:
+    return layer.output_elements if tensor == "output" else layer.nest.elements(tensor)
+
+
 def _left(layer: PlanNode, tensor: str, above: Choices) -> Fraction:
     """The part of a tensor that a group has after the levels above."""
     carried = layer.nest.names[tensor]
@@ -73,8 +77,8 @@ def _inside(layer: PlanNode, above: Choices, choice: Choice) -> Fraction:
         return Fraction(0)
     partial = {"batch": "weight", "height": "weight", "width": "weight", "in_channels": "output",
                "out_channels": "input"}.get(_dim(choice) or "")  # fmt: skip
-    amount = Fraction(0) if partial is None else layer.elements(partial) * _left(layer, partial, above)
-    return amount + _halo(layer, above, choice) * layer.elements("input") * _left(layer, "input", above)
+    amount = Fraction(0) if partial is None else elements_of(layer, partial) * _left(layer, partial, above)
+    return amount + _halo(layer, above, choice) * layer.nest.elements("input") * _left(layer, "input", above)
 
 
 def _halo(layer: PlanNode, above: Choices, choice: Choice) -> Fraction:

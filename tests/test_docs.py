@@ -35,7 +35,7 @@ from hypar.machine.schema import (
     Outward,
 )
 from hypar.network import modelfile
-from hypar.network.expand import MOST_LAYERS
+from hypar.network.modelfile import MOST_LAYERS
 from hypar.ops.base import LARGEST_SIZE
 from hypar.plan import plan, records, stages
 from hypar.planning.refusals import REFUSALS

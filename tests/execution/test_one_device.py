@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hypar.execution.compute import loss
 from hypar.execution.devices import Devices, Parameters, Start, start
-from hypar.execution.loss import loss
 from hypar.execution.simulator import run
 from hypar.execution.verify import LEARNING_RATE, alone
 from hypar.network.graph import LayerGraph

@@ -120,7 +120,7 @@ class Kernel:
         **known: Any,
     ) -> Run:
         arrays = {operand_name(number): own for number, own in enumerate(inputs)} | dict(parameters or {})
-        return Run(value=self.op.value, nest=self.nest, pieces=[piece], arrays=arrays, **known)
+        return Run(value=self.op.value, nest=self.nest, piece=piece, arrays=arrays, **known)
 
     def whole(self) -> Piece:
         sizes = self.nest.sizes.items()

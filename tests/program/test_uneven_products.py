@@ -109,7 +109,7 @@ def divides(graph: LayerGraph, own: Taken) -> bool:
         choice, given_shares = own[layer.name]
         dim = dim_of(choice)
         sizes = [] if dim is None else [layer.nest.sizes[dim], layer.nest.input_sizes.get(dim or "", SIZE)]
-        sizes += [dict(one.content.shape).get(dim or "", SIZE) for one in graph.contracted.tensors]
+        sizes += [dict(one.shape).get(dim or "", SIZE) for one in graph.contracted.tensors]
         if any(share * size % 1 for share in given_shares for size in sizes):
             return False
     return True

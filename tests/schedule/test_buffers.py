@@ -28,7 +28,7 @@ def in_a_run(places: Places, own: Transfer) -> np.ndarray:
     else:
         arrived = add(places, source, have, need, own.copies.number)[1]
     move = Move("", "", Item("", None, "", ""), own)
-    return shares(places, move, arrived, [0] * places.devices)
+    return shares(places, move, arrived, np.zeros(places.devices, np.int64))
 
 
 @settings(max_examples=examples(600, 60))

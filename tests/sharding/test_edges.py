@@ -251,7 +251,7 @@ def by_hypar(edge: Edge, convention: str) -> Found:
         array, chosen = tuple(level.ways for level in levels), (pair[0], pair[1])
         for one in received_between(between, (part,), array, chosen, above, outside):
             level = outside if one.level < 0 else one.level + (one.level >= outside)
-            found[("made", "read"), one.phase, one.tensor, level] += one.elements  # type: ignore[assignment]
+            found[("made", "read"), one.phase, one.tensor, level] += one.elements
     return found
 
 

@@ -82,7 +82,7 @@ class AccPar(Time):
 
     def compute(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Costs | None:
         """Return the seconds of a device's operations."""
-        if not (layer.timed and self.machine is not None):
+        if not (layer.nest.multiplies and self.machine is not None):
             return None
         own = sizes.divided(layer.nest, options, level.ways).fractions[:-1].prod(axis=0)
         flop = sum(layer.nest.flop.values())

@@ -1,85 +1,82 @@
-"""What devices compute in a step of a program, each on its own piece."""
+"""What devices compute in a step of a program, each on its own piece, and the loss of what nothing reads.
+
+The loss is a sum over output elements, so that a device needs only those that it holds. Behind a softmax it is the mean cross-entropy
+against a label for every sample (and pixel); behind any other op half the mean square of the distance to a target for every element.
+Labels and targets are drawn by index alone.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.execution.exchange import mask
-from hypar.execution.loss import loss
-from hypar.ops.run import Arrays, Piece, Run
-from hypar.ops.tape import Array, Unlike, aligned, selection
+from hypar.ops.run import Arrays, Piece, Run, uniform
+from hypar.ops.tape import Array, aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from hypar.execution.devices import Devices
     from hypar.network.layer import Layer
     from hypar.ops.nest import Nest
     from hypar.program.lowering import Compute
 
+SHARES = frozenset({"softmax", "cross_entropy"})
+"""The ops whose outputs are shares."""
+
 
 def compute(devices: Devices, step: Compute) -> None:
-    """Run a step on every device that has a piece, on those whose pieces have one form together."""
-    graph, num_devices = devices.program.graph, len(step.pieces)
+    """Run a step on every device that has a piece."""
+    graph = devices.program.graph
     layer = next(layer for layer in graph.layers if layer.name == step.layer)
     if step.kind in _WHOLE:
         (made,) = step.writes.values()
         devices.values[made] = _WHOLE[step.kind](devices, step, layer)
         return
-    pieces = {device: piece for device, piece in enumerate(step.pieces) if piece is not None}
-    forms: dict[Hashable, list[int]] = {}
-    for device, piece in pieces.items():
-        form = Run(value=layer.op.value, nest=layer.nest(graph.batch), pieces=[piece]).form
-        forms.setdefault(form, []).append(device)
-    found: dict[str, Array] = {}
-    waiting = [*forms.values()]
-    while waiting:
-        group = waiting.pop()
-        at = group[0] if len(group) == 1 else selection(np.array(group))
-        try:
-            done = _computed(devices, step, layer, [pieces[device] for device in group], at)
-        except Unlike:
-            waiting += [[device] for device in group]
-            continue
-        for role, values in done.items():
-            if 1 < len(group) == num_devices:
-                found[role] = values
-                continue
-            # A device with an empty piece has terms of nothing, which take part in sums as zero.
-            shape = values.shape[len(group) > 1 :]
-            found.setdefault(role, np.zeros((num_devices, *shape)))[at] = values
+    nest, found = layer.nest(graph.batch), dict[str, Array]()
+    for device, piece in enumerate(step.pieces):
+        if piece is not None:
+            run = _run_of(devices, step, layer, nest, piece, device)
+            for role, values in _computed(step, run).items():
+                if role not in found:
+                    # A device with an empty piece has terms of nothing, which take part in sums as zero.
+                    found[role] = np.zeros((len(step.pieces), *values.shape))
+                found[role][device] = values
     for role, name in step.writes.items():
-        devices.values[name] = found.get(role, np.zeros(num_devices))
+        devices.values[name] = found.get(role, np.zeros(len(step.pieces)))
 
 
-def _computed(
-    devices: Devices, step: Compute, layer: Layer, pieces: Sequence[Piece], at: Any
-) -> Mapping[str, Array]:
-    """Return what devices with some pieces write, by its role; ``at`` selects them from all."""
-    nest = layer.nest(devices.program.graph.batch)
-    reads = {role: devices.values[name][at] for role, name in step.reads.items()}
-    error = reads.get("error")
-    run = Run(
+def _run_of(devices: Devices, step: Compute, layer: Layer, nest: Nest, piece: Piece, device: int) -> Run:
+    reads = {role: devices.values[name][device] for role, name in step.reads.items()}
+    parameters = devices.parameters.get(layer.name, {})
+    return Run(
         value=layer.op.value,
         nest=nest,
-        pieces=pieces,
-        arrays=reads | {name: own[at] for name, own in devices.parameters.get(layer.name, {}).items()},
+        piece=piece,
+        arrays=reads | {name: own[device] for name, own in parameters.items()},
         sums=reads,
         back_sums={name: reads[f"back {name}"] for name in nest.sums if f"back {name}" in reads},
     )
+
+
+def _computed(step: Compute, run: Run) -> Mapping[str, Array]:
+    """Return what a device writes, by its role."""
+    error = run.arrays.get("error")
     if step.kind == "statistics":
         return run.statistics(error)
     return {"output": run.forward()} if error is None else run.backward(error)
 
 
 def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
-    """Return the added terms of an output with the bias, on whichever elements a device has."""
+    """Return the added terms of an output with the bias, on whichever elements a device has, also of several in front."""
     bias = nest.operands.get("bias")
     if not (bias and nest.weight):
         return value
-    return value + aligned((*bias.axes,), parameters["bias"], (*nest.result.axes,))
+    front = ("devices",) * (value.ndim - len(nest.result.axes))
+    return value + aligned((*front, *bias.axes), parameters["bias"], (*front, *nest.result.axes))
 
 
 def _finish(devices: Devices, step: Compute, layer: Layer) -> Array:
@@ -109,6 +106,34 @@ def _added(devices: Devices, step: Compute, layer: Layer) -> Array:  # noqa: ARG
         order = axes.get(role, range(values.ndim - 1))
         found.append(np.where(mask(step.due[role]), values.transpose(0, *(axis + 1 for axis in order)), 0.0))
     return np.asarray(sum(found))
+
+
+def loss(layer: Layer, outputs: Array) -> tuple[Array, Array]:
+    """Return what each element of an output adds to the loss, and the derivative by it; NaN for elements that are not there.
+
+    Args:
+        layer: a layer that nothing reads.
+        outputs: its output, ``[..., batch, *shape]``, each one by itself.
+    """
+    sizes = {"batch": outputs.shape[-1 - len(layer.shape)], **layer.shape}
+    sums = layer.nest(1).sums if layer.op_name in SHARES else {}
+    over = [dim for dim in layer.shape if sums and dim not in sums["exponential"].dims]
+    count = math.prod(size for dim, size in sizes.items() if dim not in over)
+    if not sums:
+        distance = outputs - (2 * _drawn(sizes.values()) - 1)
+        return distance**2 / 2 / count, distance / count
+    classes = np.arange(math.prod(sizes[dim] for dim in over))
+    places = classes.reshape([size if dim in over else 1 for dim, size in sizes.items()])
+    drawn = _drawn(size for dim, size in sizes.items() if dim not in over)
+    labels = np.expand_dims(np.floor(drawn * len(classes)), tuple([*sizes].index(dim) for dim in over))
+    hits = labels == places
+    return -np.log(outputs) * hits / count, -(hits / outputs) / count
+
+
+def _drawn(sizes: Iterable[int]) -> Array:
+    """Return a random number for each place of an array of some sizes, the samples first."""
+    shape = [*sizes]
+    return uniform(shape[1:], tuple(map(np.arange, shape)))
 
 
 _WHOLE = {"finish": _finish, "loss": _loss, "error": _added, "tied": _added}

@@ -56,7 +56,7 @@ def copy(places: Places, source: Array, have: Mask, need: Mask) -> tuple[Array, 
                 if not len(where[0]):
                     continue
                 receiver = part[need[part].argmax(axis=0)]
-                moved[level] += _received(receiver[where], len(need))
+                moved[level] += np.bincount(receiver[where], minlength=len(need))
                 values[(receiver[where], *where)] = values[(sender[where], *where)]
                 now[(receiver[where], *where)] = True
     return np.where(need, values, np.nan), moved
@@ -79,11 +79,6 @@ def add(places: Places, source: Array, terms: Mask, need: Mask, copies: Numbers)
         target = np.where(wanted, handed, target)
         moved += received + gathered
     return target, moved
-
-
-def _received(receivers: Numbers, devices: int) -> Numbers:
-    """Return how many elements each device receives, from the receiver of each element."""
-    return np.bincount(receivers, minlength=devices)
 
 
 def _owners(places: Places, having: Mask, wanted: Mask) -> Mask:
@@ -114,14 +109,14 @@ def reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[A
                 sends = np.nonzero(has[number] & (keeper != number) & ~mine[number])
                 if not len(sends[0]):
                     continue
-                moved[level] += _received(at[sends], len(owner))
+                moved[level] += np.bincount(at[sends], minlength=len(owner))
                 values[(at[sends], *sends)] += values[(held[number][sends], *sends)]
                 now[(at[sends], *sends)] = True
                 now[(held[number][sends], *sends)] = False
     return np.where(owner, values, np.nan), moved
 
 
-def shares(places: Places, step: Move, arrived: Numbers, stages: Sequence[int]) -> Array:
+def shares(places: Places, step: Move, arrived: Numbers, stages: Numbers) -> Array:
     """Return what devices receive for a transfer where those of a part share what comes to it, ``[levels, devices]``.
 
     Of a copy, what several devices of a part lack comes to the part once, to each of them as much of it; the rest comes from the
@@ -134,11 +129,18 @@ def shares(places: Places, step: Move, arrived: Numbers, stages: Sequence[int]) 
         arrived: the elements that each device received, ``[levels, devices]``.
         stages: the stage of each device.
     """
-    return (
-        _of_sums(places, step, arrived, np.array(stages))
-        if step.transfer.kind != "copy"
-        else _of_copies(places, step)
-    )
+    if step.transfer.kind == "copy":
+        return _of_copies(places, step)
+    found = np.zeros(arrived.shape)
+    for level, own in enumerate(arrived):
+        for members, inside in places.inside[level]:
+            sizes = [_size(step, part) for part in inside]
+            parts = [(part, size) for part, size in zip(inside, sizes, strict=True) if size.any()]
+            for part, size in parts:
+                apart = len({*stages[members].tolist()}) > 1
+                total = own[part].sum() if apart else own[members].sum() / len(parts)
+                found[level, part] = total * size / size.sum()
+    return found
 
 
 def _of_copies(places: Places, step: Move) -> Array:
@@ -152,19 +154,6 @@ def _of_copies(places: Places, step: Move) -> Array:
             now[part] = lacking / np.maximum(lacking.sum(axis=0), 1)
         found[level] = ((now - before) * weights).sum(axis=aside)
         before = now
-    return found
-
-
-def _of_sums(places: Places, step: Move, arrived: Numbers, stages: Numbers) -> Array:
-    found = np.zeros(arrived.shape)
-    for level, own in enumerate(arrived):
-        for members, inside in places.inside[level]:
-            sizes = [_size(step, part) for part in inside]
-            parts = [(part, size) for part, size in zip(inside, sizes, strict=True) if size.any()]
-            for part, size in parts:
-                apart = len({*stages[members].tolist()}) > 1
-                total = own[part].sum() if apart else own[members].sum() / len(parts)
-                found[level, part] = total * size / size.sum()
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -121,12 +121,9 @@ def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:
             left = need & mask(step.transfer.have) if step.transfer.kind != "copy" else False
             devices.values[step.target] = np.where(left, source, np.nan)
             return
-        if step.transfer.kind == "return":
-            found, arrived = reduced(places, source, mask(step.transfer.have), need)
-        elif step.transfer.kind != "copy":
-            found, arrived = add(places, source, mask(step.transfer.have), need, step.transfer.copies.number)
-        else:
-            found, arrived = copy(places, source, mask(step.transfer.have), need)
+        added = () if step.transfer.kind != "add" else (step.transfer.copies.number,)
+        exchange: Any = {"copy": copy, "add": add, "return": reduced}[step.transfer.kind]
+        found, arrived = exchange(places, source, mask(step.transfer.have), need, *added)
         devices.values[step.target] = found
         devices.arrived[number] = devices.arrived[number] + arrived
 
@@ -138,5 +135,5 @@ def _load(devices: Devices, parameters: Parameters) -> None:
         own = np.where(mask(update.holding), whole, np.nan)
         devices.parameters.setdefault(update.layer, {})[update.parameter] = own
         for tie in update.ties:
-            tied = np.transpose(own, (0, *(axis + 1 for axis in tie.back)))
+            tied = np.transpose(own, (0, *(axis + 1 for axis in np.argsort(tie.axes))))
             devices.parameters.setdefault(tie.user, {})[update.parameter] = tied

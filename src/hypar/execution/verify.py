@@ -82,7 +82,8 @@ class Verification:
     def worst(self) -> float:
         """The largest error of the loss, a gradient or an updated value."""
         scale = abs(self.expected_loss) or 1.0
-        return max([_finite(abs(self.loss - self.expected_loss) / scale), *self.errors.values()])
+        loss = float(np.nan_to_num(abs(self.loss - self.expected_loss) / scale, nan=np.inf, posinf=np.inf))
+        return max(loss, *self.errors.values())
 
     @property
     def worst_tensor(self) -> str:
@@ -165,8 +166,6 @@ def _errors(
 def _error(own: np.ndarray, whole: np.ndarray, held: np.ndarray, least: float) -> float:
     scale = max(float(np.abs(whole).max()), least) or 1.0
     difference = np.abs(own - whole)[held]
-    return _finite(float(difference.max() / scale)) if difference.size else 0.0
-
-
-def _finite(value: float) -> float:
-    return value if np.isfinite(value) else float("inf")
+    return (
+        float(np.nan_to_num(difference.max() / scale, nan=np.inf, posinf=np.inf)) if difference.size else 0.0
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -217,9 +218,9 @@ class OpContext:
         try:
             op: Op = kind(**draft.fields, **fields)
             shapes = tuple(map(self.shape, inputs))
-            made = op.output_shape(shapes)
+            made, own = op.output_shape(shapes), op.nest(1, shapes).trained.values()
             trained = sum(self.trace.trained[one] for one in draft.weights)
-            refuse(images and op.num_parameters(shapes) != trained)
+            refuse(images and sum(math.prod(each.shape) for each in own) != trained)
         except (ShapeError, ValidationError):
             raise Unsaid from None
         given = op.model_dump(exclude_defaults=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.network.training import OPTIMIZERS
+from hypar.network.layer import OPTIMIZERS
 from hypar.ops.nest import PHASES
 from hypar.sharding.collectives import COLLECTIVES
 from hypar.sharding.conventions import PAPER

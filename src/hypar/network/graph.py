@@ -15,9 +15,8 @@ from hypar.errors import ModelError, OptionError, UnknownNameError
 from hypar.files.text import read_text
 from hypar.files.validation import Faults, together, validated
 from hypar.files.yaml_file import Document, parse_yaml, plain_document
-from hypar.network.expand import expanded, one_op
 from hypar.network.layer import Layer, Tie, ties_of, with_rests
-from hypar.network.modelfile import read_model
+from hypar.network.modelfile import expanded, one_op
 from hypar.network.nodes import PlanGraph, contract
 from hypar.ops.base import IMAGE, LARGEST_SIZE, Op, Shape
 from hypar.ops.windows import ShapeError, describe
@@ -240,8 +239,7 @@ def build_graph(document: Document, name: str) -> LayerGraph:
         ModelError: the file is no model file, layers form a cycle, shapes do not fit, nothing reads a layer, or no layer
             has a weight.
     """
-    content = read_model(document)
-    found = expanded(document, content)
+    content, found = expanded(document)
     try:
         layers = _shaped(_in_order([layer for layer, _ in found]))
         _check(layers)

@@ -95,11 +95,6 @@ class Tie(NamedTuple):
     owner: str
     axes: tuple[int, ...]
 
-    @property
-    def back(self) -> tuple[int, ...]:
-        """For each dim of the user's weight the place of that dim in the owner's."""
-        return tuple(self.axes.index(place) for place in range(len(self.axes)))
-
 
 def ties_of(layers: Sequence[Layer]) -> tuple[Tie, ...]:
     """Return the ties of a network, in the order of its layers.
@@ -154,3 +149,7 @@ def with_rests(layers: Sequence[Layer]) -> tuple[Layer, ...]:
                 rest = replace(layer, name=own, op_name="rest", op=Rest(), inputs=(layer.name,))
                 found.append(replace(rest, input_shapes=(layer.shape,)))
     return tuple(found)
+
+
+OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
+"""The optimizers, with the numbers of their state for each weight."""

@@ -4,53 +4,68 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.layer import Layer, ties_of
 from hypar.ops.dims import KERNEL, atom_of
-from hypar.ops.nest import Nest, Saved, Traffic, operand_name
+from hypar.ops.nest import Nest, Traffic, operand_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-
-    from hypar.ops.base import Shape
-
-P = ParamSpec("P")
-Found = TypeVar("Found")
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
 
-class FusedOp(NamedTuple):
-    """An op of a plan node as memory sees it: the tensor that it reads, the one that it writes, and what it keeps.
-
-    Attributes:
-        source: number of the tensor that it reads; None for one that comes from another node, or for none.
-        target: number of the tensor that it writes.
-        elements: elements of that tensor.
-        contracted: dims of the node's output that have been summed over.
-        saved: what it keeps for its backward phase.
-        traffic: the elements that it reads and writes.
-        readers: the number of ops that read the tensor that it writes, whose errors are added up.
-    """
-
-    source: int | None
-    target: int
-    elements: int
-    contracted: frozenset[str] = frozenset()
-    saved: Saved = Saved()
-    traffic: Traffic = Traffic()
-    readers: int = 1
+Readers = Counter[tuple["str | None", int]]
+"""The number of ops that read each tensor of each node, whose errors are added up."""
 
 
 class LayerOp(NamedTuple):
-    """A layer of a plan node as a step runs it, with its nest for the mini-batch, and its tensor's ``number`` in the node's trail."""
+    """A layer of a plan node as a step runs it; equal ones do the same, whatever their names.
 
-    name: str
-    inputs: tuple[str, ...]
-    nest: Nest
-    number: int
+    Attributes:
+        layer: the layer.
+        nest: its nest for the mini-batch.
+        owner: the node; None between the network's input and its first nodes.
+        number: the number of the tensor that it gives among those of the node, whose own output is 0; a view gives what it reads.
+        contracted: dims of the node's output that are summed over in that tensor.
+        shape: the shape of a sample of it, before it is flattened.
+    """
+
     layer: Layer
+    nest: Nest
+    owner: str | None = None
+    number: int = -1
+    contracted: frozenset[str] = frozenset()
+    shape: Mapping[str, int] = {}
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether another op does the same."""
+        return isinstance(other, LayerOp) and (self.nest, self.number) == (other.nest, other.number)
+
+    def __hash__(self) -> int:
+        """Return the hash of what it does."""
+        return hash((self.nest, self.number))
+
+    @property
+    def name(self) -> str:
+        """The layer's name."""
+        return self.layer.name
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the layers that it reads."""
+        return self.layer.inputs
+
+    @property
+    def elements(self) -> int:
+        """Elements of its output."""
+        return math.prod(self.nest.result.shape)
+
+    @property
+    def views(self) -> bool:
+        """Whether it gives what it reads in another form; a node that does is a tensor at rest."""
+        return self.nest.view and self.name != self.owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +81,6 @@ class PlanNode:
         join: whether it joins tensors, without a weight.
         nest: its dims and tensors for the mini-batch; layers with equal dims share one object.
         output_elements: elements of F_out as its readers see it, after pooling and other unplanned ops.
-        trail: the layer itself, then the ops behind it; its tensors are numbered from 0, the layer's own output.
         channels: the dims that some weight of the network contracts or makes.
         ops: the layers behind the network's input that it reads, and its own, with those that only view a tensor.
     """
@@ -76,9 +90,8 @@ class PlanNode:
     join: bool
     nest: Nest
     output_elements: int
-    trail: tuple[FusedOp, ...]
     channels: tuple[str, ...] = ()
-    ops: tuple[LayerOp, ...] = field(default=(), compare=False)
+    ops: tuple[LayerOp, ...] = ()
 
     @property
     def weighted(self) -> bool:
@@ -91,55 +104,25 @@ class PlanNode:
         return self.nest.view
 
     @property
-    def timed(self) -> bool:
-        """Whether its computation takes time: a layer with a weight, or a product of activations."""
-        return self.nest.multiplies
+    def trail(self) -> tuple[LayerOp, ...]:
+        """The layer itself, then the ops behind it that make a tensor."""
+        return tuple([op for op in self.ops if op.owner is not None and not op.views])
 
     @property
     def empty(self) -> bool:
         """Whether an uneven split has left nothing of the layer to this device group."""
-        return not (all(self.nest.steps.values()) if self.timed else self.nest.input_elements)
-
-    def resized(self, nest: Nest, output_elements: int) -> PlanNode:
-        """Return the layer with other sizes; written out, as many layers are made for every decision of an uneven split."""
-        return PlanNode(
-            name=self.name,
-            op_name=self.op_name,
-            join=self.join,
-            nest=nest,
-            output_elements=output_elements,
-            trail=self.trail,
-            channels=self.channels,
-            ops=self.ops,
-        )
-
-    def elements(self, tensor: str) -> int:
-        """Return the elements of ``input``, ``weight`` or ``output`` for the whole mini-batch."""
-        return self.output_elements if tensor == "output" else self.nest.elements(tensor)
+        return not (all(self.nest.steps.values()) if self.nest.multiplies else self.nest.input_elements)
 
 
-class Content(NamedTuple):
-    """A tensor's size and shape, independent of its ends.
-
-    Attributes:
-        elements: number of elements as the consumer reads it, whole mini-batch.
-        contracted: dims of the producer's output that ops on the way sum over, such as a global pool.
-        shape: the dims of one sample and their sizes, before it is flattened.
-    """
-
-    elements: int
-    contracted: frozenset[str]
-    shape: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tensor:
+class Tensor(NamedTuple):
     """An edge of the contracted graph: a tensor between two cut layers.
 
     Attributes:
         producer: index of the layer that writes it.
         consumer: index of the layer that reads it.
-        content: its size and shape.
+        elements: number of elements as the consumer reads it, whole mini-batch.
+        contracted: dims of the producer's output that ops on the way sum over, such as a global pool.
+        shape: the dims of one sample and their sizes, before it is flattened.
         number: its number among the tensors of the producer's trail.
         operand: the consumer's tensor that it is, ``input`` for joins, which read all their inputs alike; ``weight`` for one that
             both layers use.
@@ -148,15 +131,12 @@ class Tensor:
 
     producer: int
     consumer: int
-    content: Content
-    number: int
+    elements: int
+    contracted: frozenset[str]
+    shape: tuple[tuple[str, int], ...]
+    number: int = 0
     operand: str = "input"
     at: int = 0
-
-    @property
-    def elements(self) -> int:
-        """Number of elements as the consumer reads it, whole mini-batch."""
-        return self.content.elements
 
 
 class _Fields(NamedTuple):
@@ -178,10 +158,7 @@ class _Fields(NamedTuple):
 
 
 class PlanGraph(_Fields):
-    """The cut layers in topological order, and the tensors between them.
-
-    Results that depend on the graph alone are kept with it: see ``kept_with_graph``.
-    """
+    """The cut layers in topological order, and the tensors between them."""
 
     def ends(self, tensor: Tensor) -> tuple[PlanNode, PlanNode]:
         """Return the producer of a tensor, and its consumer."""
@@ -194,35 +171,16 @@ class PlanGraph(_Fields):
         return frozenset(dims | {atom_of(dim) for dim in dims})
 
     @cached_property
-    def kept(self) -> dict[Hashable, Any]:
-        """The results that were computed of it or of an equal graph, by function and further arguments."""
-        return _kept(self)
+    def _hash(self) -> int:
+        return hash(tuple(self))
+
+    def __hash__(self) -> int:
+        """Return the hash, which is found once."""
+        return self._hash
 
 
-@lru_cache(maxsize=256)
-def _kept(_: PlanGraph) -> dict[Hashable, Any]:
-    """Return one place for the results of equal graphs."""
-    return {}
-
-
-def kept_with_graph(
-    function: Callable[Concatenate[PlanGraph, P], Found],
-) -> Callable[Concatenate[PlanGraph, P], Found]:
-    """Keep the results of a function of a graph and of hashable arguments with the graph.
-
-    A graph is hashed and compared once, and not for every result, as by ``lru_cache``.
-    """
-
-    @wraps(function)
-    def found(graph: PlanGraph, /, *args: P.args, **kwargs: P.kwargs) -> Found:
-        key = (function, args, *kwargs.items())
-        kept = graph.kept
-        if key not in kept:
-            kept[key] = function(graph, *args, **kwargs)
-        known: Found = kept[key]
-        return known
-
-    return found
+kept_with_graph = lru_cache(maxsize=1024)
+"""Keeps the results of a function of a graph and of further arguments, for equal graphs."""
 
 
 def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) -> PlanGraph:
@@ -236,19 +194,15 @@ def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) ->
     kept = {"weight", "join", *(["pool"] if operators else [])}
     cut = [layer for layer in layers if layer.op.node in kept]
     index = {layer.name: number for number, layer in enumerate(cut)}
-    fused = Fused(layers, index, batch)
-    nodes = _nodes(cut, layers, batch, fused)
-    tensors = []
+    ops = _ops(layers, index, batch)
+    nodes, tensors = _nodes(cut, ops), []
     for consumer, layer in enumerate(cut):
         several = len(nodes[consumer].nest.others)
         for at, (name, shape) in enumerate(zip(layer.inputs, layer.input_shapes, strict=True)):
-            producer, number = fused.places[name]
-            if producer is not None:
-                contracted, before = fused.behind[producer][number].contracted, fused.shapes[name]
-                content = Content(batch * math.prod(shape.values()), contracted, tuple(before.items()))
-                ends = {"producer": index[producer], "consumer": consumer}
+            if (made := ops[name]).owner is not None:
+                content = (batch * math.prod(shape.values()), made.contracted, tuple(made.shape.items()))
                 operand = operand_name(at) if several else "input"
-                tensors.append(Tensor(**ends, content=content, number=number, operand=operand, at=at))
+                tensors.append(Tensor(index[made.owner], consumer, *content, made.number, operand, at))
     return PlanGraph(layers=nodes, tensors=tuple(tensors), ties=tuple(_ties(layers, nodes, index)))
 
 
@@ -258,57 +212,23 @@ def _ties(layers: Sequence[Layer], nodes: Sequence[PlanNode], index: dict[str, i
         owner, user = index[tie.owner], index[tie.user]
         nest = nodes[owner].nest
         shape = tuple((atom_of(dim), nest.sizes[dim]) for dim in nest.weight)
-        content = Content(nest.elements("weight"), frozenset(), shape)
-        yield Tensor(producer=owner, consumer=user, content=content, number=0, operand="weight")
+        yield Tensor(owner, user, nest.elements("weight"), frozenset(), shape, operand="weight")
 
 
-class Fused:
-    """The ops of each node: the node's own, then those behind it.
-
-    Attributes:
-        places: for each layer the name of the node among whose tensors its output is, with the number of that tensor; None
-            instead of a name for tensors between the network's input and its first nodes.
-        shapes: for each layer the shape of its output before it is flattened.
-        behind: the ops of each node.
-        ops: its layers, and under None those before all nodes.
-    """
-
-    def __init__(self, layers: Sequence[Layer], cut: Mapping[str, int], batch: int) -> None:
-        self.places: dict[str, tuple[str | None, int]] = {}
-        self.shapes: dict[str, Shape] = {}
-        self.behind: dict[str, list[FusedOp]] = {}
-        self.ops: dict[str | None, list[LayerOp]] = {}
-        for number, layer in enumerate(layers):
-            nest = layer.nest(batch)
-            self.places[layer.name] = owner, at = self._placed(number, layer, nest, layer.name in cut)
-            self.ops.setdefault(owner, []).append(LayerOp(layer.name, layer.inputs, nest, at, layer))
-            before = {} if layer.name in cut or not layer.inputs else self.shapes[layer.inputs[0]]
-            self.shapes[layer.name] = before if len(before) > len(layer.shape) else layer.shape
-        views = {layer.name for layer in layers if layer.name not in cut and layer.nest(batch).view}
-        read = Counter(
-            self.places[name] for layer in layers if layer.name not in views for name in layer.inputs
-        )
-        for owner, ops in self.behind.items():
-            self.behind[owner] = [op._replace(readers=read[owner, op.target]) for op in ops]
-
-    def _placed(self, number: int, layer: Layer, nest: Nest, cut: bool) -> tuple[str | None, int]:
-        """Add a layer's op, and return where its output is."""
-        if cut:
-            self.behind[layer.name] = [_fused(nest, None, 0)]
-            return layer.name, 0
-        owner, source = self.places[layer.inputs[0]] if layer.inputs else (None, number)
-        if owner is None or nest.view:
-            return owner, number if owner is None else source
-        before, target = self.behind[owner][source], len(self.behind[owner])
-        made = _fused(nest, source, target)._replace(contracted=before.contracted | nest.reduced)
-        self.behind[owner].append(made)
-        return owner, target
-
-
-def _fused(nest: Nest, source: int | None, target: int) -> FusedOp:
-    """Return an op as memory sees it."""
-    elements = math.prod(nest.result.shape)
-    return FusedOp(source, target, elements, saved=nest.saved, traffic=traffic(nest))
+def _ops(layers: Sequence[Layer], cut: Container[str], batch: int) -> dict[str, LayerOp]:
+    """Return the op of each layer at its node, by the layer's name."""
+    found, made = dict[str, LayerOp](), Counter[str | None]()
+    for layer in layers:
+        own = LayerOp(layer, layer.nest(batch), layer.name, 0, shape=layer.shape)
+        if layer.name not in cut:
+            read = found[layer.inputs[0]] if layer.inputs else LayerOp(layer, own.nest)
+            own = read._replace(layer=layer, nest=own.nest, shape=max(layer.shape, read.shape, key=len))
+            if own.owner is not None and not own.nest.view:
+                summed = read.contracted | own.nest.reduced
+                own = own._replace(number=made[own.owner], contracted=summed)
+        made[own.owner] += not own.views
+        found[layer.name] = own
+    return found
 
 
 def traffic(nest: Nest) -> Traffic:
@@ -328,17 +248,23 @@ def traffic(nest: Nest) -> Traffic:
     return Traffic(forward, backward, saved.mask_bytes, nest.operations)
 
 
-def _traffic(ops: Sequence[FusedOp]) -> tuple[Traffic, ...]:
+def _traffic(
+    trail: Sequence[LayerOp], numbers: Mapping[str, LayerOp], readers: Readers
+) -> tuple[Traffic, ...]:
     """Return the traffic of a node besides its products and of the ops behind it, an element of its output.
 
     A tensor that several ops read has as many errors, which are read and written as one sum. The loss reads the network's outputs, and
     writes their errors.
     """
-    found, whole = [], ops[0].elements
-    for op in ops:
-        own, before = op.traffic, frozenset() if op.source is None else ops[op.source].contracted
-        loss = 0 if op.readers else op.elements
-        added = (op.readers + 1) * op.elements if op.readers > 1 else loss
+    found, whole = [], trail[0].elements
+    for op in trail:
+        own, before = (
+            traffic(op.nest),
+            frozenset[str]() if op is trail[0] else numbers[op.inputs[0]].contracted,
+        )
+        count = readers[op.owner, op.number]
+        loss = 0 if count else op.elements
+        added = (count + 1) * op.elements if count > 1 else loss
         amounts = own.forward + loss, own.backward + added, own.mask_bytes, own.flop
         if any(amounts):
             forward, backward, mask_bytes, flop = (amount / whole for amount in amounts)
@@ -346,16 +272,22 @@ def _traffic(ops: Sequence[FusedOp]) -> tuple[Traffic, ...]:
     return tuple(found)
 
 
-def _nodes(cut: Sequence[Layer], layers: Sequence[Layer], batch: int, fused: Fused) -> tuple[PlanNode, ...]:
+def _nodes(cut: Sequence[Layer], ops: Mapping[str, LayerOp]) -> tuple[PlanNode, ...]:
     """Return the nodes of the plan graph; layers with equal dims share one nest."""
     shared: dict[object, Nest] = {}
     equal: dict[object, Nest] = {}
-    found, together, features = [], _together(layers, fused, batch), _features(cut, batch)
-    trained = _trained(layers, batch)
+    found, together, features = list[PlanNode](), _together(ops), _features(ops, cut)
+    trained, of = _trained(ops), dict[str | None, list[LayerOp]]()
+    for op in ops.values():
+        of.setdefault(op.owner, []).append(op)
+    readers = Counter(
+        (ops[name].owner, ops[name].number) for op in ops.values() if not op.views for name in op.inputs
+    )
     for layer in cut:
-        nest, ops = layer.nest(batch), tuple(fused.behind[layer.name])
-        undivided = together.get(layer.name, frozenset())
-        behind, sends = _traffic(ops), not trained.isdisjoint(layer.inputs)
+        every = (*_read_by(layer, of.get(None, ())), *of[layer.name])
+        trail = [op for op in of[layer.name] if not op.views]
+        nest, undivided = trail[0].nest, together.get(layer.name, frozenset())
+        behind, sends = _traffic(trail, ops, readers), not trained.isdisjoint(layer.inputs)
         key = (nest, undivided, behind, sends)
         if key not in shared:
             whole = nest.whole | {dim for dim, atom in nest.names["output"].items() if atom in undivided}
@@ -364,16 +296,16 @@ def _nodes(cut: Sequence[Layer], layers: Sequence[Layer], batch: int, fused: Fus
             mappings = (own.sizes, own.windows, own.input_sizes, own.zeros)
             content = (own.unsized, *counts, *[tuple(each.items()) for each in mappings])
             shared[key] = equal.setdefault(content, own)
+        channels = tuple(dim for dim in shared[key].cuttable if atom_of(dim) in features)
         found.append(
             PlanNode(
                 name=layer.name,
                 op_name=layer.op_name,
                 join=layer.op.node == "join",
                 nest=shared[key],
-                channels=tuple(dim for dim in shared[key].cuttable if atom_of(dim) in features),
-                output_elements=_as_read(ops),
-                trail=ops,
-                ops=(*_read_by(layer, fused.ops.get(None, ())), *fused.ops[layer.name]),
+                channels=channels,
+                output_elements=_as_read(trail, ops, readers),
+                ops=every,
             )
         )
     return tuple(found)
@@ -389,34 +321,37 @@ def _read_by(layer: Layer, before: Sequence[LayerOp]) -> list[LayerOp]:
     return found[::-1]
 
 
-def _trained(layers: Sequence[Layer], batch: int) -> set[str]:
+def _trained(ops: Mapping[str, LayerOp]) -> set[str]:
     """Return the layers that are trained, or behind one that is: the others give no error."""
     found: set[str] = set()
-    for layer in layers:
-        if layer.nest(batch).trained or not found.isdisjoint(layer.inputs):
-            found.add(layer.name)
+    for name, op in ops.items():
+        if op.nest.trained or not found.isdisjoint(op.inputs):
+            found.add(name)
     return found
 
 
-def _together(layers: Sequence[Layer], fused: Fused, batch: int) -> dict[str | None, frozenset[str]]:
+def _together(ops: Mapping[str, LayerOp]) -> dict[str | None, frozenset[str]]:
     """Return, for each node, the dims of its output that an op behind it needs whole."""
     found: dict[str | None, frozenset[str]] = {}
-    for layer in layers:
-        if needed := layer.nest(batch).together:
-            own, _ = fused.places[layer.inputs[0]]
-            found[own] = found.get(own, frozenset()) | needed
+    for op in ops.values():
+        if op.nest.together:
+            own = ops[op.inputs[0]].owner
+            found[own] = found.get(own, frozenset()) | op.nest.together
     return found
 
 
-def _features(cut: Sequence[Layer], batch: int) -> frozenset[str]:
+def _features(ops: Mapping[str, LayerOp], cut: Sequence[Layer]) -> frozenset[str]:
     """Return the names in tensors of the dims that weights contract or make; of a convolution and a join ``channels``."""
-    dims = {dim for layer in cut for dim in layer.nest(batch).weight}
+    dims = {dim for layer in cut for dim in ops[layer.name].nest.weight}
     return frozenset({"channels"} | {atom_of(dim) for dim in dims if not dim.startswith(KERNEL)} - {"groups"})
 
 
-def _as_read(ops: Sequence[FusedOp]) -> int:
+def _as_read(trail: Sequence[LayerOp], ops: Mapping[str, LayerOp], readers: Readers) -> int:
     """Return the elements of a node's tensor behind the last op before its output branches or another node reads it."""
-    last = ops[0]
-    while last.readers == 1 and (after := [op for op in ops if op.source == last.target]):
+    last = trail[0]
+    while readers[last.owner, last.number] == 1:
+        after = [op for op in trail[1:] if ops[op.inputs[0]].number == last.number]
+        if not after:
+            break
         (last,) = after
     return last.elements

@@ -134,11 +134,6 @@ class Op(Record):
         _, *dims = self.nest(1, inputs).result.axes.items()
         return {dim: own.size for dim, own in dims}
 
-    def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
-        """Return the number of trained parameters, biases included, but for a weight that another layer has."""
-        trained = self.nest(1, inputs).trained.items()
-        return sum(math.prod(own.shape) for name, own in trained if not (self.tied and name == "weight"))
-
     def value(self, run: Run) -> Var:
         """Return what a device computes of its piece, as a forward expression on its inputs and its weight."""
         return self._value(run, *(run.read(name) for name in run.nest.operands if name != "bias"))

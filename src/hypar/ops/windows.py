@@ -82,11 +82,6 @@ class Window:
         (_, before), (after, _) = self.reads(-1, 0), self.reads(0, 1)
         return int(max(0, before - after))
 
-    @property
-    def gaps(self) -> bool:
-        """Whether neighbouring places leave input elements between them unread."""
-        return not self.transposed and self.stride > self.extent
-
     def output_size(self, size: int, *, round_up: bool = False) -> int:
         """Return the number of outputs that ``size`` input elements make.
 

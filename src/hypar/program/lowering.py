@@ -149,7 +149,7 @@ def lower(
             need them next, ``direct`` sends the terms of errors straight to those who need their sums.
     """
     whole = Layout(places, ({},) * len(places.parts), np.ones(places.devices, bool))
-    ops = [LayerOp(layer.name, layer.inputs, layer.nest(graph.batch), 0, layer) for layer in graph.layers]
+    ops = [LayerOp(layer, layer.nest(graph.batch)) for layer in graph.layers]
     flow = _Flow(graph=graph, places=places)
     fragments = following(ops, layouts, whole, convention)
     for layer, fragment in zip(graph.layers, fragments.values(), strict=True):

@@ -159,7 +159,7 @@ class Lane(_Devices):
         state = self.entered or outermost(graph, setting.convention)
         layers = zip(graph.layers, state.network.sums, self.choices, strict=True)
         inner = [
-            inside(setting, layer.nest, sums, own, state.input(graph, at))
+            inside(setting, layer.nest, sums, own, state.inputs[at])
             for at, (layer, sums, own) in enumerate(layers)
         ]
         outer = []

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.network.layer import OPTIMIZERS
 from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
-from hypar.network.training import OPTIMIZERS
 from hypar.program.fragments import Fragment, following, fragment_of, gradient_of
 from hypar.program.holding import Holding, Transfer
 from hypar.program.layouts import grids

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from hypar.machine.machine import DeviceGroup
     from hypar.machine.setting import Setting
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.above import Amount
     from hypar.sharding.amounts.factors import Above
     from hypar.sharding.amounts.transfers import Between, Part, Sums
     from hypar.sharding.placement import Options
@@ -121,7 +120,7 @@ def priced(setting: Setting, found: Sequence[Received]) -> Pieces:
     """Return the transfers of counted elements on the links of identical devices."""
     pieces, size = [], setting.element_bytes
     links = setting.machine.links(setting.array) if setting.array else ()
-    for level, phase, _, kind, elements, receivers, *_ in found:
+    for phase, _, kind, elements, _, level, receivers in found:
         link, num_bytes = links[level], elements * size
         link_bytes = num_bytes / receivers
         line = link.line(kind, link_bytes)
@@ -150,7 +149,7 @@ Receiver = tuple["DeviceGroup", tuple[int, ...]]
 """A device group that receives from the others of an uneven split, and the numbers of its lanes."""
 
 
-def crossing(amount: Amount, receivers: Sequence[Receiver], level: int, element_bytes: int) -> Pieces:
+def crossing(amount: Received, receivers: Sequence[Receiver], level: int, element_bytes: int) -> Pieces:
     """Return the transfers of an amount between the device groups of an uneven split as a round, in which each waits for all.
 
     Args:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.execution.exchange import shares
-from hypar.network.training import OPTIMIZERS
+from hypar.network.layer import OPTIMIZERS
 from hypar.planning.stages.running import fullest_moments
 from hypar.program.lowering import Move, exchanges_gradients
 from hypar.schedule.lifetimes import Arrays, ops_of
@@ -75,9 +75,7 @@ def held_by(
     place_of = {op.name: parts.get(node.name, (0, 0)) for node in nodes.layers for op in node.ops}
     of = np.array([stage for stage, _ in places])
     chunks = [frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else []
-    received = {
-        at: shares(program.places, step, arrived[at], of.tolist()) for at, step in program.transfers.items()
-    }
+    received = {at: shares(program.places, step, arrived[at], of) for at, step in program.transfers.items()}
     buffers = _buffers(program, received, chunks, place_of)
     found = size * ((2 + OPTIMIZERS[score.optimizer]) * _weights(program, nodes) + buffers)
     for stage, moments in enumerate(

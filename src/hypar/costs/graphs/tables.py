@@ -223,7 +223,7 @@ class Tables:
         """What equal layers among those that are alike have in common."""
         every = zip(self.graph.layers, self.above.sizes, self.above.network.sums, strict=True)
         return [
-            (layer.nest, measured(self.cost, layer), sizes, sums, self.above.input(self.graph, at).digits)
+            (layer.nest, measured(self.cost, layer), sizes, sums, self.above.inputs[at].digits)
             for at, (layer, sizes, sums) in enumerate(every)
         ]
 
@@ -233,7 +233,7 @@ class Tables:
         return _once(self.alike.layers, self._keys, self._cuts)
 
     def _cuts(self, at: int) -> list[Cuts]:
-        above, place = self.above.input(self.graph, at), of_input(self.graph.layers[at].nest)
+        above, place = self.above.inputs[at], of_input(self.graph.layers[at].nest)
         found = [above.cuts]
         for level, own in zip(self.levels[:-1], self.options[at], strict=False):
             _, below = factors_of(place, ((WHOLE,), own), level.ways, found[-1])

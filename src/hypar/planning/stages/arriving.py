@@ -259,7 +259,9 @@ class _Way(NamedTuple):
         border = None if self.outside == sys.maxsize else out
         found = received_between(self.between, (self.part,), setting.array, pair, above, border)
         seam = next((one for one in found if one.level == SEAM), None)
-        arrived = (0.0, 1) if seam is None else (setting.element_bytes * seam.elements, seam.receivers)
+        arrived: tuple[float, int] = (
+            (0.0, 1) if seam is None else (setting.element_bytes * seam.elements, seam.receivers)
+        )
         moves = priced(setting, [one for one in found if one is not seam])
         rounds = tuple((piece,) for piece in placed(moves, number, own.lane.name, own.lane.depth))
         return Arrival(self.layer, *arrived, rounds)

@@ -118,7 +118,7 @@ def kinds_of(graph: PlanGraph, pins: tuple[Pin, ...]) -> str:
 
 def _counted_from(start: int, tensor: Tensor) -> Tensor:
     """Return a tensor whose ends are counted from a layer on."""
-    return replace(tensor, producer=tensor.producer - start, consumer=tensor.consumer - start)
+    return tensor._replace(producer=tensor.producer - start, consumer=tensor.consumer - start)
 
 
 def span_of(graph: PlanGraph, start: int, end: int, network: Network | None = None) -> PlanGraph:
@@ -162,7 +162,7 @@ def _ties_inside(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
         own = (layer for layer in (tie.producer, tie.consumer) if start <= layer < end)
         firsts[tie.producer] = min((firsts.get(tie.producer, end), *own))
     inside = (tie for tie in graph.ties if firsts[tie.producer] < tie.consumer < end)
-    return tuple(_counted_from(start, replace(tie, producer=firsts[tie.producer])) for tie in inside)
+    return tuple(_counted_from(start, tie._replace(producer=firsts[tie.producer])) for tie in inside)
 
 
 def read_outside(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:

@@ -24,8 +24,8 @@ import numpy as np
 
 from hypar.errors import MemoryLimitError
 from hypar.machine.work import fullest_share
+from hypar.network.layer import OPTIMIZERS
 from hypar.network.nodes import kept_with_graph
-from hypar.network.training import OPTIMIZERS
 from hypar.plan.stages import FLUSHES
 from hypar.planning.question import question_of
 from hypar.planning.stages.ends import given_bounds
@@ -215,11 +215,10 @@ def _kept(graph: PlanGraph) -> tuple[tuple[float, float], ...]:
 
 def _tensors_kept(layer: PlanNode) -> dict[int, int]:
     """Return the elements of the tensors in a layer's trail that an op there keeps, by number."""
-    sizes = {op.target: op.elements for op in layer.trail}
-    kept = {op.source for op in layer.trail if op.saved.input} | {
-        op.target for op in layer.trail if op.saved.output
-    }
-    return {number: sizes[number] for number in kept if number is not None}
+    sizes, numbers = {op.number: op.elements for op in layer.trail}, {op.name: op.number for op in layer.ops}
+    kept = {numbers[op.inputs[0]] for op in layer.trail[1:] if op.nest.saved.input}
+    kept |= {op.number for op in layer.trail if op.nest.saved.output}
+    return {number: sizes[number] for number in kept}
 
 
 def _seconds(link: Link | None, num_bytes: Costs) -> Costs:

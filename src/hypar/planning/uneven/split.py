@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from hypar.costs.base import GroupRates
     from hypar.network.nodes import PlanGraph, PlanNode
-    from hypar.sharding.amounts.above import Amount, State
+    from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import Structure
@@ -120,7 +121,7 @@ class UnevenSplit:
         """Return the cost of a tensor for each group, there and back, ``[groups, ..., of producer, of consumer]``."""
         return self._prices(self.entered.between(at, made, read), 2)
 
-    def _prices(self, amounts: Iterable[Amount], axes: int) -> Array:
+    def _prices(self, amounts: Iterable[Received], axes: int) -> Array:
         """Return the cost of counted transfers for each group, whose last axes are those of offers.
 
         At some of several shares a group may receive nothing of a transfer that it pays for at others.

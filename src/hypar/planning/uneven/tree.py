@@ -9,7 +9,6 @@ from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 from hypar.machine.setting import Setting
-from hypar.network.nodes import Content
 from hypar.planning.question import NO_MACHINE, Answer
 from hypar.planning.records import Leaf
 from hypar.schedule.lanes import Lane
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.schedule.lanes import Ends, Lanes
     from hypar.schedule.pieces import Crossing, Receiver, Rounds
-    from hypar.sharding.amounts.above import Amount, State
+    from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.amounts.windows import Shares
     from hypar.sharding.placement import Choice, Options
@@ -252,16 +252,17 @@ def graph_of_group(
         dim, nest = dim_of(choice), layer.nest
         own = nest if dim is None else divided_einsum(nest, dim, share, integral=integral)
         made = share if dim in nest.names["output"] else 1
-        layers.append(layer.resized(own, divided_size(layer.output_elements, made, integral=integral)))
+        elements = divided_size(layer.output_elements, made, integral=integral)
+        layers.append(replace(layer, nest=own, output_elements=elements))
     for tensor in graph.tensors:
-        end, content = tensor.consumer, tensor.content
+        end = tensor.consumer
         dim = dim_of(choices[end]) if end < len(layers) else None
         name = None if dim is None else graph.layers[end].nest.names.get(tensor.operand, {}).get(dim)
         if name is not None:
             part = partial(divided_size, share=shares[end], integral=integral)
-            shape = tuple((own, part(size) if own == name else size) for own, size in content.shape)
-            content = Content(part(content.elements), content.contracted, shape)
-        tensors.append(tensor if name is None else replace(tensor, content=content))
+            shape = tuple((own, part(size) if own == name else size) for own, size in tensor.shape)
+            tensor = tensor._replace(elements=part(tensor.elements), shape=shape)  # noqa: PLW2901
+        tensors.append(tensor)
     return graph._replace(layers=tuple(layers), tensors=tuple(tensors))
 
 
@@ -285,7 +286,7 @@ def _crossings(branch: Branch, lanes: list[Lane], entered: State | None, ends: E
     for below, state, own in zip(branch.below, states, branch.left(ends), strict=False):
         inner += _crossings(below, lanes, state, own)
 
-    def rounds(amounts: tuple[Amount, ...]) -> Rounds:
+    def rounds(amounts: tuple[Received, ...]) -> Rounds:
         size = branch.setting.element_bytes
         found = (crossing(own, receivers, branch.depth, size) for own in amounts)
         return tuple(filter(None, found))

@@ -6,11 +6,11 @@ All groups of an uneven split together receive what an even level whose factors 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.counted import elements_of
+from hypar.sharding.amounts.counted import Received, elements_of
 from hypar.sharding.amounts.cuts import ratios
 from hypar.sharding.amounts.factors import (
     Above,
@@ -49,29 +49,6 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
 
 
-class Amount(NamedTuple):
-    """The elements that each group of an uneven split receives in one change of placement.
-
-    Attributes:
-        phase: the phase whose result or operand moves.
-        tensor: ``input``, ``weight`` or ``output``; between layers ``input`` as it is read, or ``output`` as it is made.
-        collective: the collective that moves it, as ``all_reduce``.
-        elements: the elements that each group receives, of several options ``[groups, ...]``.
-        inside: whether partial sums of a layer are added up.
-    """
-
-    phase: str
-    tensor: str
-    collective: str
-    elements: Any
-    inside: bool
-
-    @property
-    def single(self) -> Amount:
-        """The amount of a single option, as numbers."""
-        return self._replace(elements=tuple(self.elements.reshape(-1).tolist()))
-
-
 class State(NamedTuple):
     """The state above a level: of all groups that it splits, or below uneven splits of one group.
 
@@ -79,14 +56,14 @@ class State(NamedTuple):
         network: the transfers of the network.
         sizes: the local sizes of each layer; of a group's layers, which have the sizes that the splits leave, all.
         tensors: for each tensor what the levels above leave of it; of a group of what it has.
-        inputs: for each layer the same of its input, of which every device has a copy; none at the outermost level.
+        inputs: for each layer the same of its input, of which every device has a copy.
         least: whether they are the distinct sizes, and the least products, of many tuples, for lower bounds.
     """
 
     network: Network
     sizes: tuple[LocalSizes, ...]
     tensors: tuple[Above, ...]
-    inputs: tuple[Above, ...] = ()
+    inputs: tuple[Above, ...]
     least: bool = False
 
     def below(self, graph: PlanGraph, options: Sequence[Options], ways: int, *, least: bool = False) -> State:
@@ -110,21 +87,17 @@ class State(NamedTuple):
             left = [_least(*own, ways, image) for own, image in zip(tensors, network.images, strict=True)]
             return state._replace(tensors=tuple(left))
         inputs = [
-            below(self.input(graph, at), of_input(layer.nest), (WHOLE, options[at][0]), ways)[1]
+            below(self.inputs[at], of_input(layer.nest), (WHOLE, options[at][0]), ways)[1]
             for at, layer in enumerate(graph.layers)
         ]
         left = [below(above, own, (made[0], read[0]), ways)[1] for above, own, (made, read) in tensors]
         return state._replace(tensors=tuple(left), inputs=tuple(inputs))
 
-    def input(self, graph: PlanGraph, at: int) -> Above:
-        """Return what the levels above leave of a layer's input."""
-        return self.inputs[at] if self.inputs else input_of(graph.layers[at].nest)
-
-    def inside(self, graph: PlanGraph, at: int, offered: Offered) -> list[Amount]:
+    def inside(self, graph: PlanGraph, at: int, offered: Offered) -> list[Received]:
         """Return what the groups of a split receive inside a layer, ``[..., options]`` each."""
-        return received_inside(graph.layers[at].nest, self.network.sums[at], self.input(graph, at), offered)
+        return received_inside(graph.layers[at].nest, self.network.sums[at], self.inputs[at], offered)
 
-    def between(self, at: int, made: Offered, read: Offered) -> list[Amount]:
+    def between(self, at: int, made: Offered, read: Offered) -> list[Received]:
         """Return what the groups of a split receive of a tensor, ``[..., options of producer, of consumer]`` each."""
         return received_between(*self.tensor(at), made, read)[0]
 
@@ -134,10 +107,10 @@ class State(NamedTuple):
 
     def crossing(
         self, graph: PlanGraph, taken: Sequence[Taken]
-    ) -> tuple[list[tuple[Amount, ...]], list[tuple[Amount, ...]], list[State]]:
+    ) -> tuple[list[tuple[Received, ...]], list[tuple[Received, ...]], list[State]]:
         """Return what the groups of a split receive inside each layer, and of each tensor, and the state of each group below it."""
         layers = [
-            crossed_inside(layer.nest, self.network.sums[at], self.input(graph, at), taken[at])
+            crossed_inside(layer.nest, self.network.sums[at], self.inputs[at], taken[at])
             for at, layer in enumerate(graph.layers)
         ]
         tensors = [
@@ -180,25 +153,25 @@ def outermost(graph: PlanGraph, convention: str, *, tied: bool = True) -> State:
     """
     network = network_of(graph, convention, tied=tied)
     kept = {image: Above(image=image) for image in network.images}
-    tensors = tuple([kept[image] for image in network.images])
-    return State(network, (WHOLE_LAYER,) * len(graph.layers), tensors)
+    tensors, inputs = [kept[image] for image in network.images], [input_of(own.nest) for own in graph.layers]
+    return State(network, (WHOLE_LAYER,) * len(graph.layers), tuple(tensors), tuple(inputs))
 
 
 @lru_cache(maxsize=4096)
 def crossed_inside(
     nest: Nest, sums: Sums, above: Above, taken: Taken
-) -> tuple[tuple[Amount, ...], tuple[Above, ...]]:
+) -> tuple[tuple[Received, ...], tuple[Above, ...]]:
     """Return the transfers inside a layer at a split, and what it leaves of its input to each group; arguments as below."""
     amounts = received_inside(nest, sums, above, Offered.of([taken]))
     equal = (WHOLE, (1 / len(taken[1]),) * len(taken[1]))
     below = crossed(of_input(nest), (), above, equal, taken)[1]
-    return tuple([amount.single for amount in amounts]), below
+    return _single(amounts), below
 
 
 @lru_cache(maxsize=4096)
 def crossed(
     between: Between, parts: Parts, above: Above, made: Taken, read: Taken
-) -> tuple[tuple[Amount, ...], tuple[Above, ...]]:
+) -> tuple[tuple[Received, ...], tuple[Above, ...]]:
     """Return the transfers of a tensor at a split, and what it leaves of the tensor to each group; arguments as below."""
     ends = (Offered.of([made]), Offered.of([read]))
     amounts, own = received_between(between, parts, above, *ends)
@@ -207,10 +180,15 @@ def crossed(
     digit = digit_of(between, (ends[0].labels[0], ends[1].labels[0]), (made[1], read[1]))
     each = zip(above.parted(digit, len(made[1])), products, strict=True)
     below = tuple([one._replace(products=own) for one, own in each])
-    return tuple([amount.single for amount in amounts]), below
+    return _single(amounts), below
 
 
-def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> list[Amount]:
+def _single(amounts: Sequence[Received]) -> tuple[Received, ...]:
+    """Return the transfers of a single option, with the elements of each group as numbers."""
+    return tuple([own._replace(elements=tuple(own.elements.reshape(-1).tolist())) for own in amounts])
+
+
+def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> list[Received]:
     """Return the elements that each group receives to add up the partial sums of a layer.
 
     Each group adds up its share of a result and gets the other shares; rows beside a border have one owner.
@@ -229,13 +207,13 @@ def received_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> l
         if partial.any() and size:
             many = size if at or sums.apart else size * (rows.need + rows.added) / 2
             elements = many * np.where(partial, each, 0.0)
-            found.append(Amount(phase_of(tensor), tensor, "all_reduce", np.moveaxis(elements, -1, 0), True))
+            found.append(Received(phase_of(tensor), tensor, "all_reduce", np.moveaxis(elements, -1, 0), True))
     cut = offered.cut({*windowed(nest)})
     if sums.input and cut.any():
         beside = np.where(cut, _beside(nest, above, offered, apart=sums.apart), 0.0)
         if (beside > RESIDUE).any():
             elements = np.moveaxis(sizes[0] * beside, -1, 0)
-            found.append(Amount(phase_of("input"), "input", "neighbours", elements, True))
+            found.append(Received(phase_of("input"), "input", "neighbours", elements, True))
     return found
 
 
@@ -257,7 +235,7 @@ def _beside(nest: Nest, above: Above, offered: Offered, *, apart: bool) -> Costs
 
 def received_between(
     between: Between, parts: Parts, above: Above, made: Offered, read: Offered
-) -> tuple[list[Amount], Factors]:
+) -> tuple[list[Received], Factors]:
     """Return the transfers of a tensor between two layers, and the factors of each group.
 
     Args:
@@ -279,7 +257,7 @@ def received_between(
     for part in parts:
         elements = np.moveaxis(_received(part, own, sums, above.products, shares), -1, 0)
         kind = collective_of(between, pair, ways, part.manner)
-        found.append(Amount(part.phase, part.tensor, kind, elements, part.inside))
+        found.append(Received(part.phase, part.tensor, kind, elements, part.inside))
     return found, own
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import zip_longest
 from operator import mul
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,28 +44,26 @@ STAGE = Factors(*[0.0 if name in SHARED else 1.0 for name in Factors._fields])  
 
 
 class Received(NamedTuple):
-    """A transfer at one level.
+    """A transfer at one level, or at an uneven split.
 
     Attributes:
-        level: the level, 0 for the outermost; ``SEAM``.
-        phase: the phase that it belongs to.
+        phase: the phase whose result or operand moves.
         tensor: ``weight``, ``output`` or ``input`` of the layer; between two layers ``input``, which the consumer reads,
             or ``output``, which the producer makes.
-        collective: the collective.
-        elements: elements that all devices receive.
-        receivers: number of groups of the next level that receive.
-        devices: number of devices that work in all of these together.
+        collective: the collective that moves it, as ``all_reduce``.
+        elements: elements that all devices receive; at a split those of each group, of several options ``[groups, ...]``.
         inside: whether partial sums of a layer are added up.
+        level: the level, 0 for the outermost; ``SEAM``.
+        receivers: number of groups of the next level that receive.
     """
 
-    level: int
     phase: str
     tensor: str
     collective: str
-    elements: float
-    receivers: int
-    devices: int
+    elements: Any
     inside: bool
+    level: int = 0
+    receivers: int = 1
 
 
 @lru_cache(maxsize=16384)
@@ -92,8 +90,8 @@ def received_inside(
         for amount, name, some in zip_longest(amounts, nest.names, summed):
             if amount:
                 tensor, kind = name or "input", "all_reduce" if some else "neighbours"
-                to = (receivers[level.index + 1], receivers[-1])
-                found.append(Received(level.index, phase_of(tensor), tensor, kind, amount, *to, True))
+                place = level.index, receivers[level.index + 1]
+                found.append(Received(phase_of(tensor), tensor, kind, amount, True, *place))
     return tuple(reversed(found))
 
 
@@ -123,7 +121,7 @@ def received_between(
         if level == outside:
             for own, part in zip(found, parts, strict=True):
                 elements, to = received(part, above.products, STAGE), receivers[part.forward][level]
-                own.append(Received(SEAM, *part[:2], "neighbours", elements, to, to, part.inside))
+                own.append(Received(*part[:2], "neighbours", elements, part.inside, SEAM, to))
             above = above._replace(products=mapped(mul, above.products, STAGE))
         if level == len(array):
             break
@@ -135,15 +133,13 @@ def received_between(
         for own, part in zip(found, parts, strict=True):
             elements = received(part, above.products, factors)
             if elements > RESIDUE * part.changes[0].elements:
-                to, devices = receivers[part.forward][level + 1], receivers[part.forward][-1]
+                to = receivers[part.forward][level + 1]
                 if between.apart:
                     # A level by itself is counted in each group that reads the tensor.
-                    devices //= to
                     to = receivers[1][level] * pair[part.forward].devices(ways)
-                    devices *= to
                 handed_on = outside is not None and level >= outside and part.manner != "sums"
                 kind = "all_gather" if handed_on else collective_of(between, pair, ways, part.manner)
-                own.append(Received(level, *part[:2], kind, elements, to, devices, part.inside))
+                own.append(Received(*part[:2], kind, elements, part.inside, level, to))
         above = inner
     return tuple(one for own in found for one in own)
 

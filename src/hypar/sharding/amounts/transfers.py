@@ -339,7 +339,7 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
             made.rest or (summed and convention in {FUSED, DIRECT})
         )
         between = between_of(made, read, tensor, onward=onward, apart=apart)
-        straight, shape = made.nest if onward else None, tensor.content.shape
+        straight, shape = made.nest if onward else None, tensor.shape
         image = () if apart else image_of(read.nest, tensor.operand, shape, straight, adds=not terms)
         size = tensor.elements * fraction_read(image)
         whole = float(made.nest.elements("output")) if onward else 0.0
@@ -347,10 +347,6 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
     ties = () if apart or not tied else graph.ties
     every = [found[id(tensor)] for tensor in graph.tensors]
     every += [(between_of(*graph.ends(tie), tie), parts_of_weight(tie.elements), ()) for tie in ties]
-    kept: dict[Any, Any] = {}
-    columns: list[Any] = [
-        tuple([kept.setdefault(own, own) for own in column]) for column in zip(*every, strict=True)
-    ]
     sums = [
         Sums(
             output=at not in sent_on,
@@ -360,7 +356,8 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
         )
         for at, layer in enumerate(layers)
     ]
-    between, parts, images = columns or [()] * 3
+    columns: Any = [*zip(*every, strict=True)] or [()] * 3
+    between, parts, images = columns
     return Network(tuple(sums), between, parts, images, (*graph.tensors, *ties))
 
 
@@ -368,9 +365,13 @@ def between_of(
     made: PlanNode, read: PlanNode, tensor: Tensor, *, onward: bool = False, apart: bool = False
 ) -> Between:
     """Return a tensor's dims at both ends."""
-    ends, dims = (made.nest.unsized, read.nest.unsized), tuple(dim for dim, _ in tensor.content.shape)
+    ends, dims = (made.nest.unsized, read.nest.unsized), tuple(dim for dim, _ in tensor.shape)
     borders = tuple(windowed(read.nest).items()) if apart else ()
-    return Between(*ends, dims, tensor.content.contracted, onward, apart, tensor.operand, borders)
+    return _one_between(*ends, dims, tensor.contracted, onward, apart, tensor.operand, borders)
+
+
+_one_between = lru_cache(maxsize=4096)(Between)
+"""Returns one object for equal dims."""
 
 
 @lru_cache(maxsize=4096)
