@@ -67,9 +67,9 @@ def optimum(problem: CostGraph) -> tuple[int, ...]:
     return search.first(solved(problem.summable()).of_step)
 
 
-def solved(problem: CostGraph) -> Solved:
-    """Return the least sums of a cost graph whose tables fit; equal steps of arrays that nodes or edges share are computed once."""
-    search, known, pairs = min_sum(problem.structure), dict[object, Any](), []
+def solved(problem: CostGraph, last: tuple[int, ...] = ()) -> Solved:
+    """Return the least sums of a cost graph whose tables fit, of which some nodes leave ``last``; equal steps of arrays that nodes or edges share are computed once."""
+    search, known, pairs = min_sum(problem.structure, last), dict[object, Any](), []
     nodes = [known.setdefault(id(costs), costs[None]) for costs in problem.nodes]
     for edge in problem.edges:
         whole = len(edge.terms) == 1 or 1 in (search.sizes[edge.source], search.sizes[edge.target])
@@ -80,14 +80,14 @@ def solved(problem: CostGraph) -> Solved:
     return Solved(search, nodes, pairs)
 
 
-def of_pairs(sizes: Sequence[int], ends: Sequence[Ends], last: int | None = None) -> MinSum:
-    """Return the elimination of nodes of some numbers of choices, joined in pairs; ``last`` is the node that leaves last."""
-    return min_sum(structure_of(tuple(sizes), tuple(ends)), last)
+def of_pairs(sizes: Sequence[int], ends: Sequence[Ends]) -> MinSum:
+    """Return the elimination of nodes of some numbers of choices, joined in pairs."""
+    return min_sum(structure_of(tuple(sizes), tuple(ends)))
 
 
 @lru_cache(maxsize=64)
-def min_sum(structure: Structure, last: int | None = None) -> MinSum:
-    """Return the elimination of a graph; ``last`` is the node that leaves last, None for any."""
+def min_sum(structure: Structure, last: tuple[int, ...] = ()) -> MinSum:
+    """Return the elimination of a graph, of which some nodes leave last, in their order."""
     return MinSum(structure, last)
 
 
@@ -101,7 +101,7 @@ class MinSum:
         work: the entries that are computed, up to the first table that has no room.
     """
 
-    def __init__(self, structure: Structure, last: int | None = None) -> None:
+    def __init__(self, structure: Structure, last: tuple[int, ...] = ()) -> None:
         """Find the order, which depends on the numbers of choices."""
         self.sizes, self.links, self._entries = structure.sizes, structure.links, structure.entries
         self.scopes, self.steps = ordered(structure, last)
@@ -341,10 +341,14 @@ class Solved:
             chosen[step.node] = kind.best(problem, others)[0]
         return chosen
 
-    def of_last(self) -> Costs:
-        """Return the least of each problem with each choice of the node that leaves last, ``[problems, choices]``."""
-        kind = self._kinds[-1]
-        return np.asarray(kind.form.total(kind.tables) + (self.lowest - kind.lowest)[:, None])
+    def of_last_two(self) -> Costs:
+        """Return the least of the first problem with each choice of the two nodes that leave last, ``[last one, the one before]``."""
+        before, last = self._kinds[-2:]
+        rest = (
+            last.form.total(last.tables)[0] - before.left[0] + (self.lowest - last.lowest - before.lowest)[0]
+        )
+        each = before.form.total(before.tables)[0]
+        return np.asarray(each.reshape(len(each), -1) + rest).T
 
     def marginals(self) -> list[Costs]:
         """Return for each node the least of the first problem with each of its choices, ``[choices]``."""

@@ -56,10 +56,10 @@ class Step(NamedTuple):
     work: int
 
 
-def ordered(structure: Structure, last: int | None = None) -> tuple[list[Scope], list[Step]]:
+def ordered(structure: Structure, last: Scope = ()) -> tuple[list[Scope], list[Step]]:
     """Return the nodes of each table, without those of one choice, and the steps, up to the first of too many entries.
 
-    ``last`` is the node that leaves last, None for any.
+    The nodes of ``last`` leave last, in their order.
 
     Examples:
         >>> from hypar.solve.cost_graph import structure_of
@@ -86,7 +86,7 @@ def ordered(structure: Structure, last: int | None = None) -> tuple[list[Scope],
     return scopes, found
 
 
-def _order(structure: Structure, last: int | None) -> Iterator[tuple[int, Scope]]:
+def _order(structure: Structure, last: Scope) -> Iterator[tuple[int, Scope]]:
     """Yield the nodes in min-fill order, each with its neighbours at that time."""
     near = neighbours(structure)
     weights = [math.log2(size) for size in structure.sizes]
@@ -94,8 +94,8 @@ def _order(structure: Structure, last: int | None) -> Iterator[tuple[int, Scope]
 
     def rank(node: int) -> tuple[float, bool, float, int]:
         around = near[node]
-        if node == last:
-            return math.inf, True, math.inf, node
+        if node in last:
+            return math.inf, True, last.index(node), node
         if len(around) > MOST_COUNTED:
             return math.comb(len(around), 2), node in parting, math.inf, node
         fill = sum(b not in near[a] for a, b in combinations(around, 2))

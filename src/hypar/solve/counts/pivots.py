@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.forms import EVERYWHERE, pair_costs
 from hypar.solve.counts.states import splits
-from hypar.solve.limits import checkpoint
-from hypar.solve.minsum import of_pairs
+from hypar.solve.edge import Edge
+from hypar.solve.minsum import of_pairs, solved
 from hypar.solve.order import components
 
 if TYPE_CHECKING:
@@ -35,11 +36,8 @@ if TYPE_CHECKING:
     Classes = tuple[tuple[int, ...], tuple[int, ...]]
     """The class of each option of an end of a tensor, and the options that stay."""
 
-AT_ONCE = 2**16
-"""Pairs of states that are added up at once in the bound of a table."""
-
-ROWS, MOST_PAIRS = 2**20, 2**28
-"""Pairs of states whose costs are computed at once in an entry, and most of one tensor."""
+MOST_PAIRS = 2**25
+"""Most pairs of states of one tensor whose costs are computed in an entry."""
 
 FIRST_ROOM = 0.5
 """Share of the gap for each block by which an entry may first exceed its bound; each time it exceeds that it may four times as much."""
@@ -57,7 +55,7 @@ class Block(NamedTuple):
 
     Attributes:
         nodes: the pivot, the port, and the others, each behind the one above it in the forest.
-        above: for each the place of the node above it; None for a root and for the pivot.
+        above: for each the place of the node above it, which for the second of two nodes is the pivot; None for a root and for the pivot.
         links: for each the links to the node above it.
         spokes: for each the links to the pivot.
     """
@@ -109,6 +107,8 @@ def _block(nodes: Sequence[int], links: Links, ports: Sequence[int]) -> Block | 
     for pivot in (*reversed(ports), *nodes):
         rest = [node for node in nodes if node != pivot]
         port, *more = [node for node in ports if node != pivot] or rest[:1]
+        if len(nodes) == 2:
+            return Block((pivot, port), (None, 0), ((), links[pivot][port]), ((), ()))
         # A forest has a pair for each node that is no root.
         inner = pairs - len(near[pivot])
         above = _forest(rest, port, links) if not more and inner < len(rest) else {}
@@ -143,50 +143,29 @@ class Table:
         costs: the best bound that is known.
         exact: whether it is the least cost.
         tried: how often an entry was asked for.
-        counts: for entries that were made exact, how often each other node takes each option in each cell of the pivot.
+        counts: for entries that were made exact, how often each node takes each option in each cell of the pivot.
     """
 
     def __init__(self, relaxed: Relaxed, block: Block) -> None:
-        """Compute the bound of counts, some states of the pivot at once."""
-        self.relaxed, self.block, self.others = relaxed, block, block.nodes[1:]
-        # The port's own costs are left out.
-        self.nodes = [relaxed.nodes[node] * (at > 0) for at, node in enumerate(self.others)]
-        self.links = [link for own in block.links for link in own]
-        self.ends = [
-            (self.others.index(a), self.others.index(b))
-            for a, b, _ in map(relaxed.graph.links.__getitem__, self.links)
-        ]
-        states = len(relaxed.nodes[block.nodes[0]])
-        step = max(1, AT_ONCE // max([relaxed.pairs[link].costs.size for link in self.links], default=1))
-        rows = (range(first, min(first + step, states)) for first in range(0, states, step))
-        self.first = np.concatenate([self.solved(own).of_last() for own in rows])
+        """Compute the bound of counts."""
+        self.relaxed, self.block = relaxed, block
+        self.first = self._solved([slice(None)] * len(block.nodes)).of_last_two()
         self.costs = self.first.copy()
         self.exact = np.full(self.first.shape, len(block.nodes) == 2)
         self.tried: Counter[tuple[int, int]] = Counter()
         self.counts: dict[tuple[int, int], list[Numbers]] = {}
 
-    def solved(self, rows: range, column: int | None = None) -> Solved:
-        """Return the least sums beside some states of the pivot, each a problem; the port's own costs are left out.
-
-        Args:
-            rows: the states of the pivot.
-            column: the state of the port; None for any.
-        """
-        relaxed, (pivot, port), found = self.relaxed, self.block.meets, []
-
-        def kept(node: int, costs: Costs, axis: int) -> Costs:
-            return costs if column is None or node != port else costs.take([column], axis=axis)
-
-        for node, own, spokes in zip(self.others, self.nodes, self.block.spokes[1:], strict=True):
-            costs = np.tile(own, (len(rows), 1))
-            for link in spokes:
-                costs += relaxed.between(link, pivot)[rows.start : rows.stop]
-            found.append(kept(node, costs, 1))
-        pairs = []
-        for link in self.links:
-            source, target, _ = relaxed.graph.links[link]
-            pairs.append(kept(target, kept(source, relaxed.pairs[link].costs[None], 1), 2))
-        return of_pairs([costs.shape[1] for costs in found], self.ends, 0).solve(found, pairs)
+    def _solved(self, kept: Sequence[slice]) -> Solved:
+        """Return the least sums over some states of each node of the block, without the own costs of pivot and port."""
+        relaxed, nodes, edges = self.relaxed, self.block.nodes, []
+        own = [
+            relaxed.nodes[node][some] * (at > 1)
+            for at, (node, some) in enumerate(zip(nodes, kept, strict=True))
+        ]
+        for link in (link for of in (*self.block.links, *self.block.spokes) for link in of):
+            source, target = map(nodes.index, relaxed.graph.links[link][:2])
+            edges.append(Edge.dense(source, target, relaxed.pairs[link].costs[kept[source], kept[target]]))
+        return solved(CostGraph(own, edges), (1, 0))
 
     def orders(self, entry: tuple[int, int]) -> Indices:
         """Return the option of each node of the block at each level, ``[nodes, levels]``, for an exact entry: the pivot's are sorted in each group.
@@ -194,19 +173,19 @@ class Table:
         Orders of the others follow from node to node. Inside a cell, equal classes meet first; then those who have the whole
         tensor meet those who divide it, as far as there are any. Any such pairing is as good as any other.
         """
-        graph, block = self.relaxed.graph, self.block
-        row, column = (self.relaxed.states[node][at] for node, at in zip(block.meets, entry, strict=True))
-        found, sizes, counts = [ordered(row)], row[row > 0], self.counts.get(entry)
-        above, links = block.above, block.links
-        if counts is None:
-            # Two nodes alone need no cells.
-            sizes, counts, above, links = row.sum(axis=1), [column], (None, 0), block.spokes
-        cells = np.split(np.arange(sum(graph.cells.sizes)), np.cumsum(sizes)[:-1])
-        for node, on, to, own in zip(self.others, above[1:], links[1:], counts, strict=True):
+        relaxed, graph, block = self.relaxed, self.relaxed.graph, self.block
+        # Two nodes alone need no cells.
+        whole = [relaxed.states[node][at] for node, at in zip(block.meets, entry, strict=True)]
+        alone, *counts = self.counts.get(entry, whole)
+        cells = np.split(np.arange(alone.sum()), np.cumsum(alone.sum(axis=1))[:-1])
+        found = [ordered(alone)]
+        for node, on, links, own in zip(
+            block.nodes[1:], block.above[1:], block.links[1:], counts, strict=True
+        ):
             if on is None:
                 found.append(ordered(own))
             else:
-                source, _, form = graph.links[to[0]]
+                source, _, form = graph.links[links[0]]
                 ends = [(form.made, ()), (form.read, form.staying)]
                 found.append(_met(found[on], cells, own, ends if source == node else ends[::-1]))
         return np.array(found)
@@ -237,69 +216,42 @@ class Table:
             self.costs[entry] = max(self.costs[entry], self.first[entry] + room)
 
     def _least(self, entry: tuple[int, int], room: float) -> tuple[float, list[Numbers]]:
-        """Return the least cost of an entry, and the counts of every other node in the cells; infinite if it exceeds the bound of counts by more than some room."""
-        (row, column), graph, pivot = entry, self.relaxed.graph, self.block.nodes[0]
-        state = self.relaxed.states[pivot][row]
-        groups, options = np.nonzero(state)
-        sizes = state[groups, options]
-        cells = graph.cells._replace(sizes=tuple(sizes.tolist()), groups=tuple(groups.tolist()))
+        """Return the least cost of an entry, and the counts of every node in the cells; infinite if it exceeds the bound of counts by more than some room."""
+        relaxed, graph, block = self.relaxed, self.relaxed.graph, self.block
+        kept = [*[slice(at, at + 1) for at in entry], *[slice(None)] * (len(block.nodes) - 2)]
+        bounds = self._solved(kept)
+        most = float(bounds.lowest[0]) + room
+        (state,) = relaxed.states[block.nodes[0]][kept[0]]
+        cells, alone = _parted(graph.cells, state)
         by_group = tuple(tuple(own[own > 0].tolist()) for own in state)
-        alone = np.zeros((1, len(sizes), state.shape[1]), dtype=np.int8)
-        alone[0, np.arange(len(sizes)), options] = sizes
-        counts = {pivot: alone}
-
-        solved = self.solved(range(row, row + 1), column)
-        most, marginals, nodes = float(solved.lowest[0]) + room, solved.marginals(), []
-        marginals[0] = np.where(
-            np.arange(len(self.relaxed.nodes[self.others[0]])) == column, marginals[0], np.inf
-        )
-        every = zip(self.others, self.nodes, marginals, self.block.spokes[1:], strict=True)
-        for node, own, least, spokes in every:
+        counts, nodes = [alone[None]], [np.zeros(1)]
+        every = zip(block.nodes, kept, bounds.marginals(), block.spokes, strict=True)
+        for at, (node, some, least, spokes) in enumerate([*every][1:], 1):
             few = np.flatnonzero(least <= most)
-            states = [tuple(map(tuple, state)) for state in self.relaxed.states[node][few].tolist()]
-            in_cells = [splits(of_state, by_group) for of_state in states]
-            of, counts[node] = np.repeat(few, [*map(len, in_cells)]), np.concatenate(in_cells)
-            costs, above = own[of], least[of]
+            states = relaxed.states[node][some][few]
+            in_cells = [splits(tuple(map(tuple, own)), by_group) for own in states.tolist()]
+            of, own = np.repeat(few, [*map(len, in_cells)]), np.concatenate(in_cells)
+            costs = (relaxed.nodes[node][some] * (at > 1))[of]
+            above = least[of]
             for link in spokes:
-                here = self._costs(link, cells, pivot, counts[pivot], counts[node])[0]
+                here = self._costs(link, cells, node, own, counts[0])[:, 0]
                 costs = costs + here
-                above = above + (here - self.relaxed.between(link, pivot)[row][of])
+                above = above + (here - relaxed.between(link, node)[some, kept[0]][of, 0])
             if not (above <= most).any():
                 return np.inf, []
-            counts[node] = counts[node][above <= most]
+            counts.append(own[above <= most])
             nodes.append(costs[above <= most])
-        total = 0.0
-        picks: list[Indices] = []
-        for place in reversed(range(1, len(self.block.nodes))):
-            costs, on = nodes[place - 1], self.block.above[place]
-            if on is None:
-                picks.append(np.array([costs.argmin()]))
-                total += float(costs.min())
-            else:
-                beside, pick = self._joined(place, costs, counts, cells)
-                nodes[on - 1] = nodes[on - 1] + beside
-                picks.append(pick)
-        chosen = [0]
-        for pick, on in zip(reversed(picks), self.block.above[1:], strict=True):
-            chosen.append(int(pick[chosen[on or 0]]))
-        return total, [counts[node][at] for node, at in zip(self.others, chosen[1:], strict=True)]
-
-    def _joined(
-        self, place: int, costs: Costs, counts: Mapping[int, Numbers], cells: Cells
-    ) -> tuple[Costs, Indices]:
-        """Return what a node costs at the least beside each state of the node above it, and its best state there, some rows at once."""
-        node, above = self.block.nodes[place], self.block.nodes[self.block.above[place] or 0]
-        rows = len(counts[above])
-        if rows * costs.size > MOST_PAIRS:
-            raise TooMany
-        least, picks, step = np.empty(rows), np.empty(rows, np.intp), max(1, ROWS // costs.size)
-        for first in range(0, rows, step):
-            checkpoint()
-            some, here = slice(first, first + step), costs
-            for link in self.block.links[place]:
-                here = here + self._costs(link, cells, above, counts[above][some], counts[node])
-            least[some], picks[some] = here.min(axis=1), here.argmin(axis=1)
-        return least, picks
+        edges = []
+        for at, links in enumerate(block.links):
+            for link in links:
+                on = block.above[at] or 0
+                if nodes[at].size * nodes[on].size > MOST_PAIRS:
+                    raise TooMany
+                edges.append(
+                    Edge.dense(at, on, self._costs(link, cells, block.nodes[at], counts[at], counts[on]))
+                )
+        found = solved(CostGraph(nodes, edges), (*reversed(range(len(nodes))),))
+        return float(found.lowest[0]), [own[pick] for own, pick in zip(counts, found.choices(), strict=True)]
 
     def _costs(self, link: int, cells: Cells, first: int, own: Numbers, other: Numbers) -> Costs:
         """Return the costs of pairs of states of a link in some cells, those of one of its ends first."""
@@ -307,6 +259,15 @@ class Table:
         if source == first:
             return pair_costs(form, own, other, cells)
         return pair_costs(form, other, own, cells).T
+
+
+def _parted(cells: Cells, state: Numbers) -> tuple[Cells, Numbers]:
+    """Return the cells into which the options of a state part the levels, and how often each has each option, ``[cells, options]``."""
+    groups, options = np.nonzero(state)
+    sizes = state[groups, options]
+    alone = np.zeros((len(sizes), state.shape[1]), dtype=np.int8)
+    alone[np.arange(len(sizes)), options] = sizes
+    return cells._replace(sizes=tuple(sizes.tolist()), groups=tuple(groups.tolist())), alone
 
 
 def ordered(counts: Numbers) -> Indices:
