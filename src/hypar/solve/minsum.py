@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.solve.cost_graph import structure_of
 from hypar.solve.edge import Edge
 from hypar.solve.limits import checkpoint
 from hypar.solve.order import ordered
@@ -51,9 +50,6 @@ MOST_ENTRIES, MOST_WORK = 2**11, 2**14
 
 SMALL, MANY = 2**6, 8
 """Entries of a table that take less time than looking it up; how many times as many there may be if all tables are that small."""
-
-Ends = tuple[int, int]
-"""The two nodes of a pair."""
 
 
 def optimum(problem: CostGraph) -> tuple[int, ...]:
@@ -80,11 +76,6 @@ def solved(problem: CostGraph, last: tuple[int, ...] = ()) -> Solved:
     return Solved(search, nodes, pairs)
 
 
-def of_pairs(sizes: Sequence[int], ends: Sequence[Ends]) -> MinSum:
-    """Return the elimination of nodes of some numbers of choices, joined in pairs."""
-    return min_sum(structure_of(tuple(sizes), tuple(ends)))
-
-
 @lru_cache(maxsize=64)
 def min_sum(structure: Structure, last: tuple[int, ...] = ()) -> MinSum:
     """Return the elimination of a graph, of which some nodes leave last, in their order."""
@@ -95,66 +86,35 @@ class MinSum:
     """The elimination of the nodes of a structure, before any cost is known.
 
     Attributes:
+        structure: the structure.
         sizes: the number of choices of each node.
-        scopes: the nodes of each table.
         steps: the nodes in order, each with its neighbours when it leaves.
         work: the entries that are computed, up to the first table that has no room.
+        complete: whether all tables have room.
     """
 
     def __init__(self, structure: Structure, last: tuple[int, ...] = ()) -> None:
         """Find the order, which depends on the numbers of choices."""
-        self.sizes, self.links, self._entries = structure.sizes, structure.links, structure.entries
-        self.scopes, self.steps = ordered(structure, last)
+        self.structure, self.sizes, self.steps = structure, structure.sizes, ordered(structure, last)
         self.work = sum(step.work for step in self.steps)
-
-    @property
-    def complete(self) -> bool:
-        """Whether all tables have room."""
-        return len(self.steps) == len(self.sizes)
-
-    @property
-    def stored(self) -> int:
-        """The entries that are held at once: every table, which is kept for the way back, and one sum before its minimum is taken."""
-        widest = max((step.summed for step in self.steps), default=0)
-        return sum(step.entries for step in self.steps) + widest + self._entries
-
-    @property
-    def width(self) -> int:
-        """The largest number of neighbours of a node when it leaves."""
-        return max((len(step.scope) for step in self.steps), default=0)
+        self.complete = len(self.steps) == len(self.sizes)
 
     @cached_property
-    def recipes(self) -> list[Recipe]:
-        """The tables that each step adds up; the nodes' tables are numbered first, then the pairs', then the steps'."""
-        shared: dict[Form, Form] = {}
-        first, found = len(self.sizes) + len(self.links), []
-        for step in self.steps:
-            names = (step.node, *step.scope)
-            each = sorted([(tuple(map(names.index, self.scopes[table])), table) for table in step.tables])
-            over = None if step.over is None else names.index(step.over)
-            own = Form(tuple([self.sizes[name] for name in names]), tuple([axes for axes, _ in each]), over)
-            lower = [(at, table - first) for at, (_, table) in enumerate(each) if table >= first]
-            found.append(Recipe(shared.setdefault(own, own), [table for _, table in each], lower))
-        return found
+    def forms(self) -> list[Form]:
+        """The form of the sum of each step; equal ones are one object."""
+        known: dict[Form, Form] = {}
+        sizes = [tuple([self.sizes[name] for name in (step.node, *step.scope)]) for step in self.steps]
+        every = [Form(own, step.axes, step.over) for own, step in zip(sizes, self.steps, strict=True)]
+        return [known.setdefault(own, own) for own in every]
 
     @cached_property
     def program(self) -> Program | None:
         """The same with all tables in one vector; None if they are large or an edge is a sum of terms."""
-        links = self.links
+        links = self.structure.links
         times = MANY if max([link.entries for link in links], default=1) <= SMALL else 1
         whole = self.complete and not any(len(link.source_digits) > 1 for link in links)
-        small = self._entries <= times * MOST_ENTRIES and self.work <= times * MOST_WORK
+        small = self.structure.entries <= times * MOST_ENTRIES and self.work <= times * MOST_WORK
         return Program(self) if whole and small else None
-
-    def solve(self, nodes: Sequence[Costs], pairs: Sequence[Pair]) -> Solved:
-        """Return the least sums of some problems.
-
-        Args:
-            nodes: the costs of each node, ``[problems, choices]``.
-            pairs: the costs of each pair, ``[problems, choices of the first node, choices of the second]``, or an edge of
-                several terms; those of one problem hold for all.
-        """
-        return Solved(self, nodes, pairs)
 
     def first(self, best: Best) -> tuple[int, ...]:
         """Return the first optimum, compared from the last node back; sums must be exact."""
@@ -175,10 +135,7 @@ class MinSum:
         step = self.steps[at]
         chosen = dict(zip(step.scope, others, strict=True))
         chosen[step.node] = pick
-        return [
-            (low, tuple([chosen[name] for name in self.steps[low].scope]))
-            for _, low in self.recipes[at].lower
-        ]
+        return [(low, tuple([chosen[name] for name in self.steps[low].scope])) for _, low in step.lower]
 
     def _least_of(self, rows: Sequence[set[tuple[int, ...]]], best: Best) -> tuple[int, ...]:
         """Return the least of some optima, as a number whose digits are the choices; rows are those that optima take of each step."""
@@ -241,14 +198,6 @@ def _whole(table: Pair) -> Costs:
     return table.costs[None] if isinstance(table, Edge) else table
 
 
-class Recipe(NamedTuple):
-    """The tables that a step of elimination adds up, by their numbers, and their form; the places of those that other steps leave, and these."""
-
-    form: Form
-    tables: list[int]
-    lower: list[tuple[int, int]]
-
-
 class _Kind:
     """A step of elimination, shared by all nodes with equal tables: what it leaves for all choices of its neighbours, less the least of each problem."""
 
@@ -306,15 +255,23 @@ class Solved:
     """
 
     def __init__(self, search: MinSum, nodes: Sequence[Costs], pairs: Sequence[Pair]) -> None:
+        """Eliminate the nodes.
+
+        Args:
+            search: the elimination.
+            nodes: the costs of each node, ``[problems, choices]``.
+            pairs: the costs of each pair, ``[problems, choices of the first node, choices of the second]``, or an edge of
+                several terms; those of one problem hold for all.
+        """
         self._search = search
         self._tables: dict[object, Costs] = {}
         self.lowest: Costs = np.zeros(max([len(costs) for costs in nodes], default=1))
         tables, known = [*nodes, *pairs], dict[object, _Kind]()
         self._kinds: list[_Kind] = []
-        for form, places, _ in search.recipes:
-            key = (id(form), *[id(tables[place]) for place in places])
+        for form, step in zip(search.forms, search.steps, strict=True):
+            own = [tables[place] for place in step.tables]
+            key = (id(form), *map(id, own))
             if key not in known:
-                own = [tables[place] for place in places]
                 if math.prod(form.sizes) > SHARED or any(isinstance(table, Edge) for table in own):
                     checkpoint()
                 known[key] = _Kind(form, own)
@@ -357,7 +314,7 @@ class Solved:
         found: list[Costs] = [np.zeros(0)] * len(search.sizes)
         above: dict[int, Costs] = {}
         for at in reversed(range(len(search.steps))):
-            kind, rest, lower = self._kinds[at], above.pop(at, None), search.recipes[at].lower
+            kind, rest, lower = self._kinds[at], above.pop(at, None), search.steps[at].lower
             key = (id(kind), id(rest))
             if key not in known:
                 checkpoint()
@@ -373,27 +330,28 @@ class Program:
 
     def __init__(self, search: MinSum) -> None:
         """Find where the entries of each step are, ``[tables, steps, choices of the neighbours, choices]``; a zero where it has fewer tables."""
-        sizes, recipes = search.sizes, search.recipes
-        left = [own.form.sizes[1:] for own in recipes]
-        numbers = [*sizes, *[link.entries for link in search.links], *map(math.prod, left)]
+        forms, left = search.forms, [form.sizes[1:] for form in search.forms]
+        numbers = [*search.sizes, *[link.entries for link in search.structure.links], *map(math.prod, left)]
         *starts, self._length = accumulate(numbers, initial=0)
         self._strides = [[math.prod(own[at + 1 :]) for at in range(len(own))] for own in left]
         depths: list[int] = []
         alike: dict[tuple[int, ...], list[int]] = {}
-        for at, (form, _, lower) in enumerate(recipes):
-            depths.append(1 + max([depths[low] for _, low in lower], default=0))
-            alike.setdefault((depths[at], *form.sizes), []).append(at)
+        for at, step in enumerate(search.steps):
+            depths.append(1 + max([depths[low] for _, low in step.lower], default=0))
+            alike.setdefault((depths[at], *forms[at].sizes), []).append(at)
         self._groups = []
         for key in sorted(alike):
             steps, shape = alike[key], key[1:]
-            most = max(len(recipes[at].tables) for at in steps)
+            most = max(len(forms[at].axes) for at in steps)
             entries = np.full((most, len(steps), math.prod(shape[1:]), shape[0]), self._length)
             for column, at in enumerate(steps):
-                form, tables, _ = recipes[at]
-                for row, (axes, table) in enumerate(zip(form.axes, tables, strict=True)):
-                    own = form.spread(axes, np.arange(starts[table], starts[table] + numbers[table])[None])
+                each = zip(forms[at].axes, search.steps[at].tables, strict=True)
+                for row, (axes, table) in enumerate(each):
+                    own = forms[at].spread(
+                        axes, np.arange(starts[table], starts[table] + numbers[table])[None]
+                    )
                     entries[row, column] = np.broadcast_to(own[0], shape).reshape(shape[0], -1).T
-            first = np.array([starts[len(starts) - len(recipes) + at] for at in steps])
+            first = np.array([starts[len(starts) - len(forms) + at] for at in steps])
             self._groups.append((steps, entries, first[:, None] + np.arange(entries.shape[2])))
 
     def run(self, given: Costs) -> Best:

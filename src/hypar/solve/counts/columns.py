@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
+from hypar.solve.cost_graph import structure_of
 from hypar.solve.counts.forms import further_costs, priced
 from hypar.solve.counts.states import ROUNDING
 from hypar.solve.limits import checkpoint
-from hypar.solve.minsum import of_pairs
+from hypar.solve.minsum import Solved, min_sum
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -78,8 +79,8 @@ class Columns:
 
     def by_width(self, width: int) -> MinSum:
         """Return the elimination of the choices of some levels."""
-        sizes = [self.graph.options(node) ** width for node in range(len(self.graph.nodes))]
-        return of_pairs(sizes, [link[:2] for link in self.graph.links])
+        sizes = tuple([self.graph.options(node) ** width for node in range(len(self.graph.nodes))])
+        return min_sum(structure_of(sizes, tuple([link[:2] for link in self.graph.links])))
 
     def cost(self, orders: Indices) -> float:
         """Return the cost of a plan."""
@@ -130,7 +131,7 @@ class Columns:
     def renewed(self, orders: Indices, sets: Sequence[tuple[int, ...]]) -> tuple[Indices, float]:
         """Return the plan of least cost with the levels of one of some sets, of the same groups each, chosen anew."""
         taken, own = np.array(sets), tuple(self.groups[list(sets[0])].tolist())
-        solved = self.by_width(len(own)).solve(*self._tables(orders, taken, own))
+        solved = Solved(self.by_width(len(own)), *self._tables(orders, taken, own))
         best, found = int(solved.lowest.argmin()), orders.copy()
         for node, choice in enumerate(solved.choices(best)):
             found[node, taken[best]] = np.unravel_index(choice, (self.graph.options(node),) * len(own))

@@ -21,7 +21,7 @@ from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.forms import EVERYWHERE, pair_costs
 from hypar.solve.counts.states import splits
 from hypar.solve.edge import Edge
-from hypar.solve.minsum import of_pairs, solved
+from hypar.solve.minsum import solved
 from hypar.solve.order import components
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from hypar.solve.counts.relaxed import Relaxed
     from hypar.solve.counts.states import Cells
     from hypar.solve.edge import Costs, Indices
-    from hypar.solve.minsum import Ends, Solved
+    from hypar.solve.minsum import Solved
+
+    Ends = tuple[int, int]
+    """The two nodes of a link."""
 
     Classes = tuple[tuple[int, ...], tuple[int, ...]]
     """The class of each option of an end of a tensor, and the options that stay."""
@@ -323,10 +326,6 @@ class Chain:
         self.blocks = [(block, tables[self._key(block)]) for block in blocks]
         inner = {node for block in blocks for node in block.nodes[2:]}
         self.ports = [node for node in range(len(relaxed.nodes)) if node not in inner]
-        ends = [
-            (self.ports.index(pivot), self.ports.index(port)) for pivot, port in (of.meets for of in blocks)
-        ]
-        self._search = of_pairs([len(relaxed.nodes[node]) for node in self.ports], ends)
 
     def _key(self, block: Block) -> object:
         """Return what the table of a block depends on."""
@@ -342,15 +341,19 @@ class Chain:
         """Return the best path through the tables, or through their exact entries alone; a plan costs ``known``."""
         most = 2 * known + 1
         costs = {
-            key: np.where(own.exact | (not exact_only), np.minimum(own.costs, most), most)[None]
+            key: (np.where(own.exact | (not exact_only), np.minimum(own.costs, most), most)[:, None],)
             for key, own in {id(table): table for _, table in self.blocks}.items()
         }
-        nodes = [self.relaxed.nodes[node][None] for node in self.ports]
-        solved = self._search.solve(nodes, [costs[id(table)] for _, table in self.blocks])
-        states = dict(zip(self.ports, solved.choices(), strict=True))
+        at = self.ports.index
+        edges = [
+            Edge(at(pivot), at(port), costs[id(table)])
+            for pivot, port, table in ((*block.meets, table) for block, table in self.blocks)
+        ]
+        found = solved(CostGraph([self.relaxed.nodes[node] for node in self.ports], edges))
+        states = dict(zip(self.ports, found.choices(), strict=True))
         entries = [(table, block.entry(states)) for block, table in self.blocks]
         left = {(id(table), entry): table for table, entry in entries if not table.exact[entry]}
-        return Path(states, float(solved.lowest[0]), left)
+        return Path(states, float(found.lowest[0]), left)
 
     def close(self, path: Path, known: float) -> bool:
         """Make the entries of a path exact, or raise their bounds; return whether there was time for it."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from hypar.solve.counts.forms import CountGraph, Numbers
     from hypar.solve.edge import Costs
-    from hypar.solve.minsum import Ends, Solved
+    from hypar.solve.minsum import Solved
 
     Kept = slice | NDArray[np.bool_]
 
@@ -129,7 +129,7 @@ class Relaxed:
         return costs if self.graph.links[link].source == first else costs.T
 
 
-def spanning(nodes: int, ends: Sequence[Ends], *, far: bool) -> list[int]:
+def spanning(nodes: int, ends: Sequence[tuple[int, int]], *, far: bool) -> list[int]:
     """Return the pairs of a spanning forest, those of nodes near each other first, or those of nodes far apart."""
     tree, found = np.arange(nodes), []
     for at in sorted(range(len(ends)), key=lambda at: abs(ends[at][0] - ends[at][1]) * (-1 if far else 1)):
