@@ -12,7 +12,8 @@ from counts that cost little more than the bound, and are left out where what th
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -57,16 +58,12 @@ class Block(NamedTuple):
     """A block, which may meet others at two of its nodes: without the first, its pivot, it is a forest.
 
     Attributes:
-        nodes: the pivot, the port, and the others, each behind the one above it in the forest.
-        above: for each the place of the node above it, which for the second of two nodes is the pivot; None for a root and for the pivot.
-        links: for each the links to the node above it.
-        spokes: for each the links to the pivot.
+        nodes: the pivot, the port, and the others, each behind its only neighbour before it in the forest.
+        links: its links by their numbers, each with the places of its ends.
     """
 
     nodes: tuple[int, ...]
-    above: tuple[int | None, ...]
-    links: tuple[tuple[int, ...], ...]
-    spokes: tuple[tuple[int, ...], ...]
+    links: tuple[tuple[int, Ends], ...]
 
     @property
     def meets(self) -> tuple[int, int]:
@@ -76,10 +73,6 @@ class Block(NamedTuple):
     def entry(self, states: Mapping[int, int]) -> tuple[int, int]:
         """Return the states of both."""
         return states[self.nodes[0]], states[self.nodes[1]]
-
-
-Links = dict[int, dict[int, tuple[int, ...]]]
-"""For each node the links to each of its neighbours."""
 
 
 def blocks_of(ends: Sequence[Ends], nodes: int) -> list[Block] | None:
@@ -93,48 +86,48 @@ def blocks_of(ends: Sequence[Ends], nodes: int) -> list[Block] | None:
         >>> [block.meets for block in blocks_of([(0, 1), (1, 2), (0, 2), (2, 3)], 4)]
         [(2, 0), (2, 3)]
     """
-    links: Links = defaultdict(dict)
-    for at, (one, other) in enumerate(ends):
-        links[one][other] = links[other][one] = (*links[one].get(other, ()), at)
-    parts = sorted(sorted(own) for own in components([{*links[node]} for node in range(nodes)]))
+    near: list[set[int]] = [set() for _ in range(nodes)]
+    for one, other in ends:
+        near[one].add(other)
+        near[other].add(one)
+    parts = sorted(map(sorted, components(near)))
     met = Counter(node for own in parts for node in own)
-    blocks = [_block(own, links, [node for node in own if met[node] > 1]) for own in parts]
-    found = [block for block in blocks if block is not None]
-    return found if len(found) == len(blocks) else None
+    orders = [_order(own, [node for node in own if met[node] > 1], near) for own in parts]
+    return [_block(own, ends) for own in orders] if all(orders) else None
 
 
-def _block(nodes: Sequence[int], links: Links, ports: Sequence[int]) -> Block | None:
-    """Return a block with its pivot, at a port if possible."""
-    near = {node: {*nodes} & {*links[node]} for node in nodes}
-    pairs = sum(map(len, near.values())) // 2
+def _block(nodes: Sequence[int], ends: Sequence[Ends]) -> Block:
+    places = {node: at for at, node in enumerate(nodes)}
+    links = [
+        (link, (places[one], places[other]))
+        for link, (one, other) in enumerate(ends)
+        if one in places and other in places
+    ]
+    return Block(tuple(nodes), tuple(sorted(links, key=lambda own: own[1])))
+
+
+def _order(nodes: Sequence[int], ports: Sequence[int], near: Sequence[set[int]]) -> list[int]:
+    """Return the nodes of a block, its pivot first, at a port if possible; none if it has no pivot."""
     for pivot in (*reversed(ports), *nodes):
         rest = [node for node in nodes if node != pivot]
         port, *more = [node for node in ports if node != pivot] or rest[:1]
-        if len(nodes) == 2:
-            return Block((pivot, port), (None, 0), ((), links[pivot][port]), ((), ()))
-        # A forest has a pair for each node that is no root.
-        inner = pairs - len(near[pivot])
-        above = _forest(rest, port, links) if not more and inner < len(rest) else {}
-        if above and inner == sum(node is not None for node in above.values()):
-            order = (pivot, *above)
-            return Block(
-                nodes=order,
-                above=(None, *[None if on is None else order.index(on) for on in above.values()]),
-                links=((), *[() if on is None else links[node][on] for node, on in above.items()]),
-                spokes=((), *[links[node].get(pivot, ()) for node in above]),
-            )
-    return None
+        forest = [] if more else _forest(rest, port, near)
+        if forest:
+            return [pivot, *forest]
+    return []
 
 
-def _forest(nodes: Sequence[int], port: int, links: Links) -> dict[int, int | None]:
-    """Return the nodes of a spanning forest from the port on, each with the one above it."""
-    own, found = {*nodes}, dict[int, int | None]()
-    todo: list[tuple[int, int | None]] = [(node, None) for node in (*reversed(nodes), port)]
+def _forest(nodes: Sequence[int], port: int, near: Sequence[set[int]]) -> list[int]:
+    """Return some nodes from the port on, each behind its only neighbour among those before it; none if one has several."""
+    found: list[int] = []
+    todo = [*reversed(nodes), port]
     while todo:
-        node, above = todo.pop()
+        node = todo.pop()
         if node not in found:
-            found[node] = above
-            todo += [(other, node) for other in sorted(own & {*links[node]} - {*found})]
+            if len(near[node] & {*found}) > 1:
+                return []
+            found.append(node)
+            todo += sorted(near[node] & {*nodes} - {*found})
     return found
 
 
@@ -165,8 +158,7 @@ class Table:
             relaxed.nodes[node][some] * (at > 1)
             for at, (node, some) in enumerate(zip(nodes, kept, strict=True))
         ]
-        for link in (link for of in (*self.block.links, *self.block.spokes) for link in of):
-            source, target = map(nodes.index, relaxed.graph.links[link][:2])
+        for link, (source, target) in self.block.links:
             edges.append(Edge.dense(source, target, relaxed.pairs[link].costs[kept[source], kept[target]]))
         return solved(CostGraph(own, edges), (1, 0))
 
@@ -182,15 +174,15 @@ class Table:
         alone, *counts = self.counts.get(entry, whole)
         cells = np.split(np.arange(alone.sum()), np.cumsum(alone.sum(axis=1))[:-1])
         found = [ordered(alone)]
-        for node, on, links, own in zip(
-            block.nodes[1:], block.above[1:], block.links[1:], counts, strict=True
-        ):
-            if on is None:
-                found.append(ordered(own))
-            else:
-                source, _, form = graph.links[links[0]]
+        for at, own in enumerate(counts, 1):
+            above = [(min(ends), link) for link, ends in block.links if max(ends) == at]
+            on, link = max(above, key=itemgetter(0), default=(0, 0))
+            if on or len(block.nodes) == 2:
+                source, _, form = graph.links[link]
                 ends = [(form.made, ()), (form.read, form.staying)]
-                found.append(_met(found[on], cells, own, ends if source == node else ends[::-1]))
+                found.append(_met(found[on], cells, own, ends if source == block.nodes[at] else ends[::-1]))
+            else:
+                found.append(ordered(own))
         return np.array(found)
 
     def close(self, entry: tuple[int, int], gap: float, room: float, slack: float) -> None:
@@ -227,41 +219,36 @@ class Table:
         (state,) = relaxed.states[block.nodes[0]][kept[0]]
         cells, alone = _parted(graph.cells, state)
         by_group = tuple(tuple(own[own > 0].tolist()) for own in state)
-        counts, nodes = [alone[None]], [np.zeros(1)]
-        every = zip(block.nodes, kept, bounds.marginals(), block.spokes, strict=True)
-        for at, (node, some, least, spokes) in enumerate([*every][1:], 1):
-            few = np.flatnonzero(least <= most)
-            states = relaxed.states[node][some][few]
+        counts, nodes, marginals = [alone[None]], [np.zeros(1)], bounds.marginals()
+        for at, node in enumerate(block.nodes[1:], 1):
+            few = np.flatnonzero(marginals[at] <= most)
+            states = relaxed.states[node][kept[at]][few]
             in_cells = [splits(tuple(map(tuple, own)), by_group) for own in states.tolist()]
             of, own = np.repeat(few, [*map(len, in_cells)]), np.concatenate(in_cells)
-            costs = (relaxed.nodes[node][some] * (at > 1))[of]
-            above = least[of]
-            for link in spokes:
-                here = self._costs(link, cells, node, own, counts[0])[:, 0]
-                costs = costs + here
-                above = above + (here - relaxed.between(link, node)[some, kept[0]][of, 0])
+            costs = (relaxed.nodes[node][kept[at]] * (at > 1))[of]
+            above = marginals[at][of]
+            for link, ends in block.links:
+                if {*ends} == {0, at}:
+                    pair = (counts[0], own) if ends[0] == 0 else (own, counts[0])
+                    here = pair_costs(graph.links[link].form, *pair, cells).reshape(-1)
+                    costs = costs + here
+                    above = above + (here - self._pairs(link, ends, kept).reshape(-1)[of])
             if not (above <= most).any():
                 return np.inf, []
             counts.append(own[above <= most])
             nodes.append(costs[above <= most])
         edges = []
-        for at, links in enumerate(block.links):
-            for link in links:
-                on = block.above[at] or 0
-                if nodes[at].size * nodes[on].size > MOST_PAIRS:
+        for link, (source, target) in block.links:
+            if source and target:
+                if nodes[source].size * nodes[target].size > MOST_PAIRS:
                     raise TooMany
-                edges.append(
-                    Edge.dense(at, on, self._costs(link, cells, block.nodes[at], counts[at], counts[on]))
-                )
+                costs = pair_costs(graph.links[link].form, counts[source], counts[target], cells)
+                edges.append(Edge.dense(source, target, costs))
         found = solved(CostGraph(nodes, edges), (*reversed(range(len(nodes))),))
         return float(found.lowest[0]), [own[pick] for own, pick in zip(counts, found.choices(), strict=True)]
 
-    def _costs(self, link: int, cells: Cells, first: int, own: Numbers, other: Numbers) -> Costs:
-        """Return the costs of pairs of states of a link in some cells, those of one of its ends first."""
-        source, _, form = self.relaxed.graph.links[link]
-        if source == first:
-            return pair_costs(form, own, other, cells)
-        return pair_costs(form, other, own, cells).T
+    def _pairs(self, link: int, ends: Ends, kept: Sequence[slice]) -> Costs:
+        return self.relaxed.pairs[link].costs[kept[ends[0]], kept[ends[1]]]
 
 
 def _parted(cells: Cells, state: Numbers) -> tuple[Cells, Numbers]:
@@ -329,13 +316,9 @@ class Chain:
 
     def _key(self, block: Block) -> object:
         """Return what the table of a block depends on."""
-        links = self.relaxed.graph.links
-        forms = tuple(
-            tuple((links[link].form, links[link].source == node) for link in own)
-            for each in (block.spokes, block.links)
-            for node, own in zip(block.nodes, each, strict=True)
-        )
-        return tuple(id(self.relaxed.nodes[node]) for node in block.nodes), block.above, forms
+        links, nodes = self.relaxed.graph.links, self.relaxed.nodes
+        forms = tuple((links[link].form, ends) for link, ends in block.links)
+        return tuple(id(nodes[node]) for node in block.nodes), forms
 
     def best(self, known: float, *, exact_only: bool = False) -> Path:
         """Return the best path through the tables, or through their exact entries alone; a plan costs ``known``."""

@@ -123,11 +123,6 @@ class Relaxed:
         floor = math.fsum(lowest[id(edges[at].terms[0])] for at in {*range(len(edges))} - {*kept})
         return solved(CostGraph(self.nodes, [edges[at] for at in kept])), floor
 
-    def between(self, link: int, first: int) -> Costs:
-        """Return the costs of pairs of a link, one of its ends first."""
-        costs = self.pairs[link].costs
-        return costs if self.graph.links[link].source == first else costs.T
-
 
 def spanning(nodes: int, ends: Sequence[tuple[int, int]], *, far: bool) -> list[int]:
     """Return the pairs of a spanning forest, those of nodes near each other first, or those of nodes far apart."""
