@@ -46,9 +46,9 @@ class Relaxed:
         pairs: by link the costs of pairs of states; there are none of links with more. Equal ones are one array.
     """
 
-    def __init__(self, graph: CountGraph, most: float = math.inf) -> None:
-        """Take all states."""
-        self.graph, self.most = graph, most
+    def __init__(self, graph: CountGraph) -> None:
+        """Take all states, and the costs of no pairs."""
+        self.graph, self.most = graph, 0
         self.states = [graph.states_of(node) for node in range(len(graph.nodes))]
         self.pairs: dict[int, Edge] = {}
         self._keep([slice(None)] * len(self.states))
@@ -82,7 +82,7 @@ class Relaxed:
             if pair in found:
                 self.pairs[at] = Edge(source, target, (found[pair],))
 
-    def narrow(self, known: float, most: float) -> None:
+    def narrow(self, known: float, most: int) -> None:
         """Leave out the states that no plan of a known cost takes; no tensor may cost less than 0 that has more than ``most`` pairs of states."""
         if most != self.most:
             self.most = most

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -15,13 +14,10 @@ from hypar.solve.counts.states import MOST_LEVELS, ROUNDING, number_of_states
 from hypar.solve.limits import ENTRY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hypar.solve.counts.forms import CountGraph
     from hypar.solve.limits import Budget
-
-FEW_STATES = 300
-"""Most states of a layer of which the costs of all pairs are computed before a plan leaves out any."""
 
 MOST_STATES = 2**16
 """Most states of a layer, of which a plan leaves few."""
@@ -35,38 +31,34 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
     sizes = [number_of_states(graph.cells.sizes, own) for own in graph.offered]
     if sum(graph.cells.sizes) > MOST_LEVELS or max(sizes) > MOST_STATES:
         return
-    many = bool(graph.own) or max(sizes) > FEW_STATES
     steps = [step for step in STEPS if _entries(graph, sizes, step) * ENTRY_BYTES <= budget.limits.bytes]
-    stored = _entries(graph, sizes, steps[-1] if many and steps else math.inf)
     search = Columns(graph)
-    if not search.widest or not budget.allows(stored=stored):
+    if not search.widest or not budget.allows(stored=_entries(graph, sizes, STEPS[0])):
         return
-    plan = search.greedy()
-    relaxed = Relaxed(graph, 0 if many else math.inf)
-    bound = max(relaxed.bound(), 0.0)
-    yield _found(graph, plan, bound)
+    plan, relaxed = search.greedy(), Relaxed(graph)
+    yield _found(graph, plan, max(relaxed.bound(), 0.0))
+    bound = _narrowed(relaxed, plan, (0, steps[0]))
     if bound < plan.cost * (1 - ROUNDING):
         for better in search.improving(plan, search.widest):
             plan = better
             yield _found(graph, plan, bound)
-        # A good plan leaves few of many states by the costs of layers alone.
-        bound = max(bound, _bounded(relaxed, plan, steps if many else []))
-        yield _found(graph, plan, bound)
-    if many and relaxed.most == 0:
-        return
+        # A good plan leaves few of many states.
+        bound = max(bound, _narrowed(relaxed, plan, (*steps, steps[-1])))
+    for closer in (relaxed.by_messages, relaxed.by_cliques):
+        if bound < plan.cost * (1 - ROUNDING):
+            bound = min(max(bound, closer(plan.cost)), plan.cost)
+    yield _found(graph, plan, bound)
     if bound < plan.cost * (1 - ROUNDING) and relaxed.complete:
         yield from _closed(relaxed, search, plan, bound)
 
 
-def _bounded(relaxed: Relaxed, plan: Found, steps: Sequence[float]) -> float:
-    """Leave out the states that no plan of the cost of one takes, and return the bound of the others, at most that cost."""
-    for most in (relaxed.most, *steps, *steps[-1:]):
+def _narrowed(relaxed: Relaxed, plan: Found, steps: Iterable[int]) -> float:
+    """Leave out the states that no plan of the cost of one takes, step by step, and return the bound of the others."""
+    for most in steps:
         relaxed.narrow(plan.cost, most)
-    bound = relaxed.bound()
-    for closer in (relaxed.by_messages, relaxed.by_cliques):
-        if bound < plan.cost * (1 - ROUNDING):
-            bound = max(bound, closer(plan.cost))
-    return min(bound, plan.cost)
+        if relaxed.complete:
+            break
+    return min(relaxed.bound(), plan.cost)
 
 
 def _entries(graph: CountGraph, sizes: Sequence[int], most: float) -> float:
