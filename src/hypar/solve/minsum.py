@@ -39,8 +39,14 @@ if TYPE_CHECKING:
     Pair = Costs | Edge
     """The costs of a pair: an array, or an edge of several terms."""
 
-    Best = Callable[[int, tuple[int, ...]], list[int]]
+    Row = tuple[int, ...]
+    """The choices of a step's neighbours."""
+
+    Best = Callable[[int, Row], list[int]]
     """The best choices of a step's node, given those of its neighbours."""
+
+    Pick = tuple[int, list[tuple[int, Row]]]
+    """A choice of a step's node, and the steps whose tables it adds up, each with its neighbours' choices."""
 
 SHARED = 2**16
 """Most entries of a table that is looked for among others."""
@@ -118,39 +124,33 @@ class MinSum:
 
     def first(self, best: Best) -> tuple[int, ...]:
         """Return the first optimum, compared from the last node back; sums must be exact."""
-        rows: list[set[tuple[int, ...]]] = [set() if step.scope else {()} for step in self.steps]
-        chosen, tied = [0] * len(self.sizes), False
-        for at in range(len(self.steps) - 1, -1, -1):
-            for others in rows[at]:
-                picks = best(at, others)
-                tied = tied or len(picks) > 1
-                chosen[self.steps[at].node] = picks[0]
-                for pick in picks:
-                    for low, row in self._below(at, others, pick):
-                        rows[low].add(row)
-        return self._least_of(rows, best) if tied else tuple(chosen)
-
-    def _below(self, at: int, others: tuple[int, ...], pick: int) -> list[tuple[int, tuple[int, ...]]]:
-        """Return the steps whose tables one adds up, each with its neighbours' choices, given those of the step's node and neighbours."""
-        step = self.steps[at]
-        chosen = dict(zip(step.scope, others, strict=True))
-        chosen[step.node] = pick
-        return [(low, tuple([chosen[name] for name in self.steps[low].scope])) for _, low in step.lower]
-
-    def _least_of(self, rows: Sequence[set[tuple[int, ...]]], best: Best) -> tuple[int, ...]:
-        """Return the least of some optima, as a number whose digits are the choices; rows are those that optima take of each step."""
-        bits = max(self.sizes).bit_length()
-        least = [dict[tuple[int, ...], int]() for _ in rows]
-        for at, step in enumerate(self.steps):
-            for others in rows[at]:
-                found = [
-                    (pick << bits * step.node)
-                    + sum([least[low][row] for low, row in self._below(at, others, pick)])
-                    for pick in best(at, others)
+        bits = max(self.sizes, default=1).bit_length()
+        least: list[dict[Row, int]] = []
+        for step, rows in zip(self.steps, self._taken(best), strict=True):
+            own = {}
+            for others, found in rows.items():
+                whole = [
+                    (pick << bits * step.node) + sum([least[low][row] for low, row in below])
+                    for pick, below in found
                 ]
-                least[at][others] = min(found)
-        whole = sum(own.get((), 0) for own in least)
-        return tuple([whole >> bits * node & (1 << bits) - 1 for node in range(len(self.sizes))])
+                own[others] = min(whole)
+            least.append(own)
+        digits = sum(own.get((), 0) for own in least)
+        return tuple([digits >> bits * node & (1 << bits) - 1 for node in range(len(self.sizes))])
+
+    def _taken(self, best: Best) -> list[dict[Row, list[Pick]]]:
+        """Return what optima take of each step: by its neighbours' choices its best ones, each with the rows of lower steps beside it."""
+        rows: list[dict[Row, list[Pick]]] = [{} if step.scope else {(): []} for step in self.steps]
+        for at in reversed(range(len(rows))):
+            axes, lower = self.steps[at].axes, self.steps[at].lower
+            for others, found in rows[at].items():
+                for pick in best(at, others):
+                    chosen = (pick, *others)
+                    below = [(low, tuple([chosen[axis] for axis in axes[place]])) for place, low in lower]
+                    found.append((pick, below))
+                    for low, row in below:
+                        rows[low].setdefault(row, [])
+        return rows
 
 
 class Form(NamedTuple):
