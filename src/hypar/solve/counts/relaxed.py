@@ -16,7 +16,7 @@ from hypar.solve.counts.forms import pair_costs
 from hypar.solve.counts.states import ROUNDING
 from hypar.solve.edge import Edge
 from hypar.solve.minsum import min_sum, solved
-from hypar.solve.solvers.bounded import Messages
+from hypar.solve.solvers.named import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
