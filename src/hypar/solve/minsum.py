@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.solve.cost_graph import CostGraph, Structure
-    from hypar.solve.edge import Costs
+    from hypar.solve.edge import Costs, Indices
 
     Pair = Costs | Edge
     """The costs of a pair: an array, or an edge of several terms."""
@@ -100,7 +100,6 @@ class MinSum:
     """
 
     def __init__(self, structure: Structure, last: tuple[int, ...] = ()) -> None:
-        """Find the order, which depends on the numbers of choices."""
         self.structure, self.sizes, self.steps = structure, structure.sizes, ordered(structure, last)
         self.work = sum(step.work for step in self.steps)
         self.complete = len(self.steps) == len(self.sizes)
@@ -281,10 +280,9 @@ class Solved:
             self.lowest = self.lowest + known[key].lowest
 
     def _shared(self, table: Costs) -> Costs:
-        """Return the first of equal tables; large ones are seldom equal."""
-        return (
-            table if table.size > SHARED else self._tables.setdefault((table.shape, table.tobytes()), table)
-        )
+        # Large tables are seldom equal.
+        known = self._tables
+        return table if table.size > SHARED else known.setdefault((table.shape, table.tobytes()), table)
 
     def of_step(self, at: int, others: tuple[int, ...]) -> list[int]:
         """Return the best choices of a step's node in the first problem, given those of its neighbours."""
@@ -329,34 +327,32 @@ class Program:
     """The same elimination, of one problem, with all tables in one vector and independent steps of equal tables at once."""
 
     def __init__(self, search: MinSum) -> None:
-        """Find where the entries of each step are, ``[tables, steps, choices of the neighbours, choices]``; a zero where it has fewer tables."""
+        """Find where the entries of each step are, ``[tables, steps, choices of the neighbours, choices]``."""
         forms, left = search.forms, [form.sizes[1:] for form in search.forms]
         numbers = [*search.sizes, *[link.entries for link in search.structure.links], *map(math.prod, left)]
         *starts, self._length = accumulate(numbers, initial=0)
         self._strides = [[math.prod(own[at + 1 :]) for at in range(len(own))] for own in left]
         depths: list[int] = []
-        alike: dict[tuple[int, ...], list[int]] = {}
-        for at, step in enumerate(search.steps):
+        alike: dict[tuple[int, ...], list[tuple[int, Indices]]] = {}
+        for at, (form, step) in enumerate(zip(forms, search.steps, strict=True)):
             depths.append(1 + max([depths[low] for _, low in step.lower], default=0))
-            alike.setdefault((depths[at], *forms[at].sizes), []).append(at)
+            given = [np.arange(starts[table], starts[table] + numbers[table])[None] for table in step.tables]
+            wide = [
+                np.broadcast_to(form.spread(*own)[0], form.sizes)
+                for own in zip(form.axes, given, strict=True)
+            ]
+            entries = np.stack([own.reshape(len(own), -1).T for own in wide])
+            alike.setdefault((depths[at], len(wide), *form.sizes), []).append((at, entries))
         self._groups = []
         for key in sorted(alike):
-            steps, shape = alike[key], key[1:]
-            most = max(len(forms[at].axes) for at in steps)
-            entries = np.full((most, len(steps), math.prod(shape[1:]), shape[0]), self._length)
-            for column, at in enumerate(steps):
-                each = zip(forms[at].axes, search.steps[at].tables, strict=True)
-                for row, (axes, table) in enumerate(each):
-                    own = forms[at].spread(
-                        axes, np.arange(starts[table], starts[table] + numbers[table])[None]
-                    )
-                    entries[row, column] = np.broadcast_to(own[0], shape).reshape(shape[0], -1).T
-            first = np.array([starts[len(starts) - len(forms) + at] for at in steps])
-            self._groups.append((steps, entries, first[:, None] + np.arange(entries.shape[2])))
+            steps, each = zip(*alike[key], strict=True)
+            first = np.array(starts[len(starts) - len(forms) :])[[*steps]]
+            results = first[:, None] + np.arange(each[0].shape[1])
+            self._groups.append((steps, np.stack(each, axis=1), results))
 
     def run(self, given: Costs) -> Best:
         """Return the best choices of each step's node, from the entries of nodes and pairs whose sums are exact."""
-        vector, lists = np.zeros(self._length + 1), [[list[float]()]] * len(self._strides)
+        vector, lists = np.zeros(self._length), [[list[float]()]] * len(self._strides)
         vector[: given.size] = given
         for steps, entries, results in self._groups:
             costs = np.add.reduce(vector.take(entries), axis=0)

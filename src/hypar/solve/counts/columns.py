@@ -59,7 +59,6 @@ class Columns:
     """The search for columns of a graph; no option is chosen that leaves devices idle."""
 
     def __init__(self, graph: CountGraph) -> None:
-        """Find what layers and tensors depend on."""
         self.graph, self.cells, self.groups = graph, graph.cells, graph.groups
         self.alike = np.arange(len(graph.cells.sizes))[:, None] == self.groups
         self.terms = _shared(graph.terms)
@@ -220,6 +219,5 @@ def _barred(offered: tuple[tuple[int, ...], ...], own: tuple[int, ...], options:
 
 
 def _shared(values: Iterable[Value]) -> list[Value]:
-    """Return values of which equal ones are one object."""
     known: dict[Value, Value] = {}
     return [known.setdefault(value, value) for value in values]

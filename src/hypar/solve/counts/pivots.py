@@ -143,7 +143,6 @@ class Table:
     """
 
     def __init__(self, relaxed: Relaxed, block: Block) -> None:
-        """Compute the bound of counts."""
         self.relaxed, self.block = relaxed, block
         self.first = self._solved([slice(None)] * len(block.nodes)).of_last_two()
         self.costs = self.first.copy()
@@ -304,7 +303,6 @@ class Chain:
     """The tables of all blocks, which equal ones share, and the ports at which blocks may meet."""
 
     def __init__(self, relaxed: Relaxed, blocks: Sequence[Block]) -> None:
-        """Compute the bounds of counts."""
         self.relaxed = relaxed
         tables: dict[object, Table] = {}
         for block in blocks:
@@ -315,7 +313,6 @@ class Chain:
         self.ports = [node for node in range(len(relaxed.nodes)) if node not in inner]
 
     def _key(self, block: Block) -> object:
-        """Return what the table of a block depends on."""
         links, nodes = self.relaxed.graph.links, self.relaxed.nodes
         forms = tuple((links[link].form, ends) for link, ends in block.links)
         return tuple(id(nodes[node]) for node in block.nodes), forms

@@ -47,7 +47,6 @@ class Relaxed:
     """
 
     def __init__(self, graph: CountGraph) -> None:
-        """Take all states, and the costs of no pairs."""
         self.graph, self.most = graph, 0
         self.states = [graph.states_of(node) for node in range(len(graph.nodes))]
         self.pairs: dict[int, Edge] = {}

@@ -102,7 +102,6 @@ class Messages:
     """
 
     def __init__(self, problem: CostGraph, work: int = 0) -> None:
-        """Start without any cost moved."""
         self._nodes, self._edges, self.work = problem.nodes, problem.joined(), work
         self._sides: list[list[_Side]] = [[] for _ in self._nodes]
         for edge in self._edges:
@@ -161,7 +160,6 @@ class Messages:
         return total
 
     def _exchange_one(self, found: list[int], node: int) -> bool:
-        """Give a node its best choice; return whether that gains."""
         costs, before = self._beside(found, node), found[node]
         best = int(costs.argmin())
         if gains := bool(costs[best] < costs[before]):
@@ -169,7 +167,6 @@ class Messages:
         return gains
 
     def _exchange_two(self, found: list[int], edge: Edge) -> bool:
-        """Give the ends of an edge their best pair; return whether that gains."""
         a, b = edge.source, edge.target
         checkpoint()
         self.work -= OVERHEAD * len(edge.terms) + entries_computed(*edge.digits)
@@ -321,7 +318,6 @@ class Counts:
 
 
 def _is_paths(structure: Structure) -> bool:
-    """Return whether every component is a path through nodes of rising number."""
     pairs = {(min(link[:2]), max(link[:2])) for link in structure.links}
     return len({low for low, _ in pairs}) == len({high for _, high in pairs}) == len(pairs)
 
