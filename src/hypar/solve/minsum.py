@@ -51,11 +51,8 @@ if TYPE_CHECKING:
 SHARED = 2**16
 """Most entries of a table that is looked for among others."""
 
-MOST_ENTRIES, MOST_WORK = 2**11, 2**14
+MOST_ENTRIES, MOST_WORK = 2**14, 2**16
 """Most entries of a graph whose tables are kept in one vector, and most that its elimination computes."""
-
-SMALL, MANY = 2**6, 8
-"""Entries of a table that take less time than looking it up; how many times as many there may be if all tables are that small."""
 
 
 def optimum(problem: CostGraph) -> tuple[int, ...]:
@@ -115,10 +112,8 @@ class MinSum:
     @cached_property
     def program(self) -> Program | None:
         """The same with all tables in one vector; None if they are large or an edge is a sum of terms."""
-        links = self.structure.links
-        times = MANY if max([link.entries for link in links], default=1) <= SMALL else 1
-        whole = self.complete and not any(len(link.source_digits) > 1 for link in links)
-        small = self.structure.entries <= times * MOST_ENTRIES and self.work <= times * MOST_WORK
+        whole = self.complete and not any(len(link.source_digits) > 1 for link in self.structure.links)
+        small = self.structure.entries <= MOST_ENTRIES and self.work <= MOST_WORK
         return Program(self) if whole and small else None
 
     def first(self, best: Best) -> tuple[int, ...]:

@@ -46,8 +46,8 @@ class Relaxed:
         pairs: by link the costs of pairs of states; there are none of links with more. Equal ones are one array.
     """
 
-    def __init__(self, graph: CountGraph) -> None:
-        self.graph, self.most = graph, 0
+    def __init__(self, graph: CountGraph, most: int) -> None:
+        self.graph, self.most = graph, most
         self.states = [graph.states_of(node) for node in range(len(graph.nodes))]
         self.pairs: dict[int, Edge] = {}
         self._keep([slice(None)] * len(self.states))

@@ -56,30 +56,31 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
     search = Columns(graph)
     if not search.widest or not budget.allows(stored=_entries(graph, sizes, STEPS[0])):
         return
-    plan, relaxed = search.greedy(), Relaxed(graph)
-    yield _found(graph, plan, max(relaxed.bound(), 0.0))
-    bound = _narrowed(relaxed, plan, (0, steps[0]))
+    plan, relaxed = search.greedy(), Relaxed(graph, steps[0])
+    bound = max(relaxed.bound(), 0.0)
+    yield _found(graph, plan, bound)
     if bound < plan.cost * (1 - ROUNDING):
         for better in search.improving(plan, search.widest):
             plan = better
             yield _found(graph, plan, bound)
         # A good plan leaves few of many states.
-        bound = max(bound, _narrowed(relaxed, plan, (*steps, steps[-1])))
-    for closer in (relaxed.by_messages, relaxed.by_cliques):
-        if bound < plan.cost * (1 - ROUNDING):
-            bound = min(max(bound, closer(plan.cost)), plan.cost)
-    yield _found(graph, plan, bound)
+        bound = max(bound, _narrowed(relaxed, plan.cost, steps))
+        yield _found(graph, plan, bound)
     if bound < plan.cost * (1 - ROUNDING) and relaxed.complete:
         yield from _closed(relaxed, search, plan, bound)
 
 
-def _narrowed(relaxed: Relaxed, plan: Found, steps: Iterable[int]) -> float:
-    """Leave out the states that no plan of the cost of one takes, step by step, and return the bound of the others."""
-    for most in steps:
-        relaxed.narrow(plan.cost, most)
+def _narrowed(relaxed: Relaxed, known: float, steps: Sequence[int]) -> float:
+    """Leave out the states that no plan of a known cost takes, step by step, and return the bound of the others, at most that cost."""
+    for most in (*steps, steps[-1]):
+        relaxed.narrow(known, most)
         if relaxed.complete:
             break
-    return min(relaxed.bound(), plan.cost)
+    bound = relaxed.bound()
+    for closer in (relaxed.by_messages, relaxed.by_cliques):
+        if bound < known * (1 - ROUNDING):
+            bound = max(bound, closer(known))
+    return min(bound, known)
 
 
 def _entries(graph: CountGraph, sizes: Sequence[int], most: float) -> float:
