@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.errors import TableLimitError
-from hypar.solve.solvers import bounded
+from hypar.solve.solvers import named
 from hypar.solve.solvers.base import FALLBACK, Tables, cheapest, load_solver
-from hypar.solve.solvers.bounded import Bounded
+from hypar.solve.solvers.named import Bounded
 from tests.effort import examples
 from tests.problems import chains, cost_graphs, random_problem, structure, trees
 from tests.solvers import EXHAUSTIVE
@@ -27,7 +27,7 @@ EVERYONE = list(itertools.combinations(range(12), 2))
 @pytest.fixture
 def no_elimination(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elimination has tables that never fit."""
-    monkeypatch.setattr(bounded, "tables_of", lambda _: Tables(stored=2**40, work=2**40))
+    monkeypatch.setattr(named, "tables_of", lambda _: Tables(stored=2**40, work=2**40))
 
 
 def optimum(problem: CostGraph) -> float:

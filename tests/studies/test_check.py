@@ -20,7 +20,7 @@ from hypar.planning.planner import follow
 from hypar.planning.resolved import Resolved
 from hypar.registry import data_file, load_plugin, own_plugins
 from hypar.solve.cost_graph import CostGraph, Solution
-from hypar.solve.solvers.bounded import Bounded
+from hypar.solve.solvers.named import Bounded
 from tests.benches import FakeBench
 from tests.effort import examples, late
 from tests.heterogeneous import group, kind, write_machine

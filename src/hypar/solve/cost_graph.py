@@ -84,18 +84,10 @@ class Structure:
         numbers = [*self.sizes, *[link.entries for link in self.links]]
         return np.array([*accumulate(numbers, initial=0)][:-1], dtype=np.intp)
 
-    @cached_property
-    def _steps(self) -> tuple[Indices, Indices]:
-        """The ends of each node and edge, and the entries between two choices of these, ``[nodes and edges, 2]``; edges have one term."""
-        ends = [(node, node) for node in range(len(self.sizes))] + [link[:2] for link in self.links]
-        steps = [(1, 0) for _ in self.sizes] + [(self.sizes[link.target], 1) for link in self.links]
-        return np.array(ends, dtype=np.intp), np.array(steps, dtype=np.intp)
-
     def places(self, assignment: Sequence[int]) -> Indices:
         """Return the entry that an assignment, one choice index a node, picks of each node, then of each edge of one term."""
-        ends, steps = self._steps
-        chosen = np.array(assignment, dtype=np.intp)[ends]
-        return np.asarray(self.starts + (steps * chosen).sum(axis=1))
+        links = [assignment[own[0]] * self.sizes[own[1]] + assignment[own[1]] for own in self.links]
+        return np.asarray(self.starts + np.array([*assignment, *links], dtype=np.intp))
 
 
 class CostGraph:

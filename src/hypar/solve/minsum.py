@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.solve.cost_graph import structure_of
 from hypar.solve.edge import Edge
 from hypar.solve.limits import checkpoint
 from hypar.solve.order import ordered
@@ -35,25 +34,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.solve.cost_graph import CostGraph, Structure
-    from hypar.solve.edge import Costs
+    from hypar.solve.edge import Costs, Indices
 
     Pair = Costs | Edge
     """The costs of a pair: an array, or an edge of several terms."""
 
-    Best = Callable[[int, tuple[int, ...]], list[int]]
+    Row = tuple[int, ...]
+    """The choices of a step's neighbours."""
+
+    Best = Callable[[int, Row], list[int]]
     """The best choices of a step's node, given those of its neighbours."""
+
+    Pick = tuple[int, list[tuple[int, Row]]]
+    """A choice of a step's node, and the steps whose tables it adds up, each with its neighbours' choices."""
 
 SHARED = 2**16
 """Most entries of a table that is looked for among others."""
 
-MOST_ENTRIES, MOST_WORK = 2**11, 2**14
+MOST_ENTRIES, MOST_WORK = 2**14, 2**16
 """Most entries of a graph whose tables are kept in one vector, and most that its elimination computes."""
-
-SMALL, MANY = 2**6, 8
-"""Entries of a table that take less time than looking it up; how many times as many there may be if all tables are that small."""
-
-Ends = tuple[int, int]
-"""The two nodes of a pair."""
 
 
 def optimum(problem: CostGraph) -> tuple[int, ...]:
@@ -67,9 +66,9 @@ def optimum(problem: CostGraph) -> tuple[int, ...]:
     return search.first(solved(problem.summable()).of_step)
 
 
-def solved(problem: CostGraph) -> Solved:
-    """Return the least sums of a cost graph whose tables fit; equal steps of arrays that nodes or edges share are computed once."""
-    search, known, pairs = min_sum(problem.structure), dict[object, Any](), []
+def solved(problem: CostGraph, last: tuple[int, ...] = ()) -> Solved:
+    """Return the least sums of a cost graph whose tables fit, of which some nodes leave ``last``; equal steps of arrays that nodes or edges share are computed once."""
+    search, known, pairs = min_sum(problem.structure, last), dict[object, Any](), []
     nodes = [known.setdefault(id(costs), costs[None]) for costs in problem.nodes]
     for edge in problem.edges:
         whole = len(edge.terms) == 1 or 1 in (search.sizes[edge.source], search.sizes[edge.target])
@@ -80,14 +79,9 @@ def solved(problem: CostGraph) -> Solved:
     return Solved(search, nodes, pairs)
 
 
-def of_pairs(sizes: Sequence[int], ends: Sequence[Ends], last: int | None = None) -> MinSum:
-    """Return the elimination of nodes of some numbers of choices, joined in pairs; ``last`` is the node that leaves last."""
-    return min_sum(structure_of(tuple(sizes), tuple(ends)), last)
-
-
 @lru_cache(maxsize=64)
-def min_sum(structure: Structure, last: int | None = None) -> MinSum:
-    """Return the elimination of a graph; ``last`` is the node that leaves last, None for any."""
+def min_sum(structure: Structure, last: tuple[int, ...] = ()) -> MinSum:
+    """Return the elimination of a graph, of which some nodes leave last, in their order."""
     return MinSum(structure, last)
 
 
@@ -95,105 +89,62 @@ class MinSum:
     """The elimination of the nodes of a structure, before any cost is known.
 
     Attributes:
+        structure: the structure.
         sizes: the number of choices of each node.
-        scopes: the nodes of each table.
         steps: the nodes in order, each with its neighbours when it leaves.
         work: the entries that are computed, up to the first table that has no room.
+        complete: whether all tables have room.
     """
 
-    def __init__(self, structure: Structure, last: int | None = None) -> None:
-        """Find the order, which depends on the numbers of choices."""
-        self.sizes, self.links, self._entries = structure.sizes, structure.links, structure.entries
-        self.scopes, self.steps = ordered(structure, last)
+    def __init__(self, structure: Structure, last: tuple[int, ...] = ()) -> None:
+        self.structure, self.sizes, self.steps = structure, structure.sizes, ordered(structure, last)
         self.work = sum(step.work for step in self.steps)
-
-    @property
-    def complete(self) -> bool:
-        """Whether all tables have room."""
-        return len(self.steps) == len(self.sizes)
-
-    @property
-    def stored(self) -> int:
-        """The entries that are held at once: every table, which is kept for the way back, and one sum before its minimum is taken."""
-        widest = max((step.summed for step in self.steps), default=0)
-        return sum(step.entries for step in self.steps) + widest + self._entries
-
-    @property
-    def width(self) -> int:
-        """The largest number of neighbours of a node when it leaves."""
-        return max((len(step.scope) for step in self.steps), default=0)
+        self.complete = len(self.steps) == len(self.sizes)
 
     @cached_property
-    def recipes(self) -> list[Recipe]:
-        """The tables that each step adds up; the nodes' tables are numbered first, then the pairs', then the steps'."""
-        shared: dict[Form, Form] = {}
-        first, found = len(self.sizes) + len(self.links), []
-        for step in self.steps:
-            names = (step.node, *step.scope)
-            each = sorted([(tuple(map(names.index, self.scopes[table])), table) for table in step.tables])
-            over = None if step.over is None else names.index(step.over)
-            own = Form(tuple([self.sizes[name] for name in names]), tuple([axes for axes, _ in each]), over)
-            lower = [(at, table - first) for at, (_, table) in enumerate(each) if table >= first]
-            found.append(Recipe(shared.setdefault(own, own), [table for _, table in each], lower))
-        return found
+    def forms(self) -> list[Form]:
+        """The form of the sum of each step; equal ones are one object."""
+        known: dict[Form, Form] = {}
+        sizes = [tuple([self.sizes[name] for name in (step.node, *step.scope)]) for step in self.steps]
+        every = [Form(own, step.axes, step.over) for own, step in zip(sizes, self.steps, strict=True)]
+        return [known.setdefault(own, own) for own in every]
 
     @cached_property
     def program(self) -> Program | None:
         """The same with all tables in one vector; None if they are large or an edge is a sum of terms."""
-        links = self.links
-        times = MANY if max([link.entries for link in links], default=1) <= SMALL else 1
-        whole = self.complete and not any(len(link.source_digits) > 1 for link in links)
-        small = self._entries <= times * MOST_ENTRIES and self.work <= times * MOST_WORK
+        whole = self.complete and not any(len(link.source_digits) > 1 for link in self.structure.links)
+        small = self.structure.entries <= MOST_ENTRIES and self.work <= MOST_WORK
         return Program(self) if whole and small else None
-
-    def solve(self, nodes: Sequence[Costs], pairs: Sequence[Pair]) -> Solved:
-        """Return the least sums of some problems.
-
-        Args:
-            nodes: the costs of each node, ``[problems, choices]``.
-            pairs: the costs of each pair, ``[problems, choices of the first node, choices of the second]``, or an edge of
-                several terms; those of one problem hold for all.
-        """
-        return Solved(self, nodes, pairs)
 
     def first(self, best: Best) -> tuple[int, ...]:
         """Return the first optimum, compared from the last node back; sums must be exact."""
-        rows: list[set[tuple[int, ...]]] = [set() if step.scope else {()} for step in self.steps]
-        chosen, tied = [0] * len(self.sizes), False
-        for at in range(len(self.steps) - 1, -1, -1):
-            for others in rows[at]:
-                picks = best(at, others)
-                tied = tied or len(picks) > 1
-                chosen[self.steps[at].node] = picks[0]
-                for pick in picks:
-                    for low, row in self._below(at, others, pick):
-                        rows[low].add(row)
-        return self._least_of(rows, best) if tied else tuple(chosen)
-
-    def _below(self, at: int, others: tuple[int, ...], pick: int) -> list[tuple[int, tuple[int, ...]]]:
-        """Return the steps whose tables one adds up, each with its neighbours' choices, given those of the step's node and neighbours."""
-        step = self.steps[at]
-        chosen = dict(zip(step.scope, others, strict=True))
-        chosen[step.node] = pick
-        return [
-            (low, tuple([chosen[name] for name in self.steps[low].scope]))
-            for _, low in self.recipes[at].lower
-        ]
-
-    def _least_of(self, rows: Sequence[set[tuple[int, ...]]], best: Best) -> tuple[int, ...]:
-        """Return the least of some optima, as a number whose digits are the choices; rows are those that optima take of each step."""
-        bits = max(self.sizes).bit_length()
-        least = [dict[tuple[int, ...], int]() for _ in rows]
-        for at, step in enumerate(self.steps):
-            for others in rows[at]:
-                found = [
-                    (pick << bits * step.node)
-                    + sum([least[low][row] for low, row in self._below(at, others, pick)])
-                    for pick in best(at, others)
+        bits = max(self.sizes, default=1).bit_length()
+        least: list[dict[Row, int]] = []
+        for step, rows in zip(self.steps, self._taken(best), strict=True):
+            own = {}
+            for others, found in rows.items():
+                whole = [
+                    (pick << bits * step.node) + sum([least[low][row] for low, row in below])
+                    for pick, below in found
                 ]
-                least[at][others] = min(found)
-        whole = sum(own.get((), 0) for own in least)
-        return tuple([whole >> bits * node & (1 << bits) - 1 for node in range(len(self.sizes))])
+                own[others] = min(whole)
+            least.append(own)
+        digits = sum(own.get((), 0) for own in least)
+        return tuple([digits >> bits * node & (1 << bits) - 1 for node in range(len(self.sizes))])
+
+    def _taken(self, best: Best) -> list[dict[Row, list[Pick]]]:
+        """Return what optima take of each step: by its neighbours' choices its best ones, each with the rows of lower steps beside it."""
+        rows: list[dict[Row, list[Pick]]] = [{} if step.scope else {(): []} for step in self.steps]
+        for at in reversed(range(len(rows))):
+            axes, lower = self.steps[at].axes, self.steps[at].lower
+            for others, found in rows[at].items():
+                for pick in best(at, others):
+                    chosen = (pick, *others)
+                    below = [(low, tuple([chosen[axis] for axis in axes[place]])) for place, low in lower]
+                    found.append((pick, below))
+                    for low, row in below:
+                        rows[low].setdefault(row, [])
+        return rows
 
 
 class Form(NamedTuple):
@@ -239,14 +190,6 @@ class Form(NamedTuple):
 
 def _whole(table: Pair) -> Costs:
     return table.costs[None] if isinstance(table, Edge) else table
-
-
-class Recipe(NamedTuple):
-    """The tables that a step of elimination adds up, by their numbers, and their form; the places of those that other steps leave, and these."""
-
-    form: Form
-    tables: list[int]
-    lower: list[tuple[int, int]]
 
 
 class _Kind:
@@ -306,15 +249,23 @@ class Solved:
     """
 
     def __init__(self, search: MinSum, nodes: Sequence[Costs], pairs: Sequence[Pair]) -> None:
+        """Eliminate the nodes.
+
+        Args:
+            search: the elimination.
+            nodes: the costs of each node, ``[problems, choices]``.
+            pairs: the costs of each pair, ``[problems, choices of the first node, choices of the second]``, or an edge of
+                several terms; those of one problem hold for all.
+        """
         self._search = search
         self._tables: dict[object, Costs] = {}
         self.lowest: Costs = np.zeros(max([len(costs) for costs in nodes], default=1))
         tables, known = [*nodes, *pairs], dict[object, _Kind]()
         self._kinds: list[_Kind] = []
-        for form, places, _ in search.recipes:
-            key = (id(form), *[id(tables[place]) for place in places])
+        for form, step in zip(search.forms, search.steps, strict=True):
+            own = [tables[place] for place in step.tables]
+            key = (id(form), *map(id, own))
             if key not in known:
-                own = [tables[place] for place in places]
                 if math.prod(form.sizes) > SHARED or any(isinstance(table, Edge) for table in own):
                     checkpoint()
                 known[key] = _Kind(form, own)
@@ -324,10 +275,9 @@ class Solved:
             self.lowest = self.lowest + known[key].lowest
 
     def _shared(self, table: Costs) -> Costs:
-        """Return the first of equal tables; large ones are seldom equal."""
-        return (
-            table if table.size > SHARED else self._tables.setdefault((table.shape, table.tobytes()), table)
-        )
+        # Large tables are seldom equal.
+        known = self._tables
+        return table if table.size > SHARED else known.setdefault((table.shape, table.tobytes()), table)
 
     def of_step(self, at: int, others: tuple[int, ...]) -> list[int]:
         """Return the best choices of a step's node in the first problem, given those of its neighbours."""
@@ -341,10 +291,14 @@ class Solved:
             chosen[step.node] = kind.best(problem, others)[0]
         return chosen
 
-    def of_last(self) -> Costs:
-        """Return the least of each problem with each choice of the node that leaves last, ``[problems, choices]``."""
-        kind = self._kinds[-1]
-        return np.asarray(kind.form.total(kind.tables) + (self.lowest - kind.lowest)[:, None])
+    def of_last_two(self) -> Costs:
+        """Return the least of the first problem with each choice of the two nodes that leave last, ``[last one, the one before]``."""
+        before, last = self._kinds[-2:]
+        rest = (
+            last.form.total(last.tables)[0] - before.left[0] + (self.lowest - last.lowest - before.lowest)[0]
+        )
+        each = before.form.total(before.tables)[0]
+        return np.asarray(each.reshape(len(each), -1) + rest).T
 
     def marginals(self) -> list[Costs]:
         """Return for each node the least of the first problem with each of its choices, ``[choices]``."""
@@ -353,7 +307,7 @@ class Solved:
         found: list[Costs] = [np.zeros(0)] * len(search.sizes)
         above: dict[int, Costs] = {}
         for at in reversed(range(len(search.steps))):
-            kind, rest, lower = self._kinds[at], above.pop(at, None), search.recipes[at].lower
+            kind, rest, lower = self._kinds[at], above.pop(at, None), search.steps[at].lower
             key = (id(kind), id(rest))
             if key not in known:
                 checkpoint()
@@ -368,33 +322,32 @@ class Program:
     """The same elimination, of one problem, with all tables in one vector and independent steps of equal tables at once."""
 
     def __init__(self, search: MinSum) -> None:
-        """Find where the entries of each step are, ``[tables, steps, choices of the neighbours, choices]``; a zero where it has fewer tables."""
-        sizes, recipes = search.sizes, search.recipes
-        left = [own.form.sizes[1:] for own in recipes]
-        numbers = [*sizes, *[link.entries for link in search.links], *map(math.prod, left)]
+        """Find where the entries of each step are, ``[tables, steps, choices of the neighbours, choices]``."""
+        forms, left = search.forms, [form.sizes[1:] for form in search.forms]
+        numbers = [*search.sizes, *[link.entries for link in search.structure.links], *map(math.prod, left)]
         *starts, self._length = accumulate(numbers, initial=0)
         self._strides = [[math.prod(own[at + 1 :]) for at in range(len(own))] for own in left]
         depths: list[int] = []
-        alike: dict[tuple[int, ...], list[int]] = {}
-        for at, (form, _, lower) in enumerate(recipes):
-            depths.append(1 + max([depths[low] for _, low in lower], default=0))
-            alike.setdefault((depths[at], *form.sizes), []).append(at)
+        alike: dict[tuple[int, ...], list[tuple[int, Indices]]] = {}
+        for at, (form, step) in enumerate(zip(forms, search.steps, strict=True)):
+            depths.append(1 + max([depths[low] for _, low in step.lower], default=0))
+            given = [np.arange(starts[table], starts[table] + numbers[table])[None] for table in step.tables]
+            wide = [
+                np.broadcast_to(form.spread(*own)[0], form.sizes)
+                for own in zip(form.axes, given, strict=True)
+            ]
+            entries = np.stack([own.reshape(len(own), -1).T for own in wide])
+            alike.setdefault((depths[at], len(wide), *form.sizes), []).append((at, entries))
         self._groups = []
         for key in sorted(alike):
-            steps, shape = alike[key], key[1:]
-            most = max(len(recipes[at].tables) for at in steps)
-            entries = np.full((most, len(steps), math.prod(shape[1:]), shape[0]), self._length)
-            for column, at in enumerate(steps):
-                form, tables, _ = recipes[at]
-                for row, (axes, table) in enumerate(zip(form.axes, tables, strict=True)):
-                    own = form.spread(axes, np.arange(starts[table], starts[table] + numbers[table])[None])
-                    entries[row, column] = np.broadcast_to(own[0], shape).reshape(shape[0], -1).T
-            first = np.array([starts[len(starts) - len(recipes) + at] for at in steps])
-            self._groups.append((steps, entries, first[:, None] + np.arange(entries.shape[2])))
+            steps, each = zip(*alike[key], strict=True)
+            first = np.array(starts[len(starts) - len(forms) :])[[*steps]]
+            results = first[:, None] + np.arange(each[0].shape[1])
+            self._groups.append((steps, np.stack(each, axis=1), results))
 
     def run(self, given: Costs) -> Best:
         """Return the best choices of each step's node, from the entries of nodes and pairs whose sums are exact."""
-        vector, lists = np.zeros(self._length + 1), [[list[float]()]] * len(self._strides)
+        vector, lists = np.zeros(self._length), [[list[float]()]] * len(self._strides)
         vector[: given.size] = given
         for steps, entries, results in self._groups:
             costs = np.add.reduce(vector.take(entries), axis=0)

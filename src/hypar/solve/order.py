@@ -41,7 +41,9 @@ class Step(NamedTuple):
         node: the node.
         scope: its neighbours at that time, in rising order.
         tables: what is added up, by numbers: the nodes come first, then the links, then what each step leaves.
-        over: the neighbour whose edge is minimised digit by digit; None if no edge can be.
+        axes: for each table the places of its nodes among the node, which is the first, and its neighbours.
+        lower: the places of tables that other steps leave, and these steps.
+        over: the place of the neighbour whose edge is minimised digit by digit; None if no edge can be.
         entries: number of entries of what it leaves.
         summed: number of entries of the sum before the minimum, digit by digit if possible.
         work: number of table entries computed.
@@ -49,21 +51,23 @@ class Step(NamedTuple):
 
     node: int
     scope: Scope
-    tables: tuple[int, ...]
+    tables: list[int]
+    axes: tuple[Scope, ...]
+    lower: list[tuple[int, int]]
     over: int | None
     entries: int
     summed: int
     work: int
 
 
-def ordered(structure: Structure, last: int | None = None) -> tuple[list[Scope], list[Step]]:
-    """Return the nodes of each table, without those of one choice, and the steps, up to the first of too many entries.
+def ordered(structure: Structure, last: Scope = ()) -> list[Step]:
+    """Return the steps, up to the first of too many entries; nodes of one choice are no neighbours.
 
-    ``last`` is the node that leaves last, None for any.
+    The nodes of ``last`` leave last, in their order.
 
     Examples:
         >>> from hypar.solve.cost_graph import structure_of
-        >>> _, steps = ordered(structure_of((2,) * 4, ((0, 1), (0, 2), (1, 3), (2, 3))))
+        >>> steps = ordered(structure_of((2,) * 4, ((0, 1), (0, 2), (1, 3), (2, 3))))
         >>> [(step.node, step.scope) for step in steps]
         [(0, (1, 2)), (1, (2, 3)), (2, (3,)), (3, ())]
     """
@@ -83,10 +87,10 @@ def ordered(structure: Structure, last: int | None = None) -> tuple[list[Scope],
             left = [table for table in touching[other] if node not in scopes[table]]
             touching[other] = [*left, len(scopes)]
         scopes.append(scope)
-    return scopes, found
+    return found
 
 
-def _order(structure: Structure, last: int | None) -> Iterator[tuple[int, Scope]]:
+def _order(structure: Structure, last: Scope) -> Iterator[tuple[int, Scope]]:
     """Yield the nodes in min-fill order, each with its neighbours at that time."""
     near = neighbours(structure)
     weights = [math.log2(size) for size in structure.sizes]
@@ -94,8 +98,8 @@ def _order(structure: Structure, last: int | None) -> Iterator[tuple[int, Scope]
 
     def rank(node: int) -> tuple[float, bool, float, int]:
         around = near[node]
-        if node == last:
-            return math.inf, True, math.inf, node
+        if node in last:
+            return math.inf, True, last.index(node), node
         if len(around) > MOST_COUNTED:
             return math.comb(len(around), 2), node in parting, math.inf, node
         fill = sum(b not in near[a] for a, b in combinations(around, 2))
@@ -137,7 +141,11 @@ def neighbours(structure: Structure) -> list[set[int]]:
 
 def _step(structure: Structure, node: int, scope: Scope, tables: Mapping[int, Scope]) -> Step:
     """Return a step with its sizes; minimised over is the neighbour of most digits outside every larger table."""
-    sizes = structure.sizes
+    sizes, names, first = structure.sizes, (node, *scope), len(structure.sizes) + len(structure.links)
+    axes, numbers = zip(
+        *sorted((tuple(map(names.index, own)), at) for at, own in tables.items()), strict=True
+    )
+    lower = [(place, at - first) for place, at in enumerate(numbers) if at >= first]
     table = math.prod(sizes[near] for near in scope)
     wide = {other for own in tables.values() if len(own) > 2 for other in own}
     beside = {
@@ -145,13 +153,13 @@ def _step(structure: Structure, node: int, scope: Scope, tables: Mapping[int, Sc
         for other in scope
         if other not in wide
     }
-    over = max(beside, key=lambda other: len(beside[other][0]), default=None)
-    if over is None:
-        work = table * sizes[node]
-        return Step(node, scope, tuple(tables), None, table, work, work)
+    step = Step(node, scope, [*numbers], axes, lower, None, table, table * sizes[node], table * sizes[node])
+    if not beside:
+        return step
+    over = max(beside, key=lambda other: len(beside[other][0]))
     others = table // sizes[over]
     work = others * (entries_computed(*beside[over]) + sizes[node])
-    return Step(node, scope, tuple(tables), over, table, others * sizes[node], work)
+    return step._replace(over=names.index(over), summed=others * sizes[node], work=work)
 
 
 def _digits(structure: Structure, ends: Scope, tables: Sequence[int]) -> tuple[Scope, Scope]:

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.solve.counts.columns import Columns
 from hypar.solve.counts.forms import CountGraph, Link, Term, pair_costs
+from hypar.solve.counts.solution import Columns
 from hypar.solve.counts.states import Own, all_states
 from tests.counts import LEVELS, cells_of, count_graphs, forms, groups_of, pairs_of, sequences
 from tests.effort import examples

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.solve.counts.columns import Columns, Found
 from hypar.solve.counts.pivots import blocks_of
-from hypar.solve.counts.solution import improving
+from hypar.solve.counts.solution import Columns, Found, improving
 from hypar.solve.limits import Budget
 from hypar.solve.order import components
 from tests.counts import count_graphs, least, tiered

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from hypar.costs.graphs.counted import Counted
     from hypar.sharding.placement import Options
-    from hypar.solve.counts.columns import Found
+    from hypar.solve.counts.solution import Found
     from hypar.solve.edge import Indices
 
     Choices = tuple[Options, ...]

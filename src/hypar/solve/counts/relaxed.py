@@ -16,7 +16,7 @@ from hypar.solve.counts.forms import pair_costs
 from hypar.solve.counts.states import ROUNDING
 from hypar.solve.edge import Edge
 from hypar.solve.minsum import min_sum, solved
-from hypar.solve.solvers.bounded import Messages
+from hypar.solve.solvers.named import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from hypar.solve.counts.forms import CountGraph, Numbers
     from hypar.solve.edge import Costs
-    from hypar.solve.minsum import Ends, Solved
 
     Kept = slice | NDArray[np.bool_]
 
@@ -47,8 +46,7 @@ class Relaxed:
         pairs: by link the costs of pairs of states; there are none of links with more. Equal ones are one array.
     """
 
-    def __init__(self, graph: CountGraph, most: float = math.inf) -> None:
-        """Take all states."""
+    def __init__(self, graph: CountGraph, most: int) -> None:
         self.graph, self.most = graph, most
         self.states = [graph.states_of(node) for node in range(len(graph.nodes))]
         self.pairs: dict[int, Edge] = {}
@@ -83,14 +81,30 @@ class Relaxed:
             if pair in found:
                 self.pairs[at] = Edge(source, target, (found[pair],))
 
-    def narrow(self, known: float, most: float) -> None:
+    def narrow(self, known: float, most: int) -> None:
         """Leave out the states that no plan of a known cost takes; no tensor may cost less than 0 that has more than ``most`` pairs of states."""
         if most != self.most:
             self.most = most
             self._keep([slice(None)] * len(self.states))
         for far in (False, True):
-            found, floor = self._spanned(far=far)
+            self.bound(known, self._spanning(far=far))
+
+    def bound(self, known: float = math.inf, kept: Sequence[int] | None = None) -> float:
+        """Return a lower bound of all plans, and leave out the states that none of a known cost takes.
+
+        Args:
+            known: the cost of a plan; infinite to leave out none.
+            kept: the tensors whose pairs of states count, a spanning forest if not given; of the others the least of each does.
+        """
+        edges = [*self.pairs.values()]
+        kept = self._spanning(far=False) if kept is None else kept
+        lowest = {key: float(term.min()) for key, term in {id(term): term for *_, (term,) in edges}.items()}
+        floor = math.fsum(lowest[id(edges[at].terms[0])] for at in {*range(len(edges))} - {*kept})
+        found = solved(CostGraph(self.nodes, [edges[at] for at in kept]))
+        bound = float(found.lowest[0]) + floor
+        if bound <= known < math.inf:
             self._keep([costs + floor <= known * (1 + ROUNDING) for costs in found.marginals()])
+        return bound
 
     def by_messages(self, known: float) -> float:
         """Return the lower bound of messages between all layers, which is more than that of any spanning forest."""
@@ -101,40 +115,20 @@ class Relaxed:
         return bound
 
     def by_cliques(self, known: float) -> float:
-        """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""
-        problem = CostGraph(self.nodes, self.pairs.values())
-        if not self.complete or min_sum(problem.structure).work > MOST_WORK:
+        """Return the least of all on the cliques of an elimination, and leave out states by it; 0 if they are too large."""
+        structure = CostGraph(self.nodes, self.pairs.values()).structure
+        if not self.complete or min_sum(structure).work > MOST_WORK:
             return 0.0
-        found = solved(problem)
-        if found.lowest[0] <= known:
-            self._keep([costs <= known * (1 + ROUNDING) for costs in found.marginals()])
-        return float(found.lowest[0])
+        return self.bound(known, range(len(self.pairs)))
 
-    def bound(self) -> float:
-        """Return a lower bound of all plans."""
-        found, floor = self._spanned(far=False)
-        return float(found.lowest[0]) + floor
-
-    def _spanned(self, *, far: bool) -> tuple[Solved, float]:
-        """Return the least sums on a spanning forest, of tensors between layers near each other or far apart, and the least of those that it leaves out."""
-        edges = [*self.pairs.values()]
-        kept = spanning(len(self.nodes), [edge[:2] for edge in edges], far=far)
-        lowest = {key: float(term.min()) for key, term in {id(term): term for *_, (term,) in edges}.items()}
-        floor = math.fsum(lowest[id(edges[at].terms[0])] for at in {*range(len(edges))} - {*kept})
-        return solved(CostGraph(self.nodes, [edges[at] for at in kept])), floor
-
-    def between(self, link: int, first: int) -> Costs:
-        """Return the costs of pairs of a link, one of its ends first."""
-        costs = self.pairs[link].costs
-        return costs if self.graph.links[link].source == first else costs.T
-
-
-def spanning(nodes: int, ends: Sequence[Ends], *, far: bool) -> list[int]:
-    """Return the pairs of a spanning forest, those of nodes near each other first, or those of nodes far apart."""
-    tree, found = np.arange(nodes), []
-    for at in sorted(range(len(ends)), key=lambda at: abs(ends[at][0] - ends[at][1]) * (-1 if far else 1)):
-        one, other = tree[[*ends[at]]]
-        if one != other:
-            tree[tree == other] = one
-            found.append(at)
-    return sorted(found)
+    def _spanning(self, *, far: bool) -> list[int]:
+        """Return the pairs of a spanning forest, those of layers near each other first, or those of layers far apart."""
+        tree, found, ends = np.arange(len(self.nodes)), [], [edge[:2] for edge in self.pairs.values()]
+        for at in sorted(
+            range(len(ends)), key=lambda at: abs(ends[at][0] - ends[at][1]) * (-1 if far else 1)
+        ):
+            one, other = tree[[*ends[at]]]
+            if one != other:
+                tree[tree == other] = one
+                found.append(at)
+        return sorted(found)

@@ -1,27 +1,44 @@
-"""The search by counts: a plan by columns, the bound of counts, and the blocks of the network."""
+"""The search by counts: a plan by columns, the bound of counts, and the blocks of the network.
+
+*Columns:* what all layers do at one level is chosen anew, for one or two levels at once, until nothing helps. With all other levels
+fixed, the levels that are chosen anew multiply known amounts, so that their optimum is an elimination over pairs of options. Only the
+counts of equal columns matter, so that few pairs of levels differ. Guarantee: none; the result is an upper bound that is seldom far from
+the optimum.
+"""
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache, reduce
+from itertools import combinations_with_replacement
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from hypar.solve.counts.columns import Columns, Found
+from hypar.solve.cost_graph import structure_of
+from hypar.solve.counts.forms import further_costs, priced
 from hypar.solve.counts.pivots import Chain, blocks_of
 from hypar.solve.counts.relaxed import STEPS, Relaxed
 from hypar.solve.counts.states import MOST_LEVELS, ROUNDING, number_of_states
-from hypar.solve.limits import ENTRY_BYTES
+from hypar.solve.limits import ENTRY_BYTES, checkpoint
+from hypar.solve.minsum import Solved, min_sum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from hypar.solve.counts.forms import CountGraph
+    from hypar.solve.counts.forms import CountGraph, Numbers
+    from hypar.solve.edge import Costs, Indices
     from hypar.solve.limits import Budget
+    from hypar.solve.minsum import MinSum
 
-FEW_STATES = 300
-"""Most states of a layer of which the costs of all pairs are computed before a plan leaves out any."""
+Value = TypeVar("Value", bound="Hashable")
+
+AT_ONCE = 16
+"""Sets of levels that are tried at once."""
+
+MOST_WORK = 2**24
+"""Most entries of an elimination of pairs of options; beyond it single levels are chosen anew."""
 
 MOST_STATES = 2**16
 """Most states of a layer, of which a plan leaves few."""
@@ -35,38 +52,35 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
     sizes = [number_of_states(graph.cells.sizes, own) for own in graph.offered]
     if sum(graph.cells.sizes) > MOST_LEVELS or max(sizes) > MOST_STATES:
         return
-    many = bool(graph.own) or max(sizes) > FEW_STATES
     steps = [step for step in STEPS if _entries(graph, sizes, step) * ENTRY_BYTES <= budget.limits.bytes]
-    stored = _entries(graph, sizes, steps[-1] if many and steps else math.inf)
     search = Columns(graph)
-    if not search.widest or not budget.allows(stored=stored):
+    if not search.widest or not budget.allows(stored=_entries(graph, sizes, STEPS[0])):
         return
-    plan = search.greedy()
-    relaxed = Relaxed(graph, 0 if many else math.inf)
+    plan, relaxed = search.greedy(), Relaxed(graph, steps[0])
     bound = max(relaxed.bound(), 0.0)
     yield _found(graph, plan, bound)
     if bound < plan.cost * (1 - ROUNDING):
         for better in search.improving(plan, search.widest):
             plan = better
             yield _found(graph, plan, bound)
-        # A good plan leaves few of many states by the costs of layers alone.
-        bound = max(bound, _bounded(relaxed, plan, steps if many else []))
+        # A good plan leaves few of many states.
+        bound = max(bound, _narrowed(relaxed, plan.cost, steps))
         yield _found(graph, plan, bound)
-    if many and relaxed.most == 0:
-        return
     if bound < plan.cost * (1 - ROUNDING) and relaxed.complete:
         yield from _closed(relaxed, search, plan, bound)
 
 
-def _bounded(relaxed: Relaxed, plan: Found, steps: Sequence[float]) -> float:
-    """Leave out the states that no plan of the cost of one takes, and return the bound of the others, at most that cost."""
-    for most in (relaxed.most, *steps, *steps[-1:]):
-        relaxed.narrow(plan.cost, most)
+def _narrowed(relaxed: Relaxed, known: float, steps: Sequence[int]) -> float:
+    """Leave out the states that no plan of a known cost takes, step by step, and return the bound of the others, at most that cost."""
+    for most in (*steps, steps[-1]):
+        relaxed.narrow(known, most)
+        if relaxed.complete:
+            break
     bound = relaxed.bound()
     for closer in (relaxed.by_messages, relaxed.by_cliques):
-        if bound < plan.cost * (1 - ROUNDING):
-            bound = max(bound, closer(plan.cost))
-    return min(bound, plan.cost)
+        if bound < known * (1 - ROUNDING):
+            bound = max(bound, closer(known))
+    return min(bound, known)
 
 
 def _entries(graph: CountGraph, sizes: Sequence[int], most: float) -> float:
@@ -97,3 +111,201 @@ def _found(graph: CountGraph, plan: Found, bound: float) -> Found:
     """Return a plan and a bound, which is the cost if they differ by rounding alone; its levels are sorted in each group, at no cost."""
     orders = plan.orders[:, np.lexsort((*plan.orders[::-1], graph.groups))]
     return Found(orders, plan.cost, plan.cost if bound >= plan.cost * (1 - ROUNDING) else bound)
+
+
+class Found(NamedTuple):
+    """A plan, and how far from the optimum it may be.
+
+    Attributes:
+        orders: the option of each layer at each level, ``[layers, levels]``; levels of one group are consecutive.
+        cost: its cost.
+        bound: a lower bound of every plan's cost; equal to the cost if the plan is proven optimal.
+    """
+
+    orders: Indices
+    cost: float
+    bound: float = -math.inf
+
+    @property
+    def exact(self) -> bool:
+        """Whether the plan is proven optimal."""
+        return self.bound >= self.cost
+
+
+class Columns:
+    """The search for columns of a graph; no option is chosen that leaves devices idle."""
+
+    def __init__(self, graph: CountGraph) -> None:
+        self.graph, self.cells, self.groups = graph, graph.cells, graph.groups
+        self.alike = np.arange(len(graph.cells.sizes))[:, None] == self.groups
+        self.terms = _shared(graph.terms)
+        idle = graph.idle or (None,) * len(graph.nodes)
+        self.offered = _shared(
+            tuple(tuple(option for option in at if option != own) or at for at in of)
+            for of, own in zip(graph.offered, idle, strict=True)
+        )
+        powers = {form: form.powers for form in dict.fromkeys(link.form for link in graph.links)}
+        self.powers = [powers[link.form] for link in graph.links]
+
+    @property
+    def widest(self) -> int:
+        """The most levels that can be chosen anew at once; 0 if the graph is too wide for elimination."""
+        searches = ((width, self.by_width(width)) for width in (2, 1))
+        return next((width for width, own in searches if own.complete and own.work <= MOST_WORK), 0)
+
+    def by_width(self, width: int) -> MinSum:
+        """Return the elimination of the choices of some levels."""
+        sizes = tuple([self.graph.options(node) ** width for node in range(len(self.graph.nodes))])
+        return min_sum(structure_of(sizes, tuple([link[:2] for link in self.graph.links])))
+
+    def cost(self, orders: Indices) -> float:
+        """Return the cost of a plan."""
+        nodes, links = self._tables(orders, np.empty((1, 0), dtype=np.intp), ())
+        return float(sum(costs.item() for costs in (*nodes, *links)))
+
+    def greedy(self) -> Found:
+        """Return a plan of first options, with every level chosen anew once, from the innermost one on."""
+        orders = np.array([*map(self._first, range(len(self.offered)))])
+        for level in reversed(range(len(self.groups))):
+            orders = self.renewed(orders, [(level,)])[0]
+        return Found(orders, self.cost(orders))
+
+    def _first(self, node: int) -> list[int]:
+        """Return the first option that each level offers, as often as the layer may take it."""
+        limit, found = self.graph.limit(node), list[int]()
+        products = dict.fromkeys(range(self.graph.options(node)), 1)
+        for group in self.groups.tolist():
+            offered, ways = self.offered[node][group], self.cells.ways[group]
+            within = (at for at in offered if limit is None or products[at] * ways <= limit.most[at])
+            found.append(next(within, offered[-1]))
+            products[found[-1]] *= ways
+        return found
+
+    def improving(self, plan: Found, width: int) -> Iterator[Found]:
+        """Yield better and better plans, until no choice of some levels anew improves the last one."""
+        orders, cost = plan.orders, plan.cost
+        changed: set[int] = set()
+        while True:
+            checkpoint()
+            tried = (self.renewed(orders, some) for some in self._sets(orders, width, changed))
+            better, value = min(tried, key=lambda one: one[1], default=(orders, cost))
+            if value < cost * (1 - ROUNDING):
+                changed = {*np.flatnonzero((better != orders).any(axis=0)).tolist()}
+                orders, cost = better, value
+                yield Found(orders, self.cost(orders))
+            elif changed:
+                changed = set()
+            else:
+                return
+
+    def _sets(self, orders: Indices, width: int, changed: set[int]) -> Iterator[list[tuple[int, ...]]]:
+        """Yield sets of unlike levels, some at a time, of which each has the same groups, and one of the kind of those that changed, if any did."""
+        kinds: dict[object, list[int]] = {}
+        for level, group in enumerate(self.groups.tolist()):
+            kinds.setdefault((group, orders[:, level].tobytes()), []).append(level)
+        by_groups: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        for own in combinations_with_replacement(kinds.values(), width):
+            # Levels of one kind stand for themselves in turn, if there are as many.
+            places = [sum(other is of for other in own[:at]) for at, of in enumerate(own)]
+            touched = not changed or any(level in changed for of in own for level in of)
+            if touched and all(place < len(of) for place, of in zip(places, own, strict=True)):
+                levels = tuple(of[place] for place, of in zip(places, own, strict=True))
+                by_groups.setdefault(tuple(self.groups[list(levels)].tolist()), []).append(levels)
+        for sets in by_groups.values():
+            for first in range(0, len(sets), AT_ONCE):
+                yield sets[first : first + AT_ONCE]
+
+    def renewed(self, orders: Indices, sets: Sequence[tuple[int, ...]]) -> tuple[Indices, float]:
+        """Return the plan of least cost with the levels of one of some sets, of the same groups each, chosen anew."""
+        taken, own = np.array(sets), tuple(self.groups[list(sets[0])].tolist())
+        solved = Solved(self.by_width(len(own)), *self._tables(orders, taken, own))
+        best, found = int(solved.lowest.argmin()), orders.copy()
+        for node, choice in enumerate(solved.choices(best)):
+            found[node, taken[best]] = np.unravel_index(choice, (self.graph.options(node),) * len(own))
+        return found, float(solved.lowest[best])
+
+    def _tables(
+        self, orders: Indices, taken: Indices, own: tuple[int, ...]
+    ) -> tuple[list[Costs], list[Costs]]:
+        """Return the costs of layers and links with some sets of levels, of the same groups each, chosen anew.
+
+        Returns:
+            For each layer ``[sets, choices]``, infinite where one is not offered; for each link ``[sets, choices of the source, of the target]``.
+        """
+        graph, names = self.graph, [order.tobytes() for order in orders]
+        known: dict[object, Costs] = {}
+        counts: dict[object, Indices] = {}
+        nodes, links = [], []
+        for node, terms in enumerate(self.terms):
+            further, options = graph.own[node] if graph.own else None, (graph.options(node), names[node])
+            key: object = (id(terms), id(further), graph.limit(node), id(self.offered[node]), names[node])
+            if key not in known:
+                counts[options] = here = self._counts(options[0], orders[node], taken, own)
+                known[key] = graph.costs(node, terms, here) + _barred(self.offered[node], own, options[0])
+            nodes.append(known[key])
+        for (source, target, form), powers in zip(graph.links, self.powers, strict=True):
+            pair = (orders[source], orders[target])
+            late = form.idle is not None or bool(form.once and self.cells.latencies)
+            same = (names[source], names[target]) if late else tuple(own[pair].tobytes() for own in powers)
+            key = (id(form), *same)
+            if key not in known:
+                weights = zip((form.both, form.owned, form.kept), powers, strict=True)
+                met = [
+                    self._met(power, pair, taken, own) if weight or late else [] for weight, power in weights
+                ]
+                costs = reduce(np.add, priced(form, met, self.cells))
+                if late:
+                    made, read = (
+                        np.moveaxis(counts[graph.options(end), names[end]], 2, 0) for end in (source, target)
+                    )
+                    ends = (made[:, :, :, None], read[:, :, None])
+                    costs = costs + further_costs(form, ends, (met[0], met[1]), self.cells)
+                sizes = [len(of) ** len(own) for of in (form.made, form.read)]
+                known[key] = np.broadcast_to(costs, (len(taken), *sizes))
+            links.append(known[key])
+        return nodes, links
+
+    def _counts(self, options: int, order: Indices, taken: Indices, own: tuple[int, ...]) -> Indices:
+        """Return how often a layer takes each option in each group, ``[sets, choices, groups, options]``."""
+        one, more = _ones(len(self.cells.sizes), options, own)
+        rest = one[self.groups, order].sum(axis=0) - one[list(own), order[taken]].sum(axis=1)
+        return np.asarray(rest[:, None] + more)
+
+    def _met(
+        self, power: Numbers, pair: tuple[Indices, Indices], taken: Indices, own: Sequence[int]
+    ) -> list[Numbers]:
+        """Return the exponent of each group, ``[sets, choices of the source, choices of the target]`` where it has a level of a set."""
+        here = power[pair] * self.alike
+        rest = (here.sum(axis=1)[:, None] - here[:, taken].sum(axis=2)).astype(np.int8)
+        picks = [_picks(options, len(own)) for options in power.shape]
+        each = [(group, power[np.ix_(*pick)]) for group, *pick in zip(own, *picks, strict=True)]
+        return [
+            left[:, None, None] + sum(more for at, more in each if at == group)
+            for group, left in enumerate(rest)
+        ]
+
+
+@lru_cache(maxsize=64)
+def _picks(options: int, width: int) -> Indices:
+    """Return the option at each of some levels, ``[levels, choices]``, of every choice of them."""
+    return np.indices((options,) * width).reshape(width, options**width)
+
+
+@lru_cache(maxsize=256)
+def _ones(groups: int, options: int, own: tuple[int, ...]) -> tuple[Numbers, Numbers]:
+    """Return the counts of a level with an option, ``[groups, options, groups, options]``, and those of every choice of levels of some groups."""
+    one = np.eye(groups * options, dtype=np.int8).reshape(groups, options, groups, options)
+    picks = zip(own, _picks(options, len(own)), strict=True)
+    return one, np.asarray(sum(one[group, pick] for group, pick in picks))
+
+
+@lru_cache(maxsize=1024)
+def _barred(offered: tuple[tuple[int, ...], ...], own: tuple[int, ...], options: int) -> Costs:
+    """Return infinity for the choices that some group does not offer."""
+    picks = zip(own, _picks(options, len(own)), strict=True)
+    return np.where(np.all([np.isin(pick, offered[group]) for group, pick in picks], axis=0), 0.0, np.inf)
+
+
+def _shared(values: Iterable[Value]) -> list[Value]:
+    known: dict[Value, Value] = {}
+    return [known.setdefault(value, value) for value in values]

@@ -78,8 +78,14 @@ class Solver(Protocol):
 def tables_of(structure: Structure) -> Tables:
     """Return the size of the tables of an elimination."""
     search = min_sum(structure)
-    work = search.work + sum(structure.sizes)
-    return Tables(stored=search.stored, work=work, width=search.width, complete=search.complete)
+    # Every table is kept for the way back, and beside them there is one sum before its minimum is taken.
+    kept = structure.entries + sum(step.entries for step in search.steps)
+    return Tables(
+        stored=kept + max((step.summed for step in search.steps), default=0),
+        work=search.work + sum(structure.sizes),
+        width=max((len(step.scope) for step in search.steps), default=0),
+        complete=search.complete,
+    )
 
 
 def load_solver(name: str) -> Solver:
