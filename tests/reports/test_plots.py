@@ -176,7 +176,9 @@ def test_bars_of_a_timeline_are_as_long_as_the_tasks(ran: ScoredStep) -> None:
         kind: sum(span.end - span.start for span in timeline.spans if span.kind == kind) for kind in TIMES
     }
     for kind in TIMES:
-        assert spent[kind] == pytest.approx(sum(task.seconds for task in rows.tasks if task.kind == kind))
+        assert spent[kind] == pytest.approx(
+            sum(task.piece.seconds for task in rows.tasks if task.piece.kind == kind)
+        )
     root = drawn(timeline)
     scale = max(
         float(bar.get("x", "")) + float(bar.get("width", ""))

@@ -84,7 +84,7 @@ def test_memory_over_the_step_peaks_at_the_scores(rows: StepRows) -> None:
 
 
 def test_the_critical_path_is_the_step(rows: StepRows) -> None:
-    critical = math.fsum(task.seconds for task in rows.tasks if task.critical)
+    critical = math.fsum(task.piece.seconds for task in rows.tasks if task.critical)
     assert math.isclose(critical, rows.ran.score.time_s)
 
 
