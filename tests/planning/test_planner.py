@@ -207,27 +207,25 @@ class TestPins:
         assert plan_model(residual(), levels=1, pins=["sum=rep"]).dims("sum") == (None,)
 
 
-def said(plan: Plan, model: str) -> list[str]:
-    return [own.text for own in remarks(plan, graph(model))]
+def said(plan: Plan) -> list[str]:
+    return [own.text for own in remarks(plan)]
 
 
 class TestRemarks:
     def test_the_joint_optimum_beside_a_greedy_plan(self) -> None:
         plan = plan_model(graph("lenet-c"), levels=4, strategy="accpar")
-        assert "the joint optimum is 5.30% lower, 14.6 MB: --search joint" in said(plan, "lenet-c")
+        assert "the joint optimum is 5.30% lower, 14.6 MB: --search joint" in said(plan)
 
     def test_no_lower_optimum(self) -> None:
-        assert "the joint optimum is no lower" in said(plan_model(graph("sfc")), "sfc")
+        assert "the joint optimum is no lower" in said(plan_model(graph("sfc")))
 
     def test_an_optimum_that_is_not_cheap_to_know(self) -> None:
         plan = plan_model(graph("resnet152"), levels=8, strategy="accpar")
-        assert any("expensive to compute" in text for text in said(plan, "resnet152"))
+        assert any("expensive to compute" in text for text in said(plan))
 
     def test_layers_cut_finer_than_they_have_elements(self) -> None:
         plan = plan_model(graph("lenet-c"), levels=9, strategy="dp")
-        assert any(
-            text.endswith("conv1 batch, conv2 batch, fc1 batch and 1 more") for text in said(plan, "lenet-c")
-        )
+        assert any(text.endswith("conv1 batch, conv2 batch, fc1 batch and 1 more") for text in said(plan))
 
 
 @pytest.mark.parametrize(("levels", "search", "count"), [(3, "greedy", 3), (2, "joint", 1)])

@@ -445,17 +445,17 @@ def test_a_difference_of_stages_is_said_layer_by_layer() -> None:
     assert any(change.startswith("plan bottleneck_s: ") for change in changes)
 
 
-def too_fine(plan: Plan, graph: LayerGraph) -> list[str]:
-    return [own.text for own in remarks(plan, graph) if own.label == "shards"]
+def too_fine(plan: Plan) -> list[str]:
+    return [own.text for own in remarks(plan) if own.label == "shards"]
 
 
 def test_pieces_are_counted_of_a_microbatch() -> None:
     graph = load_model("sconv").with_batch(16)
     plan = planned(graph, stages=2, levels=2, microbatches=8, strategy="dp")
-    (text,) = too_fine(plan, graph)
+    (text,) = too_fine(plan)
     assert all(f"{layer} batch" in text for layer in plan.layers[:3])
     plan = planned(graph, stages=2, levels=2, microbatches=4, strategy="dp")
-    assert too_fine(plan, graph) == []
+    assert too_fine(plan) == []
 
 
 def test_an_explanation_of_stages_costs_a_layer_s_alternatives_in_its_stage(plan: Plan) -> None:

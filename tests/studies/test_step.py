@@ -134,5 +134,5 @@ def test_no_task_of_a_step_computes_a_layer_without_a_weight() -> None:
 def test_devices_that_are_not_used_are_remarked(hardware: str, asked: dict[str, int], line: str) -> None:
     graph, machine = image(), load_machine(hardware)
     plan = plan_model(graph.with_batch(256), hardware=machine, **asked)  # type: ignore[arg-type]
-    said = remarks(plan, graph, machine)
+    said = remarks(plan)
     assert [own.text for own in said if own.label == "machine"] == [line] * bool(line)

@@ -19,8 +19,6 @@ from hypar.units import amount, format_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.machine.machine import Machine
-    from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.plan.stages import StagesRecord
@@ -30,9 +28,8 @@ if TYPE_CHECKING:
 
 @singledispatch
 def document_of(plan: Any) -> Document:
-    """Return the document of a plan with what it was made of, where that is known; or of a score."""
-    origin = origin_of(plan)
-    return plan_document(plan, origin.network, origin.machine, origin.profile)
+    """Return the document of a plan or of a score."""
+    return plan_document(plan)
 
 
 @document_of.register(Score)
@@ -49,23 +46,16 @@ def _of_score(score: Score) -> Document:
 plugin = document_of
 
 
-def plan_document(
-    plan: Plan,
-    graph: LayerGraph | None = None,
-    machine: Machine | None = None,
-    profile: Profile | None = None,
-    *,
-    full: bool = False,
-    costs: bool = False,
-) -> Document:
-    """Return the document of a plan, of a network with the remarks on it, on the machine of its score with its step.
+def plan_document(plan: Plan, *, full: bool = False, costs: bool = False) -> Document:
+    """Return the document of a plan, of one that knows its network with the remarks on it, and its machine with its step.
 
     ``full`` gives a large network a row for each layer too, ``costs`` more of its step. Without pins it is compared with dp.
     """
     score, cells, most = plan.score, words.cells_of(plan), len(plan.layers) if full else words.MOST_ROWS
-    scores = {} if graph is None else baseline_scores(plan, graph, machine, profile)
-    said = [] if graph is None else remarks(plan, graph, machine, profile, scores)
-    ran = None if graph is None or machine is None else _run(plan, machine, graph)
+    made, scores, ran = origin_of(plan), baseline_scores(plan), None
+    said = remarks(plan, scores) if made.network else []
+    if made.network and made.machine:
+        ran = _run(plan, made.machine, made.network)
     base = None if plan.pins or plan.strategy == "dp" else scores.get("dp")
     cost = f"{plan.model.name}: {plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
     return Document(
