@@ -11,7 +11,7 @@ from hypar.importers.layers import OPAQUE, OpContext, TensorAxes, Unsaid, refuse
 from hypar.importers.sequences import beside, biased, one_of, patches, tokens
 
 if TYPE_CHECKING:
-    from hypar.importers.atoms import Axes, Axis
+    from hypar.importers.layers import Axes, Axis
     from hypar.ops.base import Shape
 
 

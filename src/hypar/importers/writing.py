@@ -8,7 +8,7 @@ from itertools import count, groupby
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.atoms import BATCH, Atoms, Axis
+from hypar.importers.layers import BATCH, Atoms, Axis
 from hypar.importers.sequences import scores_of
 from hypar.network.modelfile import MOST_REPEATS
 from hypar.registry import load_plugin
