@@ -59,7 +59,6 @@ class _Refusal(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the line, ignoring a closed pipe."""
         with suppress(OSError):
             click.echo(printable(self.message), file=file, err=file is None, nl=bool(self.message))
 

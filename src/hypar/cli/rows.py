@@ -54,7 +54,6 @@ class Option(click.Option):
         super().__init__(row.flags.split(), callback=None if plain else self._read, **how)
 
     def _read(self, _ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
-        """Return what the row reads of a text, or of each in a list."""
         if value is None:
             return None
         if self.row.several:

@@ -141,7 +141,6 @@ class _Config:
         return found
 
     def content(self, length: int, batch: int) -> dict[str, Any]:
-        """Return the shipped file with the sizes of the config."""
         dims = self.dims(length)
         for part in (self.shipped, *self.shipped["blocks"].values()):
             part["layers"] = [self.entry(entry, dims) for entry in part["layers"]]

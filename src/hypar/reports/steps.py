@@ -223,7 +223,6 @@ def _process(
 
 
 def _arguments(task: StepTask, choices: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments of a slice; those that a task has not are left out."""
     from hypar.schedule.pieces import level_name  # noqa: PLC0415 (only for a step that was run)
 
     piece = task.piece

@@ -108,13 +108,11 @@ def _places(node: Node | None) -> list[tuple[int, tuple[int, ...]]]:
 
 
 def _parts(stages: StagesRecord) -> dict[str, Place]:
-    """Return the stage of each layer, and its part of it."""
     spans = ((at, *own) for at, stage in enumerate(stages.stages) for own in enumerate(stage.spans))
     return {layer: (number, part) for number, part, span in spans for layer in span}
 
 
 def _weights(program: Program, nodes: PlanGraph) -> Bytes:
-    """Return the elements of weights on each device."""
     weighted, found = {node.name for node in nodes.layers if node.weighted}, np.zeros(program.places.devices)
     for step in program.updates:
         if step.layer in weighted and step.parameter not in UNCOUNTED:
