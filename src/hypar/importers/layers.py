@@ -42,8 +42,8 @@ class Atoms:
     """
 
     def __init__(self, batch: int) -> None:
-        self._sizes, self._same = [batch], [BATCH]
-        self._parts: dict[int, Axis] = {}
+        self._sizes = [batch]
+        self._became: dict[int, Axis] = {}
         self.fixed: dict[int, str] = {BATCH: "batch"}
         self.aliases: set[int] = set()
         self.before: dict[int, int] = {}
@@ -60,7 +60,6 @@ class Atoms:
         """Return a new atom."""
         atom = len(self._sizes)
         self._sizes.append(int(size))
-        self._same.append(atom)
         if name is not None:
             self.fixed[atom] = name
         return atom
@@ -73,13 +72,12 @@ class Atoms:
         """Return the atoms that an axis consists of now."""
         found: list[int] = []
         for atom in axis:
-            root = self._root(atom)
-            found += self.leaves(self._parts[root]) if root in self._parts else (root,)
+            found += self.leaves(self._became[atom]) if atom in self._became else (atom,)
         return tuple(found)
 
     def size(self, axis: Iterable[int]) -> int:
         """Return the number of elements of an axis."""
-        return math.prod(self._sizes[self._root(atom)] for atom in axis)
+        return math.prod(self._sizes[atom] for atom in axis)
 
     def resized(self, atom: int, size: int) -> int:
         """Return the atom of another size that ops make of one, under the same name."""
@@ -125,7 +123,9 @@ class Atoms:
             outer, large = self._sizes[unlike[0]], unlike[1]
             if outer == 1 or self._sizes[large] % outer or not self._splits(large):
                 return False
-            self._split(large, outer)
+            self._became[large] = parts = self.new(outer), self.new(self._sizes[large] // outer)
+            within = self._within.pop(large, set())
+            self._within |= {part: {*within} for part in parts}
 
     def unite(self, one: Axis, other: Axis) -> bool:
         """Make the atoms of two axes the same; return whether that can be."""
@@ -136,7 +136,7 @@ class Atoms:
             return False
         for a, b in pairs:
             kept, gone = (b, a) if b in self.fixed else (a, b)
-            self._same[gone] = kept
+            self._became[gone] = (kept,)
             self._within.setdefault(kept, set()).update(self._within.pop(gone, ()))
         return True
 
@@ -148,20 +148,8 @@ class Atoms:
         beside = any(self._within.get(atom, set()) & self._within.get(other, set()) for atom in rivals)
         return beside or (named and self.fixed[other] != name)
 
-    def _root(self, atom: int) -> int:
-        while self._same[atom] != atom:
-            atom = self._same[atom]
-        return atom
-
     def _splits(self, atom: int) -> bool:
         return not any(atom in kept for kept in (self.fixed, self.aliases, self.before, self.before.values()))
-
-    def _split(self, atom: int, outer: int) -> Axis:
-        parts = self.new(outer), self.new(self._sizes[atom] // outer)
-        self._parts[atom] = parts
-        within = self._within.pop(atom, set())
-        self._within |= {part: {*within} for part in parts}
-        return parts
 
 
 class Unsaid(Exception):  # noqa: N818 (no error, but another rule's turn)
