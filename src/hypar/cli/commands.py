@@ -50,7 +50,7 @@ def plan(
         found.plot(plot)
     wrote(output, plot)
     _show(found, explained, full=full, as_json=as_json)
-    unfit = rows.unfit(rows.unfit_score(found.score), fit=fit, as_data=as_json)
+    unfit = rows.unfit({"": found.score}, fit=fit, as_data=as_json)
     if not unfit and found.limits is not None and found.limits.cut == "interrupt":
         raise KeyboardInterrupt
     return unfit
@@ -226,7 +226,7 @@ def score(
         rows.print_data(ran.score.to_data())
     else:
         use("reports.terminal:show_document")(document(), full=full)
-    return rows.unfit(rows.unfit_score(ran.score), fit=fit, as_data=as_json or layers)
+    return rows.unfit({"": ran.score}, fit=fit, as_data=as_json or layers)
 
 
 @command(rows.PLAN, options=lambda: [

@@ -204,6 +204,11 @@ class Comparison(Runs):
         """The first plan."""
         return next(row.plan for row in self if row.plan)
 
+    @property
+    def scores(self) -> dict[str, Score | None]:
+        """The scores of the plans, by their strategies."""
+        return {row.name: row.plan.score for row in self if row.plan}
+
     def value(self, run: Run) -> float:
         """Return the time of a strategy's step, without a machine its cost if it is the first one's; infinity if not known."""
         alike = run.totals is None and run.plan and run.plan.cost.name == self.plan.cost.name
