@@ -435,11 +435,8 @@ class _Ask:
         return Run.of(chosen, plan, machine)
 
     def _nodes(self, chosen: Chosen) -> Asked:
-        own = {
-            name: self.asked[name] for name in ("stages", "starts", "parts", "schedule") if name in self.asked
-        }
-        own |= {name: chosen[name] for name in ("levels", "array") if name in chosen}
-        return Asked.whose(Request(**own))
+        own = {name: chosen[name] for name in ("levels", "array") if name in chosen}
+        return Asked.whose(Request(**{**self.asked, **own}))
 
     def _of_array(self, array: Any) -> Mapping[str, Any]:
         """Return the arguments for an array: without those of stages where others have stages and it has none."""

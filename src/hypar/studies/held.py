@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hypar.execution.exchange import shares
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.stages.running import fullest_moments
-from hypar.program.steps import Move, exchanges_gradients
+from hypar.program.steps import exchanges_gradients
 from hypar.schedule.lifetimes import Arrays, Sent, ops_of
 from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.tree import Device, Level, Node, Stages
@@ -161,23 +161,16 @@ def _buffers(
     """
     together: dict[object, Bytes] = {}
     for number, step in program.transfers.items():
-        if step.item.tensor in UNCOUNTED:
+        item, moved = step.item, step.transfer
+        if item.tensor in UNCOUNTED:
             continue
         key: object = number
         if exchanges_gradients(step):
-            key = next((chunk for chunk in chunks if step.item.layer in chunk), number)
+            key = next((chunk for chunk in chunks if item.layer in chunk), number)
+        reader = item.maker if item.maker and item.phase == "backward" else item.layer
+        # Between stages no device has elements at both ends.
+        crosses = moved.kind != "add" and not moved.have.meets(moved.need)
         for level, own in enumerate(received[number]):
-            at = (step.item.phase, place_of[_to(step)]) if _crosses(step) else (level, key)
+            at = (item.phase, place_of[reader]) if crosses else (level, key)
             together[at] = together.get(at, 0) + own
     return np.asarray(np.max([np.zeros(program.places.devices), *together.values()], axis=0))
-
-
-def _to(step: Move) -> str:
-    """Return the layer to whose stage a transfer comes."""
-    return step.item.maker if step.item.maker and step.item.phase == "backward" else step.item.layer
-
-
-def _crosses(step: Move) -> bool:
-    """Return whether a transfer brings a tensor from one stage to another: no device has elements at both ends."""
-    own = step.transfer
-    return own.kind != "add" and not own.have.meets(own.need)

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 Rows = list[dict[str, Any]]
 
-HELD = ("weights", "gradients", "optimizer", "activations", "errors", "buffers")
-"""What a device of a stage holds."""
-
 
 class StepTask(NamedTuple):
     """A task of a step that was run: a piece of its work for a layer, of a transfer between stages for one of the stage that receives it.
@@ -203,17 +200,14 @@ class StepRows:
 
     @cached_property
     def stages(self) -> Rows:
-        """The number of each ``stage``, from 1, the bytes of ``HELD`` on a device of it, and ``received`` from other stages."""
+        """The number of each ``stage``, from 1, what a device of it holds in bytes, and ``received`` from other stages."""
         if self.ran.stages is None:
             return []
         between = [task.piece for task in self.tasks if task.level == BETWEEN_STAGES]
+        sent = ([own.num_bytes for own in between if at in own.groups] for at in range(len(self.groups)))
         return [
-            {
-                "stage": number + 1,
-                **{item: memory.held[item] for item in HELD},
-                "received": math.fsum(piece.num_bytes for piece in between if number in piece.groups),
-            }
-            for number, memory in enumerate(self.memory)
+            {"stage": number, **memory.held, "received": math.fsum(own)}
+            for number, (memory, own) in enumerate(zip(self.memory, sent, strict=True), start=1)
         ]
 
     @cached_property
