@@ -4,11 +4,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from hypar import Profile, profile_model
-from hypar.studies.profile import LayerShard
+from hypar.studies.profile import LayerShard, TorchBench
 
 
 @dataclass
-class FakeBench:
+class FakeBench(TorchBench):
     """A nanosecond a byte, longer by ``delays`` in turn; remembers what it was asked."""
 
     memory_bytes: int | None = None

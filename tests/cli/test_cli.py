@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hypar
-from hypar import load_model, plan_model
+from hypar import load_model, plan_model, read_plan
 from hypar.registry import data_names
 from hypar.reports.of.plan import plan_document
 from hypar.reports.renderers import FORMS, rendered
@@ -28,7 +28,7 @@ def test_show_in_every_format(tmp_path: Path) -> None:
     plan.write(file)
     for form in FORMS:
         assert output("show", str(file), "--format", form, "--full") == rendered(
-            plan_document(plan, full=True), form, full=True
+            plan_document(read_plan(file), full=True), form, full=True
         )
     assert output("show", str(file), "--json") == plan.to_json()
 

@@ -19,7 +19,7 @@ from hypar.machine.load import machine_of
 from hypar.machine.machine import Machine
 from hypar.sharding.collectives import COLLECTIVES
 from tests.effort import late
-from tests.heterogeneous import kind, sourced
+from tests.heterogeneous import kind
 from tests.machine import simulator
 from tests.machine.bounds import bound
 from tests.machine.simulator import Array, Message, Rounds, computed
@@ -68,7 +68,9 @@ def two_tiers(fields: dict[str, Any]) -> Any:
     topology = fields.get("topology")
     outer = kind(topology=topology or "switch", link="1 GB/s", latency="2 us")
     inner = kind(topology=topology or "ring", link="3 GB/s", latency="0.5 us")
-    outer["interconnect"] |= {"ports": sourced(fields["ports"])} if "ports" in fields else {}
+    outer["interconnect"] |= (
+        {"ports": {"value": fields["ports"], "source": "drawn"}} if "ports" in fields else {}
+    )
     both = {**outer, "interconnect": [outer["interconnect"], inner["interconnect"]]}
     return machine_of(Path("two.yaml"), json.dumps(both))
 

@@ -127,7 +127,7 @@ class Kernel:
         return {dim: np.arange(size) for dim, size in sizes if not dim.startswith("kernel_")}
 
     def output(self, piece: Piece) -> Box:
-        return self.run(piece).boxes(self.nest.result)[0]
+        return self.run(piece).box(self.nest.result)
 
     def reads(self, piece: Piece) -> tuple[Mask, ...]:
         return self.run(piece).reads()

@@ -7,7 +7,8 @@ import pytest
 from hypar import load_model, plan_model
 from hypar.network.graph import LayerGraph
 from hypar.sharding.space import parse_space
-from hypar.solve.minsum import of_pairs
+from hypar.solve.cost_graph import structure_of
+from hypar.solve.solvers.base import load_solver
 
 
 @pytest.fixture(scope="module")
@@ -109,4 +110,6 @@ def test_graphs_reduce_to_two_nodes_by_the_two_rules(
     graph = graphs[name].operators
     pairs = [(tensor.producer, tensor.consumer) for tensor in graph.tensors]
     assert (len(graph.layers), len(pairs)) == (nodes, edges)
-    assert of_pairs([2] * nodes, pairs).width == width
+    tables = load_solver("elimination").tables(structure_of((2,) * nodes, tuple(pairs)))
+    assert tables is not None
+    assert tables.width == width

@@ -144,7 +144,7 @@ def test_what_devices_hold_goes_before_what_is_faster(
     assert plan.baselines.taken == taken
     assert scored(plan).fits is fits
     assert (", of those that fit" in plan.claim) == (taken != "dp")
-    assert not [own for own in remarks(plan, graph("lenet-c"), machine) if own.label == "faster"]
+    assert not [own for own in remarks(plan) if own.label == "faster"]
 
 
 class TestFiles:
@@ -175,12 +175,12 @@ class TestRemarks:
         ],
     )
     def test_the_faster_of_dp_and_owt_is_named(self, hardware: str, asked: dict[str, Any]) -> None:
-        model, machine = asked["model"], H100 if hardware == H100.name else load_machine(hardware)
+        machine = H100 if hardware == H100.name else load_machine(hardware)
         plan = plan_model(**asked, hardware=machine)
         kept = {name: value for name, value in asked.items() if name != "strategy"}
         times = {name: seconds(plan_model(**kept, strategy=name, hardware=machine)) for name in FIXED}
         name = min(times, key=lambda one: times[one])
-        (line,) = [own.text for own in remarks(plan, graph(model), machine) if own.label == "faster"]
+        (line,) = [own.text for own in remarks(plan) if own.label == "faster"]
         assert line.startswith(f"{name}: ")
         assert line.endswith(f" a step, {1 - times[name] / seconds(plan):.2%} less")
 
@@ -188,6 +188,6 @@ class TestRemarks:
     def test_stages_are_held_against_all_their_devices(self, pins: tuple[str, ...]) -> None:
         plan = plan_model("resnet18", levels=2, stages=2, pins=pins, hardware=H100)
         dp = seconds(plan_model("resnet18", levels=3, strategy="dp", hardware=H100))
-        (line,) = [own.text for own in remarks(plan, graph("resnet18"), H100) if own.label == "faster"]
+        (line,) = [own.text for own in remarks(plan) if own.label == "faster"]
         assert line.startswith(f"dp over the same devices without stages{' and pins' * bool(pins)}: ")
         assert line.endswith(f" a step, {1 - dp / seconds(plan):.2%} less")

@@ -168,20 +168,18 @@ class TestPins:
         assert held.cost.value > free.cost.value
 
 
-def said(plan: Plan, model: str) -> list[str]:
-    return [own.text for own in remarks(plan, graph(model))]
+def said(plan: Plan) -> list[str]:
+    return [own.text for own in remarks(plan)]
 
 
 class TestRemarks:
     def test_an_optimum_that_is_not_cheap_to_know(self) -> None:
         plan = plan_model(graph("resnet152"), levels=8, strategy="accpar")
-        assert any("expensive to compute" in text for text in said(plan, "resnet152"))
+        assert any("expensive to compute" in text for text in said(plan))
 
     def test_layers_cut_finer_than_they_have_elements(self) -> None:
         plan = plan_model(graph("lenet-c"), levels=9, strategy="owt")
-        assert any(
-            text.endswith("conv1 batch, conv2 batch, fc2 in_channels") for text in said(plan, "lenet-c")
-        )
+        assert any(text.endswith("conv1 batch, conv2 batch, fc2 in_channels") for text in said(plan))
 
 
 @pytest.mark.parametrize(("levels", "search", "count"), [(3, "greedy", 3), (2, "joint", 1)])

@@ -371,7 +371,7 @@ def test_where_no_stages_are_faster_the_plan_says_so() -> None:
 
 
 def too_fine(plan: Plan, graph: LayerGraph) -> list[str]:
-    return [own.text for own in remarks(plan, graph) if own.label == "shards"]
+    return [own.text for own in remarks(plan) if own.label == "shards"]
 
 
 def test_pieces_are_counted_of_a_microbatch() -> None:

@@ -115,8 +115,7 @@ def test_a_plan_that_is_read_has_the_document_of_its_file_alone(tmp_path: Any) -
     plan = hypar.plan_model(**LENET)
     plan.write(tmp_path / "plan.json")
     read = hypar.read_plan(tmp_path / "plan.json").document()
-    assert plan.document() == plan_document(plan, hypar.load_model("lenet-c"), load_machine("hmc", {}))
-    assert read == plan_document(plan)
+    assert read.records() == plan.document().records()
     assert {*read.notes} - {*plan.document().notes} <= {note for note in read.notes if note.label == "time"}
 
 

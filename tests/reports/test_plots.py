@@ -15,7 +15,6 @@ from hypar.document import Cell, Column, Document, Part, Span, Table, Timeline
 from hypar.errors import OptionError
 from hypar.planning.replay import ScoredStep, run_plan
 from hypar.reports import plots
-from hypar.reports.of.plan import plan_document
 from hypar.reports.palette import TIMES
 from hypar.reports.plots import ENDINGS, picture, plot
 from hypar.sharding.dims import WORDS
@@ -113,7 +112,7 @@ def ran(request: pytest.FixtureRequest) -> ScoredStep:
 
 
 def test_a_picture_of_a_plan_has_a_row_for_each_row_of_both_its_parts(ran: ScoredStep) -> None:
-    document = plan_document(ran.plan, ran.graph, ran.machine)
+    document = ran.plan.document()
     text = plot(document)._repr_svg_()
     root = ET.fromstring(text)
     _, table, timeline = document.parts
@@ -132,13 +131,15 @@ def test_a_picture_of_a_plan_has_a_row_for_each_row_of_both_its_parts(ran: Score
 
 def test_bars_of_a_timeline_are_as_long_as_the_tasks(ran: ScoredStep) -> None:
     rows = StepRows(ran=ran)
-    timeline = plan_document(ran.plan, ran.graph, ran.machine).parts[2]
+    timeline = ran.plan.document().parts[2]
     assert isinstance(timeline, Timeline)
     spent = {
         kind: sum(span.end - span.start for span in timeline.spans if span.kind == kind) for kind in TIMES
     }
     for kind in TIMES:
-        assert spent[kind] == pytest.approx(sum(task.seconds for task in rows.tasks if task.kind == kind))
+        assert spent[kind] == pytest.approx(
+            sum(task.piece.seconds for task in rows.tasks if task.piece.kind == kind)
+        )
     root = drawn(timeline)
     scale = max(
         float(bar.get("x", "")) + float(bar.get("width", ""))

@@ -30,8 +30,8 @@ def check_step_trace(text: str, ran: ScoredStep) -> None:
     tasks = StepRows(ran=ran).tasks
     assert len(tasks) == len(ran.timeline.tasks)
     assert len(slices[2]) == len(tasks)
-    assert len(slices[1]) == sum(len(task.lanes) for task in tasks)
-    by_name = {(task.name, task.resource, task.start_s): task for task in tasks}
+    assert len(slices[1]) == sum(len(task.piece.groups) for task in tasks)
+    by_name = {(task.name, task.piece.resource, task.start_s): task for task in tasks}
     for event in (*slices[1], *slices[2]):
         assert event["name"] in NAMES
         assert event.keys() >= {"name", "ph", "ts", "dur", "pid", "tid", "args"}
@@ -54,7 +54,7 @@ def _check_times(event: dict[str, Any], tasks: dict[Any, Any]) -> None:
         if (name, resource) == (event["args"]["task"], event["args"]["resource"])
     ]
     assert any(
-        math.isclose(event["ts"], task.start_s * 1e6) and math.isclose(event["dur"], task.seconds * 1e6)
+        math.isclose(event["ts"], task.start_s * 1e6) and math.isclose(event["dur"], task.piece.seconds * 1e6)
         for task in found
     )
 

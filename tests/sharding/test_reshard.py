@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypar import load_model
 from hypar.costs.graphs.tables import Tables
 from hypar.costs.named import Volume
-from hypar.network.nodes import Content
+from hypar.network.nodes import Tensor
 from hypar.ops.families.contract import Linear
 from hypar.ops.families.elementwise import Add
 from hypar.ops.nest import Nest
@@ -47,7 +47,7 @@ def choices(nest: Nest, ways: int) -> list[Choice]:
 
 
 def moves_by_paper(
-    ends: tuple[Nest, Nest], content: Content, ways: int, chosen: tuple[Choice, Choice]
+    ends: tuple[Nest, Nest], content: Tensor, ways: int, chosen: tuple[Choice, Choice]
 ) -> tuple[Received, ...]:
     """The transfers of a level that is counted by itself."""
     dims = tuple(dim for dim, _ in content.shape)
@@ -58,7 +58,7 @@ def moves_by_paper(
 
 
 def by_paper(
-    ends: tuple[Nest, Nest], content: Content, ways: int, chosen: tuple[Choice, Choice]
+    ends: tuple[Nest, Nest], content: Tensor, ways: int, chosen: tuple[Choice, Choice]
 ) -> tuple[float, float]:
     moves = moves_by_paper(ends, content, ways, chosen)
     forward, backward = (
@@ -77,7 +77,7 @@ CONV = (
 
 def test_by_paper_a_halo_is_a_larger_part_of_what_the_levels_above_leave() -> None:
     """Two rows of eight lie beside a border, and two of the four that a half has."""
-    content = Content(BATCH * 256, frozenset(), tuple(IMAGE.items()))
+    content = Tensor(0, 1, BATCH * 256, frozenset(), tuple(IMAGE.items()))
     borders = tuple(windowed(CONV).items())
     between = Between(CONV.unsized, CONV.unsized, tuple(IMAGE), frozenset(), apart=True, borders=borders)
     parts, halves = parts_of(between, content.elements), (cut("height", 2),) * 2
@@ -149,7 +149,7 @@ def test_at_once_a_device_receives_what_it_needs_less_what_it_holds(data: st.Dat
     """Partial sums are added up inside layers, so E moves once as F does; what does not move is exactly nothing."""
     ends = (data.draw(st.sampled_from([SQUARE, JOIN])), data.draw(st.sampled_from([SQUARE, JOIN])))
     made, read = (data.draw(st.sampled_from(choices(end, ways))) for end in ends)
-    content = Content(GROSS**2, frozenset(), (("channels", GROSS),))
+    content = Tensor(0, 1, GROSS**2, frozenset(), (("channels", GROSS),))
     found = by_paper(ends, content, ways, (made, read))
     has, gets = parts(ends[0].names["output"], made, ways), parts(ends[1].names["input"], read, ways)
     assert found == pytest.approx((missing(gets, has), missing(has, gets)), rel=1e-9, abs=0)
@@ -167,6 +167,6 @@ def test_what_a_global_pool_sums_over_a_cut_image_is_added_up_by_all_that_hold_i
     made = load_plugin("ops", "conv").model_validate({"out_channels": 8, "kernel": 1})
     ends = (made.nest(BATCH, (image,)), read.nest(BATCH, ({"channels": 8},)))
     shape = (("channels", 8), ("height", 1), ("width", 1))
-    content = Content(BATCH * 8, frozenset({"height", "width"}), shape)
+    content = Tensor(0, 1, BATCH * 8, frozenset({"height", "width"}), shape)
     sums, *_ = moves_by_paper(ends, content, 4, (grid(degrees), WHOLE))
     assert sums.elements == times * content.elements

@@ -22,6 +22,7 @@ from hypar.sharding.levels import whole_shares
 from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
 from tests.effort import examples
 from tests.heterogeneous import written
+from tests.oracle import elements_of
 from tests.windows import read_by
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
-    from hypar.sharding.amounts.above import Amount
+    from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.windows import Shares
 
     Array = NDArray[np.float64]
@@ -72,7 +73,7 @@ def spans(size: int, own: Counts) -> list[range]:
     return [range(start * size // UNITS, end * size // UNITS) for start, end in itertools.pairwise(ends)]
 
 
-def by_phase(amounts: Iterable[Amount], devices: int) -> dict[str, list[Any]]:
+def by_phase(amounts: Iterable[Received], devices: int) -> dict[str, list[Any]]:
     """Elements that each device receives in each phase."""
     found: dict[str, list[Any]] = {phase: [0] * devices for phase in PHASES}
     for amount in amounts:
@@ -82,18 +83,18 @@ def by_phase(amounts: Iterable[Amount], devices: int) -> dict[str, list[Any]]:
 
 def between(
     graph: PlanGraph, tensor: Tensor, choices: tuple[Choice, ...], shares: tuple[Shares, ...]
-) -> list[Amount]:
+) -> list[Received]:
     ends = (Offered((choice,), np.array([own])) for choice, own in zip(choices, shares, strict=True))
     made, read = ends
     return numbers(outermost(graph, "paper", tied=False).between(graph.tensors.index(tensor), made, read))
 
 
-def inside(graph: PlanGraph, layer: PlanNode, choice: Choice, shares: Shares) -> list[Amount]:
+def inside(graph: PlanGraph, layer: PlanNode, choice: Choice, shares: Shares) -> list[Received]:
     offered = Offered((choice,), np.array([shares]))
     return numbers(outermost(graph, "paper", tied=False).inside(graph, graph.layers.index(layer), offered))
 
 
-def numbers(amounts: Iterable[Amount]) -> list[Amount]:
+def numbers(amounts: Iterable[Received]) -> list[Received]:
     found = [one._replace(elements=tuple(own.item() for own in one.elements)) for one in amounts]
     return [one for one in found if any(one.elements)]
 
@@ -238,7 +239,7 @@ def test_between_layers_a_device_receives_what_it_needs_less_what_it_holds(
     tensor = data.draw(st.sampled_from(graph.tensors))
     made, read = graph.layers[tensor.producer], graph.layers[tensor.consumer]
     choices = tuple(data.draw(st.sampled_from(options_of(end, devices))) for end in (made, read))
-    sizes = {"batch": UNITS, **dict(tensor.content.shape)}
+    sizes = {"batch": UNITS, **dict(tensor.shape)}
     holds = boxes(made, choices[0], own[0], "output", sizes, windows=False)
     gives = boxes(made, choices[0], own[0], "output", sizes, windows=False)
     needs = boxes(read, choices[1], own[1], "input", sizes, windows=True)
@@ -340,7 +341,7 @@ def test_the_parts_of_a_network_sum_to_the_whole(
         ]
         for tensor in ("input", "weight", "output"):
             carried = dim is not None and dim in layer.nest.names[tensor]
-            facts.append((carried, layer.elements(tensor), [part.elements(tensor) for part in parts]))
+            facts.append((carried, elements_of(layer, tensor), [elements_of(part, tensor) for part in parts]))
         facts.append((dim is not None, layer.nest.macs, [part.nest.macs for part in parts]))
         for is_divided, whole, found in facts:
             assert sum(found) == pytest.approx(whole) if is_divided else found == [whole] * devices

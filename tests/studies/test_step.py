@@ -82,7 +82,7 @@ def test_memory_over_the_step_peaks_at_the_scores(rows: StepRows) -> None:
 
 
 def test_the_critical_path_is_the_step(rows: StepRows) -> None:
-    critical = math.fsum(task.seconds for task in rows.tasks if task.critical)
+    critical = math.fsum(task.piece.seconds for task in rows.tasks if task.critical)
     assert math.isclose(critical, rows.ran.score.time_s)
 
 
@@ -111,5 +111,5 @@ def test_no_task_of_a_step_computes_a_layer_without_a_weight() -> None:
 def test_devices_that_are_not_used_are_remarked(hardware: str, asked: dict[str, int], line: str) -> None:
     graph, machine = load_model("lenet-c"), load_machine(hardware)
     plan = plan_model(graph.with_batch(256), hardware=machine, **asked)  # type: ignore[arg-type]
-    said = remarks(plan, graph, machine)
+    said = remarks(plan)
     assert [own.text for own in said if own.label == "machine"] == [line] * bool(line)

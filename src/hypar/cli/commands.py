@@ -50,7 +50,7 @@ def plan(
         found.plot(plot)
     wrote(output, plot)
     _show(found, explained, full=full, as_json=as_json)
-    unfit = rows.unfit(rows.unfit_score(found.score), fit=fit, as_data=as_json)
+    unfit = rows.unfit({"": found.score}, fit=fit, as_data=as_json)
     if not unfit and found.limits is not None and found.limits.cut == "interrupt":
         raise KeyboardInterrupt
     return unfit
@@ -71,14 +71,13 @@ def _stored(plan: Any, output: str, model: str, inputs: tuple[str, ...], **used:
 def _show(plan: Any, explained: str | None, *, full: bool, as_json: bool) -> None:
     """Print a plan, with its reasons if asked to; those for a layer stand first."""
     origin, of = use("plan.records:origin_of")(plan), "reports.of.explanation:"
-    made = plan, origin.network, origin.machine, origin.profile
     if as_json:
         why = None if explained is None else use(f"{of}explanation_data")(plan.explain(explained))
         rows.print_data({"plan": plan.to_data(), "explanation": why} if why else plan.to_json())
-        for remark in use("studies.remarks:remarks")(*made) if origin.network else ():
+        for remark in use("studies.remarks:remarks")(plan) if origin.network else ():
             use("reports.terminal:note")(": ".join(filter(None, (remark.label, remark.text))))
     else:
-        document = use("reports.of.plan:plan_document")(*made, full=full)
+        document = use("reports.of.plan:plan_document")(plan, full=full)
         if explained is not None:
             use("reports.terminal:show_document")(use(f"{of}document_of")(plan.explain(explained)))
             use("reports.terminal:write")("")
@@ -209,8 +208,8 @@ def score(
     document = partial(use("reports.of.plan:score_document"), ran.score, ran)
     if picture is not None:
         scored = ran.plan.model_copy(update={"score": ran.score})
-        drawn = use("reports.of.plan:plan_document")(scored, ran.graph, ran.machine)
-        use("reports.plots:plot")(drawn, picture)
+        use("plan.records:remember")(scored, use("plan.records:origin_of")(ran.score))
+        scored.plot(picture)
     if trace is not None:
         use("files.text:write")(Path(trace), use("reports.steps:step_trace")(ran))
     if plot is not None and plot.endswith(".csv"):
@@ -227,7 +226,7 @@ def score(
         rows.print_data(ran.score.to_data())
     else:
         use("reports.terminal:show_document")(document(), full=full)
-    return rows.unfit(rows.unfit_score(ran.score), fit=fit, as_data=as_json or layers)
+    return rows.unfit({"": ran.score}, fit=fit, as_data=as_json or layers)
 
 
 @command(rows.PLAN, options=lambda: [

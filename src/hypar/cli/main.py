@@ -45,12 +45,6 @@ GONE_OPTIONS = {
 """The options that are no more: what does the same, and what to type for each, if that is all."""
 
 
-class GoneError(HyparError):
-    """A command or an option that is no more: wrong usage, refused with what takes its place."""
-
-    exit_status = 2
-
-
 class _Refusal(click.ClickException):
     """An error that ends a command with one line on stderr and an exit status."""
 
@@ -59,7 +53,6 @@ class _Refusal(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the line, ignoring a closed pipe."""
         with suppress(OSError):
             click.echo(printable(self.message), file=file, err=file is None, nl=bool(self.message))
 
@@ -116,7 +109,7 @@ class _Commands(click.Group):
         """Find the named command; the nearest is suggested if there is none of that name."""
         gone = _in_place_of(args[0], args[1:]) if args[0] in GONE else _without(args)
         if gone and not ctx.resilient_parsing:
-            raise GoneError(gone)
+            raise _Refusal(f"error: {gone}", click.UsageError.exit_code)
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(str(UnknownNameError("command", args[0], sorted(COMMANDS))), ctx)
         name, found, words = super().resolve_command(ctx, args)

@@ -54,7 +54,6 @@ class Option(click.Option):
         super().__init__(row.flags.split(), callback=None if plain else self._read, **how)
 
     def _read(self, _ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
-        """Return what the row reads of a text, or of each in a list."""
         if value is None:
             return None
         if self.row.several:
@@ -280,27 +279,23 @@ def print_data(data: Any, *, as_csv: bool = False) -> None:
     use("reports.terminal:write")(data if isinstance(data, str) else use(form)(data), document=True)
 
 
-def unfit(lines: Iterable[str], *, fit: bool, as_data: bool) -> bool:
+def unfit(scores: Mapping[str, Score | None], *, fit: bool, as_data: bool) -> bool:
     """Say on stderr which plans exceed their machine's memory, where stdout carries data; return whether that is the answer."""
+    own = {name: score for name, score in scores.items() if score is not None and not score.fits}
+    lines = [f"{name} {use('reports.words:fit')(score)}".lstrip() for name, score in own.items()]
     for line in lines if as_data else ():
         use("reports.terminal:note")(line, "bold red")
     return bool(fit and lines)
 
 
-def unfit_score(score: Score | None) -> list[str]:
-    """Return a line if a plan exceeds its machine's memory."""
-    return [] if score is None or score.fits else [use("reports.words:fit")(score)]
-
-
 def study(
     name: str, text: str, argument: click.Argument, call: str, what: str, of: str, data: str,
-    options: Options, *, loads: bool = False, lines: str = "",
+    options: Options, *, loads: bool = False,
 ) -> None:  # fmt: skip
     """List a command that makes one result, writes it and shows it; ``what`` is said meanwhile.
 
     ``of`` is the module of its document and ``data`` the function there that returns its data, empty if the result has JSON of
-    its own; ``loads`` says whether the call takes a machine, not names; ``lines`` is a function from the result to a line for
-    each plan that exceeds its machine's memory.
+    its own; ``loads`` says whether the call takes a machine, not names.
     """
 
     def run(*, fit: bool = False, **given: Any) -> bool:
@@ -317,9 +312,9 @@ def study(
             if file is not None:
                 getattr(found, write)(file)
         wrote(*files.values())
-        too_large = use(lines)(found) if lines else ()
         show(f"reports.of.{of}:plugin", found, data=data, **shown)
-        return unfit(too_large, fit=fit, as_data=shown["as_json"]) or not getattr(found, "ok", True)
+        too_large = unfit(getattr(found, "scores", {}), fit=fit, as_data=shown["as_json"])
+        return too_large or not getattr(found, "ok", True)
 
     COMMANDS[name] = Spec(run, text, (argument,), options)
 
@@ -328,7 +323,7 @@ def study(
 study("compare",
     "Plan MODEL by several strategies and show them side by side, relative to dp.",
     MODEL, "studies.grid:compare_strategies", "comparing", "runs", "comparison_data",
-    loads=True, lines="reports.of.runs:unfit_lines", options=lambda: [
+    loads=True, options=lambda: [
     INPUTS, SEQUENCE, *asked(
         strategy={"flags": "--strategy strategies", "several": True,
                   "help": "Strategy to compare with dp; may be repeated: {names}.  [default: all with dp's cost]"},

@@ -124,8 +124,6 @@ def read_json(file: Path) -> Any:
 
 
 def _hooks(file: Path) -> dict[str, Any]:
-    """Return the hooks that Python's reader calls for each number and object."""
-
     def number(word: str) -> float:
         value = float(word)
         if not math.isfinite(value):
@@ -195,7 +193,6 @@ def read_csv(file: Path) -> list[Row]:
 
 
 def _records(file: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the first line and the cells of each nonempty row."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line = 1
     try:

@@ -125,8 +125,6 @@ def validated(
 
 
 class _Judged(NamedTuple):
-    """What ``validated`` is given."""
-
     model: type[BaseModel]
     data: Any
     place: Callable[[Where], str]

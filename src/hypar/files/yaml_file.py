@@ -102,7 +102,6 @@ class _Loader(_BASE):  # type: ignore[misc]
             raise _too_deep(place) if self.depth > MOST_DEPTH else _too_many(place)
 
     def ascend_resolver(self) -> None:
-        """Leave a complete node."""
         self.depth -= 1
 
     def built(self, node: yaml.Node, where: Where) -> Any:
@@ -117,7 +116,6 @@ class _Loader(_BASE):  # type: ignore[misc]
         return [self.built(item, (*where, index)) for index, item in enumerate(node.value)]
 
     def scalar(self, node: yaml.Node, where: Where) -> Any:
-        """Return a number, a text, true, false or None."""
         try:
             value = self.construct_object(node)
             str(value)  # Python refuses to for a number of more than 4,300 digits.

@@ -65,14 +65,15 @@ SIZES = range(1, LARGEST + 1)
 
 
 class _Config:
-    """A config of a shipped model's family; keys that change no size are not read.
+    """A config of a shipped model's family, for some positions or as many as it allows; keys that change no size are not read.
 
     Attributes:
         shipped: the content of the shipped model's file.
         learned: whether its positions are a trained table.
+        most, length: the positions that it allows, and those of a sample.
     """
 
-    def __init__(self, data: Mapping[str, Any], where: str) -> None:
+    def __init__(self, data: Mapping[str, Any], where: str, sequence: int | None) -> None:
         self.data = {key: value for key, value in data.items() if value is not None}
         self.where, self.family = where, data["model_type"]
         template, self.head = FAMILIES[self.family]
@@ -81,6 +82,12 @@ class _Config:
         only = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
         for key, value in only.items():
             self.read(key, [value], value)
+        self.most: int = self.read("sequence", SIZES)
+        self.length = self.most if sequence is None else sequence
+        largest = self.most if self.learned else LARGEST
+        if sequence is not None and not 1 <= sequence <= largest:
+            key = f", the {self.key('sequence')} of the config" if self.learned else ""
+            raise OptionError("sequence", f"found {sequence:,}", f"a whole number from 1 to {largest:,}{key}")
 
     def key(self, name: str) -> str:
         """Return the key that says a dim or a field, of several that of the family if none is given."""
@@ -96,7 +103,7 @@ class _Config:
             raise ModelError(f"{self.where}: {key}", found, sizes or ", ".join(map(shown, allowed)))
         return value
 
-    def dims(self, length: int) -> dict[str, int]:
+    def dims(self) -> dict[str, int]:
         """Return the dims of the shipped file, without the heads that share keys where each has its own."""
         hidden, heads = self.read("hidden", SIZES), self.read("heads", SIZES)
         own = {"hidden": hidden, "heads": heads, "kv_heads": self.read("kv_heads", SIZES, heads)}
@@ -108,7 +115,7 @@ class _Config:
         own |= {"group": heads // own["kv_heads"], "head_dim": hidden // heads}
         own |= {"ff": 4 * hidden} if self.family == "gpt2" else {}
         sizes = {name: self.read(name, SIZES, own.get(name)) for name in self.shipped["dims"]}
-        sizes["sequence"] = length
+        sizes["sequence"] = self.length
         if not self.learned and sizes["head_dim"] % 2:
             allowed = "an even number, whose halves are rotated"
             raise ModelError(self.where, f"heads of {sizes['head_dim']:,} features", allowed)
@@ -140,35 +147,25 @@ class _Config:
                 found["weight"] = next(tables)
         return found
 
-    def content(self, length: int, batch: int) -> dict[str, Any]:
-        """Return the shipped file with the sizes of the config."""
-        dims = self.dims(length)
+    def content(self, batch: int) -> dict[str, Any]:
+        dims = self.dims()
         for part in (self.shipped, *self.shipped["blocks"].values()):
             part["layers"] = [self.entry(entry, dims) for entry in part["layers"]]
         found = {**self.shipped, "source": SOURCE.format(self.family), "batch": batch, "dims": dims}
         found["dtype"] = self.read("dtype", [*DTYPE_BYTES], "float32")
         return {key: value for key, value in found.items() if (key, value) != ("dtype", "float32")}
 
-    def length(self, sequence: int | None) -> int:
-        """Return the positions of a sample, as many as are asked for if these are allowed."""
-        most: int = self.read("sequence", SIZES)
-        largest = most if self.learned else LARGEST
-        if sequence is not None and not 1 <= sequence <= largest:
-            key = f", the {self.key('sequence')} of the config" if self.learned else ""
-            raise OptionError("sequence", f"found {sequence:,}", f"a whole number from 1 to {largest:,}{key}")
-        return most if sequence is None else sequence
-
-    def notes(self, length: int) -> Iterator[str]:
+    def notes(self) -> Iterator[str]:
         """Yield lines on what the model file says otherwise than the config."""
         for name in self.data["architectures"]:
             if not name.endswith(self.head):
                 yield f"architectures: found {shown(name)}, written with the head of {self.head}"
-        if self.learned and length < (most := self.read("sequence", SIZES)):
-            yield f"{self.key('sequence')}: of {most:,} positions the first {length:,} are trained"
+        if self.learned and self.length < self.most:
+            yield f"{self.key('sequence')}: of {self.most:,} positions the first {self.length:,} are trained"
         # Qwen2 has a window where its config says that it is used.
         used = self.data.get("use_sliding_window") if self.family == "qwen2" else self.family != "llama"
-        if used and (window := self.read("sliding_window", SIZES, LARGEST)) < length:
-            attends = f"each of {length:,} positions attends to all before it"
+        if used and (window := self.read("sliding_window", SIZES, LARGEST)) < self.length:
+            attends = f"each of {self.length:,} positions attends to all before it"
             yield f"sliding_window: {window:,} is not in the model file, in which {attends}"
 
 
@@ -209,13 +206,12 @@ def read_config(
     data["architectures"] = [*map(str, names)] if isinstance(names, list) else []
     if not isinstance(family, str) or family not in FAMILIES:
         return _through_transformers(data, where, batch=batch, sequence=sequence, partial=partial)
-    said = _Config(data, where)
-    length = said.length(sequence)
-    content = said.content(length, batch)
+    said = _Config(data, where, sequence)
+    content = said.content(batch)
     graph = load_model(content, name=where)
     flop, parameters = 2 * graph.macs(batch=1), graph.num_parameters
     coverage = Coverage(flop, flop, parameters, parameters, {})
-    return Imported(name=family, content=content, coverage=coverage, notes=tuple(said.notes(length)))
+    return Imported(name=family, content=content, coverage=coverage, notes=tuple(said.notes()))
 
 
 def _through_transformers(

@@ -42,8 +42,6 @@ def fused(trace: Trace) -> list[Node]:
 
 
 class _Finder:
-    """Finds regions."""
-
     def __init__(self, trace: Trace) -> None:
         self.trace, self.nodes, self.weights = trace, trace.nodes, trace.weights
 
@@ -116,7 +114,6 @@ class _Finder:
         return ()
 
     def data(self, node: Node) -> str:
-        """Return the first value of an operation that depends on the input."""
         return next(value for value in node.read if value in self.trace.dependent)
 
     def groups(self, entry: str, nodes: Sequence[Node], axes: Sequence[int]) -> tuple[int, int] | None:

@@ -12,10 +12,9 @@ import yaml
 
 from hypar.errors import ModelError
 from hypar.files.text import write
-from hypar.importers import experts, rules, sequences
-from hypar.importers.atoms import BATCH, Atoms
+from hypar.importers import rules, sequences
 from hypar.importers.fusion import fused
-from hypar.importers.layers import OPAQUE, LayerDraft, OpContext, TensorAxes, Unsaid, refuse
+from hypar.importers.layers import BATCH, OPAQUE, Atoms, LayerDraft, OpContext, TensorAxes, Unsaid, refuse
 from hypar.importers.trace import Node, Trace
 from hypar.importers.writing import content, named
 from hypar.network.graph import LayerGraph, load_model
@@ -33,32 +32,31 @@ RULES: Mapping[str, tuple[Callable[[OpContext], TensorAxes], ...]] = {
     "adaptive_pool": (rules.adaptive,),
     **dict.fromkeys(("add", "divide"), (rules.elementwise,)),
     "attention": (sequences.attention,),
-    "best_groups": (experts.best_groups,),
+    "best_groups": (sequences.best_groups,),
     "broadcast": (rules.repeated,),
     "concat": (rules.concat,),
     "conv": (rules.conv,),
     **dict.fromkeys(("copy", "dropout"), (rules.dropout,)),
     "dot": (sequences.dot,),
     "embedding": (sequences.lookup,),
-    "gather": (experts.gathered,),
-    "grouped": (experts.grouped,),
-    **dict.fromkeys(("histc", "index_put"), (experts.counted,)),
-    "index": (experts.indexed,),
+    "gather": (sequences.gathered,),
+    "grouped": (sequences.grouped,),
+    **dict.fromkeys(("histc", "index_put"), (sequences.counted,)),
+    "index": (sequences.indexed,),
     "loss": (rules.softmax,),
     **dict.fromkeys(("max", "mean"), (rules.reduced,)),
-    "multiply": (experts.weighed, rules.elementwise),
+    "multiply": (sequences.weighed, rules.elementwise),
     "norm": (rules.norm,),
     **dict.fromkeys(("part", "slice"), (rules.sliced,)),
     "pool": (rules.pool,),
     "prelu": (rules.prelu,),
-    "repeat_interleave": (experts.interleaved,),
     "reshape": (rules.reshaped,),
     "resize": (rules.resized,),
     "rope": (rules.rope,),
-    "shares": (experts.normalised,),
-    "softmax": (experts.normalised, rules.softmax),
-    "sum": (experts.summed, rules.reduced),
-    "topk": (experts.topk,),
+    "shares": (sequences.normalised,),
+    "softmax": (sequences.normalised, rules.softmax),
+    "sum": (sequences.summed, rules.reduced),
+    "topk": (sequences.topk,),
     "transpose": (rules.transposed,),
 }
 """The rules of each operation of the vocabulary; the first one that says it is taken, then that of any function."""

@@ -157,7 +157,6 @@ class _Reader:
         return name
 
     def add(self, equation: Any, kind: str, read: Sequence[str], scope: tuple[str, ...]) -> list[str]:
-        """Add an equation; return its results."""
         params, made = dict(equation.params), [self.new(variable) for variable in equation.outvars]
         if "padding" in params:
             params["padding"] = [*chain(*zip(*params["padding"], strict=True))]

@@ -11,8 +11,7 @@ from hypar.importers.layers import OPAQUE, OpContext, TensorAxes, Unsaid, refuse
 from hypar.importers.sequences import beside, biased, one_of, patches, tokens
 
 if TYPE_CHECKING:
-    from hypar.importers.atoms import Axes, Axis
-    from hypar.ops.base import Shape
+    from hypar.importers.layers import Axes, Axis
 
 
 def function(view: OpContext) -> TensorAxes:
@@ -89,18 +88,15 @@ def pooled(view: OpContext, mode: str, **fields: Any) -> TensorAxes:
 
 
 def adaptive(view: OpContext) -> TensorAxes:
-    """Say a pool to a given size, which is no layer where that is the size."""
-    refuse(not view.made)
-    return view.only if view.read == view.made else pooled_to(view, view.node.get("mode"), view.made)
-
-
-def pooled_to(view: OpContext, mode: str, new: Shape) -> TensorAxes:
-    """Say a pool to a given size: a global window, or windows side by side."""
-    old, (_, *places) = view.read, new
-    if {new[dim] for dim in places} == {1}:
+    """Say a pool to a given size, which is no layer where that is the size: a global window, or windows side by side."""
+    old, new, mode = view.read, view.made, view.node.get("mode")
+    refuse(not new)
+    _, *places = new
+    if {new[dim] for dim in places} == {1} and old != new:
         return pooled(view, mode, window="global")
     refuse(any(old[dim] % new[dim] for dim in places))
-    return pooled(view, mode, kernel=[old[dim] // new[dim] for dim in places])
+    kernel = [old[dim] // new[dim] for dim in places]
+    return view.only if old == new else pooled(view, mode, kernel=kernel)
 
 
 def reduced(view: OpContext) -> TensorAxes:
@@ -112,8 +108,7 @@ def reduced(view: OpContext) -> TensorAxes:
     if node.op == "max" and "axis" not in node.attributes:
         return view.put("relu", view.only)
     refuse(len(read) < 3 or {names[axis] for axis in node.axes()} != {*names} - {"batch", "channels"})
-    ones = {dim: 1 if dim != "channels" else size for dim, size in read.items()}
-    found = pooled_to(view, "max" if node.op == "max" else "average", ones)
+    found = pooled(view, "max" if node.op == "max" else "average", window="global")
     return found if len(view.sizes()) == len(names) else view.put("flatten", found)
 
 

@@ -169,7 +169,6 @@ class _Program:
         return tuple(size if isinstance(size, int) else 0 for size in shape)
 
     def true(self, name: str) -> str:
-        """Return the value that a name stands for after operations in place."""
         while name in self.alias:
             name = self.alias[name]
         return name

@@ -8,7 +8,7 @@ from itertools import count, groupby
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.atoms import BATCH, Atoms, Axis
+from hypar.importers.layers import BATCH, Atoms, Axis
 from hypar.importers.sequences import scores_of
 from hypar.network.modelfile import MOST_REPEATS
 from hypar.registry import load_plugin
@@ -52,7 +52,6 @@ class _Names:
                     self.give(atom, atoms.fixed.get(atom, name))
 
     def dims(self, axis: Iterable[int]) -> Axis:
-        """Return the atom that names each dim of an axis."""
         return tuple(self.atoms.first(atom) for atom in self.atoms.leaves(axis))
 
     def give(self, atom: int, base: str) -> None:
@@ -246,7 +245,6 @@ class _Writer:
         return _word("_".join(own))
 
     def entry(self, row: _Row, name: str, *, named: bool) -> dict[str, Any]:
-        """Return the entry of a row, without its inputs."""
         if row.turns > 1:
             return {"block": self.block(row), "name": name, "repeat": row.turns}
         draft = self.drafts[row.last]
@@ -272,5 +270,4 @@ def _free(name: str, taken: Collection[str]) -> str:
 
 
 def _word(text: str) -> str:
-    """Return a text as a name of a model file."""
     return re.sub(r"[^A-Za-z0-9_-]+", "_", text).lstrip("-")[:LONGEST_NAME]

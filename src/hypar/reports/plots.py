@@ -224,8 +224,6 @@ def _spans(found: Picture, rows: Iterable[Sequence[Span]], axis: _Axis) -> dict[
 
 
 class _Axis(NamedTuple):
-    """Numbers from 0 between two places."""
-
     most: float
     start: float
     end: float

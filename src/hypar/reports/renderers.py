@@ -158,7 +158,6 @@ def _line(element: str, text: str, class_: str | None = None) -> Content:
 
 
 def _scrolled(content: Markup, label: str) -> Markup:
-    """Return a part that scrolls by itself where it is too wide."""
     return tag("div", content, class_="x", tabindex=0, role="region", aria_label=label)
 
 

@@ -11,7 +11,7 @@ from hypar.document import Document, Note, Section
 from hypar.errors import InputError, TableLimitError
 from hypar.machine.machine import Machine, machine_numbers
 from hypar.plan.plan import Plan, read_plan
-from hypar.plan.records import Score, of_score
+from hypar.plan.records import Origin, Score, of_score, origin_of, remember
 from hypar.planning.planner import plan_command, uneven_array
 from hypar.planning.replay import ScoredStep, run_plan
 from hypar.planning.sources import as_planned, network_of, times_of
@@ -20,15 +20,11 @@ from hypar.reports.of.explanation import FEW
 from hypar.reports.of.plan import plan_document
 from hypar.reports.renderers import page
 from hypar.sharding.placement import primes
-from hypar.studies.alternatives import explain_plan
 from hypar.studies.grid import Comparison, Run, compare_strategies, costs_of
 from hypar.studies.step import StepRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-    from hypar.machine.profiles import Profile
-    from hypar.network.graph import LayerGraph
 
 OPEN = ("open in ", "not given", "assumed")
 OF_STEP = {"time", "critical", "bytes", "energy", "memory", "numbers"}
@@ -41,13 +37,13 @@ BETWEEN = Note("", "Rows of layers are without transfers between stages, which t
 
 
 class Reported(NamedTuple):
-    """What a report is made of: a plan with its score on the machine, which had the score ``planned``; ``commands`` lead to both again."""
+    """What a report is made of: a plan that knows its network, with its score on the machine that it knows if it has one.
+
+    It had the score ``planned``; ``commands`` lead to both again.
+    """
 
     plan: Plan
     planned: Score | None
-    graph: LayerGraph
-    machine: Machine | None
-    profile: Profile | None
     ran: ScoredStep | None
     convention: str | None
     commands: tuple[str, ...]
@@ -70,15 +66,15 @@ def read_reported(
     ran = None
     if stored.score or hardware or changed:
         ran = run_plan(stored, hardware=hardware, model=sized, changes=changed, convention=convention)
-    machine = None if ran is None else ran.machine
     options = {"hardware": hardware, "model": model, "profile": profile, "convention": convention}
     words = [word for key, own in options.items() if own is not None for word in (f"--{key}", str(own))]
     words += [word for key, own in changed.items() for word in ("--set", f"{key}={own}")]
     again = ["hypar", "report", path.name, *words, "-o", "plan.html"], ["hypar", "check", path.name]
+    machine, score = (None, None) if ran is None else (ran.machine, ran.score)
     commands = (plan_command(stored, path.name, network, machine), *map(shlex.join, again))
-    plan = stored if ran is None else stored.model_copy(update={"score": ran.score})
-    times = times_of(stored, profile)
-    return Reported(plan, stored.score, sized, machine, times, ran, convention, commands)
+    plan = stored.model_copy(update={"score": score})
+    remember(plan, Origin(network=sized, machine=machine, profile=times_of(stored, profile), file=path))
+    return Reported(plan, stored.score, ran, convention, commands)
 
 
 def report_page(found: Reported, version: str) -> str:
@@ -92,8 +88,8 @@ def report_page(found: Reported, version: str) -> str:
 
 def report_document(found: Reported) -> Document:
     """Return the document of a report."""
-    plan = found.plan
-    whole = plan_document(plan, found.graph, found.machine, found.profile, costs=True)
+    plan, machine = found.plan, origin_of(found.plan).machine
+    whole = plan_document(plan, costs=True)
     spent = {own.label: own for own in whole.notes if own.label in {*OF_STEP, "choices"}}
     claimed = [own for own in whole.notes if own.label not in spent]
     choices = [spent["choices"]] if "choices" in spent else []
@@ -109,9 +105,9 @@ def report_document(found: Reported) -> Document:
             Section(title="Plan", about=about, parts=(*whole.tables, *choices, *[BETWEEN] * plan.staged)),
             *(_step(found.ran, spent) if found.ran else ()),
             strategies,
-            *([_asked("Why this cut", lambda: _why(found))] if plan.splits else []),
-            Section(title="Claim and assumptions", parts=(*claimed, _assumed(found.machine))),
-            *([_machine(found, found.machine)] if found.machine else []),
+            *([_asked("Why this cut", lambda: _why(plan))] if plan.splits else []),
+            Section(title="Claim and assumptions", parts=(*claimed, _assumed(machine))),
+            *([_machine(found, machine)] if machine else []),
         ),
     )
 
@@ -148,16 +144,16 @@ def _step(ran: ScoredStep, notes: Mapping[str, Note]) -> Iterator[Section]:
 
 def compared(found: Reported) -> Comparison:
     """Return the strategies that minimise dp's cost for the plan's devices, with the plan; raises as ``compare_strategies``."""
-    plan, score = found.plan, found.plan.score
+    plan, score, made = found.plan, found.plan.score, origin_of(found.plan)
     own = of_score(plan.convention) if score is None else score.convention
     convention = None if plan.heterogeneous else found.convention or own
     weight, optimizer = plan.cost.parameters.get("inter_weight"), "sgd" if score is None else score.optimizer
     asked: dict[str, Any] = {"batch": plan.model.batch, "inter_weight": weight, "optimizer": optimizer}
-    array, machine = _array(plan, found.machine), found.machine
-    rows = compare_strategies(found.graph, hardware=machine, convention=convention, array=array, **asked)
+    asked |= {"hardware": made.machine, "array": _array(plan, made.machine)}
+    rows = compare_strategies(made.network, convention=convention, **asked)
     costs = tuple(split.cost for split in plan.summed)
     if convention is not None and not plan.staged:
-        costs = costs_of(plan, found.graph, convention, found.machine)
+        costs = costs_of(plan, made.network, convention, made.machine)
     this = plan.strategy, plan.splits, plan.chunks
     same = [own and (own.strategy, own.splits, own.chunks) == this for own in (run.plan for run in rows)]
     at = [*same, True].index(True)
@@ -177,11 +173,11 @@ def _array(plan: Plan, machine: Machine | None) -> tuple[int, ...] | None:
     return (*plan.array[:outside], *primes(len(plan.stages.stages)), *plan.array[outside:])
 
 
-def _why(found: Reported) -> Document:
-    known = explain_plan(found.plan, found.graph, machine=found.machine, profile=found.profile)
-    firsts = {part.layers[0] for part in words.parts_of(found.plan)}
+def _why(plan: Plan) -> Document:
+    known = plan.explain()
+    firsts = {part.layers[0] for part in words.parts_of(plan)}
     few = tuple(one for one in known.explained if one.layer in firsts)
-    document = replace(known, explained=few).document()
+    document: Document = replace(known, explained=few).document()
     if len(few) <= FEW:
         return document
     nearest = document.tables[1]._replace(rows=document.tables[1].rows[:FEW])

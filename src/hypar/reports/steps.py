@@ -146,7 +146,9 @@ def step_timeline(ran: ScoredStep | None, title: str = "", *, most: int = words.
         return group if ran.stages else _track(row_of[layer], group)
 
     tracks = dict.fromkeys(track(layer, group) for layer in row_of for group in rows.groups)
-    each = ((task, rows.groups[lane]) for task in rows.tasks for lane in task.lanes if task.seconds)
+    each = (
+        (task, rows.groups[lane]) for task in rows.tasks for lane in task.piece.groups if task.piece.seconds
+    )
     spans = (
         Span(track(task.layer, group), task.start_s, task.end_s, *_work(task, bool(ran.stages)))
         for task, group in each
@@ -156,12 +158,12 @@ def step_timeline(ran: ScoredStep | None, title: str = "", *, most: int = words.
 
 def _work(task: StepTask, staged: bool) -> tuple[str, str, bool]:
     """Return the kind of a task, in stages the direction, the number of its microbatch, and whether it is critical."""
+    kind = task.piece.kind
     if not staged:
-        return task.kind, "", task.critical
-    if task.kind in {"update", "communication"}:
-        return task.kind, "", task.kind == "update"
-    label = "" if task.item is None else str(task.item + 1)
-    return "forward" if task.kind == "forward" else "backward", label, True
+        return kind, "", task.critical
+    if kind in {"update", "communication"}:
+        return kind, "", kind == "update"
+    return "forward" if kind == "forward" else "backward", str((task.item or 0) + 1), True
 
 
 def _track(layer: str, group: str) -> str:
@@ -177,8 +179,10 @@ def step_trace(ran: ScoredStep) -> str:
     """
     tasks, groups = step_rows(ran).tasks, step_rows(ran).groups
     choices = {layer: _choices(ran.plan, layer) for layer in ran.plan.layers}
-    places = words.grouped((_track(task.layer, groups[lane]), task) for task in tasks for lane in task.lanes)
-    resources = words.grouped((task.resource, task) for task in tasks)
+    places = words.grouped(
+        (_track(task.layer, groups[lane]), task) for task in tasks for lane in task.piece.groups
+    )
+    resources = words.grouped((task.piece.resource, task) for task in tasks)
     events = [*_process(1, "layers", places, choices), *_process(2, "resources", resources, choices)]
     lines = ",\n".join(json.dumps(event) for event in events)
     return f'{{"displayTimeUnit": "ms", "traceEvents": [\n{lines}\n]}}\n'
@@ -212,20 +216,21 @@ def _process(
         yield {"ph": "M", **place, "name": "thread_name", "args": {"name": title}}
         yield {"ph": "M", **place, "name": "thread_sort_index", "args": {"sort_index": at}}
         for task in tasks:
-            name = "receives" if task.kind == "communication" else task.kind
-            span = {"cat": task.kind, "ts": task.start_s * 1e6, "dur": task.seconds * 1e6}
+            kind = task.piece.kind
+            name = "receives" if kind == "communication" else kind
+            span = {"cat": kind, "ts": task.start_s * 1e6, "dur": task.piece.seconds * 1e6}
             yield {"ph": "X", **place, "name": name, **span, "args": _arguments(task, choices)}
 
 
 def _arguments(task: StepTask, choices: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments of a slice; those that a task has not are left out."""
     from hypar.schedule.pieces import level_name  # noqa: PLC0415 (only for a step that was run)
 
+    piece = task.piece
     found = {
-        "task": task.name, "layer": task.layer, "phase": task.phase or None,
+        "task": task.name, "layer": task.layer, "phase": piece.phase or None,
         "level": None if task.level is None else level_name(task.level),
         "microbatch": None if task.item is None else task.item + 1, "choice": choices.get(task.layer),
-        "bytes": task.num_bytes, "resource": task.resource, "critical": task.critical,
+        "bytes": piece.num_bytes if piece.collective else None, "resource": piece.resource, "critical": task.critical,
     }  # fmt: skip
     return {name: value for name, value in found.items() if value is not None}
 

@@ -81,7 +81,6 @@ def write(text: str, *, document: bool = False, styled: bool = False) -> None:
 
 
 def _put(stream: TextIO, text: str) -> None:
-    """Write a text on a stream at once, with characters that its encoding has."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)

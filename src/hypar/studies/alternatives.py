@@ -271,7 +271,6 @@ def _axes(
 
 
 def _common(nodes: Nodes, where: str) -> list[Choices]:
-    """Return the choices that all groups allow; they correspond by their dims and degrees."""
     offered = [{choice.text(own.ways): choice for choice in own.free[node]} for own, node in nodes]
     common = [text for text in offered[0] if all(text in each for each in offered)]
     if not common:

@@ -96,7 +96,9 @@ def check_plan(
     found = changes_between(stored, fresh)
     tolerated = tuple(change for change in found if near(change, tolerance))
     drifted = tuple(one for one in found if one not in tolerated)
-    notes = (*_older(stored), *_not_its_own(request), *notes)
+    old = stored.score is not None and not stored.score.hardware_digest.endswith(DIGEST)
+    older = ["score.hardware_digest: made with another version of hypar"] * old
+    notes = (*older, *_not_its_own(request), *notes)
     return Verdict(model_changed=changed, changes=drifted, fresh=fresh, notes=notes, tolerated=tolerated)
 
 
@@ -106,12 +108,6 @@ def near(change: Change, tolerance: float) -> bool:
     if isinstance(before, str) or isinstance(after, str) or not RESULTS.fullmatch(change.what):
         return False
     return abs(after - before) <= tolerance * max(abs(before), abs(after))
-
-
-def _older(stored: Plan) -> tuple[str, ...]:
-    """Say where the digest of the machine is another one for the version of hypar alone."""
-    old = stored.score is not None and not stored.score.hardware_digest.endswith(DIGEST)
-    return ("score.hardware_digest: made with another version of hypar",) * old
 
 
 def _not_its_own(request: Resolved) -> tuple[str, ...]:

@@ -204,6 +204,11 @@ class Comparison(Runs):
         """The first plan."""
         return next(row.plan for row in self if row.plan)
 
+    @property
+    def scores(self) -> dict[str, Score | None]:
+        """The scores of the plans, by their strategies."""
+        return {row.name: row.plan.score for row in self if row.plan}
+
     def value(self, run: Run) -> float:
         """Return the time of a strategy's step, without a machine its cost if it is the first one's; infinity if not known."""
         alike = run.totals is None and run.plan and run.plan.cost.name == self.plan.cost.name
@@ -430,11 +435,8 @@ class _Ask:
         return Run.of(chosen, plan, machine)
 
     def _nodes(self, chosen: Chosen) -> Asked:
-        own = {
-            name: self.asked[name] for name in ("stages", "starts", "parts", "schedule") if name in self.asked
-        }
-        own |= {name: chosen[name] for name in ("levels", "array") if name in chosen}
-        return Asked.whose(Request(**own))
+        own = {name: chosen[name] for name in ("levels", "array") if name in chosen}
+        return Asked.whose(Request(**{**self.asked, **own}))
 
     def _of_array(self, array: Any) -> Mapping[str, Any]:
         """Return the arguments for an array: without those of stages where others have stages and it has none."""

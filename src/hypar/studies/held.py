@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hypar.execution.exchange import shares
 from hypar.network.layer import OPTIMIZERS
 from hypar.planning.stages.running import fullest_moments
-from hypar.program.lowering import Move, exchanges_gradients
+from hypar.program.lowering import exchanges_gradients
 from hypar.schedule.lifetimes import Arrays, ops_of
 from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.tree import Device, Level, Node, Stages
@@ -106,13 +106,11 @@ def _places(node: Node | None) -> list[tuple[int, tuple[int, ...]]]:
 
 
 def _parts(stages: StagesRecord) -> dict[str, Place]:
-    """Return the stage of each layer, and its part of it."""
     spans = ((at, *own) for at, stage in enumerate(stages.stages) for own in enumerate(stage.spans))
     return {layer: (number, part) for number, part, span in spans for layer in span}
 
 
 def _weights(program: Program, nodes: PlanGraph) -> Bytes:
-    """Return the elements of weights on each device."""
     weighted, found = {node.name for node in nodes.layers if node.weighted}, np.zeros(program.places.devices)
     for step in program.updates:
         if step.layer in weighted and step.parameter not in UNCOUNTED:
@@ -159,23 +157,16 @@ def _buffers(
     """
     together: dict[object, Bytes] = {}
     for number, step in program.transfers.items():
-        if step.item.tensor in UNCOUNTED:
+        item, moved = step.item, step.transfer
+        if item.tensor in UNCOUNTED:
             continue
         key: object = number
         if exchanges_gradients(step):
-            key = next((chunk for chunk in chunks if step.item.layer in chunk), number)
+            key = next((chunk for chunk in chunks if item.layer in chunk), number)
+        reader = item.maker if item.maker and item.phase == "backward" else item.layer
+        # Between stages no device has elements at both ends.
+        crosses = moved.kind != "add" and not moved.have.meets(moved.need)
         for level, own in enumerate(received[number]):
-            at = (step.item.phase, place_of[_to(step)]) if _crosses(step) else (level, key)
+            at = (item.phase, place_of[reader]) if crosses else (level, key)
             together[at] = together.get(at, 0) + own
     return np.asarray(np.max([np.zeros(program.places.devices), *together.values()], axis=0))
-
-
-def _to(step: Move) -> str:
-    """Return the layer to whose stage a transfer comes."""
-    return step.item.maker if step.item.maker and step.item.phase == "backward" else step.item.layer
-
-
-def _crosses(step: Move) -> bool:
-    """Return whether a transfer brings a tensor from one stage to another: no device has elements at both ends."""
-    own = step.transfer
-    return own.kind != "add" and not own.have.meets(own.need)

@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -78,17 +78,6 @@ class LayerShard:
         return 2 * DTYPE_BYTES[self.dtype] * sum(map(math.prod, (*self.read, self.output)))
 
 
-class Bench(Protocol):
-    """What measures shards on a device, whose memory may be unknown."""
-
-    device: str
-    memory_bytes: int | None
-
-    def seconds(self, shard: LayerShard) -> float:
-        """Return the seconds that a shard takes; a MemoryError or a RuntimeError says that it cannot be run."""
-        ...
-
-
 def profile_model(
     model: LayerGraph | str | Path,
     *,
@@ -96,7 +85,7 @@ def profile_model(
     batch: int | None = None,
     space: str | None = None,
     repeats: int = 3,
-    bench: Bench | None = None,
+    bench: TorchBench | None = None,
 ) -> Profile:
     """Measure one device's time for its shard of each layer, pools included, under each choice of a level.
 
@@ -109,7 +98,7 @@ def profile_model(
         batch: samples in a mini-batch, if not the model's own number.
         space: choices other than those of the strategy ``deepa``, as in ``plan_model``.
         repeats: rounds over all shards; the shortest time of each counts.
-        bench: the bench that measures shards; PyTorch on this machine if not given.
+        bench: what measures shards, in place of PyTorch on this machine.
 
     Raises:
         InputError: the request cannot be met: PyTorch is missing, or a shard does not fit.
@@ -127,7 +116,7 @@ def profile_model(
     return Profile(model=of, device=bench.device, ways=ways, seconds=measured)
 
 
-def _measured(places: Mapping[LayerShard, str], bench: Bench, repeats: int) -> dict[LayerShard, float]:
+def _measured(places: Mapping[LayerShard, str], bench: TorchBench, repeats: int) -> dict[LayerShard, float]:
     """Return the shortest seconds of each shard, to four digits.
 
     Rounds go over all shards, so that a busy moment of the machine spoils one measurement of several shards instead of
@@ -206,7 +195,7 @@ def _read(nest: Nest, choice: Choice, image: Mapping[str, int]) -> tuple[Sizes, 
 
 
 class TorchBench:
-    """PyTorch on this machine's processor, imported when a bench is made.
+    """PyTorch on this machine's processor, imported when a bench is made; its memory may be unknown.
 
     A run is the forward phase and then the backward and gradient phases by PyTorch's own differentiation. A first run
     warms up; of the others the fastest counts, because other work of the machine only makes a run slower. Making one raises
@@ -226,7 +215,7 @@ class TorchBench:
             self.memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
     def seconds(self, shard: LayerShard) -> float:
-        """Measure as ``Bench.seconds``."""
+        """Return the seconds that a shard takes; a MemoryError or a RuntimeError says that it cannot be run."""
         return least_seconds(self.step(shard))
 
     def step(self, shard: LayerShard) -> Callable[[], object]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from hypar.document import Note
 from hypar.errors import InputError, TableLimitError, few
-from hypar.plan.records import SEARCHED, Score
+from hypar.plan.records import SEARCHED, Score, origin_of
 from hypar.plan.request import BEST
 from hypar.planning.planner import follow
 from hypar.planning.question import ask
-from hypar.planning.resolved import BASELINES, FIXED, Resolved
+from hypar.planning.resolved import BASELINES, FIXED, Resolved, baseline_request
 from hypar.solve.solvers.base import load_solver
 from hypar.units import amount, format_seconds
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hypar.machine.machine import Machine
-    from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
 
@@ -30,24 +29,14 @@ LEAST_SHOWN, CHEAP_ENTRIES, ANY_SHAPE = 1e-3, 2**22, "h_tree"
 a greedy plan, some milliseconds; and the topology on which the shape of an array does not change what an exchange takes."""
 
 
-def remarks(
-    plan: Plan,
-    graph: LayerGraph,
-    machine: Machine | None = None,
-    profile: Profile | None = None,
-    scores: Mapping[str, Score] | None = None,
-) -> list[Note]:
-    """Return the remarks on a plan of a network, with the machine of its score and the measured times of its cost.
-
-    ``scores`` are those of ``baseline_scores``, if they are known.
-    """
-    graph = graph.with_batch(plan.model.batch)
-    known = baseline_scores(plan, graph, machine, profile) if scores is None else scores
+def remarks(plan: Plan, scores: Mapping[str, Score] | None = None) -> list[Note]:
+    """Return the remarks on a plan that knows its network; ``scores`` are those of ``baseline_scores``, if they are known."""
+    made, known = origin_of(plan), baseline_scores(plan) if scores is None else scores
     return [
-        *_joint(plan, graph, Resolved.of(plan, machine, profile)),
+        *_joint(plan, made.network, Resolved.of(plan, made.machine, made.profile)),
         *_faster(plan, known),
-        *_too_fine(plan, graph),
-        *on_this_machine(plan, machine),
+        *_too_fine(plan, made.network),
+        *on_this_machine(plan, made.machine),
     ]
 
 
@@ -74,23 +63,19 @@ def _joint(plan: Plan, graph: LayerGraph, request: Resolved) -> Iterator[Note]:
     yield Note("", f"the joint optimum is {lower if gain > 0 else 'no lower'}")
 
 
-def baseline_scores(
-    plan: Plan, graph: LayerGraph, machine: Machine | None = None, profile: Profile | None = None
-) -> dict[str, Score]:
+def baseline_scores(plan: Plan) -> dict[str, Score]:
     """Return the scores of dp and of the baselines that a plan was not timed against; empty for one without a score."""
-    if plan.score is None or (plan.staged and plan.heterogeneous):
+    made = origin_of(plan)
+    if made.network is None or plan.score is None or (plan.staged and plan.heterogeneous):
         # Device groups in stages have arrays of their own, which are none of the whole machine.
         return {}
-    from hypar.planning.resolved import baseline_request  # noqa: PLC0415 (only for a plan with a score)
-
-    graph = graph.with_batch(plan.model.batch)
-    request = _over_all(plan, replace(Resolved.of(plan, machine, profile), refine=False))
+    request = _over_all(plan, replace(Resolved.of(plan, made.machine, made.profile), refine=False))
     timed = () if plan.baselines is None or (plan.refined and plan.chunks) else plan.baselines.names
     found: dict[str, Score | None] = {}
     for name in BASELINES if plan.cost.name == "time" else FIXED:
         if name == "dp" or name not in timed:
             with suppress(InputError, TableLimitError):
-                found[name] = follow(baseline_request(request, name), graph).score
+                found[name] = follow(baseline_request(request, name), made.network).score
     return {name: score for name, score in found.items() if score is not None}
 
 

@@ -179,7 +179,6 @@ class _Halved:
 
 
 def _most(size: int, least: int) -> int:
-    """Return how often a size can be halved, rounding up, while enough is left."""
     return next(count for count in range(MOST_HALVINGS) if _divided(size, count + 1) < least)
 
 

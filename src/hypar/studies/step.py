@@ -27,42 +27,35 @@ if TYPE_CHECKING:
 
 Rows = list[dict[str, Any]]
 
-HELD = ("weights", "gradients", "optimizer", "activations", "errors", "buffers")
-"""What a device of a stage holds."""
-
 
 class StepTask(NamedTuple):
-    """A task of a step that was run.
+    """A task of a step that was run: a piece of its work for a layer, of a transfer between stages for one of the stage that receives it.
 
-    Its ``kind`` is the phase that it computes, ``update``, or ``communication``; its ``phase`` that to which it belongs, also of a
-    transfer. ``lanes`` are the indices of the groups of devices, or of the stages, that it occupies; a transfer between stages
-    has a layer of the stage that receives it. ``item`` is the microbatch, from 0, None without stages. A transfer alone has a
-    ``collective``, a ``level``, 0 for the outermost or ``BETWEEN_STAGES``, and ``num_bytes``, which all devices receive.
+    The ``groups`` of a piece are the indices of the groups of devices, or of the stages, that it occupies; ``item`` is the
+    microbatch, from 0, None without stages.
     """
 
     name: str
-    kind: str
-    phase: str
+    piece: Piece
     layer: str
-    lanes: tuple[int, ...]
     item: int | None
-    resource: str
-    collective: str | None
-    level: int | None
-    num_bytes: float | None
     start_s: float
-    seconds: float
     critical: bool
 
     @property
     def end_s(self) -> float:
         """Its end."""
-        return self.start_s + self.seconds
+        return self.start_s + self.piece.seconds
+
+    @property
+    def level(self) -> int | None:
+        """The level of a transfer, 0 for the outermost or ``BETWEEN_STAGES``; None of any other task."""
+        return self.piece.level if self.piece.collective else None
 
     @property
     def exchanges(self) -> bool:
         """Whether it exchanges gradients."""
-        return self.kind == COMMUNICATION and self.phase in {PHASE, self.kind}
+        return self.piece.kind == COMMUNICATION and self.piece.phase in {PHASE, COMMUNICATION}
 
 
 class Part(NamedTuple):
@@ -140,26 +133,13 @@ class StepRows:
     @cached_property
     def tasks(self) -> tuple[StepTask, ...]:
         """The tasks in the order in which they are issued."""
-        critical, step, starts = {*self.ran.timeline.critical_path}, self.ran.step, self.ran.timeline.starts
-        lanes = [lane.name for lane in self.ran.lanes]
-        names = task_names(step, lanes, self.ran.plan.layers, staged=self.ran.stages is not None)
+        step, layers, staged = self.ran.step, self.ran.plan.layers, self.ran.stages is not None
+        names = task_names(step, [lane.name for lane in self.ran.lanes], layers, staged=staged)
+        critical = {*step.timeline.critical_path}
+        each = zip(names, step.pieces, step.places, step.timeline.starts, strict=True)
         return tuple(
-            StepTask(
-                name=names[index],
-                kind=piece.kind,
-                phase=piece.phase,
-                layer=self.ran.plan.layers[place.layer],
-                lanes=piece.groups,
-                item=None if self.ran.stages is None else place.item,
-                resource=piece.resource,
-                collective=piece.collective or None,
-                level=piece.level if piece.collective else None,
-                num_bytes=piece.num_bytes if piece.collective else None,
-                start_s=starts[index],
-                seconds=piece.seconds,
-                critical=index in critical,
-            )
-            for index, (piece, place) in enumerate(zip(step.pieces, step.places, strict=True))
+            StepTask(name, piece, layers[place.layer], place.item if staged else None, start, at in critical)
+            for at, (name, piece, place, start) in enumerate(each)
         )
 
     @cached_property
@@ -169,21 +149,19 @@ class StepRows:
         levels = range(outermost, outermost + len(self.ran.score.communication))
         known = {} if self.ran.score.energy is None else {"joules": 0.0}
         found = {place: defaultdict[str, float](float, known) for place in (*self.ran.plan.layers, *levels)}
-        for place, amount, value in self._amounts:
-            if place is not None:
-                found[place][amount] += value
+        for place, amount, value in self._amounts():
+            found[place][amount] += value
         return {place: Part(**own) for place, own in found.items()}
 
-    @property
-    def _amounts(self) -> Iterator[tuple[str | int | None, str, float]]:
+    def _amounts(self) -> Iterator[tuple[str | int, str, float]]:
         """Yield each amount of a ``Part`` by its name, with the layer or the level that it belongs to."""
-        names = self.ran.plan.layers
+        names, staged = self.ran.plan.layers, self.ran.stages is not None
         for task in self.tasks:
-            spent = "receives_s" if task.kind == COMMUNICATION else "computes_s"
-            staged = self.ran.stages is not None
+            spent = "receives_s" if task.piece.kind == COMMUNICATION else "computes_s"
             for place in _places(task.layer, task.level):
-                yield place, spent, task.seconds * (task.critical or (staged and place == task.layer))
-                yield place, "num_bytes", task.num_bytes or 0.0
+                counts = task.critical or (staged and place == task.layer)
+                yield place, spent, task.piece.seconds * counts
+                yield place, "num_bytes", task.piece.num_bytes
         for layer, level, _, joules in (
             joules_of(self.ran.lanes, self.ran.step) if self.ran.score.energy else ()
         ):
@@ -194,10 +172,10 @@ class StepRows:
         """Each phase of each layer on a device, as ``score_layers`` gives them."""
         groups, sent = self.ran.score.groups, defaultdict[tuple[int, str, str], Rows](list)
         for task in self.tasks:
-            if task.level is not None:
-                own = {"level": task.level, "collective": task.collective, "time_s": task.seconds}
-                for lane in task.lanes:
-                    sent[lane, task.layer, task.phase].append({**own, "bytes": task.num_bytes})
+            piece = task.piece
+            for lane in piece.groups if piece.collective else ():
+                own = {"level": piece.level, "collective": piece.collective, "time_s": piece.seconds}
+                sent[lane, task.layer, piece.phase].append({**own, "bytes": piece.num_bytes})
         found = []
         for lane, devices in enumerate(self.ran.lanes):
             machine, group = devices.setting.machine, {"group": groups[lane].group} if groups else {}
@@ -222,17 +200,14 @@ class StepRows:
 
     @cached_property
     def stages(self) -> Rows:
-        """The number of each ``stage``, from 1, the bytes of ``HELD`` on a device of it, and ``received`` from other stages."""
+        """The number of each ``stage``, from 1, what a device of it holds in bytes, and ``received`` from other stages."""
         if self.ran.stages is None:
             return []
-        between = [task for task in self.tasks if task.level == BETWEEN_STAGES]
+        between = [task.piece for task in self.tasks if task.level == BETWEEN_STAGES]
+        sent = ([own.num_bytes for own in between if at in own.groups] for at in range(len(self.groups)))
         return [
-            {
-                "stage": number + 1,
-                **{item: memory.held[item] for item in HELD},
-                "received": math.fsum(task.num_bytes or 0.0 for task in between if number in task.lanes),
-            }
-            for number, memory in enumerate(self.memory)
+            {"stage": number, **memory.held, "received": math.fsum(own)}
+            for number, (memory, own) in enumerate(zip(self.memory, sent, strict=True), start=1)
         ]
 
     @cached_property
@@ -252,7 +227,7 @@ class StepRows:
         rows = []
         for number, layers in enumerate(chunks):
             own = [task for task in self.tasks if chunk_of.get(task.layer) == number]
-            last = {task.lanes: task.end_s for task in own if task.kind == PHASE}
+            last = {task.piece.groups: task.end_s for task in own if task.piece.kind == PHASE}
             sent = [task for task in own if task.exchanges]
             rows.append(
                 {
@@ -271,7 +246,7 @@ class StepRows:
     def _awaited(self) -> StepTask | None:
         """The first exchange behind the last computation of the backward phase on the critical path."""
         path = [self.tasks[index] for index in self.ran.timeline.critical_path]
-        behind = takewhile(lambda task: task.kind not in PHASES, reversed(path))
+        behind = takewhile(lambda task: task.piece.kind not in PHASES, reversed(path))
         return next((task for task in [*behind][::-1] if task.exchanges), None)
 
 

@@ -192,7 +192,6 @@ def verify_plan(
 
 
 def _require_fresh_weights(plan: Plan, file: Path) -> None:
-    """Refuse a schedule whose weights are stale; raises ``PlanError``."""
     if plan.stages is not None and plan.staged and not FLUSHES[plan.stages.schedule]:
         flushing = ", ".join(name for name, flushes in FLUSHES.items() if flushes)
         found = f"found {plan.stages.schedule!r}, whose weights are stale: no step equals one device's"

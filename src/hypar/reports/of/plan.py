@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial, singledispatch
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -19,53 +19,38 @@ from hypar.units import amount, format_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.machine.machine import Machine
-    from hypar.machine.profiles import Profile
-    from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
     from hypar.sharding.tree import Split
 
 
-@singledispatch
-def document_of(plan: Any) -> Document:
-    """Return the document of a plan with what it was made of, where that is known; or of a score."""
-    origin = origin_of(plan)
-    return plan_document(plan, origin.network, origin.machine, origin.profile)
+def plugin(made: Plan | Score) -> Document:
+    """Return the document of a plan or of a score."""
+    if not isinstance(made, Score):
+        return plan_document(made)
+    from hypar.planning import replay, sources  # noqa: PLC0415 (only for a score)
+
+    ran = None
+    with suppress(InputError):
+        if plan := origin_of(made).plan:
+            machine, graph = sources.machine_of(made), sources.network_of(made)
+            ran = replay.run_plan(plan, hardware=machine, model=graph, optimizer=made.optimizer)
+    return score_document(made, ran)
 
 
-@document_of.register(Score)
-def _of_score(score: Score) -> Document:
-    from hypar.planning import sources  # noqa: PLC0415 (only for a score)
-
-    plan, ran = origin_of(score).plan, None
-    if plan is not None:
-        with suppress(InputError):
-            ran = _run(plan, sources.machine_of(score), sources.network_of(score), score.optimizer)
-    return score_document(score, ran)
-
-
-plugin = document_of
-
-
-def plan_document(
-    plan: Plan,
-    graph: LayerGraph | None = None,
-    machine: Machine | None = None,
-    profile: Profile | None = None,
-    *,
-    full: bool = False,
-    costs: bool = False,
-) -> Document:
-    """Return the document of a plan, of a network with the remarks on it, on the machine of its score with its step.
+def plan_document(plan: Plan, *, full: bool = False, costs: bool = False) -> Document:
+    """Return the document of a plan, of one that knows its network with the remarks on it, and its machine with its step.
 
     ``full`` gives a large network a row for each layer too, ``costs`` more of its step. Without pins it is compared with dp.
     """
     score, cells, most = plan.score, words.cells_of(plan), len(plan.layers) if full else words.MOST_ROWS
-    scores = {} if graph is None else baseline_scores(plan, graph, machine, profile)
-    said = [] if graph is None else remarks(plan, graph, machine, profile, scores)
-    ran = None if graph is None or machine is None else _run(plan, machine, graph)
+    made, scores, ran = origin_of(plan), baseline_scores(plan), None
+    said = remarks(plan, scores) if made.network else []
+    if made.network and made.machine:
+        from hypar.planning.replay import run_plan  # noqa: PLC0415 (only where a machine is named)
+
+        ran = run_plan(plan)
     base = None if plan.pins or plan.strategy == "dp" else scores.get("dp")
     cost = f"{plan.model.name}: {plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
     beyond = ", in more shards than elements" * any(note.label == "shards" for note in said)
@@ -90,12 +75,6 @@ def plan_document(
             *words.choice_notes(cells(split, layer) for split in plan.splits for layer in plan.layers),
         ),
     )
-
-
-def _run(plan: Plan, machine: Any, graph: LayerGraph, optimizer: str | None = None) -> ScoredStep:
-    from hypar.planning.replay import run_plan  # noqa: PLC0415 (only where a machine is named)
-
-    return run_plan(plan, hardware=machine, model=graph, optimizer=optimizer)
 
 
 def score_document(score: Score, ran: ScoredStep | None = None) -> Document:

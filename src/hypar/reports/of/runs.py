@@ -14,7 +14,7 @@ from hypar.document import Column, Document, Note, Table, Tone
 from hypar.planning.resolved import BASELINE, score_convention
 from hypar.planning.strategies.base import load_strategy
 from hypar.reports.text import faster_than
-from hypar.reports.words import TOTALS, asked, data, fit, grouped, levels_of, on_machine, texts_of, tone_of
+from hypar.reports.words import TOTALS, asked, data, grouped, levels_of, on_machine, texts_of, tone_of
 from hypar.sharding.conventions import DIRECT, MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.alternatives import Exploration
@@ -47,12 +47,6 @@ def comparison_data(found: Comparison) -> list[dict[str, Any]]:
             own["score_gains"] = {name: first / last for name, first, last in pairs if first and last}
         entries.append({**own, "note": run.note, "plan": run.plan and run.plan.to_data()})
     return entries
-
-
-def unfit_lines(found: Comparison) -> list[str]:
-    """Return a line for each strategy whose plan does not fit the memory of its machine."""
-    scores = ((run.name, run.plan.score) for run in found if run.plan)
-    return [f"{name} {fit(score)}" for name, score in scores if score and not score.fits]
 
 
 def _document(
