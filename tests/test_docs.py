@@ -133,11 +133,15 @@ STATED = [
     ("overlap.md", f"{profiles.MOST_SECONDS:,} s"),
     ("hardware.md", f"up to {MOST_HELD} "),
     ("plans.md", f'"{plan.SCHEMA}"'),
-    *(("hardware.md", f"({group}/{name}.md)") for group in MACHINE_PLUGINS for name in own_plugins(group)),
+    *(
+        ("hardware.md", f"({group}/{name}.md)")
+        for group in MACHINE_PLUGINS
+        for name in sorted(own_plugins(group))
+    ),
     *(
         (f"{group}/{name}.md", f"`{field}`")
         for group in MACHINE_PLUGINS
-        for name in own_plugins(group)
+        for name in sorted(own_plugins(group))
         for field in load_plugin(group, name).model_fields
     ),
 ]

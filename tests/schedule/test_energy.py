@@ -38,9 +38,9 @@ def energy(changes: dict[str, Any] | None = None, **options: Any) -> dict[str, f
 def test_energy_by_hand() -> None:
     """Operations at 4.6 pJ, memory at 640 pJ a word, and two accesses for each word that moves."""
     found = energy(levels=1, convention="paper")
-    macs = 8 * WEIGHTS
+    macs = 16 * WEIGHTS
     assert found["arithmetic"] == pytest.approx((3 * macs + 2 * WEIGHTS) * 4.6e-12)
-    read = sum(4 * fan_in + fan_in * fan_out + 4 * fan_out for fan_in, fan_out in ((16, 32), (32, 4)))
+    read = sum(8 * fan_in + fan_in * fan_out + 8 * fan_out for fan_in, fan_out in ((16, 32), (32, 4)))
     assert found["memory"] == pytest.approx(2 * (3 * read + 3 * WEIGHTS) * 640e-12)
     assert found["communication"] == pytest.approx(2 * WEIGHTS * 2 * 640e-12)
 

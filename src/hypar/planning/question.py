@@ -290,7 +290,7 @@ def _runnable(
         [ways for ways, pinned in zip(array, held, strict=True) if not pinned],
     )
     left = shards_left(sizes, (own[0] for own, pinned in zip(options, held, strict=True) if pinned))
-    cuts = sum(int(math.log(size + TINY, max(free))) for _, size in left if size >= 1) if free else 0
+    cuts = sum(int(math.log(size + TINY, max(free))) for _, size in left if size > 1) if free else 0
     if divides and cuts < len(free):
         options = tuple(
             own if pinned else tuple(dict.fromkeys((*own, *space.in_copies(layer, ways))))

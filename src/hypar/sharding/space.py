@@ -114,9 +114,9 @@ class Space:
         return tuple(own for own in options if runs(sizes, [own])) or (WHOLE,)
 
     def sizes(self, layer: PlanNode, dims: Iterable[str]) -> Sizes:
-        """Return some dims of a layer with the elements of which a device computes at a time."""
+        """Return some dims of a layer with the elements that are computed at a time; a share of one element is one shard."""
         parts = {BATCH: self.microbatches}
-        return tuple([(dim, layer.nest.sizes[dim] / parts.get(dim, 1)) for dim in dims])
+        return tuple([(dim, max(1, layer.nest.sizes[dim] / parts.get(dim, 1))) for dim in dims])
 
     def in_copies(self, layer: PlanNode, ways: int) -> Options:
         """Return the choices of a level that divide one dim by less than its ways, in copies; the last one divides none."""
