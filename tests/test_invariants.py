@@ -171,6 +171,9 @@ def items_sum(case: Case) -> int:
     if summed and not _outside(case.asked):
         assert math.fsum(summed) == pytest.approx(case.data["cost"]["value"], rel=NEAR)
         facts += 1
+    stages = case.data.get("stages") or {}
+    if stages.get("balance") == "memory" and "chunks" not in case.asked.options and "parts" not in stages:
+        assert stages["bottleneck"] == pytest.approx(case.data["score"]["memory_bytes"], rel=NEAR)
     return facts + (_score_sums(case.data["score"]) if case.machine is not None else 0)
 
 

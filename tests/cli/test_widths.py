@@ -5,7 +5,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,12 +17,8 @@ from hypar.cli.main import main
 from tests.effort import late
 from tests.prose import unbroken
 
-ROOT = Path(__file__).parents[2]
 NETWORKS = ("vgg16", "resnet50")
 WIDTHS = (80, 60)
-
-SHOWN = re.compile(r"^(?:\$ hypar|.* \.venv/bin/hypar) (.+)$", re.MULTILINE)
-"""The commands that a page shows."""
 
 OTHERS = (
     "plan {} --array 4x8",
@@ -50,7 +45,7 @@ OTHERS = (
     "plan {} --stages 4 --levels 0 --schedule layer-block --batch 32 --hardware h100-8x",
     "plan {} --strategy dp --array 4x4 --hardware p100-4x4 --chunks 4",
 )
-"""Commands beside those of the pages, each over every network."""
+"""Commands, each over every network."""
 
 ONE = {
     "vgg16": ("explore vgg16 --vary fc1 --vary conv5_3 --hardware hmc", "plan vgg16 --strategy optimal --explain fc1"),
@@ -68,25 +63,9 @@ def marked(names: list[str]) -> list[object | ParameterSet]:
     return late(names, *(name for name in names if "resnet50" in name and not name.startswith(QUICK)))
 
 
-def of_page(page: str, network: str) -> list[str]:
-    found = SHOWN.findall((ROOT / page).read_text(encoding="utf-8"))
-    named = [
-        re.sub(r"\blenet-c\b|\balexnet\b|\bmlp\.yaml|models/vgg16\.yaml", network, text) for text in found
-    ]
-    fitting = [text.replace("fc1", "fc" if network == "resnet50" else "fc1") for text in named]
-    return [
-        text
-        for text in fitting
-        if not text.startswith(("check", "diff"))
-        and "-o plan.json" not in text
-        and "plan.json --picture" not in text
-    ]
-
-
 def commands() -> list[str]:
     found = []
     for network in NETWORKS:
-        found += [*of_page("README.md", network), *of_page("docs/quickstart.md", network)]
         found += [text.format(network) for text in OTHERS]
         found += ONE[network]
     return [*dict.fromkeys(found)]

@@ -81,13 +81,3 @@ def test_table_2_the_overheads_of_vgg_16_by_hand() -> None:
     exchange = sum(map(sum, cgdp.EXCHANGE.values()))
     by_hand = 16 * cgdp.fitted_sync() + exchange * 1792 * share
     assert own.overhead((1,) * 16) == pytest.approx(by_hand, rel=1e-9)
-
-
-def test_the_searches_of_section_5_3_and_figure_5() -> None:
-    sizes = {name: cgdp.training(name).search().size for name in cgdp.TIMED}
-    assert sizes == {"AlexNet": 6, "GoogLeNet-v1": 8, "VGGNet-16": 5}
-    own = cgdp.training("ResNet-152")
-    assert [own.search(*asked).size for asked in cgdp.GIVEN["searches"]] == [50, 50, 30, 50, 50]
-    for asked, best, stop, more in [((5, 5), 3, 100, 7), ((10, 5), 9, 150, 6), ((15, 5), 6, 200, 14)]:
-        found = cgdp.with_best(*asked, best)
-        assert (found.size, found.stopped, cgdp.more_sizes(found)) == (best, stop, more)

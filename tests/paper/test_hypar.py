@@ -1,7 +1,5 @@
 """HyPar (HPCA 2019): its plans, and what its page says in words, besides the rows of the page."""
 
-from itertools import pairwise
-
 import hypar_2019 as paper
 import pytest
 
@@ -48,49 +46,6 @@ def test_vgg_a_conv5_2_is_a_near_tie_as_table_2_is_printed() -> None:
 def test_figure_6_mp_is_slower_than_dp_but_on_sfc() -> None:
     assert all(ratio >= 1 for ratio in paper.PUBLISHED.over_dp().values())
     assert {name for name, ratio in paper.PUBLISHED.over_dp(strategy="mp").items() if ratio >= 1} == {"sfc"}
-
-
-@pytest.mark.slow
-def test_figure_8_communication_is_the_volume() -> None:
-    run = paper.PUBLISHED._replace(weight=1.0)
-    for name in paper.NETWORKS:
-        for strategy in ("dp", "mp"):
-            cost = run.plan(name, strategy).cost.value
-            assert run.score(name, strategy).communication_bytes == cost
-
-
-def test_figures_9_and_10_peak_at_hypar_s_own_plan_and_near_it() -> None:
-    lenet = paper.explored(paper.PUBLISHED, "lenet-c", ("*@H1", "*@H4"))
-    best, second = lenet[:2]
-    assert paper.code(best) == "0011 0011"
-    assert best.own
-    assert best.totals
-    assert second.totals
-    assert best.totals.time_s < second.totals.time_s
-    vgg = paper.explored(paper.PUBLISHED, "vgg-a", ("conv5_2", "fc1"))
-    times = {paper.code(point): point.totals.time_s for point in vgg if point.totals}
-    alike = [times[f"{code} 1111"] for code in ("0001", "0010", "0100", "1000")]
-    assert max(alike) == pytest.approx(min(alike), rel=1e-12)
-    assert min(times.values()) > alike[0] * 0.999
-
-
-def test_figure_11_turns_down_one_doubling_early() -> None:
-    """Published: dp falls after 8 devices and HyPar after 32; with links of their own bandwidth neither falls."""
-    swept = paper.scaled(paper.PUBLISHED)
-    for strategy, published in (("dp", 8), ("hypar", 32)):
-        curve = paper.faster(swept[strategy])
-        assert paper.peak(curve) == published // 2
-        top = curve.index(max(curve))
-        assert all(after > before for before, after in pairwise(curve[: top + 1]))
-        assert all(after < before for before, after in pairwise(curve[top:]))
-    for runs in paper.scaled(paper.PUBLISHED, "link").values():
-        assert all(after > before for before, after in pairwise(paper.faster(runs)))
-
-
-def test_section_6_5_2_the_printed_inequality_says_dp() -> None:
-    rows = paper.inequality()["rows"]
-    assert [row[3] for row in rows] == ["dp", "mp", "dp", "mp", "neither", "mp", "neither", "mp"]
-    assert [row[4] for row in rows] == ["dp", "mp"] * 4
 
 
 @pytest.mark.parametrize(("hardware", "least", "most"), [("hmc", 0.1, 2.5), ("hmc-physical", 7, 15)])

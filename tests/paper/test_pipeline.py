@@ -1,11 +1,9 @@
 """Layer-block-wise pipeline (Mori et al., MLSP 2017): its stages, Algorithm 1 and the schedule, besides the rows of its page."""
 
 import pipeline_2017 as pipeline
-import pytest
 
 from hypar.schedule.pipeline_orders import Schedule
 
-DEPTHS = tuple(pipeline.STARTS)
 STAGES = [("input", "pool1"), ("conv2", "pool2"), ("conv3", "relu5"), ("pool5", "softmax1")]
 
 
@@ -22,20 +20,6 @@ def test_numbers_kept_of_an_image() -> None:
     kept = [stage.kept // 4 for stage in pipeline.divided()]
     image, conv1, conv2, conv3 = 150528, 186624, 186624, 43264
     assert kept == [image + 3 * conv1 + 46656, 3 * conv2 + 43264, 9 * conv3, 9216 + 6 * 4096 + 2000]
-
-
-@pytest.mark.parametrize("depth", DEPTHS)
-def test_algorithm_1_ring_indices(depth: int) -> None:
-    """2P - 2S + 2 slots are enough and no fewer; line 2's mod 2P and the printed order of lines 6 to 8 are not right."""
-    count = 3 * depth
-    printed = pipeline.Rings(depth, count)
-    assert printed.slots[1:] == [2 * depth - 2 * stage + 2 for stage in range(1, depth + 1)]
-    assert printed.wrong["forward"] == printed.wrong["activations"] == 0
-    assert printed.wrong["inputs"] == count - 2 * depth
-    assert printed.wrong["errors"] == depth * count - depth
-    assert not pipeline.Rings(depth, count, image=2, at_once=False).wrong.total()
-    short = pipeline.Rings(depth, count, fewer=1, image=2, at_once=False)
-    assert short.wrong["activations"] == depth * (count - depth)
 
 
 def test_algorithm_1_is_the_schedule() -> None:
