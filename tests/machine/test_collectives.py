@@ -16,7 +16,6 @@ from hypar.errors import HardwareError
 from hypar.machine import links
 from hypar.machine.links import level_links
 from hypar.machine.load import machine_of
-from hypar.machine.machine import Machine
 from hypar.sharding.collectives import COLLECTIVES
 from tests.effort import late
 from tests.heterogeneous import kind
@@ -257,10 +256,3 @@ def test_only_algorithms_that_a_file_names_are_used() -> None:
 
 
 # A plan of least time
-
-
-@cache
-def boards(latency: str) -> Machine:
-    """Sixty-four boards whose levels have several algorithms worth using."""
-    machine: Machine = load_machine("tpu-v3", {"devices": 64, "latency": latency})
-    return machine

@@ -47,15 +47,6 @@ def network(*layers: Fields, batch: int = 8) -> LayerGraph:
     return load_model({"source": "an example", "batch": batch, "layers": list(layers)})
 
 
-def perceptron(*widths: int, batch: int = 16, bias: bool = False) -> LayerGraph:
-    """Return linear layers ``fc1`` and on, of some widths, the first that of the samples."""
-    layers = [
-        {"name": f"fc{number}", "op": "linear", "out_features": width, "bias": bias}
-        for number, width in enumerate(widths[1:], start=1)
-    ]
-    return network({"op": "input", "channels": widths[0]}, *layers, batch=batch)
-
-
 @st.composite
 def networks(draw: st.DrawFn, most: int = 9) -> LayerGraph:
     """Draw a network of all ops, of sizes from 1 to 12, with at least one layer with a weight."""

@@ -70,13 +70,6 @@ def test_then_prose_breaks_into_lines_then_gaps_shrink() -> None:
     assert shown(narrow, 8) == ["a  b  c", "11 22 33"]
 
 
-def test_heads_of_several_words_break_where_their_columns_are_narrow() -> None:
-    own = table("layer H1 fast_H2 fast_H3 slow_ones_H2", ["conv1", "I", "II", "III", "I"])
-    assert shown(own, 80)[0] == "layer  H1  fast H2  fast H3  slow ones H2"
-    lines = ["           fast     slow ones", "layer  H1  H2  H3   H2", "conv1  I   II  III  I"]
-    assert shown(own, 40) == shown(own, 29) == lines
-
-
 def test_at_last_each_row_is_a_record() -> None:
     own = table("layer H1 fast_H2 slow_H3", ["conv1", "dp", "I", "III"], ["fc", "", "I", "II"])
     lines = ["layer conv1", "  H1 dp,", "  fast H2 I,", "  slow H3"]

@@ -1,36 +1,17 @@
-"""The record of a step: its buffers, its order of issue, and room for what a step may do besides."""
+"""The record of a step: its buffers and its order of issue."""
 
 from __future__ import annotations
 
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import load_model
-from hypar.schedule.lanes import Lane
-from hypar.schedule.pieces import COMMUNICATION, Piece
-from hypar.schedule.record import (
-    EACH,
-    ERROR,
-    GRADIENT,
-    INPUT,
-    WEIGHT,
-    Op,
-    bucketed,
-    issued,
-    record_of,
-)
-from hypar.schedule.stages import StageWork, part_of
-from hypar.schedule.tasks import Costed, TaskList
-from hypar.schedule.timeline import Timeline, run
+from hypar.schedule.record import EACH, ERROR, INPUT, WEIGHT, bucketed, issued, record_of
 from tests.effort import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MODELS = ("lenet-c", "resnet18", "googlenet", "gpt2")
 graph_of = cache(load_model)
@@ -62,22 +43,3 @@ def test_each_buffer_is_written_once_before_it_is_read(model: str, data: st.Data
             assert there.issuperset((*record.made, *record.sent))
             if final:
                 assert there.issuperset(EACH * node + WEIGHT for node in range(nodes))
-
-
-def gathering(_: StageWork, phase: str, ops: list[Costed]) -> list[Costed]:
-    """The ops with a gathering of each weight behind its update, as devices each update a part of it."""
-    gather = Piece((0,), (0,), "links", 1e-3, COMMUNICATION)
-    nodes = [op.node for op, _ in ops if op.kind == "update" and phase == "backward"]
-    gathers = [Op("move", "gathered", node, (EACH * node + GRADIENT,), ()) for node in nodes]
-    return [*ops, *((op, ((gather,),)) for op in gathers)]
-
-
-def step(lane: Lane, changed: Callable[[StageWork, str, list[Costed]], list[Costed]]) -> Timeline:
-    """A step of a part with other ops."""
-    found, costs = TaskList([not lane.setting.machine.overlap]), StageWork((lane,))
-    part = part_of(costs, found)
-    plain = part.ops
-    part.ops = lambda phase, final: changed(costs, phase, [*plain(phase, final)])
-    for phase in ("forward", "backward"):
-        part.phase(phase, 0)
-    return run(found.tasks)

@@ -78,14 +78,11 @@ def test_the_critical_path_is_as_long_as_the_whole(tasks: list[Task]) -> None:
     [
         ([Task("r", -1.0)], "found -1.0 seconds"),
         ([Task("r", math.nan)], "found nan seconds"),
-        ([Task("r", math.inf)], "found inf seconds"),
-        ([Task("r", 1.0, (3,))], "task 0: waits for task 3, which is not listed before it"),
         ([Task("r", 1.0, (-1,))], "waits for task -1"),
         (
             [Task("r", 1.0, (1,)), Task("r", 1.0, (0,))],
             "task 0: waits for task 1, which is not listed before it",
         ),
-        ([Task("r", 1.0, (0,))], "task 0: waits for task 0"),
     ],
 )
 def test_what_cannot_run_is_refused(tasks: list[Task], message: str) -> None:

@@ -13,15 +13,7 @@ from hypar.network.graph import build_graph
 from hypar.network.nodes import PlanGraph, PlanNode
 from hypar.ops.dims import CUTTABLE
 from hypar.sharding.dims import dim_of
-from hypar.sharding.placement import (
-    ALONE,
-    WHOLE,
-    Choice,
-    cut,
-    digits_of,
-    grid,
-    numbered,
-)
+from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, digits_of, grid, numbered
 from hypar.sharding.space import parse_space
 from tests.amounts import amounts
 from tests.effort import examples
