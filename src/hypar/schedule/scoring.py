@@ -48,8 +48,8 @@ def summarise(lanes: Sequence[Lane], step: Step, machine: Machine) -> Score:
     own = [lane.setting.machine for lane in lanes]
     filled = [num_bytes / (each.memory_bytes or math.inf) for num_bytes, each in zip(held, own, strict=True)]
     fullest = filled.index(max(filled))
-    spent, capacity = timeline.by_kind, own[fullest].memory_bytes
-    time = {kind: spent.get(kind, 0.0) for kind in KINDS}
+    capacity = own[fullest].memory_bytes
+    time = {kind: math.fsum(piece.seconds for piece in step.pieces if piece.kind == kind) for kind in KINDS}
     return Score(
         hardware=machine.name,
         hardware_digest=machine.digest,

@@ -9,7 +9,6 @@ Multiprocessing Timing Anomalies, 1969.) The module knows no layers, bytes or ma
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -73,14 +72,6 @@ class Timeline:
         for resource, seconds, _, _ in self.tasks:
             found[resource] = found.get(resource, 0.0) + seconds
         return found
-
-    @property
-    def by_kind(self) -> dict[str, float]:
-        """Seconds of work of each kind, summed over all resources."""
-        found: defaultdict[str, list[float]] = defaultdict(list)
-        for _, seconds, _, kind in self.tasks:
-            found[kind].append(seconds)
-        return {kind: math.fsum(amounts) for kind, amounts in found.items()}
 
     def since(self, began: float) -> Timeline:
         """Return the tasks with their times since some moment."""
