@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 Interval = tuple[float, float]
 
-ROUNDING = 1e-12
-"""A share that is none but for the rounding of the others."""
-
 
 def times_at(times: Quadratics, shares: Sequence[float]) -> list[float]:
     """Return the time of each group at its share.
@@ -110,8 +107,7 @@ def _shares_within(rows: list[list[float]], ends: list[float], limit: float) -> 
         least, largest = math.fsum(low for low, _ in picked), math.fsum(high for _, high in picked)
         if least <= 1 <= largest:
             fraction = (1 - least) / (largest - least) if largest > least else 0.0
-            found = (low + (high - low) * fraction for low, high in picked)
-            return tuple(own if own > ROUNDING else 0.0 for own in found)
+            return tuple(low + (high - low) * fraction for low, high in picked)
     return None
 
 
