@@ -117,17 +117,18 @@ class Kernel:
         piece: Piece,
         inputs: Sequence[Array] = (),
         parameters: Arrays | None = None,
+        others: Sequence[Piece] = (),
         **known: Any,
     ) -> Run:
         arrays = {operand_name(number): own for number, own in enumerate(inputs)} | dict(parameters or {})
-        return Run(value=self.op.value, nest=self.nest, piece=piece, arrays=arrays, **known)
+        return Run(value=self.op.value, nest=self.nest, pieces=[piece, *others], arrays=arrays, **known)
 
     def whole(self) -> Piece:
         sizes = self.nest.sizes.items()
         return {dim: np.arange(size) for dim, size in sizes if not dim.startswith("kernel_")}
 
     def output(self, piece: Piece) -> Box:
-        return self.run(piece).box(self.nest.result)
+        return self.run(piece).boxes(self.nest.result)[0]
 
     def reads(self, piece: Piece) -> tuple[Mask, ...]:
         return self.run(piece).reads()

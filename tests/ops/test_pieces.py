@@ -1,6 +1,6 @@
 """Kernels on pieces: together they compute the whole, from what they read and nothing else."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import product
 from typing import Any
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.ops.run import Arrays, Mask, Piece
-from hypar.ops.tape import Array
+from hypar.ops.run import Arrays, Mask, Piece, Run
+from hypar.ops.tape import Array, Unlike
 from tests.effort import examples
 from tests.ops.layers import CASES, NAMED, Bench, Gradients, backward, bench, forward, mask
 
@@ -218,3 +218,46 @@ def test_what_is_missing_shows(case: str, data: st.DataObject) -> None:
     for name, value in sums.items():
         wrong = {**sums, name: poked(value, ~np.isnan(devices.summed(sums, piece)[name]), data)}
         assert np.isnan(made(run.inputs, run.parameters, wrong)).any()
+
+
+@pytest.mark.parametrize("case", CASES)
+@given(data=st.data())
+@settings(max_examples=examples(50, 2), deadline=None)
+def test_pieces_of_one_form_give_together_what_each_gives_alone(case: str, data: st.DataObject) -> None:
+    run = bench(case)
+    devices = Devices(run, data.draw(cuts(run)))
+    kernel = run.kernel
+    forms: dict[Hashable, list[Piece]] = {}
+    sums = kernel.sums(run.inputs, kernel.whole())
+    for piece in devices.pieces:
+        forms.setdefault(kernel.run(piece).form, []).append(piece)
+    first, *others = data.draw(st.sampled_from([*forms.values()]))
+    others = others or [first]
+    inputs = [devices.inputs(piece) for piece in (first, *others)]
+    lacking = data.draw(st.integers(0, len(others)))
+    inputs[lacking] = tuple(np.full(own.shape, np.nan) for own in inputs[lacking])
+    held, known = map(devices.parameters, (first, *others)), (sums for _ in inputs)
+    alone = [*zip((first, *others), inputs, held, known, strict=True)]
+
+    def together(arrays: Iterable[Arrays]) -> Arrays:
+        first, *others = arrays
+        return {name: np.stack([own, *(other[name] for other in others)]) for name, own in first.items()}
+
+    def each(made: Callable[..., Arrays]) -> Arrays:
+        return together(
+            made(kernel.run(piece, own, parameters=held, sums=sums)) for piece, own, held, sums in alone
+        )
+
+    def at_once() -> Run:
+        _, every, held, known = zip(*alone, strict=True)
+        stacked = [np.stack(own) for own in zip(*every, strict=True)]
+        return kernel.run(first, stacked, others=others, parameters=together(held), sums=together(known))
+
+    error = np.broadcast_to(run.error, (len(inputs), *run.error.shape))
+    try:
+        outputs, errors = at_once().forward(), at_once().backward(error)
+    except Unlike:
+        return
+    np.testing.assert_allclose(outputs, each(lambda own: {"output": own.forward()})["output"], atol=1e-12)
+    for name, values in each(lambda own: own.backward(run.error)).items():
+        np.testing.assert_allclose(errors[name], values, atol=1e-12)

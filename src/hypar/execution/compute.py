@@ -8,16 +8,16 @@ Labels and targets are drawn by index alone.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hypar.execution.exchange import mask
 from hypar.ops.run import Arrays, Piece, Run, uniform
-from hypar.ops.tape import Array, aligned
+from hypar.ops.tape import Array, Unlike, aligned, selection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from hypar.execution.devices import Devices
     from hypar.network.layer import Layer
@@ -29,54 +29,65 @@ SHARES = frozenset({"softmax", "cross_entropy"})
 
 
 def compute(devices: Devices, step: Compute) -> None:
-    """Run a step on every device that has a piece."""
-    graph = devices.program.graph
+    """Run a step on every device that has a piece, on those whose pieces have one form together."""
+    graph, num_devices = devices.program.graph, len(step.pieces)
     layer = next(layer for layer in graph.layers if layer.name == step.layer)
     if step.kind in _WHOLE:
         (made,) = step.writes.values()
         devices.values[made] = _WHOLE[step.kind](devices, step, layer)
         return
-    nest, found = layer.nest(graph.batch), dict[str, Array]()
-    for device, piece in enumerate(step.pieces):
-        if piece is not None:
-            run = _run_of(devices, step, layer, nest, piece, device)
-            for role, values in _computed(step, run).items():
-                if role not in found:
-                    # A device with an empty piece has terms of nothing, which take part in sums as zero.
-                    found[role] = np.zeros((len(step.pieces), *values.shape))
-                found[role][device] = values
+    pieces = {device: piece for device, piece in enumerate(step.pieces) if piece is not None}
+    forms: dict[Hashable, list[int]] = {}
+    for device, piece in pieces.items():
+        form = Run(value=layer.op.value, nest=layer.nest(graph.batch), pieces=[piece]).form
+        forms.setdefault(form, []).append(device)
+    found: dict[str, Array] = {}
+    waiting = [*forms.values()]
+    while waiting:
+        group = waiting.pop()
+        at = group[0] if len(group) == 1 else selection(np.array(group))
+        try:
+            done = _computed(devices, step, layer, [pieces[device] for device in group], at)
+        except Unlike:
+            waiting += [[device] for device in group]
+            continue
+        for role, values in done.items():
+            if 1 < len(group) == num_devices:
+                found[role] = values
+                continue
+            # A device with an empty piece has terms of nothing, which take part in sums as zero.
+            shape = values.shape[len(group) > 1 :]
+            found.setdefault(role, np.zeros((num_devices, *shape)))[at] = values
     for role, name in step.writes.items():
-        devices.values[name] = found.get(role, np.zeros(len(step.pieces)))
+        devices.values[name] = found.get(role, np.zeros(num_devices))
 
 
-def _run_of(devices: Devices, step: Compute, layer: Layer, nest: Nest, piece: Piece, device: int) -> Run:
-    reads = {role: devices.values[name][device] for role, name in step.reads.items()}
-    parameters = devices.parameters.get(layer.name, {})
-    return Run(
+def _computed(
+    devices: Devices, step: Compute, layer: Layer, pieces: Sequence[Piece], at: Any
+) -> Mapping[str, Array]:
+    """Return what devices with some pieces write, by its role; ``at`` selects them from all."""
+    nest = layer.nest(devices.program.graph.batch)
+    reads = {role: devices.values[name][at] for role, name in step.reads.items()}
+    error = reads.get("error")
+    run = Run(
         value=layer.op.value,
         nest=nest,
-        piece=piece,
-        arrays=reads | {name: own[device] for name, own in parameters.items()},
+        pieces=pieces,
+        arrays=reads | {name: own[at] for name, own in devices.parameters.get(layer.name, {}).items()},
         sums=reads,
         back_sums={name: reads[f"back {name}"] for name in nest.sums if f"back {name}" in reads},
     )
-
-
-def _computed(step: Compute, run: Run) -> Mapping[str, Array]:
-    """Return what a device writes, by its role."""
-    error = run.arrays.get("error")
     if step.kind == "statistics":
         return run.statistics(error)
     return {"output": run.forward()} if error is None else run.backward(error)
 
 
 def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
-    """Return the added terms of an output with the bias, on whichever elements a device has, also of several in front."""
+    """Return the added terms of an output with the bias, on whichever elements a device has."""
     bias = nest.operands.get("bias")
     if not (bias and nest.weight):
         return value
-    front = ("devices",) * (value.ndim - len(nest.result.axes))
-    return value + aligned((*front, *bias.axes), parameters["bias"], (*front, *nest.result.axes))
+    return value + aligned((*bias.axes,), parameters["bias"], (*nest.result.axes,))
 
 
 def _finish(devices: Devices, step: Compute, layer: Layer) -> Array:

@@ -6,6 +6,7 @@ this device adds up, where an image is cut below a window that covers several de
 
 Operands and results are float64 arrays of the whole size of their tensor, with NaN wherever a device holds nothing, so that a
 missing element shows as NaN in the result. Nothing is moved here; whoever runs a piece adds up terms and sums over devices.
+Devices whose pieces have one *form* may be run together: every array then has them in front, each with its own elements.
 An input's error covers exactly the elements that the piece reads; elements that no piece reads get no error from anybody.
 
 Where ops leave a choice they do as PyTorch does by default: padding is zero, of a max pool less than everything, and counts
@@ -14,7 +15,7 @@ in an average's divisor, but for what hangs over the padding by ``rounding: up``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.ops.nest import Operand
-from hypar.ops.tape import Array, Indices, Var, errors_of
+from hypar.ops.tape import Array, Indices, Unlike, Var, errors_of
 from hypar.ops.windows import round_of
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 Mask = NDArray[np.bool_]
 Box = tuple[Indices, ...]
+Boxes = Sequence[Box]
 Piece = Mapping[str, Indices]
 Arrays = Mapping[str, Array]
 
@@ -43,7 +45,7 @@ class Run:
     Attributes:
         value: the expression of the op.
         nest: its loop nest.
-        piece: the piece.
+        pieces: the piece, or those of all devices that run together.
         arrays: the operands by name.
         sums: the sums of all devices; a device has all terms of one that is missing, or is asked for its terms alone.
         back_sums: those of the backward phase.
@@ -54,7 +56,7 @@ class Run:
 
     value: Callable[[Run], Var]
     nest: Nest
-    piece: Piece
+    pieces: Sequence[Piece]
     arrays: Arrays = field(default_factory=dict)
     sums: Arrays = field(default_factory=dict)
     back_sums: Arrays = field(default_factory=dict)
@@ -67,7 +69,7 @@ class Run:
     def forward(self) -> Array:
         """Return the output's elements; where dims are contracted the piece's terms, without the bias."""
         made = self._made(self.value(self))
-        return put(self.nest.result.shape, made.value, self.box(self.nest.result))
+        return put(self.nest.result.shape, made.value, *self.boxes(self.nest.result))
 
     def backward(self, error: Array) -> dict[str, Array]:
         """Return the piece's terms of each operand's error, by its name; whole gradients where ``back_sums`` has their sums."""
@@ -83,12 +85,11 @@ class Run:
 
     def _errors(self, made: Var, error: Array, parts: Mapping[str, tuple[Var, Operand]]) -> dict[str, Array]:
         """Return the errors of parts of tensors, each of the whole size; 0 where nothing carries one back."""
-        output, found = take(error, self.box(self.nest.result)), {}
+        output, found = take(error, *self.boxes(self.nest.result)), {}
         backs = errors_of(self._made(made), output, [own for own, _ in parts.values()])
         for back, (name, (own, whole)) in zip(backs, parts.items(), strict=True):
-            found[name] = put(
-                whole.shape, np.zeros(own.value.shape) if back is None else back, self.box(whole)
-            )
+            errors = np.zeros(own.value.shape) if back is None else back
+            found[name] = put(whole.shape, errors, *self.boxes(whole))
         return found
 
     def _made(self, value: Var) -> Var:
@@ -98,17 +99,32 @@ class Run:
             found = found.merged(own.dims, f"output {axis}") if len(own.dims) > 1 else found
         return found
 
+    @property
+    def form(self) -> Hashable:
+        """What is the same of pieces that may be run together: how many indices they have, and their places in what is read."""
+        operands = () if self.nest.view else self.nest.operands.values()
+        axes = [axis for operand in (*operands, self.nest.result) for axis in operand.axes.items()]
+        places = [self._axis(axis, own, self.pieces[0])[1] for axis, own in axes]
+        sizes = tuple((dim, len(own)) for dim, own in self.pieces[0].items())
+        return sizes, tuple(own.tobytes() for own in places if own is not None)
+
     def reads(self) -> tuple[Mask, ...]:
         """Return which elements of each input the piece reads."""
         operands = (self.nest.result,) if self.nest.view else self.nest.inputs
-        found = (put(own.shape, np.zeros(1), self.box(own)) == 0 for own in operands)
+        found = (put(own.shape, np.zeros(1), self.boxes(own)[0]) == 0 for own in operands)
         return tuple(own.reshape(read.shape) for own, read in zip(found, self.nest.inputs, strict=True))
 
     # What an expression reads
 
     def index(self, dim: str) -> Indices:
-        """Return the indices of a loop dim that the piece has."""
-        found = self.piece.get(dim)
+        """Return the indices of a loop dim that the piece has; raises ``Unlike`` if others have other ones."""
+        found, *others = (self._index(dim, piece) for piece in self.pieces)
+        if any((own != found).any() for own in others):
+            raise Unlike
+        return found
+
+    def _index(self, dim: str, piece: Piece) -> Indices:
+        found = piece.get(dim)
         return np.arange(self.nest.sizes[dim]) if found is None else found
 
     def place(self, dim: str) -> Var:
@@ -118,13 +134,13 @@ class Run:
     def read(self, name: str, *, shared: bool = True) -> Var:
         """Return the elements of an operand that the piece reads; a gradient that is summed over devices is so if ``shared``."""
         operand = self.nest.result if self.nest.view else self.nest.operands[name]
-        dims, gathers, box = [], [], list[Indices]()
+        dims, gathers, whole = [], [], self.arrays[name]
         for axis, own in operand.axes.items():
-            read, at = self._axis(axis, own)
-            box.append(read)
+            _, at = self._axis(axis, own, self.pieces[0])
             dims.append((*own.dims, axis)[0] if at is None else f"{name} {axis}")
             gathers += [(dims[-1], at, own)] if at is not None else []
-        found = Var(dims, take(self.arrays[name].reshape(operand.shape), tuple(box)))
+        front = whole.shape[:1] if len(self.pieces) > 1 else ()
+        found = Var(dims, take(whole.reshape(*front, *operand.shape), *self.boxes(operand)))
         self.leaves[name] = found, operand
         if shared and name in self.nest.sums:
             found = self._shared(name, found, operand)
@@ -138,18 +154,19 @@ class Run:
             found = found.gather(dim, at, own.dims[::-1] if own.window else own.dims, border)
         return found
 
-    def box(self, operand: Operand) -> Box:
-        """Return the indices along each axis of a tensor that the piece reads, or makes of the result."""
-        return tuple(self._axis(axis, own)[0] for axis, own in operand.axes.items())
+    def boxes(self, operand: Operand) -> Boxes:
+        """Return the indices along each axis of a tensor that each piece reads, or makes of the result."""
+        axes = operand.axes.items()
+        return [tuple(self._axis(axis, own, piece)[0] for axis, own in axes) for piece in self.pieces]
 
-    def _axis(self, axis: str, own: Projection) -> tuple[Indices, Indices | None]:
-        """Return the indices along an axis that the piece reads, and the places of its dims in these; None for one after another."""
+    def _axis(self, axis: str, own: Projection, piece: Piece) -> tuple[Indices, Indices | None]:
+        """Return the indices along an axis that a piece reads, and the places of its dims in these; None for one after another."""
         if own.window is not None:
-            made, kept = self.index(own.dims[0]), self.piece.get(f"input_{axis}")
+            made, kept = self._index(own.dims[0], piece), piece.get(f"input_{axis}")
             ends = made.tobytes(), own.size, None if kept is None else kept.tobytes()
             read, places = reading(own.window, *ends)
             return read, places.T if len(own.dims) > 1 else places[:, 0]
-        index = [self.index(dim) for dim in own.dims]
+        index = [self._index(dim, piece) for dim in own.dims]
         if len(own.dims) < 2 and not own.turns:
             return index[0] if own.dims else np.arange(own.size), None
         found: Any = 0
@@ -165,7 +182,7 @@ class Run:
         """Return a sum of the forward phase, of which a piece has terms."""
         whole = self._sum(name)
         terms = terms.ordered(whole.dims)
-        self.terms[name] = put(whole.shape, terms.value, self.box(whole))
+        self.terms[name] = put(whole.shape, terms.value, *self.boxes(whole))
         known = self.sums if name in self.sums else self.terms
         return Var(terms.dims, self._known(name, known[name], whole), (terms, lambda error: error))
 
@@ -187,12 +204,12 @@ class Run:
         return found
 
     def _known(self, name: str, sums: Array, whole: Operand) -> Array:
-        """Return the piece's part of known sums, to each of which those of the indices together with its own are added."""
+        """Return the pieces' parts of known sums, to each of which those of the indices together with its own are added."""
         own = self.nest.sums[name]
         for dim, count in own.together.items():
-            at = own.dims.index(dim)
+            at = own.dims.index(dim) - len(own.dims)
             sums = np.add.reduceat(sums, np.arange(0, sums.shape[at], count), at).repeat(count, at)
-        return take(sums, self.box(whole))
+        return take(sums, *self.boxes(whole))
 
 
 def shares(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
@@ -213,16 +230,19 @@ def chosen(run: Run, positions: Var, experts: str, taken: int) -> Var:
 # Boxes: the elements of an array with given indices along each dim
 
 
-def take(array: Array, box: Box) -> Array:
-    """Return the elements of a box."""
-    return np.asarray(array[_index(box)])
+def take(array: Array, *boxes: Box) -> Array:
+    """Return the elements of a box; of several ones those of the box of each array before one another."""
+    if len(boxes) > 1:
+        return np.stack([take(own, box) for own, box in zip(array, boxes, strict=True)])
+    return np.asarray(array[_index(boxes[0])])
 
 
-def put(shape: tuple[int, ...], values: Array, box: Box) -> Array:
-    """Return an array of the whole size that holds values in a box and NaN elsewhere."""
-    found = np.full(shape, np.nan)
-    found[_index(box)] = values
-    return found
+def put(shape: tuple[int, ...], values: Array, *boxes: Box) -> Array:
+    """Return an array of the whole size that holds values in a box and NaN elsewhere; of several boxes one for each."""
+    found = np.full((len(boxes), *shape), np.nan)
+    for array, own, box in zip(found, values if len(boxes) > 1 else [values], boxes, strict=True):
+        array[_index(box)] = own
+    return found if len(boxes) > 1 else np.asarray(found[0])
 
 
 def _index(box: Box) -> Any:

@@ -3,6 +3,8 @@
 An op is written as a forward expression. Every ``Var`` knows the ones that it was made of, and how to carry an error back to
 each; an error is found from those of what was made of it. Most values are computed where they are asked for first. Dims are
 aligned by name, so arithmetic broadcasts whatever their order.
+
+Arrays may have one axis more before their dims: the devices that compute an expression together, along which nothing is done.
 """
 
 from __future__ import annotations
@@ -19,6 +21,10 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Dims = tuple[str, ...]
 Back = Callable[[Array], Array]
+
+
+class Unlike(Exception):  # noqa: N818 (no error of anybody: each device computes alone instead)
+    """What an expression asks for is not the same on all devices that compute it together."""
 
 
 class Var:
@@ -44,6 +50,11 @@ class Var:
             self._value = self._value()
         found: Array = self._value
         return found
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """The number of devices that have an array each; nothing for one array."""
+        return self.value.shape[: self.value.ndim - len(self.dims)]
 
     def __add__(self, other: Any) -> Var:
         ends = self, _as_var(other)
@@ -85,13 +96,13 @@ class Var:
         """Return it with its dims in another order."""
         order = [self.dims.index(dim) for dim in dims]
         back = sorted(range(len(order)), key=order.__getitem__)
-        return Var(dims, lambda: self.value.transpose(order), (self, lambda error: error.transpose(back)))
+        return Var(dims, lambda: _turned(self.value, order), (self, lambda error: _turned(error, back)))
 
     def sum(self, over: Sequence[str]) -> Var:
         """Return the sum over some dims; itself over none."""
         if not over:
             return self
-        axes = tuple(self.dims.index(dim) for dim in over)
+        axes = tuple(self.dims.index(dim) - len(self.dims) for dim in over)
         kept = [dim for dim in self.dims if dim not in over]
         back = (self, lambda error: np.broadcast_to(np.expand_dims(error, axes), self.value.shape))
         return Var(kept, lambda: self.value.sum(axes), back)
@@ -100,16 +111,18 @@ class Var:
         """Return the largest element over some dims, NaN above all numbers; the first of equal ones gets the error."""
         kept = [dim for dim in self.dims if dim not in over]
         first = self.ordered([*over, *kept]).merged(over, "places")
-        places = np.arange(len(first.value)).reshape(-1, *[1] * len(kept))
-        largest = first.value.argmax(0, keepdims=True) == places
+        axis = len(first.devices)
+        places = np.arange(first.value.shape[axis]).reshape(-1, *[1] * len(kept))
+        largest = first.value.argmax(axis, keepdims=True) == places
         return first.map(lambda own: np.where(largest, own, 0.0), lambda _: largest).sum(["places"])
 
     def merged(self, dims: Sequence[str], name: str) -> Var:
         """Return it with dims beside each other as one."""
-        at, shape = self.dims.index(dims[0]), self.value.shape
+        first, shape = self.dims.index(dims[0]), self.value.shape
+        at = len(self.devices) + first
         behind = at + len(dims)
         value = self.value.reshape(*shape[:at], math.prod(shape[at:behind]), *shape[behind:])
-        names = (*self.dims[:at], name, *self.dims[behind:])
+        names = (*self.dims[:first], name, *self.dims[first + len(dims) :])
         return Var(names, value, (self, lambda error: error.reshape(shape)))
 
     def gather(self, dim: str, places: Indices, dims: Sequence[str], border: float = 0.0) -> Var:
@@ -117,22 +130,26 @@ class Var:
 
         Of several dims the first comes before all others, unless they are the dim itself in parts.
         """
-        at, own = self.dims.index(dim), self.value
+        if places.ndim > len(dims):
+            raise Unlike
+        number, own, front = self.dims.index(dim), self.value, self.devices
+        at = len(front) + number
         whole = np.array_equal(places.ravel(), np.arange(own.shape[at]))
         taps = int(places.ndim > 1 and places.size > 0 and not whole)
-        names = (*dims[:taps], *self.dims[:at], *dims[taps:], *self.dims[at + 1 :])
-        sides = own.shape[:at], own.shape[at + 1 :]
-        shape = (*places.shape[:taps], *sides[0], *places.shape[taps:], *sides[1])
+        names = (*dims[:taps], *self.dims[:number], *dims[taps:], *self.dims[number + 1 :])
+        sides = own.shape[len(front) : at], own.shape[at + 1 :]
+        shape = (*front, *places.shape[:taps], *sides[0], *places.shape[taps:], *sides[1])
         if whole:
             return Var(names, own.reshape(shape), (self, lambda error: error.reshape(own.shape)))
         before, pairs = (slice(None),) * at, _selections(places.tobytes(), len(places) if taps else 1)
-        found = np.full((len(pairs), *sides[0], places.size // len(pairs), *sides[1]), border)
-        for each, (made, read) in zip(found, pairs, strict=True):
+        found = np.full((*front, len(pairs), *sides[0], places.size // len(pairs), *sides[1]), border)
+        for each, (made, read) in zip(np.moveaxis(found, len(front), 0), pairs, strict=True):
             each[*before, made] = own[*before, read]
 
         def back(error: Array) -> Array:
             summed: Array = np.zeros(own.shape)
-            for each, (made, read) in zip(error.reshape(found.shape), pairs, strict=True):
+            parts = np.moveaxis(error.reshape(found.shape), len(front), 0)
+            for each, (made, read) in zip(parts, pairs, strict=True):
                 if isinstance(read, slice):
                     summed[*before, read] += each[*before, made]
                 else:
@@ -182,12 +199,12 @@ def _einsum(operands: Sequence[Var], made: Dims) -> Array:
     ends: list[Any] = []
     for own in operands:
         numbers = [*map(every.index, own.dims)]
-        ends += [own.value.transpose(np.argsort(numbers)), sorted(numbers)]
+        ends += [_turned(own.value, np.argsort(numbers).tolist()), [..., *sorted(numbers)]]
     # A multiplication of matrices is faster than a loop where two arrays have dims of their own.
     first, last = ({*made} & {*operands[at].dims} for at in (0, -1))
     matrices = ["einsum_path", (0, 1)] if first - last and last - first else False
     path = True if len(operands) > 2 else matrices
-    found: Array = np.einsum(*ends, [*map(every.index, made)], optimize=path)
+    found: Array = np.einsum(*ends, [..., *map(every.index, made)], optimize=path)
     return found
 
 
@@ -218,5 +235,11 @@ def aligned(own: Dims, array: Array, dims: Dims) -> Array:
     """Return an array whose dims are some of others, so that it applies to one over those."""
     if own == dims:
         return array
-    turned = array.transpose(sorted(range(len(own)), key=lambda at: dims.index(own[at])))
-    return turned[*(slice(None) if dim in own else None for dim in dims)]
+    turned = _turned(array, sorted(range(len(own)), key=lambda at: dims.index(own[at])))
+    return turned[..., *(slice(None) if dim in own else None for dim in dims)]
+
+
+def _turned(array: Array, order: Sequence[int]) -> Array:
+    """Return an array with its last axes in another order."""
+    front = array.ndim - len(order)
+    return array.transpose(*range(front), *(front + at for at in order))
