@@ -55,7 +55,22 @@ def skips(draw: st.DrawFn) -> LayerGraph:
     return written(text, draw(st.sampled_from([2, 16, 64])))
 
 
-networks = st.one_of(chains(), skips())
+@st.composite
+def evens(draw: st.DrawFn) -> LayerGraph:
+    """A chain, or a branch around a convolution that is added or concatenated, of sizes that levels divide evenly."""
+    sizes = st.sampled_from([8, 16, 24, 48])
+    channels, join = draw(sizes), draw(st.sampled_from([None, "add", "concat"]))
+    text = INPUT.format(draw(sizes), 8, draw(st.sampled_from([1, 2, 4]))) + CONV.format(
+        "stem", channels, "input"
+    )
+    if join is not None:
+        text += CONV.format("beside", channels, "stem")
+        text += f"  - {{name: join, op: {join}, inputs: [beside, stem]}}\n"
+    text += "  - {name: flat, op: flatten}\n" + LINEAR.format("fc", draw(sizes), "flat")
+    return written(text + LINEAR.format("last", draw(sizes), "fc"), draw(st.sampled_from([8, 16, 64])))
+
+
+networks = st.one_of(chains(), skips(), evens())
 
 
 @st.composite
