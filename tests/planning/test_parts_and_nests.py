@@ -142,6 +142,11 @@ def test_a_group_of_groups_holds_stages_with_shares_of_their_own(nested: Path) -
     assert sum(name.endswith((" b", " c")) for name in names) == 4
 
 
+def test_stages_are_balanced_by_the_fullest_of_their_groups(nested: Path) -> None:
+    plan = on_groups(nested, strategy="accpar", stages=2, balance="memory")
+    assert staged(plan).bottleneck == scored(plan).memory_bytes
+
+
 def test_groups_run_their_shares_as_pipelines_of_their_own(flat: Path) -> None:
     """By samples the groups exchange all weights' gradients, and nothing else crosses between them."""
     plan = on_groups(flat, strategy="dp", array=(2, "s2"))
