@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypar.machine.profiles import measured_devices, with_times
 from hypar.machine.setting import Setting
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.planning.climb import EXCHANGES, best_sizes, rule_sizes
+from hypar.planning.climb import best_sizes, rule_sizes, spans
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
@@ -101,28 +101,27 @@ def test_the_rule_by_its_two_cases(count: int) -> None:
 def test_independent_by_hand() -> None:
     """Layers 3, 2, 1 of 10 s each; a synchronisation of 1 s stalls what comes behind it."""
     times = times_of([(10, 2), (10, 3), (10, 40)], 1)
-    spans = EXCHANGES["independent"].spans
-    assert spans(times, (1, 1, 1)) == [10 + 1 + 40, 20 + 2 + 3, 30 + 3 + 2]
-    assert spans(times, (1, 2)) == [51, 30 + 2 + 5]
+    assert spans(times, (1, 1, 1), serial=False) == [10 + 1 + 40, 20 + 2 + 3, 30 + 3 + 2]
+    assert spans(times, (1, 2), serial=False) == [51, 30 + 2 + 5]
 
 
 def test_serial_by_hand() -> None:
     """The link is busy with layer 3 until 51 s, and then with the two others."""
     times = times_of([(10, 2), (10, 3), (10, 40)], 1)
-    spans = EXCHANGES["serial"].spans
-    assert spans(times, (1, 1, 1)) == [10 + 3 + 45, 20 + 2 + 5, 30 + 1 + 2]
-    assert spans(times, (3,)) == [30 + 1 + 45]
+    assert spans(times, (1, 1, 1), serial=True) == [10 + 3 + 45, 20 + 2 + 5, 30 + 1 + 2]
+    assert spans(times, (3,), serial=True) == [30 + 1 + 45]
 
 
-@pytest.mark.parametrize("name", EXCHANGES)
+@pytest.mark.parametrize("name", ["independent", "serial"])
 @given(times=steps(), numbers=st.data())
 def test_the_engine_takes_as_long_as_the_closed_form(
     name: str, times: StepTimes, numbers: st.DataObject
 ) -> None:
-    exchange = EXCHANGES[name]
     cuts = numbers.draw(st.integers(0, 2 ** (len(times.layers) - 1) - 1))
     sizes = next(found for number, found in enumerate(groupings(len(times.layers))) if number == cuts)
-    closed = sum(layer.forward_s for layer in times.layers) + max(exchange.spans(times, sizes))
+    closed = sum(layer.forward_s for layer in times.layers) + max(
+        spans(times, sizes, serial=name == "serial")
+    )
     assert run(lowered(times, sizes, name).timeline.tasks).makespan == pytest.approx(closed, rel=1e-12)
 
 
@@ -134,13 +133,13 @@ def preference(name: str, sizes: Sizes) -> tuple[int, Sizes]:
     return -len(sizes), sizes if name == "independent" else sizes[::-1]
 
 
-@pytest.mark.parametrize("name", EXCHANGES)
+@pytest.mark.parametrize("name", ["independent", "serial"])
 @given(times=steps())
 def test_the_best_is_that_of_all_groupings_ties_included(name: str, times: StepTimes) -> None:
-    exchange = EXCHANGES[name]
-    spans = {sizes: max(exchange.spans(times, sizes)) for sizes in groupings(len(times.layers))}
-    least = min(spans.values())
-    ties = [sizes for sizes, span in spans.items() if span == least]
-    found = best_sizes(times, exchange)
-    assert spans[found] == least
+    serial = name == "serial"
+    longest = {sizes: max(spans(times, sizes, serial=serial)) for sizes in groupings(len(times.layers))}
+    least = min(longest.values())
+    ties = [sizes for sizes, span in longest.items() if span == least]
+    found = best_sizes(times, serial=serial)
+    assert longest[found] == least
     assert found == max(ties, key=lambda sizes: preference(name, sizes))

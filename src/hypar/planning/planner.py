@@ -135,7 +135,7 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
         with uncounted():
             whole = _decided(replace(request, stages=None), graph) if request.stages == BEST else None
         return decided_stages(request, graph, whole)
-    planner, node = _planned(request, graph)
+    planner, node = planned(request, graph)
     if request.machine is None:
         return planner.decided(graph, node, planner.claim(node))
     from hypar.planning.climb import timed  # noqa: PLC0415 (only where a machine is named)
@@ -143,7 +143,8 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
     return timed(planner, graph, node)
 
 
-def _planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
+def planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
+    """Return the planner of a request without stages, and what its search decides for a network of ``Resolved.network``."""
     if request.heterogeneous is not None:
         from hypar.planning.uneven.planner import Planner  # noqa: PLC0415 (only for device groups)
 

@@ -187,17 +187,20 @@ def _ways(arrays: Mapping[str, Sequence[int]] | None, array: Sequence[int]) -> d
     return {name: tuple(own) for name, own in (arrays or {WHOLE_ARRAY: array}).items()}
 
 
-def of_strategy(name: str) -> dict[str, Any]:
-    """Return the options of ``Resolved`` that a strategy stands for."""
+def of_strategy(name: str, *, uneven: bool = False) -> dict[str, Any]:
+    """Return the options of ``Resolved`` that a strategy stands for, with uneven splits or without."""
     named = load_strategy(name)
-    own = {each: getattr(named, each) for each in ("space", "cost", "search", "shares", "convention")}
-    return {"strategy": name, "parameters": {}, "solver": None, **own}
+    own = {each: getattr(named, each) for each in ("space", "cost", "search", "convention")}
+    own["cost"] = named.heterogeneous_cost if uneven and named.heterogeneous_cost else named.cost
+    shares = named.shares if uneven and load_cost(own["cost"], {}).slowest else "equal"
+    return {"strategy": name, "parameters": {}, "solver": None, "shares": shares, **own}
 
 
 def baseline_request(request: Resolved, name: str) -> Resolved:
     """Return the request of a known strategy with the graph, pins, array, chunks and machine of another request."""
     alone: dict[str, Any] = {"profile": None, "refine": False, "stages": None, "baselines": ()}
-    return replace(request, **of_strategy(name), **alone)
+    uneven = request.heterogeneous is not None
+    return replace(request, **of_strategy(name, uneven=uneven), **alone)
 
 
 def of_baseline(given: Mapping[str, Any]) -> dict[str, Any]:

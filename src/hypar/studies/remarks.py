@@ -11,9 +11,9 @@ from hypar.document import Note
 from hypar.errors import InputError, TableLimitError, few
 from hypar.plan.records import SEARCHED, Score
 from hypar.plan.request import BEST
-from hypar.planning.planner import follow
+from hypar.planning.planner import follow, planned
 from hypar.planning.question import ask
-from hypar.planning.resolved import BASELINES, FIXED, Resolved
+from hypar.planning.resolved import BASELINE, BASELINES, FIXED, Resolved, baseline_request
 from hypar.solve.solvers.base import load_solver
 from hypar.units import amount, format_seconds
 
@@ -78,20 +78,20 @@ def baseline_scores(
     plan: Plan, graph: LayerGraph, machine: Machine | None = None, profile: Profile | None = None
 ) -> dict[str, Score]:
     """Return the scores of dp and of the baselines that a plan was not timed against; empty for one without a score."""
-    if plan.score is None or (plan.staged and plan.heterogeneous):
+    if plan.score is None or machine is None or (plan.staged and plan.heterogeneous):
         # Device groups in stages have arrays of their own, which are none of the whole machine.
         return {}
-    from hypar.planning.resolved import baseline_request  # noqa: PLC0415 (only for a plan with a score)
+    from hypar.planning.climb import baselines, run_node  # noqa: PLC0415 (only for a plan with a score)
 
-    graph = graph.with_batch(plan.model.batch)
     request = _over_all(plan, replace(Resolved.of(plan, machine, profile), refine=False))
     timed = () if plan.baselines is None or (plan.refined and plan.chunks) else plan.baselines.names
-    found: dict[str, Score | None] = {}
-    for name in BASELINES if plan.cost.name == "time" else FIXED:
-        if name == "dp" or name not in timed:
-            with suppress(InputError, TableLimitError):
-                found[name] = follow(baseline_request(request, name), graph).score
-    return {name: score for name, score in found.items() if score is not None}
+    others = [name for name in (BASELINES if plan.cost.name == "time" else FIXED)[1:] if name not in timed]
+    graph = request.network(graph.with_batch(plan.model.batch))
+    with suppress(InputError, TableLimitError):
+        planner, found = planned(baseline_request(request, BASELINE), graph)
+        nodes = {BASELINE: found, **dict(baselines(planner, graph, found, others))}
+        return {name: run_node(node, request.chunks).score(machine) for name, node in nodes.items()}
+    return {}
 
 
 def _over_all(plan: Plan, request: Resolved) -> Resolved:
