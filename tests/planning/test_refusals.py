@@ -34,7 +34,6 @@ CASES: dict[str, Case] = {
     "optimizer": {"--optimizer": "adam"},
     "refine": {"--refine": ""},
     "chunks": {"--chunks": "best"},
-    "explain": {"--explain": ""},
     "stages": {"--stages": "2"},
     "stages on groups": {**MIXED, "--stages": "2"},
     "best stages": {"--stages": "best"},

@@ -17,8 +17,7 @@ from hypar.errors import InputError, OptionError, shown
 from hypar.machine.step_times import is_step_table
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.records import Origin, of_score, remember
-from hypar.plan.request import BEST, GRAPHS, Request
-from hypar.plan.stages import INTERLEAVED
+from hypar.plan.request import BEST, GRAPHS, PARAMETERS, Request
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import ask, load_search
 from hypar.planning.refusals import Asked, follows, require_together
@@ -30,6 +29,7 @@ from hypar.planning.resolved import (
     checked_arrays,
     checked_chunks,
     checked_microbatches,
+    of_strategy,
     require_whole,
     space_text,
 )
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.planning.uneven.levels import Node
 
-RECORDED = ("strategy", "space", "cost", "convention", "search", "pins", "optimizer", "refine", "chunks")
-"""Options that a stored plan says as planning takes them."""
+OF_STAGES = ("stages", "schedule", "parts", "microbatches", "balance", "starts")
+"""Options of stages, which a plan without them does not say."""
 
 SHORTENED = (
     "convention", "strategy", "space", "cost", "inter_weight", "mode", "graph", "search", "shares", "schedule", "parts",
@@ -165,43 +165,37 @@ def planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
 
 def resolve(request: Request, network: LayerGraph) -> Resolved:
     """Return a request with nothing left open; raises ``InputError`` if it is not possible."""
-    strategy = USUAL if request.strategy is None else request.strategy
-    named = load_strategy(strategy)
-    request = _read(request, network)
-    machine, asked = request.hardware, Asked.whose(request)
-    own = named.heterogeneous_cost if asked.uneven and named.heterogeneous_cost else named.cost
-    cost = own if request.cost is None else request.cost
+    asked = Asked.whose(_read(request, network))
+    strategy = USUAL if asked.strategy is None else asked.strategy
+    own = of_strategy(strategy, uneven=asked.uneven)
+    cost = own["cost"] if asked.cost is None else asked.cost
     asked = replace(asked, cost=cost)
     require_together(asked)
-    shares = named.shares if asked.uneven and load_cost(cost, {}).slowest else "equal"
+    _require_stages(asked)
     # Without a strategy, a cost that is asked for is no paper's.
-    usual = named.convention if request.strategy is not None or cost == own else MOVED
-    counted = (request.convention or usual, request.convention or of_score(usual))
+    usual = own["convention"] if request.strategy is not None or cost == own["cost"] else MOVED
+    counted = (asked.convention or usual, asked.convention or of_score(usual))
     convention, of_step = counted if follows(cost) else (PAPER, PAPER)
-    stages = _stages(asked)
-    return Resolved(
-        strategy=strategy,
-        space=named.space if request.space is None else space_text(request.space),
-        cost=cost,
-        parameters=asked.parameters,
-        search=named.search if request.search is None else request.search,
-        graph="operators" if (request.graph or named.graph) == "operators" else None,
-        solver=request.solver,
-        arrays=_arrays(asked, stages["stages"]),
-        pins=tuple(request.pins),
-        machine=machine,
-        shares=shares if request.shares is None else request.shares,
-        optimizer=request.optimizer,
-        profile=request.profile,
-        refine=request.refine,
-        chunks=checked_chunks(request.chunks, network),
-        baselines=BASELINES if machine is not None and (cost == "time" or request.refine) else (),
-        beyond_space=request.strategy is None and request.space is None and cost == "time",
-        convention=convention,
-        counted=of_step,
-        limits=_limits(request),
-        **stages,
-    )
+    given = {name: value for name, value in asked.given().items() if name in Resolved.__dataclass_fields__}
+    stages = asked.count if asked.staged else None
+    decided = {
+        "space": own["space"] if asked.space is None else space_text(asked.space),
+        "parameters": asked.parameters,
+        "graph": "operators" if (asked.graph or load_strategy(strategy).graph) == "operators" else None,
+        "arrays": _arrays(asked, stages),
+        "machine": asked.hardware,
+        "stages": stages,
+        "outside": asked.outside if asked.staged else 0,
+        "chunks": checked_chunks(asked.chunks, network),
+        "convention": convention,
+        "counted": of_step,
+        "limits": _limits(asked),
+    }
+    timed = asked.hardware is not None and (cost == "time" or asked.refine)
+    decided |= {"baselines": BASELINES if timed else ()}
+    decided |= {"beyond_space": request.strategy is None and request.space is None and cost == "time"}
+    own["shares"] = own["shares"] if load_cost(cost, {}).slowest else "equal"
+    return Resolved(**{**own, **given, **decided})
 
 
 def _read(request: Request, network: LayerGraph) -> Request:
@@ -229,32 +223,18 @@ def _read(request: Request, network: LayerGraph) -> Request:
     return replace(request, hardware=machine, array=array, profile=None)
 
 
-def _stages(asked: Asked) -> dict[str, Any]:
-    """Return the checked options of stages; one stage becomes None if its layers are cut, as that is a plan without stages."""
+def _require_stages(asked: Asked) -> None:
+    """Check the numbers of the options of stages."""
     for name, least, more in (("stages", 1, ", or best"), ("microbatches", 1, ""), ("parts", 2, "")):
         number = getattr(asked, name)
         if number is not None and (name, number) != ("stages", BEST):
             require_whole(name, number, least, MOST_DEVICES, more)
-    schedule, starts = asked.schedule or "1f1b", asked.first_layers
-    parts = (asked.parts or 2) if schedule == INTERLEAVED else None
-    count = asked.stages if starts is None else len(starts) // (parts or 1)
-    if starts == ():
-        raise OptionError("starts", "found none", "the first layer of each stage")
-    if starts and len(starts) % (parts or 1):
-        allowed = f"a multiple of the {parts} parts of each stage"
-        raise OptionError("starts", f"found {len(starts)}", allowed)
-    if asked.stages not in {None, count}:
-        found = f"found {shown(asked.stages)} and starts of {count}"
+    if len(asked.starts or ()) % (asked.parts or 1):
+        allowed = f"a multiple of the {asked.parts} parts of each stage"
+        raise OptionError("starts", f"found {len(asked.starts or ())}", allowed)
+    if asked.stages not in {None, asked.count}:
+        found = f"found {shown(asked.stages)} and starts of {asked.count}"
         raise OptionError("stages", found, "one of the two")
-    return {
-        "stages": count if asked.staged else None,
-        "schedule": schedule,
-        "parts": parts,
-        "microbatches": asked.microbatches,
-        "balance": asked.balance or "time",
-        "starts": starts or (),
-        "outside": asked.outside if asked.staged else 0,
-    }
 
 
 def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]]:
@@ -281,26 +261,19 @@ def _limits(request: Request) -> Limits:
 
 def asked_of(plan: Plan, machine: Machine | None = None) -> Request:
     """Return what a stored plan was asked for, with every option that it records, on the machine of its score."""
-    own, stages, exact = Resolved.of(plan, machine), plan.stages, True
-    taken: dict[str, Any] = {name: getattr(own, name) for name in RECORDED}
-    if stages is not None:
-        taken |= {name: getattr(own, name) for name in ("schedule", "parts", "microbatches")}
-        taken |= {"balance": stages.balance, "starts": own.starts or None}
-        taken["stages"] = None if own.outside else own.stages
-    elif plan.solver in plugin_names("solvers"):
+    own, exact = Resolved.of(plan, machine), plan.stages is None
+    if exact and plan.solver in plugin_names("solvers"):
         exact = load_solver(plan.solver).exact
+    left = OF_STAGES if plan.stages is None else ("stages",) * bool(own.outside)
+    same = PARAMETERS.keys() & Resolved.__dataclass_fields__.keys() - {*left}
+    taken: dict[str, Any] = {name: getattr(own, name) for name in same}
+    taken |= {name: own.parameters.get(name) for name in ("inter_weight", "mode")}
     taken["levels"], taken["array"] = _levels_of(plan, machine)
-    return Request(
-        **taken,
-        batch=plan.model.batch,
-        inter_weight=own.parameters.get("inter_weight"),
-        mode=own.parameters.get("mode"),
-        profile=plan.profile,
-        graph=plan.graph or GRAPHS[0],
-        solver=None if stages is None and exact else own.solver,
-        hardware=machine,
-        shares=plan.shares,
-    )
+    taken |= {"batch": plan.model.batch, "hardware": machine, "profile": plan.profile, "shares": plan.shares}
+    taken |= {"graph": plan.graph or GRAPHS[0], "solver": None if exact else own.solver}
+    if plan.stages is not None:
+        taken |= {"starts": own.starts or None, "balance": plan.stages.balance}
+    return Request(**taken)
 
 
 def plan_command(plan: Plan, file: str, network: LayerGraph, machine: Machine | None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.base import Cost, load_cost, parameters_of
 from hypar.errors import OptionError, shown
@@ -19,8 +19,6 @@ from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from hypar.machine.machine import Machine
 
 MOST_LEVELS = MOST_DEVICES.bit_length() - 1
 
@@ -76,8 +74,6 @@ REFUSALS = (
             "one for all levels, as {everywhere}", "how many levels are left inside the stages is not known in advance"),
     Refusal("pins", "stages without levels", "pins", "given where no layer is cut", "levels inside the stages",
             "a stage on one device has no choices"),
-    Refusal("an explanation", "stages without levels", "explain", "no layer is cut inside the stages", "a plan with levels",
-            "a stage on one device has no choices"),
     Refusal("a profile", "stages without levels", "profile", "given where no layer is cut", "levels inside the stages",
             "a profile has the times of shards"),
     Refusal("a profile", "the best stages", "profile", "given where the best stages are sought", "a number of stages",
@@ -103,23 +99,27 @@ REFUSALS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Request):
-    """A request in the form in which its features are looked for: with levels alone in its array, ``outside`` of them outside the stages.
+    """A request in the form in which its features are looked for, with its machine and measured times read.
 
-    Its cost is named, its machine and measured times are read; ``explain`` says whether the plan is to be explained.
+    Its array has levels alone, so many of them ``outside`` the stages; ``starts`` are names, and ``parts`` their usual number.
     """
 
     array: Sequence[int] | None = None
+    starts: tuple[str, ...] | None = None
     outside: int = 0
-    explain: bool = False
 
     @classmethod
-    def whose(cls, request: Request, *, cost: str = "volume", explain: bool = False) -> Asked:
-        """Return the form of a request with the machine and the measured times themselves, for the cost that is minimised.
+    def whose(cls, request: Request) -> Asked:
+        """Return the form of a request.
 
-        Raises ``OptionError`` for an array with several numbers of stages, as ``s4``, or with one beside ``stages``.
+        Raises ``OptionError`` for an array with several numbers of stages, as ``s4``, or with one beside ``stages``, and for
+        ``starts`` that are no names.
         """
-        given = {**request.given(), "cost": cost, "explain": explain}
-        words = [ways for ways in request.array or () if isinstance(ways, str)]
+        given, words = request.given(), [ways for ways in request.array or () if isinstance(ways, str)]
+        if request.starts is not None:
+            given["starts"] = _names(request.starts)
+        if request.schedule == INTERLEAVED:
+            given.setdefault("parts", 2)
         if not words:
             return cls(**given)
         if len(words) > 1 or not re.fullmatch(r"s\d+", words[0]):
@@ -151,21 +151,15 @@ class Asked(Request):
         return self.levels != 0 if self.array is None else bool(self.array)
 
     @property
-    def first_layers(self) -> tuple[str, ...] | None:
-        """Return the names in ``starts``, which a text separates with commas; raises ``OptionError`` for what is neither."""
-        if self.starts is None:
-            return None
-        names = self.starts.split(",") if isinstance(self.starts, str) else self.starts
-        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-            allowed = "names of layers, as 'conv1,conv3,fc1'"
-            raise OptionError("starts", f"found {shown(self.starts)}", allowed)
-        return tuple(name.strip() for name in names)
+    def count(self) -> int | str | None:
+        """Return the number of stages, also of those whose first layers are given."""
+        return self.stages if self.starts is None else len(self.starts) // (self.parts or 1)
 
     @property
     def staged(self) -> bool:
         """Return whether the request is for stages, by their number or first layers; one whose layers are cut is none."""
-        names, none = self.first_layers, (None, 1) if self.cut else (None,)
-        return any(count not in none for count in (self.stages, None if names is None else len(names)))
+        none = (None, 1) if self.cut else (None,)
+        return any(count not in none for count in (self.stages, self.starts and len(self.starts)))
 
     @property
     def uneven(self) -> bool:
@@ -181,14 +175,9 @@ class Asked(Request):
 
     @property
     def counting(self) -> Cost:
-        """Return the cost with those of the given parameters that it has, whose values it checks."""
+        """Return the cost, which is named, with those of the given parameters that it has, whose values it checks."""
         has = parameters_of(load_cost(str(self.cost), {}))
         return load_cost(str(self.cost), {name: own for name, own in self.parameters.items() if name in has})
-
-    @property
-    def takes(self) -> set[str]:
-        """Return the names of the fields of the cost, which are its parameters, and what it counts with besides."""
-        return fields_of(self.counting)
 
     @property
     def pin(self) -> str:
@@ -196,10 +185,17 @@ class Asked(Request):
         return next((pin for pin in map(str, self.pins) if "@" in pin.rpartition("=")[0]), "")
 
 
-def fields_of(cost: Cost | str) -> set[str]:
+def _names(starts: str | Sequence[str]) -> tuple[str, ...]:
+    names = starts.split(",") if isinstance(starts, str) else starts
+    if not names or not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        allowed = "names of layers, as 'conv1,conv3,fc1'"
+        raise OptionError("starts", f"found {shown(starts)}", allowed)
+    return tuple(name.strip() for name in names)
+
+
+def fields_of(cost: str) -> set[str]:
     """Return the names of the fields of a cost: its parameters, and what it counts with besides."""
-    own = load_cost(cost, {}) if isinstance(cost, str) else cost
-    return {item.name for item in fields(own)}  # type: ignore[arg-type]
+    return {item.name for item in fields(load_cost(cost, {}))}  # type: ignore[arg-type]
 
 
 def follows(cost: str) -> bool:
@@ -224,20 +220,24 @@ def _words(asked: Asked) -> dict[str, str]:
     }
 
 
+GIVEN = (
+    "levels", "an array", "an optimizer", "chunks", "a schedule", "microbatches", "parts", "a balance", "starts", "pins",
+    "a profile", "shares", "a mode",
+)  # fmt: skip
+"""The features that an option of the last word's name is given."""
+
+
 def _given(name: str) -> Callable[[Asked], bool]:
     usual = Asked.__dataclass_fields__[name].default
     return lambda asked: getattr(asked, name) != usual
 
 
+def _lacks(name: str) -> Callable[[Asked], bool]:
+    return lambda asked: not hasattr(asked.counting, name)
+
+
 FEATURES: dict[str, Callable[[Asked], bool]] = {
-    **{
-        name: _given(name)
-        for name in ("levels", "chunks", "microbatches", "parts", "starts", "pins", "shares")
-    },
-    **{f"a {name}": _given(name) for name in ("schedule", "balance", "profile", "mode")},
-    "an array": _given("array"),
-    "an optimizer": _given("optimizer"),
-    "an explanation": _given("explain"),
+    **{name: _given(name.rpartition(" ")[2]) for name in GIVEN},
     "refinement": _given("refine"),
     "a weight between layers": _given("inter_weight"),
     "several levels": lambda asked: len(asked.ways) > 1,
@@ -255,26 +255,14 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "unequal shares": lambda asked: asked.shares not in (None, "equal"),
     "a limit": lambda asked: asked.time_limit is not None or asked.search_memory is not None,
     "another count than the paper's": lambda asked: asked.convention not in (None, PAPER),
-    "a timed cost": lambda asked: "machine" in asked.takes,
-    "a cost with its own count": lambda asked: "convention" not in asked.takes,
+    "a timed cost": lambda asked: hasattr(asked.counting, "machine"),
+    "a cost with its own count": lambda asked: not follows(str(asked.cost)),
     "a cost without a slowest group": lambda asked: not asked.counting.slowest,
-    "a cost without measured times": lambda asked: "profile" not in asked.takes,
-    "a cost without that weight": lambda asked: "inter_weight" not in asked.takes,
-    "a cost without modes": lambda asked: "mode" not in asked.takes,
+    "a cost without measured times": _lacks("profile"),
+    "a cost without that weight": _lacks("inter_weight"),
+    "a cost without modes": _lacks("mode"),
 }
 """The features of which some exclude each other, and whether a request has them."""
-
-
-def refusal(first: str, second: str, **words: str) -> OptionError:
-    """Return the error of the ``first`` of a pair of features with the ``second``, where no whole request is at hand."""
-    row = next(row for row in REFUSALS if (row.first, row.second) == (first, second))
-    return row.error(words)
-
-
-def require_explained(machine: Machine | None, given: Mapping[str, Any]) -> None:
-    """Refuse to explain a plan without choices, before it is made, by the arguments that were given for it."""
-    sized = {name: given[name] for name in ("stages", "starts", "levels", "array")}
-    require_together(Asked.whose(Request(hardware=machine, **sized), explain=True))
 
 
 def require_together(asked: Asked) -> None:

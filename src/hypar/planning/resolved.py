@@ -68,7 +68,7 @@ class Resolved:
     search: str
     solver: str | None
     arrays: Mapping[str, tuple[int, ...]]
-    pins: tuple[str, ...]
+    pins: tuple[str, ...] = ()
     graph: Operators | None = None
     machine: Machine | None = None
     optimizer: str = "sgd"
@@ -147,13 +147,19 @@ class Resolved:
         Raises ``InputError`` if its rule for shares is unknown.
         """
         stages, arrays, array = plan.stages, plan.arrays, plan.array
+        more: dict[str, Any] = {"solver": plan.solver}
         if stages is not None:
             arrays, array = stages.arrays or arrays, stages.array or array
-        found = cls(
+            asked = stages.asked_microbatches if stages.asked == BEST else stages.microbatches
+            more = {name: getattr(stages, name) for name in ("solver", "schedule", "parts")}
+            more |= {"stages": stages.asked, "microbatches": asked, "balance": stages.balance or "time"}
+            more |= {"outside": stages.outside or 0}
+            more |= {"starts": tuple(layers[0] for _, layers in stages.spans)} if stages.starts else {}
+        return cls(
             **{name: getattr(plan, name) for name in AS_ASKED},
+            **more,
             cost=plan.cost.name,
             parameters=plan.cost.parameters,
-            solver=plan.solver if stages is None else stages.solver,
             arrays=_ways(arrays, array),
             pins=tuple(plan.pins),
             machine=machine,
@@ -168,18 +174,6 @@ class Resolved:
             counted=plan.convention if plan.score is None else plan.score.convention,
             # A search that no limit kept from anything takes the same way without one.
             limits=UNLIMITED if plan.limits is None else Limits(plan.limits.seconds, plan.limits.bytes),
-        )
-        if stages is None:
-            return found
-        return replace(
-            found,
-            stages=stages.asked,
-            schedule=stages.schedule,
-            parts=stages.parts,
-            microbatches=stages.asked_microbatches if stages.asked == BEST else stages.microbatches,
-            balance=stages.balance or "time",
-            starts=tuple(layers[0] for _, layers in stages.spans) if stages.starts else (),
-            outside=stages.outside or 0,
         )
 
 

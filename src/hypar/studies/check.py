@@ -87,7 +87,7 @@ def check_plan(
     changed = graph.digest != stored.model.digest
     try:
         asked = replace(asked_of(stored, machine=machine), profile=request.profile)
-        require_together(Asked.whose(asked, cost=stored.cost.name))
+        require_together(Asked.whose(asked))
         fresh, notes = _again(stored, request, graph.with_batch(stored.model.batch), changed=changed)
     except InputError as error:
         where = f"{file}: {error.where}" if error.where else str(file)

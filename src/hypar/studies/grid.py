@@ -23,7 +23,7 @@ from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.request import Request, checked
 from hypar.planning.planner import plan_model
-from hypar.planning.refusals import Asked, follows, refusal
+from hypar.planning.refusals import Asked, follows
 from hypar.planning.replay import recosted, score_plan
 from hypar.planning.resolved import BASELINE, Resolved, checked_array, of_baseline
 from hypar.planning.sources import times_of
@@ -367,7 +367,7 @@ def _arrays(
     if array is None:
         return {"levels": _values(4 if levels is None else levels)}
     if levels is not None:
-        raise refusal("levels", "an array")
+        raise OptionError("levels", "given together with an array", "one of the two")
     one = all(isinstance(ways, int | str) for ways in array)
     return {"array": _values([tuple(array)] if one and array else [tuple(ways) for ways in array])}  # type: ignore[arg-type]
 
@@ -446,8 +446,7 @@ class _Ask:
     def _devices(self, chosen: Chosen) -> int:
         """Return the devices of an array and its stages, each of which has an array of its own."""
         own = self._nodes(chosen)
-        number = own.stages if own.first_layers is None else len(own.first_layers) // (own.parts or 1)
-        return (number if isinstance(number, int) else 1) * math.prod(own.ways)
+        return (own.count if isinstance(own.count, int) else 1) * math.prod(own.ways)
 
 
 def _on_one_device(graph: LayerGraph, machine: Machine, optimizer: str) -> Totals:
