@@ -9,36 +9,31 @@ from dataclasses import replace
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
+from typing import TYPE_CHECKING, ParamSpec, Protocol
 
 from hypar.activity import tell, uncounted
 from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, shown
 from hypar.machine.step_times import is_step_table
 from hypar.network.graph import LayerGraph, load_model
-from hypar.plan.records import Origin, of_score, remember
+from hypar.plan.records import Origin, remember
 from hypar.plan.request import BEST, GRAPHS, PARAMETERS, Request
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import ask, load_search
-from hypar.planning.refusals import Asked, follows, require_together
+from hypar.planning.refusals import require_together
 from hypar.planning.resolved import (
-    BASELINES,
-    USUAL,
     Resolved,
     checked_array,
     checked_arrays,
     checked_chunks,
     checked_microbatches,
-    of_strategy,
-    require_whole,
+    drafted,
     space_text,
 )
-from hypar.planning.strategies.base import load_strategy
 from hypar.planning.uneven.levels import LevelPlanner
 from hypar.registry import data_names, plugin_names
-from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import primes
-from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.limits import DEFAULT_BYTES, DEFAULT_S, UNLIMITED, Limits
 from hypar.solve.solvers.base import load_solver
 
@@ -50,7 +45,7 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.levels import Node
 
 OF_STAGES = ("stages", "schedule", "parts", "microbatches", "balance", "starts")
-"""Options of stages, which a plan without them does not say."""
+"""Options of stages, which a command says for a plan that has some."""
 
 SHORTENED = (
     "convention", "strategy", "space", "cost", "inter_weight", "mode", "graph", "search", "shares", "schedule", "parts",
@@ -165,37 +160,16 @@ def planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
 
 def resolve(request: Request, network: LayerGraph) -> Resolved:
     """Return a request with nothing left open; raises ``InputError`` if it is not possible."""
-    asked = Asked.whose(_read(request, network))
-    strategy = USUAL if asked.strategy is None else asked.strategy
-    own = of_strategy(strategy, uneven=asked.uneven)
-    cost = own["cost"] if asked.cost is None else asked.cost
-    asked = replace(asked, cost=cost)
-    require_together(asked)
-    _require_stages(asked)
-    # Without a strategy, a cost that is asked for is no paper's.
-    usual = own["convention"] if request.strategy is not None or cost == own["cost"] else MOVED
-    counted = (asked.convention or usual, asked.convention or of_score(usual))
-    convention, of_step = counted if follows(cost) else (PAPER, PAPER)
-    given = {name: value for name, value in asked.given().items() if name in Resolved.__dataclass_fields__}
-    stages = asked.count if asked.staged else None
-    decided = {
-        "space": own["space"] if asked.space is None else space_text(asked.space),
-        "parameters": asked.parameters,
-        "graph": "operators" if (asked.graph or load_strategy(strategy).graph) == "operators" else None,
-        "arrays": _arrays(asked, stages),
-        "machine": asked.hardware,
-        "stages": stages,
-        "outside": asked.outside if asked.staged else 0,
-        "chunks": checked_chunks(asked.chunks, network),
-        "convention": convention,
-        "counted": of_step,
-        "limits": _limits(asked),
-    }
-    timed = asked.hardware is not None and (cost == "time" or asked.refine)
-    decided |= {"baselines": BASELINES if timed else ()}
-    decided |= {"beyond_space": request.strategy is None and request.space is None and cost == "time"}
-    own["shares"] = own["shares"] if load_cost(cost, {}).slowest else "equal"
-    return Resolved(**{**own, **given, **decided})
+    request = _read(request, network)
+    own = drafted(request)
+    require_together(request, own)
+    return replace(
+        own,
+        space=space_text(own.space),
+        arrays=_arrays(request, own),
+        chunks=checked_chunks(request.chunks, network),
+        limits=_limits(request),
+    )
 
 
 def _read(request: Request, network: LayerGraph) -> Request:
@@ -223,30 +197,16 @@ def _read(request: Request, network: LayerGraph) -> Request:
     return replace(request, hardware=machine, array=array, profile=None)
 
 
-def _require_stages(asked: Asked) -> None:
-    """Check the numbers of the options of stages."""
-    for name, least, more in (("stages", 1, ", or best"), ("microbatches", 1, ""), ("parts", 2, "")):
-        number = getattr(asked, name)
-        if number is not None and (name, number) != ("stages", BEST):
-            require_whole(name, number, least, MOST_DEVICES, more)
-    if len(asked.starts or ()) % (asked.parts or 1):
-        allowed = f"a multiple of the {asked.parts} parts of each stage"
-        raise OptionError("starts", f"found {len(asked.starts or ())}", allowed)
-    if asked.stages not in {None, asked.count}:
-        found = f"found {shown(asked.stages)} and starts of {asked.count}"
-        raise OptionError("stages", found, "one of the two")
-
-
-def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]]:
+def _arrays(request: Request, own: Resolved) -> dict[str, tuple[int, ...]]:
     """Return the ways of each level inside each group of identical devices, or inside each stage on it."""
-    machine, levels, array = asked.hardware, asked.levels, asked.array
-    if machine is None or not machine.groups:
-        return {WHOLE_ARRAY: checked_array(levels, array, stages=stages not in {None, BEST})}
-    if stages in {None, BEST}:
+    machine, levels, array = own.heterogeneous, request.levels, None if request.array is None else own.array
+    if machine is None:
+        return {WHOLE_ARRAY: checked_array(levels, array, stages=own.stages not in {None, BEST})}
+    if own.stages in {None, BEST}:
         return checked_arrays(machine, levels, array)
     from hypar.planning.stages.best import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
 
-    return stage_arrays(machine, stages, levels, array, asked.outside)
+    return stage_arrays(machine, own.stages, levels, array, own.outside)
 
 
 def _limits(request: Request) -> Limits:
@@ -259,50 +219,42 @@ def _limits(request: Request) -> Limits:
     return Limits(request.time_limit or DEFAULT_S, request.search_memory or DEFAULT_BYTES)
 
 
-def asked_of(plan: Plan, machine: Machine | None = None) -> Request:
-    """Return what a stored plan was asked for, with every option that it records, on the machine of its score."""
-    own, exact = Resolved.of(plan, machine), plan.stages is None
-    if exact and plan.solver in plugin_names("solvers"):
-        exact = load_solver(plan.solver).exact
-    left = OF_STAGES if plan.stages is None else ("stages",) * bool(own.outside)
-    same = PARAMETERS.keys() & Resolved.__dataclass_fields__.keys() - {*left}
-    taken: dict[str, Any] = {name: getattr(own, name) for name in same}
-    taken |= {name: own.parameters.get(name) for name in ("inter_weight", "mode")}
-    taken["levels"], taken["array"] = _levels_of(plan, machine)
-    taken |= {"batch": plan.model.batch, "hardware": machine, "profile": plan.profile, "shares": plan.shares}
-    taken |= {"graph": plan.graph or GRAPHS[0], "solver": None if exact else own.solver}
-    if plan.stages is not None:
-        taken |= {"starts": own.starts or None, "balance": plan.stages.balance}
-    return Request(**taken)
-
-
 def plan_command(plan: Plan, file: str, network: LayerGraph, machine: Machine | None) -> str:
-    """Return the ``hypar plan`` that leads to a plan again, and writes it to a file.
+    """Return the ``hypar plan`` that leads to a plan again, and writes it to a file, without options that change nothing.
 
     The network has the mini-batch of the model file; the machine is that of the plan's score.
     """
-    name = plan.model.name
+    name, request = plan.model.name, _recorded(plan, machine)
+    found = _led_to(Resolved.of(plan, machine), plan)
+    # Of a strategy and a convention one may go only when the other one has gone.
+    for left in (*SHORTENED, *SHORTENED):
+        shorter: Request = replace(request, **{left: None})  # type: ignore[arg-type]
+        with suppress(InputError):
+            request = shorter if _led_to(resolve(shorter, network), plan) == found else request
+    batch = None if plan.model.batch == network.batch else plan.model.batch
+    options = replace(request, batch=batch, profile=plan.profile).command()
     model = name if name in data_names("models") else f"{name}.yaml"
-    options = _shortest(plan, network, machine).command()
     return shlex.join(["hypar", "plan", model, *options, "-o", file])
 
 
-def _shortest(plan: Plan, network: LayerGraph, machine: Machine | None) -> Request:
-    """Return the request for a plan without the options that change nothing."""
-    request, stages = replace(asked_of(plan, machine), profile=None), plan.stages
-    if plan.model.batch == network.batch:
-        request = replace(request, batch=None)
-    if stages is not None and stages.asked != BEST:
-        usual = checked_microbatches(None, stages.schedule, plan.model.batch, len(stages.stages))
-        request = replace(request, microbatches=None if stages.microbatches == usual else stages.microbatches)
-    found = _led_to(Resolved.of(plan, machine), plan)
-    # Of a strategy and a convention one may go only when the other one has gone.
-    without: Any = [{name: None} for name in SHORTENED]
-    for left in (*without, *without):
-        shorter = replace(request, **left)
-        with suppress(InputError):
-            request = shorter if _led_to(resolve(shorter, network), plan) == found else request
-    return replace(request, profile=plan.profile)
+def _recorded(plan: Plan, machine: Machine | None) -> Request:
+    """Return what a stored plan was asked for, with every option that it records but the mini-batch and measured times."""
+    own, stages = Resolved.of(plan, machine), plan.stages
+    exact = stages is None and (plan.solver not in plugin_names("solvers") or load_solver(plan.solver).exact)
+    same = (PARAMETERS.keys() & Resolved.__dataclass_fields__.keys()) - {*OF_STAGES}
+    levels, array = _levels_of(plan, machine)
+    taken = {name: getattr(own, name) for name in same}
+    taken |= {name: own.parameters.get(name) for name in ("inter_weight", "mode")}
+    taken |= {"levels": levels, "array": array, "hardware": machine, "shares": plan.shares}
+    taken |= {"graph": plan.graph or GRAPHS[0], "solver": None if exact else own.solver}
+    if stages is not None:
+        taken |= {"schedule": own.schedule, "parts": own.parts, "balance": stages.balance}
+        taken |= {"stages": None if own.outside else own.stages, "starts": own.starts or None}
+        usual = None
+        if stages.asked != BEST:
+            usual = checked_microbatches(None, own.schedule, plan.model.batch, len(stages.stages))
+        taken |= {"microbatches": None if own.microbatches == usual else own.microbatches}
+    return Request(**taken)
 
 
 def _led_to(request: Resolved, plan: Plan) -> tuple[object, ...]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from hypar.costs.base import load_cost
+from hypar.costs.base import Cost, load_cost, parameters_of
 from hypar.errors import HardwareError, OptionError, shown
 from hypar.plan.records import CHUNKS, Chunks, Manner, Operators, Score, of_score
 from hypar.plan.request import BEST, checked
 from hypar.plan.stages import FLUSHES, INTERLEAVED
-from hypar.planning.refusals import MOST_LEVELS, fields_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
-from hypar.sharding.conventions import FUSED, MOVED, PAPER
+from hypar.sharding.conventions import DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.placement import primes
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
+    from hypar.plan.request import Request
 
     Ways = tuple[int, ...]
 
@@ -35,6 +36,8 @@ USUAL, BASELINE = "hypar", "dp"
 
 AS_ASKED = ("graph", "strategy", "space", "search", "convention")
 """What a plan records as it was asked for."""
+
+MOST_LEVELS = MOST_DEVICES.bit_length() - 1
 
 MOST_TASKS = 2**20
 """Tasks of one timeline at most, which take some ten seconds."""
@@ -181,6 +184,96 @@ def _ways(arrays: Mapping[str, Sequence[int]] | None, array: Sequence[int]) -> d
     return {name: tuple(own) for name, own in (arrays or {WHOLE_ARRAY: array}).items()}
 
 
+def drafted(request: Request) -> Resolved:
+    """Return what a request comes to, with its machine read, before its array is checked: as if it were of identical devices.
+
+    Raises ``OptionError`` for stages that are stated in two ways or are none, ``UnknownNameError`` for no such strategy.
+    """
+    array, stages, outside = _nested(request)
+    given = request.given()
+    starts = request.starts.split(",") if isinstance(request.starts, str) else request.starts or ()
+    if request.schedule == INTERLEAVED:
+        given.setdefault("parts", 2)
+    count = _number_of_stages(request.microbatches, stages, len(starts), given.get("parts"))
+    levels = min(request.levels, MOST_LEVELS) if isinstance(request.levels, int) else 4
+    ways = (2,) * levels if array is None else array
+    staged = count not in ((None, 1) if ways else (None,))
+    strategy = USUAL if request.strategy is None else request.strategy
+    fixed = {
+        "arrays": {WHOLE_ARRAY: ways},
+        "machine": request.hardware,
+        "pins": tuple(map(str, request.pins)),
+        "parameters": {name: given[name] for name in ("inter_weight", "mode") if name in given},
+        "stages": count if staged else None,
+        "starts": tuple(str(name).strip() for name in starts),
+        "outside": outside if staged else 0,
+    }
+    same = {name: value for name, value in given.items() if name in Resolved.__dataclass_fields__}
+    plain = Resolved(**{**of_strategy(strategy), **same, **fixed})
+    own = of_strategy(strategy, uneven=plain.uneven)
+    cost = own["cost"] if request.cost is None else request.cost
+    # Without a strategy, a cost that is asked for is no paper's.
+    usual = own["convention"] if request.strategy is not None or cost == own["cost"] else MOVED
+    counted = (request.convention or usual, request.convention or of_score(usual))
+    convention, of_step = counted if follows(cost) else (PAPER, PAPER)
+    timed = request.hardware is not None and (cost == "time" or request.refine)
+    return replace(
+        plain,
+        cost=cost,
+        shares=request.shares or (own["shares"] if load_cost(cost, {}).slowest else "equal"),
+        graph="operators" if (request.graph or load_strategy(strategy).graph) == "operators" else None,
+        convention=convention,
+        counted=of_step,
+        baselines=BASELINES if timed else (),
+        beyond_space=request.strategy is None and request.space is None and cost == "time",
+    )
+
+
+def _nested(request: Request) -> tuple[tuple[int, ...] | None, int | str | None, int]:
+    """Return the ways of an array, its number of stages or the one beside it, and how many of its levels are outside them."""
+    array = None if request.array is None else tuple(request.array)
+    words = [ways for ways in array or () if isinstance(ways, str)]
+    if array is None or not words:
+        return cast("Ways | None", array), request.stages, 0
+    if len(words) > 1 or not re.fullmatch(r"s\d+", words[0]):
+        allowed = "ways of levels, and one number of stages among them, as 2, s4, 2"
+        raise OptionError("array", f"found {shown(', '.join(words))}", allowed)
+    if request.stages is not None:
+        found = f"found {shown(request.stages)} and an array with {words[0]}"
+        raise OptionError("stages", found, "one of the two")
+    at = array.index(words[0])
+    return cast("Ways", array[:at] + array[at + 1 :]), int(words[0][1:]), at
+
+
+def _number_of_stages(microbatches: Any, stages: Any, starts: int, parts: Any) -> int | str | None:
+    """Return the number of stages, also of those whose first layers are given."""
+    numbers = (
+        ("stages", stages, 1, ", or best"),
+        ("microbatches", microbatches, 1, ""),
+        ("parts", parts, 2, ""),
+    )
+    for name, own, least, more in numbers:
+        if own not in (None, BEST):
+            require_whole(name, own, least, MOST_DEVICES, more)
+    if starts % (parts or 1):
+        raise OptionError("starts", f"found {starts}", f"a multiple of the {parts} parts of each stage")
+    count = starts // (parts or 1)
+    if starts and stages not in (None, BEST, count):
+        raise OptionError("stages", f"found {shown(stages)} and starts of {count}", "one of the two")
+    return count if starts and stages != BEST else stages
+
+
+def counting(own: Resolved) -> Cost:
+    """Return the cost with those of the given parameters that it has, whose values it checks; ``UnknownNameError`` for no such cost."""
+    has = parameters_of(load_cost(own.cost, {}))
+    return load_cost(own.cost, {name: value for name, value in own.parameters.items() if name in has})
+
+
+def follows(cost: str) -> bool:
+    """Return whether a cost can count by any convention."""
+    return load_cost(cost, {}).convention != DIRECT
+
+
 def of_strategy(name: str, *, uneven: bool = False) -> dict[str, Any]:
     """Return the options of ``Resolved`` that a strategy stands for, with uneven splits or without."""
     named = load_strategy(name)
@@ -203,8 +296,8 @@ def of_baseline(given: Mapping[str, Any]) -> dict[str, Any]:
     The baseline keeps its own space and equal shares, by which it is the baseline, and measured times and a mode count
     where its cost has them; it has everything else alike.
     """
-    has = fields_of(given.get("cost") or load_strategy(BASELINE).cost)
-    left_out = {"space", "shares"} | ({"profile", "mode"} - has)
+    cost = load_cost(given.get("cost") or load_strategy(BASELINE).cost, {})
+    left_out = ["space", "shares", *(name for name in ("profile", "mode") if not hasattr(cost, name))]
     return {name: value for name, value in given.items() if name not in left_out}
 
 
