@@ -38,8 +38,8 @@ from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, cycle, groupby, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import accumulate, chain, cycle, groupby, pairwise
+from typing import TYPE_CHECKING
 
 from hypar.activity import count, tell
 from hypar.errors import InputError, PlanError, TableLimitError, shown
@@ -87,7 +87,13 @@ def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Plan:
 
     Raises ``InputError`` or ``TableLimitError`` as ``plan_model`` does.
     """
-    request, nodes = planner.request, {SEARCHED: found, **dict(_entrants(planner, graph, found))}
+    request, names = planner.request, planner.request.baselines
+    if isinstance(found, Leaf) and found.question is not None and found.question.leaves_no_choice:
+        names = ()
+    entrants = baselines(planner, graph, found, names)
+    # They compete within the space that is asked for.
+    nodes = {name: node for name, node in entrants if request.beyond_space or planner.within(node)}
+    nodes = {SEARCHED: found, **nodes}
     trials, taken, refined = _trials(request, nodes), SEARCHED, None
     for name in [*nodes][1:]:
         taken = name if trials[name].beats(trials[taken]) else taken
@@ -107,15 +113,6 @@ def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Plan:
     assert request.machine is not None  # noqa: S101 (the request is for a machine)
     own = {"baselines": record, "refined": refined, "chunks": ran.chunks, "score": ran.score(request.machine)}
     return planner.decided(graph, node, claim).model_copy(update=own)
-
-
-def _entrants(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:
-    """Yield the competing baselines: those within the space, or all if no space was requested; none where there is no choice."""
-    if isinstance(found, Leaf) and found.question is not None and found.question.leaves_no_choice:
-        return
-    for name, node in baselines(planner, graph, found, planner.request.baselines):
-        if planner.request.beyond_space or planner.within(node):
-            yield name, node
 
 
 def baselines(
@@ -191,22 +188,20 @@ def _as_made(graph: PlanGraph, choices: Sequence[Options], array: tuple[int, ...
     return tuple(found)
 
 
-class Refinement(NamedTuple):
-    """The result of a refinement: for each slot a choice at each level, and the record of it in a plan."""
+def refine(
+    slots: Sequence[Slot], seconds: Callable[[Sequence[Options]], float]
+) -> tuple[Sequence[Options], RefinementRecord]:
+    """Exchange choices one by one as long as the engine's ``seconds`` of a step, with choices for each slot, decrease.
 
-    choices: tuple[Options, ...]
-    record: RefinementRecord
-
-
-def refine(slots: Sequence[Slot], seconds: Callable[[Sequence[Options]], float]) -> Refinement:
-    """Exchange choices one by one as long as the engine's ``seconds`` of a step, with choices for each slot, decrease."""
+    Return the choice of each slot at each of its levels, and the record in a plan.
+    """
     chosen, unchanged = [slot.chosen for slot in slots], 0
     before = best = seconds(chosen)
     for at, slot in cycle(enumerate(slots)):
         tell(f"refining {slot.layer}")
         count(at + 1, len(slots))
         found, unchanged = chosen[at], unchanged + 1
-        for changed in _exchanges(found, slot.options):
+        for changed in _exchanges(chosen[at], slot.options):
             own = seconds([*chosen[:at], changed, *chosen[at + 1 :]])
             if faster(own, best):
                 best, found, unchanged = own, changed, 0
@@ -215,17 +210,14 @@ def refine(slots: Sequence[Slot], seconds: Callable[[Sequence[Options]], float])
             break
     pairs = zip(slots, chosen, strict=True)
     changes = sum(a != b for slot, new in pairs for a, b in zip(slot.chosen, new, strict=True))
-    return Refinement(tuple(chosen), RefinementRecord(before_s=before, after_s=best, changed=changes))
+    return chosen, RefinementRecord(before_s=before, after_s=best, changed=changes)
 
 
-def _exchanges(held: Options, options: Sequence[Options]) -> list[Options]:
-    """Return a layer's choices with one level's choice exchanged, for every level and option."""
-    return [
-        (*held[:level], choice, *held[level + 1 :])
-        for level, allowed in enumerate(options)
-        for choice in allowed
-        if choice != held[level]
-    ]
+def _exchanges(held: Options, options: Sequence[Options]) -> Iterator[Options]:
+    """Yield a layer's choices with one level's choice exchanged, for every level and option."""
+    for level, allowed in enumerate(options):
+        others = (choice for choice in allowed if choice != held[level])
+        yield from ((*held[:level], choice, *held[level + 1 :]) for choice in others)
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,15 +324,13 @@ def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Bucket
     """
     if record is None:
         return None
-    layers = {layer.name: number for number, layer in enumerate(work.layers)}
-    found = tuple(tuple(layers[name] for name in chunk) for chunk in record.layers)
-    planned, needed = {number for chunk in found for number in chunk}, {*work.run().exchanging}
-    for name, number in layers.items():
-        if (number in planned) != (number in needed):
-            words = ("exchanges no gradients", "exchanges gradients and is in no chunk")[number in needed]
-            allowed = "every layer that does, in one chunk, and no other"
-            raise PlanError(place, f"{shown(name)} {words}", allowed)
-    return found
+    names = [layer.name for layer in work.layers]
+    planned, needed = {*chain(*record.layers)}, {names[number] for number in work.run().exchanging}
+    for name in sorted(planned ^ needed, key=names.index):
+        words = ("exchanges no gradients", "exchanges gradients and is in no chunk")[name in needed]
+        allowed = "every layer that does, in one chunk, and no other"
+        raise PlanError(place, f"{shown(name)} {words}", allowed)
+    return tuple(tuple(map(names.index, chunk)) for chunk in record.layers)
 
 
 def spans(times: StepTimes, sizes: Sizes, *, serial: bool) -> list[float]:

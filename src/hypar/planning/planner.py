@@ -163,13 +163,9 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     request = _read(request, network)
     own = drafted(request)
     require_together(request, own)
-    return replace(
-        own,
-        space=space_text(own.space),
-        arrays=_arrays(request, own),
-        chunks=checked_chunks(request.chunks, network),
-        limits=_limits(request),
-    )
+    chunks = checked_chunks(request.chunks, network)
+    arrays, limits = _arrays(request, own), _limits(request)
+    return replace(own, space=space_text(own.space), arrays=arrays, chunks=chunks, limits=limits)
 
 
 def _read(request: Request, network: LayerGraph) -> Request:
@@ -211,11 +207,10 @@ def _arrays(request: Request, own: Resolved) -> dict[str, tuple[int, ...]]:
 
 def _limits(request: Request) -> Limits:
     """Return the limits of a joint search, in seconds and in bytes."""
-    given = ("time-limit", request.time_limit, "seconds"), ("search-memory", request.search_memory, "bytes")
-    for name, own, unit in given:
-        number = isinstance(own, int | float) and not isinstance(own, bool)
-        if own is not None and not (number and 0 < own < math.inf):
-            raise OptionError(name, f"found {shown(own)}", f"a number of {unit} above 0")
+    for name, unit in (("time_limit", "seconds"), ("search_memory", "bytes")):
+        own = getattr(request, name)
+        if own is not None and not (type(own) in {int, float} and 0 < own < math.inf):
+            raise OptionError(name.replace("_", "-"), f"found {shown(own)}", f"a number of {unit} above 0")
     return Limits(request.time_limit or DEFAULT_S, request.search_memory or DEFAULT_BYTES)
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.costs.base import parameters_of
+from hypar.costs.base import Cost, load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.plan.request import BEST, Request
 from hypar.plan.stages import INTERLEAVED
-from hypar.planning.resolved import Resolved, counting, follows
+from hypar.planning.resolved import Resolved, follows
 from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Refusal(NamedTuple):
-    """Two of ``FEATURES`` that exclude each other: the message is about the ``first``, and the ``reason`` for the documentation.
+    """Two features of a request that exclude each other: the message is about the ``first``, and the ``reason`` for the documentation.
 
     It says ``where``, an option, what was ``found``, and what is ``allowed``; their ``{}`` fields are filled in from the
     request.
@@ -94,14 +94,14 @@ REFUSALS = (
 """Every pair that is refused, in the order in which they are looked for."""
 
 
-GIVEN = (
-    "levels", "an array", "an optimizer", "chunks", "a schedule", "microbatches", "parts", "a balance", "starts", "pins",
-    "a profile", "shares", "a mode",
-)  # fmt: skip
-"""The features that an option of the last word's name is given."""
-
 Feature = Callable[[Request, Resolved], bool]
 """Whether a request has a feature, by itself and what it comes to."""
+
+
+def _counting(own: Resolved) -> Cost:
+    """Return the cost with those of the given parameters that it has, whose values it checks."""
+    has = parameters_of(load_cost(own.cost, {}))
+    return load_cost(own.cost, {name: value for name, value in own.parameters.items() if name in has})
 
 
 def _given(name: str) -> Feature:
@@ -109,7 +109,7 @@ def _given(name: str) -> Feature:
 
 
 def _lacks(name: str) -> Feature:
-    return lambda _, own: not hasattr(counting(own), name)
+    return lambda _, own: not hasattr(_counting(own), name)
 
 
 def _pin(own: Resolved) -> str:
@@ -118,7 +118,6 @@ def _pin(own: Resolved) -> str:
 
 
 FEATURES: dict[str, Feature] = {
-    **{name: _given(name.rpartition(" ")[2]) for name in GIVEN},
     "refinement": _given("refine"),
     "a weight between layers": _given("inter_weight"),
     "a limit": lambda request, _: {"time_limit", "search_memory"} & {*request.given()} != set(),
@@ -136,14 +135,19 @@ FEATURES: dict[str, Feature] = {
     "pins at a level": lambda _, own: bool(_pin(own)),
     "unequal shares": lambda request, _: request.shares not in (None, "equal"),
     "another count than the paper's": lambda request, _: request.convention not in (None, PAPER),
-    "a timed cost": lambda _, own: hasattr(counting(own), "machine"),
+    "a timed cost": lambda _, own: hasattr(_counting(own), "machine"),
     "a cost with its own count": lambda _, own: not follows(own.cost),
-    "a cost without a slowest group": lambda _, own: not counting(own).slowest,
+    "a cost without a slowest group": lambda _, own: not _counting(own).slowest,
     "a cost without measured times": _lacks("profile"),
     "a cost without that weight": _lacks("inter_weight"),
     "a cost without modes": _lacks("mode"),
 }
-"""The features of which some exclude each other, and whether a request has them."""
+"""Features that are not the option of the last word's name, as ``a profile``, and whether a request has them."""
+
+
+def has(name: str, request: Request, own: Resolved) -> bool:
+    """Return whether a request has a feature, by what it comes to."""
+    return FEATURES.get(name, _given(name.rpartition(" ")[2]))(request, own)
 
 
 def require_together(request: Request, own: Resolved) -> None:
@@ -152,7 +156,7 @@ def require_together(request: Request, own: Resolved) -> None:
     Raises ``OptionError``, and ``UnknownNameError`` for no such cost.
     """
     for row in REFUSALS:
-        if FEATURES[row.first](request, own) and FEATURES[row.second](request, own):
+        if all(has(name, request, own) for name in (row.first, row.second)):
             raise row.error(_words(request, own))
 
 
@@ -169,6 +173,6 @@ def _words(request: Request, own: Resolved) -> dict[str, str]:
         "profile": repr(getattr(own.profile, "name", "")),
         "hardware": repr(getattr(own.machine, "name", "")),
         "schedule": repr(own.schedule),
-        "parameters": ", ".join(parameters_of(counting(own))) or "none",
+        "parameters": ", ".join(parameters_of(_counting(own))) or "none",
         "pin": f"{_pin(own)!r:.200}",
     }

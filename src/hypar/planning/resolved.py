@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from hypar.costs.base import Cost, load_cost, parameters_of
+from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, shown
 from hypar.plan.records import CHUNKS, Chunks, Manner, Operators, Score, of_score
 from hypar.plan.request import BEST, checked
@@ -263,12 +263,6 @@ def _number_of_stages(microbatches: Any, stages: Any, starts: int, parts: Any) -
     return count if starts and stages != BEST else stages
 
 
-def counting(own: Resolved) -> Cost:
-    """Return the cost with those of the given parameters that it has, whose values it checks; ``UnknownNameError`` for no such cost."""
-    has = parameters_of(load_cost(own.cost, {}))
-    return load_cost(own.cost, {name: value for name, value in own.parameters.items() if name in has})
-
-
 def follows(cost: str) -> bool:
     """Return whether a cost can count by any convention."""
     return load_cost(cost, {}).convention != DIRECT
@@ -279,8 +273,8 @@ def of_strategy(name: str, *, uneven: bool = False) -> dict[str, Any]:
     named = load_strategy(name)
     own = {each: getattr(named, each) for each in ("space", "cost", "search", "convention")}
     own["cost"] = named.heterogeneous_cost if uneven and named.heterogeneous_cost else named.cost
-    shares = named.shares if uneven and load_cost(own["cost"], {}).slowest else "equal"
-    return {"strategy": name, "parameters": {}, "solver": None, "shares": shares, **own}
+    own["shares"] = named.shares if uneven else "equal"
+    return {"strategy": name, "parameters": {}, "solver": None, **own}
 
 
 def baseline_request(request: Resolved, name: str) -> Resolved:
@@ -303,19 +297,17 @@ def of_baseline(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def cost_convention(plan: Plan) -> str:
     """Return the convention of a plan's cost, as people read it."""
-    return _papers(plan) if plan.convention == PAPER else plan.convention
+    return _read_as(plan, plan.convention)
 
 
 def score_convention(plan: Plan, score: Score | None = None) -> str:
     """Return the convention of a score, as people read it: of the plan's own if none is given, or of what it would have."""
     score = plan.score if score is None else score
-    if score is None:
-        return of_score(plan.convention)
-    return _papers(plan) if score.convention == PAPER else score.convention
+    return of_score(plan.convention) if score is None else _read_as(plan, score.convention)
 
 
-def _papers(plan: Plan) -> str:
-    return load_cost(plan.cost.name, plan.cost.parameters).convention
+def _read_as(plan: Plan, convention: str) -> str:
+    return load_cost(plan.cost.name, plan.cost.parameters).convention if convention == PAPER else convention
 
 
 def require_whole(name: str, found: Any, least: int, most: int, more: str = "") -> None:
