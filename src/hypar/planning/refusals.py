@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.costs.base import Cost, load_cost, parameters_of
+from hypar.costs.base import load_cost
 from hypar.errors import OptionError
 from hypar.plan.request import BEST, Request
 from hypar.plan.stages import INTERLEAVED
@@ -44,7 +44,6 @@ _DIFFER = ("the devices of hardware {hardware} are heterogeneous", "a machine of
 _SHARED = ("all devices are identical and share equally", "a heterogeneous machine")
 _WITHOUT = ("given without stages", "stages, as --stages 4")
 _STAGED = ("given with stages, each on one device group", "none")
-_PARAMETER = "the parameters of a cost are its own"
 _TIMED = "its number is a time on a machine, or needs one"
 
 REFUSALS = (
@@ -86,10 +85,6 @@ REFUSALS = (
             "equal, or cost accpar", "a sum over all groups is least where one group does all"),
     Refusal("a profile", "a cost without measured times", "profile", "cost {cost} counts no measured times",
             "a cost that does, as deepa", "the times would have no effect"),
-    Refusal("a profile", "several levels", "profile {profile}: ways", "found {measured}", "one level of them; the array is {array}",
-            "a profile has the times of one level"),
-    Refusal("a weight between layers", "a cost without that weight", "cost {cost}", "has no parameter 'inter_weight'", "{parameters}", _PARAMETER),
-    Refusal("a mode", "a cost without modes", "cost {cost}", "has no parameter 'mode'", "{parameters}", _PARAMETER),
 )  # fmt: skip
 """Every pair that is refused, in the order in which they are looked for."""
 
@@ -98,18 +93,8 @@ Feature = Callable[[Request, Resolved], bool]
 """Whether a request has a feature, by itself and what it comes to."""
 
 
-def _counting(own: Resolved) -> Cost:
-    """Return the cost with those of the given parameters that it has, whose values it checks."""
-    has = parameters_of(load_cost(own.cost, {}))
-    return load_cost(own.cost, {name: value for name, value in own.parameters.items() if name in has})
-
-
 def _given(name: str) -> Feature:
     return lambda request, _: name in request.given()
-
-
-def _lacks(name: str) -> Feature:
-    return lambda _, own: not hasattr(_counting(own), name)
 
 
 def _pin(own: Resolved) -> str:
@@ -119,9 +104,7 @@ def _pin(own: Resolved) -> str:
 
 FEATURES: dict[str, Feature] = {
     "refinement": _given("refine"),
-    "a weight between layers": _given("inter_weight"),
     "a limit": lambda request, _: {"time_limit", "search_memory"} & {*request.given()} != set(),
-    "several levels": lambda _, own: len(own.array) > 1,
     "no machine": lambda _, own: own.machine is None,
     "identical devices": lambda _, own: own.heterogeneous is None,
     "a heterogeneous machine": lambda _, own: own.heterogeneous is not None,
@@ -135,12 +118,10 @@ FEATURES: dict[str, Feature] = {
     "pins at a level": lambda _, own: bool(_pin(own)),
     "unequal shares": lambda request, _: request.shares not in (None, "equal"),
     "another count than the paper's": lambda request, _: request.convention not in (None, PAPER),
-    "a timed cost": lambda _, own: hasattr(_counting(own), "machine"),
+    "a timed cost": lambda _, own: hasattr(load_cost(own.cost, {}), "machine"),
     "a cost with its own count": lambda _, own: not follows(own.cost),
-    "a cost without a slowest group": lambda _, own: not _counting(own).slowest,
-    "a cost without measured times": _lacks("profile"),
-    "a cost without that weight": _lacks("inter_weight"),
-    "a cost without modes": _lacks("mode"),
+    "a cost without a slowest group": lambda _, own: not load_cost(own.cost, {}).slowest,
+    "a cost without measured times": lambda _, own: not hasattr(load_cost(own.cost, {}), "profile"),
 }
 """Features that are not the option of the last word's name, as ``a profile``, and whether a request has them."""
 
@@ -164,15 +145,11 @@ def _words(request: Request, own: Resolved) -> dict[str, str]:
     """Return the words for the fields of a message."""
     layer, at, rest = _pin(own).partition("@")
     return {
-        "array": "x".join(map(str, own.array)),
         "convention": repr(request.convention),
         "cost": repr(own.cost),
         "everywhere": f"{layer}{rest[rest.find('=') :]}" if at else "",
         "limit": "search-memory" if request.time_limit is None else "time-limit",
-        "measured": str(getattr(own.profile, "ways", "")),
-        "profile": repr(getattr(own.profile, "name", "")),
         "hardware": repr(getattr(own.machine, "name", "")),
         "schedule": repr(own.schedule),
-        "parameters": ", ".join(parameters_of(_counting(own))) or "none",
         "pin": f"{_pin(own)!r:.200}",
     }

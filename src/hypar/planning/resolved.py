@@ -199,11 +199,12 @@ def drafted(request: Request) -> Resolved:
     ways = (2,) * levels if array is None else array
     staged = count not in ((None, 1) if ways else (None,))
     strategy = USUAL if request.strategy is None else request.strategy
+    parameters: dict[str, Any] = {name: given[name] for name in ("inter_weight", "mode") if name in given}
     fixed = {
         "arrays": {WHOLE_ARRAY: ways},
         "machine": request.hardware,
         "pins": tuple(map(str, request.pins)),
-        "parameters": {name: given[name] for name in ("inter_weight", "mode") if name in given},
+        "parameters": parameters,
         "stages": count if staged else None,
         "starts": tuple(str(name).strip() for name in starts),
         "outside": outside if staged else 0,
@@ -220,7 +221,7 @@ def drafted(request: Request) -> Resolved:
     return replace(
         plain,
         cost=cost,
-        shares=request.shares or (own["shares"] if load_cost(cost, {}).slowest else "equal"),
+        shares=request.shares or (own["shares"] if load_cost(cost, parameters).slowest else "equal"),
         graph="operators" if (request.graph or load_strategy(strategy).graph) == "operators" else None,
         convention=convention,
         counted=of_step,
