@@ -350,21 +350,15 @@ def checked_arrays(machine: Machine, levels: int | None, array: Sequence[int] | 
             )
     if array is not None:
         require_ways(machine, whole)
-    for name, own, _ in machine.leaves():
-        if found[name]:
-            own.links(found[name])
     return found
 
 
 def require_ways(heterogeneous: Machine, array: Ways) -> None:
     """Check that the ways of each uneven split are the number of its device groups."""
-    groups = len(heterogeneous.groups)
-    if array[0] != groups:
-        found = f"found {array[0]} ways where {heterogeneous.name!r} has {groups} groups"
-        raise HardwareError("array", found, str(groups))
-    for group in heterogeneous.groups:
-        if group.machine.groups:
-            require_ways(group.machine, array[1:])
+    for split, depth in heterogeneous.splits():
+        if array[depth] != len(split.groups):
+            found = f"found {array[depth]} ways where {split.name!r} has {len(split.groups)} groups"
+            raise HardwareError("array", found, str(len(split.groups)))
 
 
 def space_text(text: str) -> str:
@@ -394,16 +388,17 @@ def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: i
 
     Raises ``OptionError`` if the number does not divide the mini-batch, or is too large, or not allowed by the schedule.
     """
-    found, allowed, turns = f"found {shown(asked)}", f"a divisor of the batch {batch:,}", 1
+    if asked is None and schedule != INTERLEAVED:
+        most = stages if FLUSHES[schedule] else 1
+        return max(count for count in range(1, most + 1) if batch % count == 0)
+    asked = stages if asked is None else asked
+    found, allowed = f"found {shown(asked)}", f"a divisor of the batch {batch:,}"
     if not FLUSHES[schedule]:
-        asked, batch = 1 if asked is None else asked, 1
-        allowed = f"1, as {schedule!r} takes whole mini-batches"
+        batch, allowed = 1, f"1, as {schedule!r} takes whole mini-batches"
     elif schedule == INTERLEAVED:
-        asked, turns = stages if asked is None else asked, stages
         found = f"found {asked:,} of a batch of {batch:,}"
         allowed = f"a multiple of the {stages} stages that divides the batch, in schedule {INTERLEAVED!r}"
-    if asked is None:
-        return max(count for count in range(1, stages + 1) if batch % count == 0)
+    turns = stages if schedule == INTERLEAVED else 1
     if type(asked) is not int or asked < 1 or batch % asked or asked % turns:
         raise OptionError("microbatches", found, allowed)
     most = MOST_TASKS // (TASKS * max(stages, layers))
