@@ -6,18 +6,19 @@ every pair of features that has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError
-from hypar.plan.request import BEST, Request
+from hypar.plan.request import BEST
 from hypar.plan.stages import INTERLEAVED
-from hypar.planning.resolved import Resolved, follows
+from hypar.planning.resolved import follows
 from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from hypar.plan.request import Request
+    from hypar.planning.resolved import Resolved
 
 
 class Refusal(NamedTuple):
@@ -89,22 +90,14 @@ REFUSALS = (
 """Every pair that is refused, in the order in which they are looked for."""
 
 
-Feature = Callable[[Request, Resolved], bool]
-"""Whether a request has a feature, by itself and what it comes to."""
-
-
-def _given(name: str) -> Feature:
-    return lambda request, _: name in request.given()
-
-
 def _pin(own: Resolved) -> str:
     """Return the first pin that names a level; empty if none does."""
     return next((pin for pin in own.pins if "@" in pin.rpartition("=")[0]), "")
 
 
-FEATURES: dict[str, Feature] = {
-    "refinement": _given("refine"),
-    "a limit": lambda request, _: {"time_limit", "search_memory"} & {*request.given()} != set(),
+FEATURES: dict[str, Callable[[Mapping[str, Any], Resolved], bool]] = {
+    "refinement": lambda _, own: own.refine,
+    "a limit": lambda given, _: not given.keys().isdisjoint({"time_limit", "search_memory"}),
     "no machine": lambda _, own: own.machine is None,
     "identical devices": lambda _, own: own.heterogeneous is None,
     "a heterogeneous machine": lambda _, own: own.heterogeneous is not None,
@@ -116,19 +109,14 @@ FEATURES: dict[str, Feature] = {
     "stages without levels": lambda _, own: own.stages is not None and not own.array,
     "stages in one part": lambda _, own: own.stages is not None and own.schedule != INTERLEAVED,
     "pins at a level": lambda _, own: bool(_pin(own)),
-    "unequal shares": lambda request, _: request.shares not in (None, "equal"),
-    "another count than the paper's": lambda request, _: request.convention not in (None, PAPER),
+    "unequal shares": lambda _, own: own.shares != "equal",
+    "another count than the paper's": lambda given, _: given.get("convention", PAPER) != PAPER,
     "a timed cost": lambda _, own: hasattr(load_cost(own.cost, {}), "machine"),
     "a cost with its own count": lambda _, own: not follows(own.cost),
     "a cost without a slowest group": lambda _, own: not load_cost(own.cost, {}).slowest,
     "a cost without measured times": lambda _, own: not hasattr(load_cost(own.cost, {}), "profile"),
 }
-"""Features that are not the option of the last word's name, as ``a profile``, and whether a request has them."""
-
-
-def has(name: str, request: Request, own: Resolved) -> bool:
-    """Return whether a request has a feature, by what it comes to."""
-    return FEATURES.get(name, _given(name.rpartition(" ")[2]))(request, own)
+"""The features of a request, by the options that are given and what it comes to; any other is the option of its last word."""
 
 
 def require_together(request: Request, own: Resolved) -> None:
@@ -136,8 +124,13 @@ def require_together(request: Request, own: Resolved) -> None:
 
     Raises ``OptionError``, and ``UnknownNameError`` for no such cost.
     """
+    given = request.given()
+
+    def has(name: str) -> bool:
+        return FEATURES[name](given, own) if name in FEATURES else name.rpartition(" ")[2] in given
+
     for row in REFUSALS:
-        if all(has(name, request, own) for name in (row.first, row.second)):
+        if has(row.first) and has(row.second):
             raise row.error(_words(request, own))
 
 
