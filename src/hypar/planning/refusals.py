@@ -17,6 +17,7 @@ from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
     from hypar.plan.request import Request
     from hypar.planning.resolved import Resolved
 
