@@ -260,18 +260,15 @@ def run_chunked(work: StepWork, asked: Chunks | None = None) -> Ran:
     plain = work.run()
     if asked is None:
         return Ran(work, plain)
-    layers = plain.exchanging
-    count, sizes = len(layers), (1,) * len(layers)
-    best = work.run(_split(work, layers, sizes))
-    alone_s = best.timeline.makespan
+    layers, count = plain.exchanging, len(plain.exchanging)
+    best = alone = work.run(_split(work, layers, (1,) * count))
     if asked == "best":
-        sizes, best = _fastest_chunks(work, layers, best)
+        best = _fastest_chunks(work, layers, alone)
     elif count and asked != "layers":
-        sizes = (count,) if asked == "one" else rule_sizes(count, asked)
-        best = work.run(_split(work, layers, sizes))
+        best = work.run(_split(work, layers, (count,) if asked == "one" else rule_sizes(count, asked)))
     names = [layer.name for layer in work.layers]
-    chunks = [[names[layer] for layer in chunk] for chunk in _split(work, layers, sizes)]
-    return Ran(work, best, ChunksRecord(asked=asked, layers=chunks, alone_s=alone_s))
+    chunks = [[names[layer] for layer in chunk] for chunk in best.buckets]
+    return Ran(work, best, ChunksRecord(asked=asked, layers=chunks, alone_s=alone.timeline.makespan))
 
 
 def _split(work: StepWork, layers: Sequence[int], sizes: Sizes) -> Buckets:
@@ -281,8 +278,8 @@ def _split(work: StepWork, layers: Sequence[int], sizes: Sizes) -> Buckets:
     return tuple([tuple(own) for chunk in chunks for _, own in groupby(chunk, key=stages.__getitem__)])
 
 
-def _fastest_chunks(work: StepWork, layers: tuple[int, ...], best: Step) -> tuple[Sizes, Step]:
-    """Return the fastest candidate, improved by local search, with its step; ``best`` is that of single layers."""
+def _fastest_chunks(work: StepWork, layers: tuple[int, ...], best: Step) -> Step:
+    """Return the step of the fastest candidate, improved by local search; ``best`` is that of single layers."""
     sizes: Sizes = (1,) * len(layers)
     tried, held, least_s = {sizes}, holds(work.lanes, best.buckets), _computing_s(best)
 
@@ -293,19 +290,17 @@ def _fastest_chunks(work: StepWork, layers: tuple[int, ...], best: Step) -> tupl
             return False
         tried.add(own)
         ran = work.run(_split(work, layers, own))
-        if not faster(ran.timeline.makespan, best.timeline.makespan):
-            return False
-        if held and not holds(work.lanes, ran.buckets):
-            return False
-        sizes, best = own, ran
-        return True
+        gained = faster(ran.timeline.makespan, best.timeline.makespan)
+        if gained and (not held or holds(work.lanes, ran.buckets)):
+            sizes, best = own, ran
+        return best is ran
 
     for own in _candidates(work.lanes, best, layers) if layers else ():
         gains(own)
     most = len(tried) + MOST_TRIES
     while any(len(tried) < most and gains(own) for own in neighbours(sizes)):
         pass
-    return sizes, best
+    return best
 
 
 def _computing_s(step: Step) -> float:
