@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.planning.uneven.levels import Node
 
-OF_STAGES = ("stages", "schedule", "parts", "microbatches", "balance", "starts")
-"""Options of stages, which a command says for a plan that has some."""
+USUAL = {"schedule": "1f1b", "balance": "time"}
+"""Options that a command does not say, as they are usual in stages, and refused without."""
 
 SHORTENED = (
-    "convention", "strategy", "space", "cost", "inter_weight", "mode", "graph", "search", "shares", "schedule", "parts",
+    "convention", "strategy", "space", "cost", "inter_weight", "mode", "graph", "search", "shares", "parts",
 )  # fmt: skip
 """Options that are left out of a command line where the plan is the same without them."""
 
@@ -236,25 +236,22 @@ def _recorded(plan: Plan, machine: Machine | None) -> Request:
     """Return what a stored plan was asked for, with every option that it records but the mini-batch and measured times."""
     own, stages = Resolved.of(plan, machine), plan.stages
     exact = stages is None and (plan.solver not in plugin_names("solvers") or load_solver(plan.solver).exact)
-    same = (PARAMETERS.keys() & Resolved.__dataclass_fields__.keys()) - {*OF_STAGES}
+    same = PARAMETERS.keys() & Resolved.__dataclass_fields__.keys()
     levels, array = _levels_of(plan, machine)
-    taken = {name: getattr(own, name) for name in same}
+    taken = {name: getattr(own, name) for name in same if getattr(own, name) != USUAL.get(name)}
     taken |= {name: own.parameters.get(name) for name in ("inter_weight", "mode")}
     taken |= {"levels": levels, "array": array, "hardware": machine, "shares": plan.shares}
     taken |= {"graph": plan.graph or GRAPHS[0], "solver": None if exact else own.solver}
-    if stages is not None:
-        taken |= {"schedule": own.schedule, "parts": own.parts, "balance": stages.balance}
-        taken |= {"stages": None if own.outside else own.stages, "starts": own.starts or None}
-        usual = None
-        if stages.asked != BEST:
-            usual = checked_microbatches(None, own.schedule, plan.model.batch, len(stages.stages))
+    taken |= {"stages": None if own.outside else own.stages}
+    if stages is not None and stages.asked != BEST:
+        usual = checked_microbatches(None, own.schedule, plan.model.batch, len(stages.stages))
         taken |= {"microbatches": None if own.microbatches == usual else own.microbatches}
     return Request(**taken)
 
 
 def _led_to(request: Resolved, plan: Plan) -> tuple[object, ...]:
     """Return what the options that may be left out come to; a plan without a score was counted by none."""
-    names = ("strategy", "space", "search", "graph", "shares", "schedule", "parts", "convention")
+    names = ("strategy", "space", "search", "graph", "shares", "parts", "convention")
     found = (getattr(request, name) for name in (*names, *["counted"] * (plan.score is not None)))
     return load_cost(request.cost, request.parameters), *found
 
