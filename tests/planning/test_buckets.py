@@ -1,4 +1,4 @@
-"""Chunks as plain numbers: the rule, the closed forms, and the best of all groupings."""
+"""Chunks as plain numbers: the closed forms, and the best of all groupings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypar.machine.profiles import measured_devices, with_times
 from hypar.machine.setting import Setting
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.planning.climb import best_sizes, rule_sizes, spans
+from hypar.planning.climb import best_sizes, spans
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork
 from hypar.schedule.timeline import run
@@ -80,19 +80,6 @@ def lowered(times: StepTimes, sizes: Sizes, exchange: str) -> Step:
     lane = Lane(graph.contracted, [(cut("batch", 2),)] * len(times.layers), setting)
     left = iter(reversed(range(len(times.layers))))
     return StepWork.of([lane]).run(tuple(tuple(islice(left, size)) for size in sizes))
-
-
-# The rule and its kin
-
-
-@pytest.mark.parametrize("count", range(1, 14))
-def test_the_rule_by_its_two_cases(count: int) -> None:
-    for size in range(1, count + 1):
-        sizes = rule_sizes(count, size)
-        whole = count // size - 1 if count % size == 0 else count // size
-        assert sum(sizes) == count
-        assert sizes[:whole] == (size,) * whole
-        assert set(sizes[whole:]) == {1}
 
 
 # Closed forms

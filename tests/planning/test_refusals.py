@@ -114,8 +114,12 @@ def pattern(row: Refusal) -> str:
     return re.sub(r"\\\{\w+\\\}", ".+", re.escape(line))
 
 
-OF_VALUES = (r"cost .+: has no parameter .+", r"profile .+: ways: found 4; .+")
-"""Lines of values that do not fit: an option that is a parameter of another cost, times of another array."""
+OF_VALUES = (
+    r"cost .+: has no parameter .+",
+    r"profile .+: ways: found 4; .+",
+    r"stages: found .+ and starts of .+",
+)
+"""Lines of values that do not fit: a parameter of another cost, times of another array, other stages than those that start."""
 
 PARTS = range(4)
 QUICK = {"heterogeneous": 0, "stages on groups": 1, "best stages": 2, "chunks": 3}
