@@ -40,16 +40,15 @@ def plan(
         machine = use("machine.profiles:measured_devices")(Path(named), changes)
     else:
         machine = rows.machine_of(hardware, changes)
-    if explained is not None:
-        use("planning.refusals:require_explained")(machine, given)
     with doing(f"planning {network.name}"), holding(INTERRUPTIBLE, True):
         found = use("planning.planner:plan_model")(network, hardware=machine, **given)
+    why = None if explained is None else found.explain(explained)
     if output is not None:
         found = _stored(found, output, model, inputs, hardware=hardware, profile=named)
     if plot is not None:
         found.plot(plot)
     wrote(output, plot)
-    _show(found, explained, full=full, as_json=as_json)
+    _show(found, why, full=full, as_json=as_json)
     unfit = rows.unfit({"": found.score}, fit=fit, as_data=as_json)
     if not unfit and found.limits is not None and found.limits.cut == "interrupt":
         raise KeyboardInterrupt
@@ -68,20 +67,20 @@ def _stored(plan: Any, output: str, model: str, inputs: tuple[str, ...], **used:
     return plan
 
 
-def _show(plan: Any, explained: str | None, *, full: bool, as_json: bool) -> None:
+def _show(plan: Any, why: Any, *, full: bool, as_json: bool) -> None:
     """Print a plan, with its reasons if asked to; those for a layer stand first."""
     origin, of = use("plan.records:origin_of")(plan), "reports.of.explanation:"
     if as_json:
-        why = None if explained is None else use(f"{of}explanation_data")(plan.explain(explained))
-        rows.print_data({"plan": plan.to_data(), "explanation": why} if why else plan.to_json())
+        both = why and {"plan": plan.to_data(), "explanation": use(f"{of}explanation_data")(why)}
+        rows.print_data(both or plan.to_json())
         for remark in use("studies.remarks:remarks")(plan) if origin.network else ():
             use("reports.terminal:note")(": ".join(filter(None, (remark.label, remark.text))))
     else:
         document = use("reports.of.plan:plan_document")(plan, full=full)
-        if explained is not None:
-            use("reports.terminal:show_document")(use(f"{of}document_of")(plan.explain(explained)))
+        if why is not None:
+            use("reports.terminal:show_document")(use(f"{of}document_of")(why))
             use("reports.terminal:write")("")
-        shown, folded = full if explained is None else None, len(plan.layers) > use("reports.words:MOST_ROWS")
+        shown, folded = full if why is None else None, len(plan.layers) > use("reports.words:MOST_ROWS")
         use("reports.terminal:show_document")(document, full=shown, folded=folded)
 
 

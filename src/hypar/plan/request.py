@@ -136,6 +136,7 @@ PARAMETERS: dict[str, Parameter] = {
 _KINDS: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(("strategy", "space", "cost", "search", "solver"), ((str,), "a text")),
     **dict.fromkeys(("array", "pins"), ((str, list, tuple), "a list")),
+    "starts": ((str, list, tuple), "names of layers, as 'conv1,conv3,fc1'"),
 }
 """Options whose values nothing else checks before they are read: texts and lists."""
 

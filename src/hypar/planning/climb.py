@@ -4,9 +4,8 @@ A cost adds up times level by level, without overlap; the engine runs the whole 
 longer than plain data parallelism if transfers overlap with computation, or if the search is greedy. Nothing here claims an
 optimum; each is no slower than what it starts from.
 
-*Baselines:* each known strategy is planned exactly as under its own name, with the pins of the request; the fastest of them and
-the search's plan is taken, and plans that fit the memory come before plans that do not. Cost: a greedy search and one
-engine run for each baseline whose choices differ from all earlier ones.
+*Baselines:* each known strategy is planned as under its own name, with the pins of the request; the fastest of them and
+the search's plan is taken, and plans that fit the memory come before plans that do not.
 
 *Refinement:* for each layer in turn, every exchange of its choice at one level for another option is timed, and the fastest is
 kept, until a whole round over the network changes nothing.
@@ -18,39 +17,38 @@ fits the devices' memory, chunks that do not fit are rejected.
 *Closed form:* the candidate of one group of devices has the chunks, here buckets, after which all gradients have arrived first.
 Layers are counted in the order of the backward phase: ``n`` of them take ``ready[n]`` seconds, and their gradients take
 ``sent[n]``. A bucket has the layers past ``start`` up to ``end``. Its *span* is the time from the beginning of the
-backward phase until the last event that it decides alone; the longest span is the time at which all buckets have
-arrived. A smaller ``end``, a larger ``start`` or fewer buckets never lengthen a span, rounding included.
+backward phase until the last event that it decides alone. *Independent* exchanges are any number at a time; each
+synchronisation stalls the backward phase, so that buckets are numbered from the first. Source: CGDP, its cost model. A
+*serial* link takes one bucket after another, each with its synchronisation, and is busy from a bucket's backward phase to
+the end, so that buckets are numbered from the last. Source: Li et al., PyTorch Distributed (VLDB 2020), section 3.2.
 
-Recurrence: within a bound on the time, ``reach(c) = the furthest end of a bucket that begins at reach(c - 1) and whose
-span is within the bound``, ``reach(0) = 0``; for one serial link the same from the last bucket back. A bucket that begins
-further, or has a smaller number, never has the longer span, so only the furthest of the ends that ``c`` buckets reach
-needs to be kept, and the bound can be met if and only if ``reach`` comes to the end.
-
-Search: bisection over the bound until no float lies between a bound that can be met and one that cannot. Every bound
-that is met is lowered to the longest span of the buckets that meet it.
-
+Recurrence: within a bound on the time, each bucket in turn has the most layers with a span within the bound. A bucket that
+begins further, or has a smaller number, never has the longer span, rounding included, so the bound can be met if and only
+if these buckets come to the end. Search: bisection over the bound until no float lies between a bound that can be met and
+one that cannot; every bound that is met is lowered to the longest span of the buckets that meet it.
 Guarantee: no buckets have a smaller longest span, in the exact floats of the closed form; among equal times the fewest
-buckets; among those the largest, one by one: from the first bucket on if exchanges are independent, from the last back
-on a serial link. Cost: some 60 bounds, ``c log n`` steps each for ``c`` buckets of ``n`` layers.
+buckets; among those the largest, one by one, in the order of their numbers. Cost: some 60 bounds, ``c log n`` steps each
+for ``c`` buckets of ``n`` layers.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, groupby, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import accumulate, chain, cycle, groupby, pairwise
+from typing import TYPE_CHECKING
 
 from hypar.activity import count, tell
-from hypar.errors import OptionError, PlanError, TableLimitError, shown
+from hypar.errors import InputError, PlanError, TableLimitError, shown
 from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.plan.records import SEARCHED, BaselinesRecord, Chunks, ChunksRecord, RefinementRecord, Score
 from hypar.planning.question import load_search, question_of
 from hypar.planning.records import Leaf
-from hypar.planning.resolved import Resolved, of_strategy
+from hypar.planning.resolved import Resolved, baseline_request, of_strategy
 from hypar.schedule.memory import holds
 from hypar.schedule.pieces import COMMUNICATION, PHASE
 from hypar.schedule.scoring import summarise
@@ -59,7 +57,7 @@ from hypar.sharding.placement import WHOLE, Options, cut, dim_of
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
@@ -89,7 +87,13 @@ def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Plan:
 
     Raises ``InputError`` or ``TableLimitError`` as ``plan_model`` does.
     """
-    request, nodes = planner.request, {SEARCHED: found, **dict(_entrants(planner, graph, found))}
+    request, names = planner.request, planner.request.baselines
+    if isinstance(found, Leaf) and found.question is not None and found.question.leaves_no_choice:
+        names = ()
+    entrants = baselines(planner, graph, found, names)
+    # They compete within the space that is asked for.
+    nodes = {name: node for name, node in entrants if request.beyond_space or planner.within(node)}
+    nodes = {SEARCHED: found, **nodes}
     trials, taken, refined = _trials(request, nodes), SEARCHED, None
     for name in [*nodes][1:]:
         taken = name if trials[name].beats(trials[taken]) else taken
@@ -111,40 +115,36 @@ def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Plan:
     return planner.decided(graph, node, claim).model_copy(update=own)
 
 
-def _entrants(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:
-    """Yield the competing baselines: those within the space, or all if no space was requested; none where there is no choice."""
-    if isinstance(found, Leaf) and found.question is not None and found.question.leaves_no_choice:
-        return
-    for name in planner.request.baselines:
-        node = _baseline(planner, graph, found, name)
-        if node is not None and (planner.request.beyond_space or planner.within(node)):
-            yield name, node
+def baselines(
+    planner: LevelPlanner, graph: LayerGraph, found: Node, names: Iterable[str]
+) -> Iterator[tuple[str, Node]]:
+    """Yield the nodes of strategies that can be planned, beside a node of some plan of the planner's network."""
+    for name in names:
+        request = baseline_request(planner.request, name)
+        with suppress(InputError, TableLimitError):
+            yield name, _baseline(planner, graph, found, request)
 
 
-def _baseline(planner: LevelPlanner, graph: LayerGraph, found: Node, name: str) -> Node | None:
-    """Return the plan of a strategy; None if it cannot be planned."""
-    request = planner.request
-    nodes = graph.nodes(request.graph)
+def _baseline(planner: LevelPlanner, graph: LayerGraph, found: Node, request: Resolved) -> Node:
+    nodes, pins, size = graph.nodes(request.graph), tuple(planner.pins), planner.element_bytes
     if not isinstance(found, Leaf):
-        from hypar.planning.uneven.planner import baseline_of_groups  # noqa: PLC0415 (only for device groups)
+        from hypar.planning.uneven.planner import Planner  # noqa: PLC0415 (only for device groups)
 
-        return baseline_of_groups(planner, nodes, name)
+        return Planner(request, nodes, pins, size).planned(nodes)
     plain = graph.without_rests.nodes(request.graph)
-    beyond = request.beyond_elements
-    choices = _strategy(plain, name, request.array, tuple(planner.pins), planner.element_bytes, beyond=beyond)
-    return None if choices is None else found.taking(iter(_as_made(nodes, choices, request.array)))
+    choices = _strategy(plain, request.strategy, request.array, pins, size, beyond=request.beyond_elements)
+    return found.taking(iter(_as_made(nodes, choices, request.array)))
 
 
 def _trials(request: Resolved, nodes: Mapping[str, Node]) -> dict[str, Ran]:
     """Run the step of every node, equal choices once; without chunks before a refinement, which has none."""
-    known: dict[object, Ran] = {}
-    found = {}
-    for name, node in nodes.items():
-        key = node.lane.choices if isinstance(node, Leaf) else node
-        if key not in known:
-            known[key] = run_node(node, None if request.refine else request.chunks)
-        found[name] = known[key]
-    return found
+    keys = {name: node.lane.choices if isinstance(node, Leaf) else node for name, node in nodes.items()}
+    asked, different = (
+        None if request.refine else request.chunks,
+        dict(zip(keys.values(), nodes.values(), strict=True)),
+    )
+    ran = {key: run_node(node, asked) for key, node in different.items()}
+    return {name: ran[key] for name, key in keys.items()}
 
 
 def _claim(claim: str, trials: Mapping[str, Ran], taken: str) -> str:
@@ -170,16 +170,13 @@ def _strategy(
     element_bytes: int,
     *,
     beyond: bool,
-) -> tuple[Options, ...] | None:
-    """Plan by a strategy, whatever the machine; None if a layer has no option, or the tables of its search would not fit."""
+) -> tuple[Options, ...]:
+    """Plan by a strategy, whatever the machine; raises ``InputError`` or ``TableLimitError`` where that is not possible."""
     request = Resolved(**of_strategy(name), arrays={WHOLE_ARRAY: array}, pins=(), beyond=beyond)
-    try:
-        question = question_of(request, graph, pins, element_bytes)
-        if question.leaves_no_choice:
-            return tuple(tuple(options[0] for options in at_layer) for at_layer in question.options)
-        return load_search(request.search).run(question).choices
-    except (OptionError, TableLimitError):
-        return None
+    question = question_of(request, graph, pins, element_bytes)
+    if question.leaves_no_choice:
+        return tuple(tuple(options[0] for options in at_layer) for at_layer in question.options)
+    return load_search(request.search).run(question).choices
 
 
 def _as_made(graph: PlanGraph, choices: Sequence[Options], array: tuple[int, ...]) -> tuple[Options, ...]:
@@ -197,45 +194,36 @@ def _as_made(graph: PlanGraph, choices: Sequence[Options], array: tuple[int, ...
     return tuple(found)
 
 
-class Refinement(NamedTuple):
-    """The result of a refinement: for each slot a choice at each level, and the record of it in a plan."""
+def refine(
+    slots: Sequence[Slot], seconds: Callable[[Sequence[Options]], float]
+) -> tuple[Sequence[Options], RefinementRecord]:
+    """Exchange choices one by one as long as the engine's ``seconds`` of a step, with choices for each slot, decrease.
 
-    choices: tuple[Options, ...]
-    record: RefinementRecord
-
-
-def refine(slots: Sequence[Slot], seconds: Callable[[Sequence[Options]], float]) -> Refinement:
-    """Exchange choices one by one as long as the engine's ``seconds`` of a step, with choices for each slot, decrease."""
-    chosen = [slot.chosen for slot in slots]
+    Return the choice of each slot at each of its levels, and the record in a plan.
+    """
+    chosen, unchanged = [slot.chosen for slot in slots], 0
     before = best = seconds(chosen)
-    unchanged = 0
-    while unchanged < len(chosen):
-        for at, slot in enumerate(slots):
-            tell(f"refining {slot.layer}")
-            held, found = chosen[at], None
-            for changed in filter(slot.runs, _exchanges(held, slot.options)):
-                chosen[at] = changed
-                own = seconds(chosen)
-                if faster(own, best):
-                    best, found = own, changed
-            chosen[at] = held if found is None else found
-            unchanged = unchanged + 1 if found is None else 0
-            count(at + 1, len(chosen))
-            if unchanged >= len(chosen):
-                break
+    for at, slot in cycle(enumerate(slots)):
+        tell(f"refining {slot.layer}")
+        count(at + 1, len(slots))
+        found, unchanged = chosen[at], unchanged + 1
+        for changed in filter(slot.runs, _exchanges(chosen[at], slot.options)):
+            own = seconds([*chosen[:at], changed, *chosen[at + 1 :]])
+            if faster(own, best):
+                best, found, unchanged = own, changed, 0
+        chosen[at] = found
+        if unchanged == len(slots):
+            break
     pairs = zip(slots, chosen, strict=True)
     changes = sum(a != b for slot, new in pairs for a, b in zip(slot.chosen, new, strict=True))
-    return Refinement(tuple(chosen), RefinementRecord(before_s=before, after_s=best, changed=changes))
+    return chosen, RefinementRecord(before_s=before, after_s=best, changed=changes)
 
 
-def _exchanges(held: Options, options: Sequence[Options]) -> list[Options]:
-    """Return a layer's choices with one level's choice exchanged, for every level and option."""
-    return [
-        (*held[:level], choice, *held[level + 1 :])
-        for level, allowed in enumerate(options)
-        for choice in allowed
-        if choice != held[level]
-    ]
+def _exchanges(held: Options, options: Sequence[Options]) -> Iterator[Options]:
+    """Yield a layer's choices with one level's choice exchanged, for every level and option."""
+    for level, allowed in enumerate(options):
+        others = (choice for choice in allowed if choice != held[level])
+        yield from ((*held[:level], choice, *held[level + 1 :]) for choice in others)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,18 +266,15 @@ def run_chunked(work: StepWork, asked: Chunks | None = None) -> Ran:
     plain = work.run()
     if asked is None:
         return Ran(work, plain)
-    layers = plain.exchanging
-    count, sizes = len(layers), (1,) * len(layers)
-    best = work.run(_split(work, layers, sizes))
-    alone_s = best.timeline.makespan
+    layers, count = plain.exchanging, len(plain.exchanging)
+    best = alone = work.run(_split(work, layers, (1,) * count))
     if asked == "best":
-        sizes, best = _fastest_chunks(work, layers, best)
+        best = _fastest_chunks(work, layers, alone)
     elif count and asked != "layers":
-        sizes = (count,) if asked == "one" else rule_sizes(count, asked)
-        best = work.run(_split(work, layers, sizes))
+        best = work.run(_split(work, layers, (count,) if asked == "one" else rule_sizes(count, asked)))
     names = [layer.name for layer in work.layers]
-    chunks = [[names[layer] for layer in chunk] for chunk in _split(work, layers, sizes)]
-    return Ran(work, best, ChunksRecord(asked=asked, layers=chunks, alone_s=alone_s))
+    chunks = [[names[layer] for layer in chunk] for chunk in best.buckets]
+    return Ran(work, best, ChunksRecord(asked=asked, layers=chunks, alone_s=alone.timeline.makespan))
 
 
 def _split(work: StepWork, layers: Sequence[int], sizes: Sizes) -> Buckets:
@@ -299,8 +284,8 @@ def _split(work: StepWork, layers: Sequence[int], sizes: Sizes) -> Buckets:
     return tuple([tuple(own) for chunk in chunks for _, own in groupby(chunk, key=stages.__getitem__)])
 
 
-def _fastest_chunks(work: StepWork, layers: tuple[int, ...], best: Step) -> tuple[Sizes, Step]:
-    """Return the fastest candidate, improved by local search, with its step; ``best`` is that of single layers."""
+def _fastest_chunks(work: StepWork, layers: tuple[int, ...], best: Step) -> Step:
+    """Return the step of the fastest candidate, improved by local search; ``best`` is that of single layers."""
     sizes: Sizes = (1,) * len(layers)
     tried, held, least_s = {sizes}, holds(work.lanes, best.buckets), _computing_s(best)
 
@@ -311,19 +296,17 @@ def _fastest_chunks(work: StepWork, layers: tuple[int, ...], best: Step) -> tupl
             return False
         tried.add(own)
         ran = work.run(_split(work, layers, own))
-        if not faster(ran.timeline.makespan, best.timeline.makespan):
-            return False
-        if held and not holds(work.lanes, ran.buckets):
-            return False
-        sizes, best = own, ran
-        return True
+        gained = faster(ran.timeline.makespan, best.timeline.makespan)
+        if gained and (not held or holds(work.lanes, ran.buckets)):
+            sizes, best = own, ran
+        return best is ran
 
-    for own in candidates(work.lanes, best, layers) if layers else ():
+    for own in _candidates(work.lanes, best, layers) if layers else ():
         gains(own)
     most = len(tried) + MOST_TRIES
     while any(len(tried) < most and gains(own) for own in neighbours(sizes)):
         pass
-    return sizes, best
+    return best
 
 
 def _computing_s(step: Step) -> float:
@@ -342,86 +325,70 @@ def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Bucket
     """
     if record is None:
         return None
-    layers = {layer.name: number for number, layer in enumerate(work.layers)}
-    found = tuple(tuple(layers[name] for name in chunk) for chunk in record.layers)
-    planned, needed = {number for chunk in found for number in chunk}, {*work.run().exchanging}
-    for name, number in layers.items():
-        if (number in planned) != (number in needed):
-            words = ("exchanges no gradients", "exchanges gradients and is in no chunk")[number in needed]
-            allowed = "every layer that does, in one chunk, and no other"
-            raise PlanError(place, f"{shown(name)} {words}", allowed)
-    return found
+    names = [layer.name for layer in work.layers]
+    planned, needed = {*chain(*record.layers)}, {names[number] for number in work.run().exchanging}
+    for name in sorted(planned ^ needed, key=names.index):
+        words = ("exchanges no gradients", "exchanges gradients and is in no chunk")[name in needed]
+        allowed = "every layer that does, in one chunk, and no other"
+        raise PlanError(place, f"{shown(name)} {words}", allowed)
+    return tuple(tuple(map(names.index, chunk)) for chunk in record.layers)
 
 
-class Exchange(NamedTuple):
-    """A manner of exchanging gradients.
-
-    Independent: any number of buckets at a time; each synchronisation stalls the backward phase, so that buckets are numbered
-    from the first. Source: CGDP, its cost model. Serial: one link for one bucket after another, each of which begins, with its
-    synchronisation, when the link is free, so that it is busy from the bucket's backward phase to the end, and buckets are
-    numbered from the last. Source: Li et al., PyTorch Distributed (VLDB 2020), section 3.2.
-    """
-
-    serial: bool
-
-    def _span(self, times: StepTimes, number: int, start: int, end: int) -> float:
-        until = len(times.layers) if self.serial else end
-        return times.ready[end] + number * times.sync_s + (times.sent[until] - times.sent[start])
-
-    def spans(self, times: StepTimes, sizes: Sizes) -> list[float]:
-        """Return the span of each bucket, in seconds."""
-        numbers = range(len(sizes), 0, -1) if self.serial else range(1, len(sizes) + 1)
-        ends = pairwise(accumulate(sizes, initial=0))
-        return [self._span(times, number, *own) for number, own in zip(numbers, ends, strict=True)]
-
-    def within(self, times: StepTimes, bound: float) -> Sizes | None:
-        """Return the fewest buckets with no span above a bound, each as large as the bound allows; None if there are none."""
-        sizes: list[int] = []
-        last, done = len(times.layers), 0
-
-        def span(size: int) -> float:
-            start, end = (last - done - size, last - done) if self.serial else (done, done + size)
-            return self._span(times, len(sizes) + 1, start, end)
-
-        while done < last:
-            size = bisect_right(range(1, last - done + 1), bound, key=span)
-            if not size:
-                return None
-            sizes.append(size)
-            done += size
-        return tuple(reversed(sizes)) if self.serial else tuple(sizes)
+def spans(times: StepTimes, sizes: Sizes, *, serial: bool) -> list[float]:
+    """Return the span of each bucket in seconds, by the closed form of exchanges over a serial link, or of independent ones."""
+    numbers = range(len(sizes), 0, -1) if serial else range(1, len(sizes) + 1)
+    ends = pairwise(accumulate(sizes, initial=0))
+    return [_span(times, serial, number, *own) for number, own in zip(numbers, ends, strict=True)]
 
 
-EXCHANGES: Mapping[str, Exchange] = {"independent": Exchange(serial=False), "serial": Exchange(serial=True)}
-"""Manners of exchange by name, as in the assumption of a machine."""
+def _span(times: StepTimes, serial: bool, number: int, start: int, end: int) -> float:
+    until = len(times.layers) if serial else end
+    return times.ready[end] + number * times.sync_s + (times.sent[until] - times.sent[start])
 
 
-def best_sizes(times: StepTimes, exchange: Exchange) -> Sizes:
+def _within(times: StepTimes, serial: bool, bound: float) -> Sizes | None:
+    """Return the fewest buckets with no span above a bound, each as large as the bound allows; None if there are none."""
+    sizes: list[int] = []
+    last, done = len(times.layers), 0
+
+    def span(size: int) -> float:
+        start, end = (last - done - size, last - done) if serial else (done, done + size)
+        return _span(times, serial, len(sizes) + 1, start, end)
+
+    while done < last:
+        size = bisect_right(range(1, last - done + 1), bound, key=span)
+        if not size:
+            return None
+        sizes.append(size)
+        done += size
+    return tuple(reversed(sizes)) if serial else tuple(sizes)
+
+
+def best_sizes(times: StepTimes, *, serial: bool) -> Sizes:
     """Return the buckets of one layer at least with the smallest longest span."""
     low = 0.0
     sizes: Sizes = (len(times.layers),)
-    high = max(exchange.spans(times, sizes))
+    high = max(spans(times, sizes, serial=serial))
     while low < (middle := (low + high) / 2) < high:
-        found = exchange.within(times, middle)
+        found = _within(times, serial, middle)
         if found is None:
             low = middle
         else:
-            sizes, high = found, max(exchange.spans(times, found))
+            sizes, high = found, max(spans(times, found, serial=serial))
     return sizes
 
 
-def candidates(lanes: Sequence[Lane], step: Step, layers: tuple[int, ...]) -> Iterator[Sizes]:
-    """Yield single layers, one chunk, the sizes of a closed form, and those of CGDP's rule for 2, 4, 8 and so on.
+def _candidates(lanes: Sequence[Lane], step: Step, layers: tuple[int, ...]) -> Iterator[Sizes]:
+    """Yield one chunk, the sizes of a closed form, and those of CGDP's rule for 2, 4, 8 and so on.
 
     ``step`` has every layer in its own chunk; ``layers`` are those that exchange gradients, in the order of the backward
     phase, at least one. The closed form is for one group of identical devices.
     """
     count = len(layers)
-    yield (1,) * count
     yield (count,)
     if len(lanes) == 1:
         exchange = lanes[0].setting.machine.content.assumptions.exchange.value
-        yield best_sizes(_times(lanes[0], step, layers), EXCHANGES[exchange])
+        yield best_sizes(_times(lanes[0], step, layers), serial=exchange == "serial")
     for power in range(1, (count - 1).bit_length()):
         yield rule_sizes(count, 2**power)
 

@@ -9,36 +9,31 @@ from dataclasses import replace
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
+from typing import TYPE_CHECKING, ParamSpec, Protocol
 
 from hypar.activity import tell, uncounted
 from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, shown
 from hypar.machine.step_times import is_step_table
 from hypar.network.graph import LayerGraph, load_model
-from hypar.plan.records import Origin, of_score, remember
-from hypar.plan.request import BEST, GRAPHS, Request
-from hypar.plan.stages import INTERLEAVED
+from hypar.plan.records import Origin, remember
+from hypar.plan.request import BEST, GRAPHS, PARAMETERS, Request
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import ask, load_search
-from hypar.planning.refusals import Asked, follows, require_together
+from hypar.planning.refusals import require_together
 from hypar.planning.resolved import (
-    BASELINES,
-    USUAL,
     Resolved,
     checked_array,
     checked_arrays,
     checked_chunks,
     checked_microbatches,
-    require_whole,
+    drafted,
     space_text,
 )
-from hypar.planning.strategies.base import load_strategy
 from hypar.planning.uneven.levels import LevelPlanner
 from hypar.registry import data_names, plugin_names
-from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import primes
-from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.limits import DEFAULT_BYTES, DEFAULT_S, UNLIMITED, Limits
 from hypar.solve.solvers.base import load_solver
 
@@ -49,11 +44,11 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.planning.uneven.levels import Node
 
-RECORDED = ("strategy", "space", "cost", "convention", "search", "pins", "optimizer", "refine", "chunks")
-"""Options that a stored plan says as planning takes them."""
+USUAL = {"schedule": "1f1b", "balance": "time"}
+"""Options that a command does not say, as they are usual in stages, and refused without."""
 
 SHORTENED = (
-    "convention", "strategy", "space", "cost", "inter_weight", "mode", "graph", "search", "shares", "schedule", "parts",
+    "convention", "strategy", "space", "cost", "inter_weight", "mode", "graph", "search", "shares", "parts",
 )  # fmt: skip
 """Options that are left out of a command line where the plan is the same without them."""
 
@@ -135,7 +130,7 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
         with uncounted():
             whole = _decided(replace(request, stages=None), graph) if request.stages == BEST else None
         return decided_stages(request, graph, whole)
-    planner, node = _planned(request, graph)
+    planner, node = planned(request, graph)
     if request.machine is None:
         return planner.decided(graph, node, planner.claim(node))
     from hypar.planning.climb import timed  # noqa: PLC0415 (only where a machine is named)
@@ -143,7 +138,8 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
     return timed(planner, graph, node)
 
 
-def _planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
+def planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
+    """Return the planner of a request without stages, and what its search decides for a network of ``Resolved.network``."""
     if request.heterogeneous is not None:
         from hypar.planning.uneven.planner import Planner  # noqa: PLC0415 (only for device groups)
 
@@ -164,43 +160,12 @@ def _planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
 
 def resolve(request: Request, network: LayerGraph) -> Resolved:
     """Return a request with nothing left open; raises ``InputError`` if it is not possible."""
-    strategy = USUAL if request.strategy is None else request.strategy
-    named = load_strategy(strategy)
     request = _read(request, network)
-    machine, asked = request.hardware, Asked.whose(request)
-    own = named.heterogeneous_cost if asked.uneven and named.heterogeneous_cost else named.cost
-    cost = own if request.cost is None else request.cost
-    asked = replace(asked, cost=cost)
-    require_together(asked)
-    shares = named.shares if asked.uneven and load_cost(cost, {}).slowest else "equal"
-    # Without a strategy, a cost that is asked for is no paper's.
-    usual = named.convention if request.strategy is not None or cost == own else MOVED
-    counted = (request.convention or usual, request.convention or of_score(usual))
-    convention, of_step = counted if follows(cost) else (PAPER, PAPER)
-    stages = _stages(asked)
-    return Resolved(
-        strategy=strategy,
-        space=named.space if request.space is None else space_text(request.space),
-        cost=cost,
-        parameters=asked.parameters,
-        search=named.search if request.search is None else request.search,
-        graph="operators" if (request.graph or named.graph) == "operators" else None,
-        solver=request.solver,
-        arrays=_arrays(asked, stages["stages"]),
-        pins=tuple(request.pins),
-        machine=machine,
-        shares=shares if request.shares is None else request.shares,
-        optimizer=request.optimizer,
-        profile=request.profile,
-        refine=request.refine,
-        chunks=checked_chunks(request.chunks, network),
-        baselines=BASELINES if machine is not None and (cost == "time" or request.refine) else (),
-        beyond_space=request.strategy is None and request.space is None and cost == "time",
-        convention=convention,
-        counted=of_step,
-        limits=_limits(request),
-        **stages,
-    )
+    own = drafted(request)
+    require_together(request, own)
+    chunks = checked_chunks(request.chunks, network)
+    arrays, limits = _arrays(request, own), _limits(request)
+    return replace(own, space=space_text(own.space), arrays=arrays, chunks=chunks, limits=limits)
 
 
 def _read(request: Request, network: LayerGraph) -> Request:
@@ -228,112 +193,65 @@ def _read(request: Request, network: LayerGraph) -> Request:
     return replace(request, hardware=machine, array=array, profile=None)
 
 
-def _stages(asked: Asked) -> dict[str, Any]:
-    """Return the checked options of stages; one stage becomes None if its layers are cut, as that is a plan without stages."""
-    for name, least, more in (("stages", 1, ", or best"), ("microbatches", 1, ""), ("parts", 2, "")):
-        number = getattr(asked, name)
-        if number is not None and (name, number) != ("stages", BEST):
-            require_whole(name, number, least, MOST_DEVICES, more)
-    schedule, starts = asked.schedule or "1f1b", asked.first_layers
-    parts = (asked.parts or 2) if schedule == INTERLEAVED else None
-    count = asked.stages if starts is None else len(starts) // (parts or 1)
-    if starts == ():
-        raise OptionError("starts", "found none", "the first layer of each stage")
-    if starts and len(starts) % (parts or 1):
-        allowed = f"a multiple of the {parts} parts of each stage"
-        raise OptionError("starts", f"found {len(starts)}", allowed)
-    if asked.stages not in {None, count}:
-        found = f"found {shown(asked.stages)} and starts of {count}"
-        raise OptionError("stages", found, "one of the two")
-    return {
-        "stages": count if asked.staged else None,
-        "schedule": schedule,
-        "parts": parts,
-        "microbatches": asked.microbatches,
-        "balance": asked.balance or "time",
-        "starts": starts or (),
-        "outside": asked.outside if asked.staged else 0,
-    }
-
-
-def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]]:
+def _arrays(request: Request, own: Resolved) -> dict[str, tuple[int, ...]]:
     """Return the ways of each level inside each group of identical devices, or inside each stage on it."""
-    machine, levels, array = asked.hardware, asked.levels, asked.array
-    if machine is None or not machine.groups:
-        return {WHOLE_ARRAY: checked_array(levels, array, stages=stages not in {None, BEST})}
-    if stages in {None, BEST}:
+    machine, levels, array = own.heterogeneous, request.levels, None if request.array is None else own.array
+    if machine is None:
+        return {WHOLE_ARRAY: checked_array(levels, array, stages=own.stages not in {None, BEST})}
+    if own.stages in {None, BEST}:
         return checked_arrays(machine, levels, array)
     from hypar.planning.stages.best import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
 
-    return stage_arrays(machine, stages, levels, array, asked.outside)
+    return stage_arrays(machine, own.stages, levels, array, own.outside)
 
 
 def _limits(request: Request) -> Limits:
     """Return the limits of a joint search, in seconds and in bytes."""
-    given = ("time-limit", request.time_limit, "seconds"), ("search-memory", request.search_memory, "bytes")
-    for name, own, unit in given:
-        number = isinstance(own, int | float) and not isinstance(own, bool)
-        if own is not None and not (number and 0 < own < math.inf):
-            raise OptionError(name, f"found {shown(own)}", f"a number of {unit} above 0")
+    for name, unit in (("time_limit", "seconds"), ("search_memory", "bytes")):
+        own = getattr(request, name)
+        if own is not None and not (type(own) in {int, float} and 0 < own < math.inf):
+            raise OptionError(name.replace("_", "-"), f"found {shown(own)}", f"a number of {unit} above 0")
     return Limits(request.time_limit or DEFAULT_S, request.search_memory or DEFAULT_BYTES)
 
 
-def asked_of(plan: Plan, machine: Machine | None = None) -> Request:
-    """Return what a stored plan was asked for, with every option that it records, on the machine of its score."""
-    own, stages, exact = Resolved.of(plan, machine), plan.stages, True
-    taken: dict[str, Any] = {name: getattr(own, name) for name in RECORDED}
-    if stages is not None:
-        taken |= {name: getattr(own, name) for name in ("schedule", "parts", "microbatches")}
-        taken |= {"balance": stages.balance, "starts": own.starts or None}
-        taken["stages"] = None if own.outside else own.stages
-    elif plan.solver in plugin_names("solvers"):
-        exact = load_solver(plan.solver).exact
-    taken["levels"], taken["array"] = _levels_of(plan, machine)
-    return Request(
-        **taken,
-        batch=plan.model.batch,
-        inter_weight=own.parameters.get("inter_weight"),
-        mode=own.parameters.get("mode"),
-        profile=plan.profile,
-        graph=plan.graph or GRAPHS[0],
-        solver=None if stages is None and exact else own.solver,
-        hardware=machine,
-        shares=plan.shares,
-    )
-
-
 def plan_command(plan: Plan, file: str, network: LayerGraph, machine: Machine | None) -> str:
-    """Return the ``hypar plan`` that leads to a plan again, and writes it to a file.
+    """Return the ``hypar plan`` that leads to a plan again, and writes it to a file, without options that change nothing.
 
     The network has the mini-batch of the model file; the machine is that of the plan's score.
     """
-    name = plan.model.name
+    name, request = plan.model.name, _recorded(plan, machine)
+    found = _led_to(Resolved.of(plan, machine), plan)
+    # Of a strategy and a convention one may go only when the other one has gone.
+    for left in (*SHORTENED, *SHORTENED):
+        shorter: Request = replace(request, **{left: None})  # type: ignore[arg-type]
+        with suppress(InputError):
+            request = shorter if _led_to(resolve(shorter, network), plan) == found else request
+    batch = None if plan.model.batch == network.batch else plan.model.batch
+    options = replace(request, batch=batch, profile=plan.profile).command()
     model = name if name in data_names("models") else f"{name}.yaml"
-    options = _shortest(plan, network, machine).command()
     return shlex.join(["hypar", "plan", model, *options, "-o", file])
 
 
-def _shortest(plan: Plan, network: LayerGraph, machine: Machine | None) -> Request:
-    """Return the request for a plan without the options that change nothing."""
-    request, stages = replace(asked_of(plan, machine), profile=None), plan.stages
-    if plan.model.batch == network.batch:
-        request = replace(request, batch=None)
+def _recorded(plan: Plan, machine: Machine | None) -> Request:
+    """Return what a stored plan was asked for, with every option that it records but the mini-batch and measured times."""
+    own, stages = Resolved.of(plan, machine), plan.stages
+    exact = stages is None and (plan.solver not in plugin_names("solvers") or load_solver(plan.solver).exact)
+    same = PARAMETERS.keys() & Resolved.__dataclass_fields__.keys()
+    levels, array = _levels_of(plan, machine)
+    taken = {name: getattr(own, name) for name in same if getattr(own, name) != USUAL.get(name)}
+    taken |= {name: own.parameters.get(name) for name in ("inter_weight", "mode")}
+    taken |= {"levels": levels, "array": array, "hardware": machine, "shares": plan.shares}
+    taken |= {"graph": plan.graph or GRAPHS[0], "solver": None if exact else own.solver}
+    taken |= {"stages": None if own.outside else own.stages}
     if stages is not None and stages.asked != BEST:
-        usual = checked_microbatches(None, stages.schedule, plan.model.batch, len(stages.stages))
-        request = replace(request, microbatches=None if stages.microbatches == usual else stages.microbatches)
-    found = _led_to(Resolved.of(plan, machine), plan)
-    # Of a strategy and a convention one may go only when the other one has gone.
-    without: Any = [{name: None} for name in SHORTENED]
-    for left in (*without, *without):
-        shorter = replace(request, **left)
-        with suppress(InputError):
-            request = shorter if _led_to(resolve(shorter, network), plan) == found else request
-    return replace(request, profile=plan.profile)
+        usual = checked_microbatches(None, own.schedule, plan.model.batch, len(stages.stages))
+        taken |= {"microbatches": None if own.microbatches == usual else own.microbatches}
+    return Request(**taken)
 
 
 def _led_to(request: Resolved, plan: Plan) -> tuple[object, ...]:
     """Return what the options that may be left out come to; a plan without a score was counted by none."""
-    names = ("strategy", "space", "search", "graph", "shares", "schedule", "parts", "convention")
+    names = ("strategy", "space", "search", "graph", "shares", "parts", "convention")
     found = (getattr(request, name) for name in (*names, *["counted"] * (plan.score is not None)))
     return load_cost(request.cost, request.parameters), *found
 

@@ -6,27 +6,24 @@ every pair of features that has none.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.costs.base import Cost, load_cost, parameters_of
-from hypar.errors import OptionError, shown
-from hypar.plan.request import BEST, Request
+from hypar.costs.base import load_cost
+from hypar.errors import OptionError
+from hypar.plan.request import BEST
 from hypar.plan.stages import INTERLEAVED
+from hypar.planning.resolved import follows
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from hypar.machine.machine import Machine
-
-MOST_LEVELS = MOST_DEVICES.bit_length() - 1
+    from hypar.plan.request import Request
+    from hypar.planning.resolved import Resolved
 
 
 class Refusal(NamedTuple):
-    """Two of ``FEATURES`` that exclude each other: the message is about the ``first``, and the ``reason`` for the documentation.
+    """Two features of a request that exclude each other: the message is about the ``first``, and the ``reason`` for the documentation.
 
     It says ``where``, an option, what was ``found``, and what is ``allowed``; their ``{}`` fields are filled in from the
     request.
@@ -49,7 +46,6 @@ _DIFFER = ("the devices of hardware {hardware} are heterogeneous", "a machine of
 _SHARED = ("all devices are identical and share equally", "a heterogeneous machine")
 _WITHOUT = ("given without stages", "stages, as --stages 4")
 _STAGED = ("given with stages, each on one device group", "none")
-_PARAMETER = "the parameters of a cost are its own"
 _TIMED = "its number is a time on a machine, or needs one"
 
 REFUSALS = (
@@ -68,15 +64,11 @@ REFUSALS = (
             "every other schedule takes a stage whole"),
     Refusal("a balance", "no stages", "balance", *_WITHOUT, "a balance is of the costliest stage"),
     Refusal("starts", "no stages", "starts", *_WITHOUT, "one stage is a plan without stages"),
-    Refusal("starts", "the best stages", "starts", "given together with the best stages", "one of the two",
-            "both say the number of stages"),
     Refusal("starts", "a balance", "starts", "given together with a balance", "one of the two",
             "both say where the stages begin"),
     Refusal("pins at a level", "the best stages", "pin {pin}", "a level where the best stages are sought",
             "one for all levels, as {everywhere}", "how many levels are left inside the stages is not known in advance"),
     Refusal("pins", "stages without levels", "pins", "given where no layer is cut", "levels inside the stages",
-            "a stage on one device has no choices"),
-    Refusal("an explanation", "stages without levels", "explain", "no layer is cut inside the stages", "a plan with levels",
             "a stage on one device has no choices"),
     Refusal("a profile", "stages without levels", "profile", "given where no layer is cut", "levels inside the stages",
             "a profile has the times of shards"),
@@ -93,192 +85,63 @@ REFUSALS = (
             "equal, or cost accpar", "a sum over all groups is least where one group does all"),
     Refusal("a profile", "a cost without measured times", "profile", "cost {cost} counts no measured times",
             "a cost that does, as deepa", "the times would have no effect"),
-    Refusal("a profile", "several levels", "profile {profile}: ways", "found {measured}", "one level of them; the array is {array}",
-            "a profile has the times of one level"),
-    Refusal("a weight between layers", "a cost without that weight", "cost {cost}", "has no parameter 'inter_weight'", "{parameters}", _PARAMETER),
-    Refusal("a mode", "a cost without modes", "cost {cost}", "has no parameter 'mode'", "{parameters}", _PARAMETER),
 )  # fmt: skip
 """Every pair that is refused, in the order in which they are looked for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked(Request):
-    """A request in the form in which its features are looked for: with levels alone in its array, ``outside`` of them outside the stages.
-
-    Its cost is named, its machine and measured times are read; ``explain`` says whether the plan is to be explained.
-    """
-
-    array: Sequence[int] | None = None
-    outside: int = 0
-    explain: bool = False
-
-    @classmethod
-    def whose(cls, request: Request, *, cost: str = "volume", explain: bool = False) -> Asked:
-        """Return the form of a request with the machine and the measured times themselves, for the cost that is minimised.
-
-        Raises ``OptionError`` for an array with several numbers of stages, as ``s4``, or with one beside ``stages``.
-        """
-        given = {**request.given(), "cost": cost, "explain": explain}
-        words = [ways for ways in request.array or () if isinstance(ways, str)]
-        if not words:
-            return cls(**given)
-        if len(words) > 1 or not re.fullmatch(r"s\d+", words[0]):
-            allowed = "ways of levels, and one number of stages among them, as 2, s4, 2"
-            raise OptionError("array", f"found {shown(', '.join(words))}", allowed)
-        if request.stages is not None:
-            found = f"found {shown(request.stages)} and an array with {words[0]}"
-            raise OptionError("stages", found, "one of the two")
-        array = [*(request.array or ())]
-        outside = array.index(words[0])
-        stages = int(str(array.pop(outside))[1:])
-        return cls(**{**given, "array": array, "stages": stages, "outside": outside})
-
-    @property
-    def groups(self) -> bool:
-        """Return whether the machine has several groups of devices."""
-        return self.hardware is not None and bool(self.hardware.groups)
-
-    @property
-    def ways(self) -> Sequence[int]:
-        """Return the ways of each level, for identical devices; a value that is no number counts as not given."""
-        if self.array is not None:
-            return self.array
-        return (2,) * (min(self.levels, MOST_LEVELS) if isinstance(self.levels, int) else 4)
-
-    @property
-    def cut(self) -> bool:
-        """Return whether there are levels, inside the stages if there are any."""
-        return self.levels != 0 if self.array is None else bool(self.array)
-
-    @property
-    def first_layers(self) -> tuple[str, ...] | None:
-        """Return the names in ``starts``, which a text separates with commas; raises ``OptionError`` for what is neither."""
-        if self.starts is None:
-            return None
-        names = self.starts.split(",") if isinstance(self.starts, str) else self.starts
-        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-            allowed = "names of layers, as 'conv1,conv3,fc1'"
-            raise OptionError("starts", f"found {shown(self.starts)}", allowed)
-        return tuple(name.strip() for name in names)
-
-    @property
-    def staged(self) -> bool:
-        """Return whether the request is for stages, by their number or first layers; one whose layers are cut is none."""
-        names, none = self.first_layers, (None, 1) if self.cut else (None,)
-        return any(count not in none for count in (self.stages, None if names is None else len(names)))
-
-    @property
-    def uneven(self) -> bool:
-        """Return whether there are uneven splits."""
-        staged = self.staged and not self.outside and self.stages != BEST
-        return self.groups and (not staged or len([*self.hardware.splits()]) > 1)
-
-    @property
-    def parameters(self) -> dict[str, float | str]:
-        """Return the parameters of the cost that are given."""
-        given = {"inter_weight": self.inter_weight, "mode": self.mode}
-        return {name: value for name, value in given.items() if value is not None}
-
-    @property
-    def counting(self) -> Cost:
-        """Return the cost with those of the given parameters that it has, whose values it checks."""
-        has = parameters_of(load_cost(str(self.cost), {}))
-        return load_cost(str(self.cost), {name: own for name, own in self.parameters.items() if name in has})
-
-    @property
-    def takes(self) -> set[str]:
-        """Return the names of the fields of the cost, which are its parameters, and what it counts with besides."""
-        return fields_of(self.counting)
-
-    @property
-    def pin(self) -> str:
-        """Return the first pin that names a level; empty if none does."""
-        return next((pin for pin in map(str, self.pins) if "@" in pin.rpartition("=")[0]), "")
+def _pin(own: Resolved) -> str:
+    """Return the first pin that names a level; empty if none does."""
+    return next((pin for pin in own.pins if "@" in pin.rpartition("=")[0]), "")
 
 
-def fields_of(cost: Cost | str) -> set[str]:
-    """Return the names of the fields of a cost: its parameters, and what it counts with besides."""
-    own = load_cost(cost, {}) if isinstance(cost, str) else cost
-    return {item.name for item in fields(own)}  # type: ignore[arg-type]
-
-
-def follows(cost: str) -> bool:
-    """Return whether a cost can count by any convention."""
-    return "convention" in fields_of(cost)
-
-
-def _words(asked: Asked) -> dict[str, str]:
-    layer, at, rest = asked.pin.partition("@")
-    return {
-        "array": "x".join(map(str, asked.ways)),
-        "convention": repr(asked.convention),
-        "cost": repr(asked.cost),
-        "everywhere": f"{layer}{rest[rest.find('=') :]}" if at else "",
-        "limit": "search-memory" if asked.time_limit is None else "time-limit",
-        "measured": str(getattr(asked.profile, "ways", "")),
-        "profile": repr(getattr(asked.profile, "name", "")),
-        "hardware": repr(getattr(asked.hardware, "name", "")),
-        "schedule": repr(asked.schedule or "1f1b"),
-        "parameters": ", ".join(parameters_of(asked.counting)) or "none",
-        "pin": f"{asked.pin!r:.200}",
-    }
-
-
-def _given(name: str) -> Callable[[Asked], bool]:
-    usual = Asked.__dataclass_fields__[name].default
-    return lambda asked: getattr(asked, name) != usual
-
-
-FEATURES: dict[str, Callable[[Asked], bool]] = {
-    **{
-        name: _given(name)
-        for name in ("levels", "chunks", "microbatches", "parts", "starts", "pins", "shares")
-    },
-    **{f"a {name}": _given(name) for name in ("schedule", "balance", "profile", "mode")},
-    "an array": _given("array"),
-    "an optimizer": _given("optimizer"),
-    "an explanation": _given("explain"),
-    "refinement": _given("refine"),
-    "a weight between layers": _given("inter_weight"),
-    "several levels": lambda asked: len(asked.ways) > 1,
-    "no machine": lambda asked: asked.hardware is None,
-    "identical devices": lambda asked: not asked.groups,
-    "a heterogeneous machine": lambda asked: asked.groups,
-    "uneven splits": lambda asked: asked.uneven,
-    "stages on identical devices of groups": lambda asked: asked.groups and asked.staged and not asked.uneven,
-    "stages": lambda asked: asked.staged,
-    "no stages": lambda asked: not asked.staged,
-    "the best stages": lambda asked: asked.stages == BEST,
-    "stages without levels": lambda asked: asked.staged and not asked.cut,
-    "stages in one part": lambda asked: asked.staged and asked.schedule != INTERLEAVED,
-    "pins at a level": lambda asked: bool(asked.pin),
-    "unequal shares": lambda asked: asked.shares not in (None, "equal"),
-    "a limit": lambda asked: asked.time_limit is not None or asked.search_memory is not None,
-    "another count than the paper's": lambda asked: asked.convention not in (None, PAPER),
-    "a timed cost": lambda asked: "machine" in asked.takes,
-    "a cost with its own count": lambda asked: "convention" not in asked.takes,
-    "a cost without a slowest group": lambda asked: not asked.counting.slowest,
-    "a cost without measured times": lambda asked: "profile" not in asked.takes,
-    "a cost without that weight": lambda asked: "inter_weight" not in asked.takes,
-    "a cost without modes": lambda asked: "mode" not in asked.takes,
+FEATURES: dict[str, Callable[[Mapping[str, Any], Resolved], bool]] = {
+    "refinement": lambda _, own: own.refine,
+    "a limit": lambda given, _: not given.keys().isdisjoint({"time_limit", "search_memory"}),
+    "no machine": lambda _, own: own.machine is None,
+    "identical devices": lambda _, own: own.heterogeneous is None,
+    "a heterogeneous machine": lambda _, own: own.heterogeneous is not None,
+    "uneven splits": lambda _, own: own.uneven,
+    "stages on identical devices of groups": lambda _, own: own.heterogeneous is not None and not own.uneven,
+    "stages": lambda _, own: own.stages is not None,
+    "no stages": lambda _, own: own.stages is None,
+    "the best stages": lambda _, own: own.stages == BEST,
+    "stages without levels": lambda _, own: own.stages is not None and not own.array,
+    "stages in one part": lambda _, own: own.stages is not None and own.schedule != INTERLEAVED,
+    "pins at a level": lambda _, own: bool(_pin(own)),
+    "unequal shares": lambda _, own: own.shares != "equal",
+    "another count than the paper's": lambda given, _: given.get("convention", PAPER) != PAPER,
+    "a timed cost": lambda _, own: hasattr(load_cost(own.cost, {}), "machine"),
+    "a cost with its own count": lambda _, own: not follows(own.cost),
+    "a cost without a slowest group": lambda _, own: not load_cost(own.cost, {}).slowest,
+    "a cost without measured times": lambda _, own: not hasattr(load_cost(own.cost, {}), "profile"),
 }
-"""The features of which some exclude each other, and whether a request has them."""
+"""The features of a request, by the options that are given and what it comes to; any other is the option of its last word."""
 
 
-def refusal(first: str, second: str, **words: str) -> OptionError:
-    """Return the error of the ``first`` of a pair of features with the ``second``, where no whole request is at hand."""
-    row = next(row for row in REFUSALS if (row.first, row.second) == (first, second))
-    return row.error(words)
+def require_together(request: Request, own: Resolved) -> None:
+    """Refuse a request with two features that exclude each other, by what it comes to as ``drafted`` says.
 
+    Raises ``OptionError``, and ``UnknownNameError`` for no such cost.
+    """
+    given = request.given()
 
-def require_explained(machine: Machine | None, given: Mapping[str, Any]) -> None:
-    """Refuse to explain a plan without choices, before it is made, by the arguments that were given for it."""
-    sized = {name: given[name] for name in ("stages", "starts", "levels", "array")}
-    require_together(Asked.whose(Request(hardware=machine, **sized), explain=True))
+    def has(name: str) -> bool:
+        return FEATURES[name](given, own) if name in FEATURES else name.rpartition(" ")[2] in given
 
-
-def require_together(asked: Asked) -> None:
-    """Raise ``OptionError`` for a request with two features that exclude each other, ``UnknownNameError`` for no such cost."""
     for row in REFUSALS:
-        if FEATURES[row.first](asked) and FEATURES[row.second](asked):
-            raise row.error(_words(asked))
+        if has(row.first) and has(row.second):
+            raise row.error(_words(request, own))
+
+
+def _words(request: Request, own: Resolved) -> dict[str, str]:
+    """Return the words for the fields of a message."""
+    layer, at, rest = _pin(own).partition("@")
+    return {
+        "convention": repr(request.convention),
+        "cost": repr(own.cost),
+        "everywhere": f"{layer}{rest[rest.find('=') :]}" if at else "",
+        "limit": "search-memory" if request.time_limit is None else "time-limit",
+        "hardware": repr(getattr(own.machine, "name", "")),
+        "schedule": repr(own.schedule),
+        "pin": f"{_pin(own)!r:.200}",
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,10 +12,9 @@ from hypar.errors import HardwareError, OptionError, shown
 from hypar.plan.records import CHUNKS, Chunks, Manner, Operators, Score, of_score
 from hypar.plan.request import BEST, checked
 from hypar.plan.stages import FLUSHES, INTERLEAVED
-from hypar.planning.refusals import MOST_LEVELS, fields_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
-from hypar.sharding.conventions import FUSED, MOVED, PAPER
+from hypar.sharding.conventions import DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.placement import primes
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
+    from hypar.plan.request import Request
 
     Ways = tuple[int, ...]
 
@@ -35,6 +36,8 @@ USUAL, BASELINE = "hypar", "dp"
 
 AS_ASKED = ("graph", "strategy", "space", "search", "convention")
 """What a plan records as it was asked for."""
+
+MOST_LEVELS = MOST_DEVICES.bit_length() - 1
 
 MOST_TASKS = 2**20
 """Tasks of one timeline at most, which take some ten seconds."""
@@ -69,7 +72,7 @@ class Resolved:
     search: str
     solver: str | None
     arrays: Mapping[str, tuple[int, ...]]
-    pins: tuple[str, ...]
+    pins: tuple[str, ...] = ()
     graph: Operators | None = None
     machine: Machine | None = None
     optimizer: str = "sgd"
@@ -157,13 +160,19 @@ class Resolved:
         Raises ``InputError`` if its rule for shares is unknown.
         """
         stages, arrays, array = plan.stages, plan.arrays, plan.array
+        more: dict[str, Any] = {"solver": plan.solver}
         if stages is not None:
             arrays, array = stages.arrays or arrays, stages.array or array
-        found = cls(
+            asked = stages.asked_microbatches if stages.asked == BEST else stages.microbatches
+            more = {name: getattr(stages, name) for name in ("solver", "schedule", "parts")}
+            more |= {"stages": stages.asked, "microbatches": asked, "balance": stages.balance or "time"}
+            more |= {"outside": stages.outside or 0}
+            more |= {"starts": tuple(layers[0] for _, layers in stages.spans)} if stages.starts else {}
+        return cls(
             **{name: getattr(plan, name) for name in AS_ASKED},
+            **more,
             cost=plan.cost.name,
             parameters=plan.cost.parameters,
-            solver=plan.solver if stages is None else stages.solver,
             arrays=_ways(arrays, array),
             pins=tuple(plan.pins),
             machine=machine,
@@ -179,36 +188,110 @@ class Resolved:
             # A search that no limit kept from anything takes the same way without one.
             limits=UNLIMITED if plan.limits is None else Limits(plan.limits.seconds, plan.limits.bytes),
         )
-        if stages is None:
-            return found
-        return replace(
-            found,
-            stages=stages.asked,
-            schedule=stages.schedule,
-            parts=stages.parts,
-            microbatches=stages.asked_microbatches if stages.asked == BEST else stages.microbatches,
-            balance=stages.balance or "time",
-            starts=tuple(layers[0] for _, layers in stages.spans) if stages.starts else (),
-            outside=stages.outside or 0,
-        )
 
 
 def _ways(arrays: Mapping[str, Sequence[int]] | None, array: Sequence[int]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(own) for name, own in (arrays or {WHOLE_ARRAY: array}).items()}
 
 
-def of_strategy(name: str) -> dict[str, Any]:
-    """Return the options of ``Resolved`` that a strategy stands for."""
+def drafted(request: Request) -> Resolved:
+    """Return what a request comes to, with its machine read, before its array is checked: as if it were of identical devices.
+
+    Raises ``OptionError`` for stages that are stated in two ways or are none, ``UnknownNameError`` for no such strategy.
+    """
+    array, stages, outside = _nested(request)
+    given = request.given()
+    starts = request.starts.split(",") if isinstance(request.starts, str) else request.starts or ()
+    if request.schedule == INTERLEAVED:
+        given.setdefault("parts", 2)
+    count = _number_of_stages(request.microbatches, stages, len(starts), given.get("parts"))
+    levels = min(request.levels, MOST_LEVELS) if isinstance(request.levels, int) else 4
+    ways = (2,) * levels if array is None else array
+    staged = count not in ((None, 1) if ways else (None,))
+    strategy = USUAL if request.strategy is None else request.strategy
+    parameters: dict[str, Any] = {name: given[name] for name in ("inter_weight", "mode") if name in given}
+    fixed = {
+        "arrays": {WHOLE_ARRAY: ways},
+        "machine": request.hardware,
+        "parameters": parameters,
+        "stages": count if staged else None,
+        "starts": tuple(str(name).strip() for name in starts),
+        "outside": outside if staged else 0,
+    }
+    same = {name: value for name, value in given.items() if name in Resolved.__dataclass_fields__}
+    plain = Resolved(**{**of_strategy(strategy), **same, **fixed})
+    own = of_strategy(strategy, uneven=plain.uneven)
+    cost = own["cost"] if request.cost is None else request.cost
+    # Without a strategy, a cost that is asked for is no paper's.
+    usual = own["convention"] if request.strategy is not None or cost == own["cost"] else MOVED
+    counted = (request.convention or usual, request.convention or of_score(usual))
+    convention, of_step = counted if follows(cost) else (PAPER, PAPER)
+    timed = request.hardware is not None and (cost == "time" or request.refine)
+    return replace(
+        plain,
+        cost=cost,
+        shares=request.shares or (own["shares"] if load_cost(cost, parameters).slowest else "equal"),
+        graph="operators" if (request.graph or load_strategy(strategy).graph) == "operators" else None,
+        convention=convention,
+        counted=of_step,
+        baselines=BASELINES if timed else (),
+        beyond_space=request.strategy is None and request.space is None and cost == "time",
+    )
+
+
+def _nested(request: Request) -> tuple[tuple[int, ...] | None, int | str | None, int]:
+    """Return the ways of an array, its number of stages or the one beside it, and how many of its levels are outside them."""
+    array = None if request.array is None else tuple(request.array)
+    words = [ways for ways in array or () if isinstance(ways, str)]
+    if array is None or not words:
+        return cast("Ways | None", array), request.stages, 0
+    if len(words) > 1 or not re.fullmatch(r"s\d+", words[0]):
+        allowed = "ways of levels, and one number of stages among them, as 2, s4, 2"
+        raise OptionError("array", f"found {shown(', '.join(words))}", allowed)
+    if request.stages is not None:
+        found = f"found {shown(request.stages)} and an array with {words[0]}"
+        raise OptionError("stages", found, "one of the two")
+    at = array.index(words[0])
+    return cast("Ways", array[:at] + array[at + 1 :]), int(words[0][1:]), at
+
+
+def _number_of_stages(microbatches: Any, stages: Any, starts: int, parts: Any) -> int | str | None:
+    """Return the number of stages, also of those whose first layers are given."""
+    numbers = (
+        ("stages", stages, 1, ", or best"),
+        ("microbatches", microbatches, 1, ""),
+        ("parts", parts, 2, ""),
+    )
+    for name, own, least, more in numbers:
+        if own not in (None, BEST):
+            require_whole(name, own, least, MOST_DEVICES, more)
+    if starts % (parts or 1):
+        raise OptionError("starts", f"found {starts}", f"a multiple of the {parts} parts of each stage")
+    count = starts // (parts or 1)
+    if starts and stages not in (None, count):
+        raise OptionError("stages", f"found {shown(stages)} and starts of {count}", "one of the two")
+    return count if starts else stages
+
+
+def follows(cost: str) -> bool:
+    """Return whether a cost can count by any convention."""
+    return load_cost(cost, {}).convention != DIRECT
+
+
+def of_strategy(name: str, *, uneven: bool = False) -> dict[str, Any]:
+    """Return the options of ``Resolved`` that a strategy stands for, with uneven splits or without."""
     named = load_strategy(name)
-    own = {each: getattr(named, each) for each in ("space", "cost", "search", "shares", "convention")}
+    own = {each: getattr(named, each) for each in ("space", "cost", "search", "convention")}
+    own["cost"] = named.heterogeneous_cost if uneven and named.heterogeneous_cost else named.cost
+    own["shares"] = named.shares if uneven else "equal"
     return {"strategy": name, "parameters": {}, "solver": None, **own}
 
 
 def baseline_request(request: Resolved, name: str) -> Resolved:
     """Return the request of a known strategy with the graph, pins, array, chunks and machine of another request."""
     alone: dict[str, Any] = {"profile": None, "refine": False, "stages": None, "baselines": ()}
-    alone["beyond"] = request.beyond_elements
-    return replace(request, **of_strategy(name), **alone)
+    alone["beyond"], uneven = request.beyond_elements, request.heterogeneous is not None
+    return replace(request, **of_strategy(name, uneven=uneven), **alone)
 
 
 def of_baseline(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,26 +300,24 @@ def of_baseline(given: Mapping[str, Any]) -> dict[str, Any]:
     The baseline keeps its own space and equal shares, by which it is the baseline, and measured times and a mode count
     where its cost has them; it has everything else alike.
     """
-    has = fields_of(given.get("cost") or load_strategy(BASELINE).cost)
-    left_out = {"space", "shares"} | ({"profile", "mode"} - has)
+    cost = load_cost(given.get("cost") or load_strategy(BASELINE).cost, {})
+    left_out = ["space", "shares", *(name for name in ("profile", "mode") if not hasattr(cost, name))]
     return {name: value for name, value in given.items() if name not in left_out}
 
 
 def cost_convention(plan: Plan) -> str:
     """Return the convention of a plan's cost, as people read it."""
-    return _papers(plan) if plan.convention == PAPER else plan.convention
+    return _read_as(plan, plan.convention)
 
 
 def score_convention(plan: Plan, score: Score | None = None) -> str:
     """Return the convention of a score, as people read it: of the plan's own if none is given, or of what it would have."""
     score = plan.score if score is None else score
-    if score is None:
-        return of_score(plan.convention)
-    return _papers(plan) if score.convention == PAPER else score.convention
+    return of_score(plan.convention) if score is None else _read_as(plan, score.convention)
 
 
-def _papers(plan: Plan) -> str:
-    return load_cost(plan.cost.name, plan.cost.parameters).convention
+def _read_as(plan: Plan, convention: str) -> str:
+    return load_cost(plan.cost.name, plan.cost.parameters).convention if convention == PAPER else convention
 
 
 def require_whole(name: str, found: Any, least: int, most: int, more: str = "") -> None:
@@ -278,21 +359,15 @@ def checked_arrays(machine: Machine, levels: int | None, array: Sequence[int] | 
             )
     if array is not None:
         require_ways(machine, whole)
-    for name, own, _ in machine.leaves():
-        if found[name]:
-            own.links(found[name])
     return found
 
 
 def require_ways(heterogeneous: Machine, array: Ways) -> None:
     """Check that the ways of each uneven split are the number of its device groups."""
-    groups = len(heterogeneous.groups)
-    if array[0] != groups:
-        found = f"found {array[0]} ways where {heterogeneous.name!r} has {groups} groups"
-        raise HardwareError("array", found, str(groups))
-    for group in heterogeneous.groups:
-        if group.machine.groups:
-            require_ways(group.machine, array[1:])
+    for split, depth in heterogeneous.splits():
+        if array[depth] != len(split.groups):
+            found = f"found {array[depth]} ways where {split.name!r} has {len(split.groups)} groups"
+            raise HardwareError("array", found, str(len(split.groups)))
 
 
 def space_text(text: str) -> str:
@@ -322,16 +397,17 @@ def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: i
 
     Raises ``OptionError`` if the number does not divide the mini-batch, or is too large, or not allowed by the schedule.
     """
-    found, allowed, turns = f"found {shown(asked)}", f"a divisor of the batch {batch:,}", 1
+    if asked is None and schedule != INTERLEAVED:
+        most = stages if FLUSHES[schedule] else 1
+        return max(count for count in range(1, most + 1) if batch % count == 0)
+    asked = stages if asked is None else asked
+    found, allowed = f"found {shown(asked)}", f"a divisor of the batch {batch:,}"
     if not FLUSHES[schedule]:
-        asked, batch = 1 if asked is None else asked, 1
-        allowed = f"1, as {schedule!r} takes whole mini-batches"
+        batch, allowed = 1, f"1, as {schedule!r} takes whole mini-batches"
     elif schedule == INTERLEAVED:
-        asked, turns = stages if asked is None else asked, stages
         found = f"found {asked:,} of a batch of {batch:,}"
         allowed = f"a multiple of the {stages} stages that divides the batch, in schedule {INTERLEAVED!r}"
-    if asked is None:
-        return max(count for count in range(1, stages + 1) if batch % count == 0)
+    turns = stages if schedule == INTERLEAVED else 1
     if type(asked) is not int or asked < 1 or batch % asked or asked % turns:
         raise OptionError("microbatches", found, allowed)
     most = MOST_TASKS // (TASKS * max(stages, layers))

@@ -20,7 +20,7 @@ from hypar.registry import DATA, data_names
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from hypar.machine.machine import Machine
 
@@ -86,59 +86,50 @@ def machine_of(
         return known  # type: ignore[no-any-return]
     name, every = record.hardware, {**record.hardware_changes, **given}
     times = None if plan.profile is None else _find(plan, "profile", plan.profile.name, profile)
-    if is_step_table(times):
-        return _measured(plan, name, Path(str(times)), every, hardware)
+    if plan.profile is not None and is_step_table(times):
+        alone = name == plan.profile.name and hardware is None
+        named = name if alone else _find(plan, "hardware", name, hardware) or name
+        own = measured_devices(Path(str(times)), every) if alone else load_machine(named, every)
+        machine = measured_machine(str(times), own, network_of(plan))
+        if machine.measured is None or f"sha256:{machine.measured.digest}" != plan.profile.digest:
+            raise _changed(plan, str(times))
+        return machine
     try:
-        machine: Machine = load_machine(_found(plan, "hardware", name, hardware), every)
+        machine = load_machine(_found(plan, "hardware", name, hardware), every)
     except (HardwareError, OptionError) as error:
-        recorded = [own for own, to in record.hardware_changes.items() if error.where == f"change {own}={to}"]
-        if not {*recorded} - {*given}:
+        change = error.where.removeprefix("change ").partition("=")[0]
+        if change in given or change not in record.hardware_changes:
             raise
-        place = f"score.hardware_changes.{recorded[0]}"
+        place = f"score.hardware_changes.{change}"
         raise wrong_in(plan, place, error.found, error.allowed, error.hint) from None
     require_groups(plan, machine)
     return machine
 
 
-def _measured(plan: Plan, name: str, times: Path, changes: Mapping[str, Any], hardware: File) -> Machine:
-    """Load the machine of a name whose step has measured times."""
-    assert plan.profile is not None  # noqa: S101 (a plan with these times)
-    network = network_of(plan)
-    if name == plan.profile.name and hardware is None:
-        machine = measured_devices(times, changes)
-    else:
-        machine = load_machine(_find(plan, "hardware", name, hardware) or name, changes)
-    found = measured_machine(times, machine, network)
-    if found.measured is None or f"sha256:{found.measured.digest}" != plan.profile.digest:
-        raise _changed(plan, times)
-    return found
-
-
 def require_groups(plan: Plan, machine: Machine) -> None:
     """Raise ``PlanError`` for a machine that has other device groups than a plan, or if only one of the two has any."""
-    heterogeneous = bool(machine.groups)
-    if plan.heterogeneous != heterogeneous:
-        kinds = ("identical devices", "heterogeneous device groups")
-        found = f"a plan for {kinds[plan.heterogeneous]}, and hardware {machine.name!r} has {kinds[heterogeneous]}"
+    kinds = ("identical devices", "heterogeneous device groups")
+    if plan.heterogeneous != bool(machine.groups):
+        have = kinds[not plan.heterogeneous]
+        found = f"a plan for {kinds[plan.heterogeneous]}, and hardware {machine.name!r} has {have}"
         raise wrong_in(plan, "splits", found)
-    if not heterogeneous:
-        return
-    groups, names = _groups(machine, WHOLE_ARRAY), [name for name, _, _ in machine.leaves()]
+    groups = dict(_groups(machine, WHOLE_ARRAY))
     planned = {split.group: [side.group for side in split.sides] for split in plan.splits if split.sides}
     if plan.stages is not None and plan.stages.groups:
         # Stages take the groups in an order of their own.
         order, own = groups[WHOLE_ARRAY], {*plan.stages.groups}
         planned[WHOLE_ARRAY] = order if own == {*order} else [*own]
-    if [*(plan.arrays or {})] != names or any(groups.get(name) != own for name, own in planned.items()):
+    names = [name for name, own in groups.items() if not own]
+    if [*(plan.arrays or names)] != names or any(groups.get(name) != own for name, own in planned.items()):
         allowed = f"hardware {machine.name!r} has the groups {', '.join(names)}"
         raise wrong_in(plan, "arrays", f"found {', '.join(plan.arrays or {})}", allowed)
 
 
-def _groups(machine: Machine, name: str) -> dict[str, list[str]]:
-    found = {name: [group.name for group in machine.groups]}
+def _groups(machine: Machine, name: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of every node of a machine with those of its groups, outer ones first."""
+    yield name, [group.name for group in machine.groups]
     for group in machine.groups:
-        found |= _groups(group.machine, group.name) if group.machine.groups else {}
-    return found
+        yield from _groups(group.machine, group.name)
 
 
 def times_of(plan: Plan, profile: str | Path | None = None) -> Profile | None:
@@ -166,7 +157,7 @@ def _plan(result: Plan | Score) -> Plan:
     return result if isinstance(result, Plan) else origin_of(result).plan
 
 
-def _found(plan: Plan, kind: str, name: str, given: str | Path | None = None) -> str | Path:
+def _found(plan: Plan, kind: str, name: str, given: File = None) -> str | Path:
     """Return the file of a name in a plan as ``_find`` does; raises ``PlanError`` where there is none."""
     found = _find(plan, kind, name, given)
     if found is not None:
@@ -179,22 +170,17 @@ def _found(plan: Plan, kind: str, name: str, given: str | Path | None = None) ->
     raise wrong_in(plan, entry, f"no {kind} {shown(name)}", hint=hint)
 
 
-def _find(plan: Plan, kind: str, name: str, given: str | Path | None = None) -> str | Path | None:
+def _find(plan: Plan, kind: str, name: str, given: File = None) -> str | Path | None:
     """Return the given file, or the one of a name: recorded, beside the plan, here, or, if it records none, hypar's own."""
     file, (_, folder, endings) = origin_of(plan).file, KINDS[kind]
     place: str | None = getattr(plan.files, kind, None)
-    if given is not None:
+    if given is not None or len(name) > LONGEST_NAME or {*name} & {"/", "\\", "\0"}:
         return given
-    if place is not None and "\0" not in place:
-        recorded = file.parent / place
-        if recorded.stem == name and os.path.isfile(recorded):  # noqa: PTH113 (too long is no file)
-            return recorded
-    if len(name) > LONGEST_NAME or {*name} & {"/", "\\", "\0"}:
-        return None
-    folders = (file.parent, Path(), Path(folder))
-    for beside in (at / f"{name}{ending}" for at in folders for ending in endings):
-        if beside.is_file():
-            return beside
+    recorded = [file.parent / place] if place is not None and Path(place).stem == name else []
+    beside = (at / f"{name}{ending}" for at in (file.parent, Path(), Path(folder)) for ending in endings)
+    for each in (*recorded, *beside):
+        if os.path.isfile(each):  # noqa: PTH113 (too long is no file)
+            return each
     return name if place is None and folder and name in data_names(folder) else None
 
 

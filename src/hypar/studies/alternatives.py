@@ -18,7 +18,6 @@ from hypar.plan.request import Request, checked
 from hypar.planning.choices import LevelChoices, choices_by_level
 from hypar.planning.climb import run_chunked
 from hypar.planning.pins import targets_of
-from hypar.planning.refusals import refusal
 from hypar.planning.replay import run_step
 from hypar.planning.resolved import BASELINE, Resolved, of_baseline, score_convention
 from hypar.planning.sources import times_of
@@ -126,7 +125,7 @@ def explain_plan(
         PlanError: the machine has other device groups.
     """
     if not plan.splits:
-        raise refusal("an explanation", "stages without levels")
+        raise OptionError("explain", "no layer is cut inside the stages", "a plan with levels")
     if plan.heterogeneous and machine is None:
         raise OptionError("explain", "no machine is named", "the heterogeneous machine that the plan is for")
     graph = model.with_batch(plan.model.batch)

@@ -14,8 +14,7 @@ from hypar.files.text import read_json, read_text
 from hypar.machine.machine import DIGEST
 from hypar.plan.diff import RESULTS, Change, changes_between
 from hypar.plan.plan import SCHEMA, Plan, read_plan
-from hypar.planning.planner import asked_of, follow
-from hypar.planning.refusals import Asked, require_together
+from hypar.planning.planner import follow
 from hypar.planning.replay import recosted, run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, network_of, times_of
@@ -86,8 +85,6 @@ def check_plan(
     request = Resolved.of(stored, machine, times_of(stored, profile))
     changed = graph.digest != stored.model.digest
     try:
-        asked = replace(asked_of(stored, machine=machine), profile=request.profile)
-        require_together(Asked.whose(asked, cost=stored.cost.name))
         fresh, notes = _again(stored, request, graph.with_batch(stored.model.batch), changed=changed)
     except InputError as error:
         where = f"{file}: {error.where}" if error.where else str(file)

@@ -23,9 +23,8 @@ from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.request import Request, checked
 from hypar.planning.planner import plan_model
-from hypar.planning.refusals import Asked, follows, refusal
 from hypar.planning.replay import recosted, score_plan
-from hypar.planning.resolved import BASELINE, Resolved, checked_array, of_baseline
+from hypar.planning.resolved import BASELINE, Resolved, checked_array, drafted, follows, of_baseline
 from hypar.planning.sources import times_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
@@ -372,7 +371,7 @@ def _arrays(
     if array is None:
         return {"levels": _values(4 if levels is None else levels)}
     if levels is not None:
-        raise refusal("levels", "an array")
+        raise OptionError("levels", "given together with an array", "one of the two")
     one = all(isinstance(ways, int | str) for ways in array)
     return {"array": _values([tuple(array)] if one and array else [tuple(ways) for ways in array])}  # type: ignore[arg-type]
 
@@ -427,16 +426,19 @@ class _Ask:
     def _run_on(self, machine: Machine, chosen: Chosen) -> Run:
         levels, array = chosen.get("levels"), chosen.get("array")
         graph, asked = self.graph.with_batch(chosen["batch"]), _asked(chosen, self._of_array(array))
-        if levels == 0 and not self._nodes(chosen).staged:
+        if levels == 0 and self._nodes(chosen).stages is None:
             found = _on_one_device(graph, machine, asked.get("optimizer", "sgd"))
             return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")
         asked = {**asked, "levels": levels, "array": array}
         plan = plan_and_score(graph, chosen["strategy"], self.convention, machine, **asked)
         return Run.of(chosen, plan, machine)
 
-    def _nodes(self, chosen: Chosen) -> Asked:
-        own = {name: chosen[name] for name in ("levels", "array") if name in chosen}
-        return Asked.whose(Request(**{**self.asked, **own}))
+    def _nodes(self, chosen: Chosen) -> Resolved:
+        own = {
+            name: self.asked[name] for name in ("stages", "starts", "parts", "schedule") if name in self.asked
+        }
+        own |= {name: chosen[name] for name in ("levels", "array") if name in chosen}
+        return drafted(Request(**own))
 
     def _of_array(self, array: Any) -> Mapping[str, Any]:
         """Return the arguments for an array: without those of stages where others have stages and it has none."""
@@ -448,8 +450,7 @@ class _Ask:
     def _devices(self, chosen: Chosen) -> int:
         """Return the devices of an array and its stages, each of which has an array of its own."""
         own = self._nodes(chosen)
-        number = own.stages if own.first_layers is None else len(own.first_layers) // (own.parts or 1)
-        return (number if isinstance(number, int) else 1) * math.prod(own.ways)
+        return (own.stages if isinstance(own.stages, int) else 1) * math.prod(own.array)
 
 
 def _on_one_device(graph: LayerGraph, machine: Machine, optimizer: str) -> Totals:

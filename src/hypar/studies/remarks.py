@@ -11,9 +11,9 @@ from hypar.document import Note
 from hypar.errors import InputError, TableLimitError, few
 from hypar.plan.records import SEARCHED, Score, origin_of
 from hypar.plan.request import BEST
-from hypar.planning.planner import follow
+from hypar.planning.planner import follow, planned
 from hypar.planning.question import ask
-from hypar.planning.resolved import BASELINES, FIXED, Resolved, baseline_request
+from hypar.planning.resolved import BASELINE, BASELINES, FIXED, Resolved, baseline_request
 from hypar.solve.solvers.base import load_solver
 from hypar.units import amount, format_seconds
 
@@ -66,17 +66,21 @@ def _joint(plan: Plan, graph: LayerGraph, request: Resolved) -> Iterator[Note]:
 def baseline_scores(plan: Plan) -> dict[str, Score]:
     """Return the scores of dp and of the baselines that a plan was not timed against; empty for one without a score."""
     made = origin_of(plan)
-    if made.network is None or plan.score is None or (plan.staged and plan.heterogeneous):
+    graph, machine = made.network, made.machine
+    if graph is None or machine is None or plan.score is None or (plan.staged and plan.heterogeneous):
         # Device groups in stages have arrays of their own, which are none of the whole machine.
         return {}
-    request = _over_all(plan, replace(Resolved.of(plan, made.machine, made.profile), refine=False))
+    from hypar.planning.climb import baselines, run_node  # noqa: PLC0415 (only for a plan with a score)
+
+    request = _over_all(plan, replace(Resolved.of(plan, machine, made.profile), refine=False))
     timed = () if plan.baselines is None or (plan.refined and plan.chunks) else plan.baselines.names
-    found: dict[str, Score | None] = {}
-    for name in BASELINES if plan.cost.name == "time" else FIXED:
-        if name == "dp" or name not in timed:
-            with suppress(InputError, TableLimitError):
-                found[name] = follow(baseline_request(request, name), made.network).score
-    return {name: score for name, score in found.items() if score is not None}
+    others = [name for name in (BASELINES if plan.cost.name == "time" else FIXED)[1:] if name not in timed]
+    graph = request.network(graph.with_batch(plan.model.batch))
+    with suppress(InputError, TableLimitError):
+        planner, found = planned(baseline_request(request, BASELINE), graph)
+        nodes = {BASELINE: found, **dict(baselines(planner, graph, found, others))}
+        return {name: run_node(node, request.chunks).score(machine) for name, node in nodes.items()}
+    return {}
 
 
 def _over_all(plan: Plan, request: Resolved) -> Resolved:

@@ -98,8 +98,8 @@ def _refined(staging: Staging) -> tuple[Staging, RefinementRecord]:
 
     plain = replace(staging.request, chunks=None)
     slots = [slot for own, node in zip(stages, start, strict=True) for slot in own.spans.planner.slots(node)]
-    found = refine(slots, lambda choices: ran(plain, choices).ran.seconds)
-    return ran(staging.request, found.choices, costed=True), found.record
+    choices, record = refine(slots, lambda chosen: ran(plain, chosen).ran.seconds)
+    return ran(staging.request, choices, costed=True), record
 
 
 def stored_stages(

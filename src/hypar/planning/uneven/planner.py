@@ -6,19 +6,15 @@ devices by the requested search.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.planning.pins import apply_pins
 from hypar.planning.question import load_search, space_of
 from hypar.planning.records import pins_text, plan_of
-from hypar.planning.resolved import baseline_request
-from hypar.planning.strategies.base import load_strategy
 from hypar.planning.uneven.levels import LevelPlanner, Slot
 from hypar.planning.uneven.memory import fits, limits, tightened
 from hypar.planning.uneven.split import (
@@ -406,14 +402,3 @@ def solver_for(request: Resolved, graph: PlanGraph) -> str:
         for array in sorted(arrays)
     ]
     return cheapest(tuple(structure(graph, options, PAPER) for options in every))
-
-
-def baseline_of_groups(planner: LevelPlanner, graph: PlanGraph, name: str) -> Branching | None:
-    """Plan by a strategy, with shares of its own; None if it cannot be planned."""
-    named, own = load_strategy(name), baseline_request(planner.request, name)
-    cost = named.heterogeneous_cost or named.cost
-    shares = named.shares if load_cost(cost, {}).slowest else "equal"
-    own = replace(own, cost=cost, shares=shares, solver=None)
-    with suppress(MemoryLimitError, OptionError, TableLimitError):
-        return Planner(own, graph, planner.pins, planner.element_bytes).planned(graph)
-    return None

@@ -11,7 +11,7 @@ from hypar.errors import few
 from hypar.machine.machine import Machine, machine_numbers, machine_summary
 from hypar.machine.profiles import Profile
 from hypar.ops.windows import describe
-from hypar.planning.refusals import follows
+from hypar.planning.resolved import follows
 from hypar.reports.exports.base import Exported
 from hypar.reports.words import grouped
 from hypar.sharding.conventions import DIRECT
