@@ -38,6 +38,13 @@ def cuts_of_dims(draw: st.DrawFn) -> tuple[tuple[int, ...], list[str], Layout]:
     return array, dims, laid(array_of(array, own), own)[1]["layer"]
 
 
+def test_idle_devices_have_no_copy() -> None:
+    own = {"layer": [cut("batch", 2)]}
+    layout = laid(array_of((4,), own), own)[1]["layer"]
+    assert layout.working.tolist() == [True, False, True, False]
+    assert (layout.copies(("batch",)).number >= 0).tolist() == layout.working.tolist()
+
+
 def test_shares_are_rounded_by_the_largest_remainders() -> None:
     found = divide(10, shares(0.28, 0.55, 1.0), "batch")
     assert [len(piece) for piece in pieces(found)] == [3, 3, 4]
