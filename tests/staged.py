@@ -134,4 +134,4 @@ def staging_of(plan: Plan, graph: LayerGraph, machine: Machine) -> Staging:
     request = replace(
         Resolved.of(plan, machine), optimizer=plan.score.optimizer, counted=plan.score.convention or PAPER
     )
-    return stored_stages(plan, plan.stages, graph.with_batch(plan.model.batch), request)
+    return stored_stages(plan, request, graph.with_batch(plan.model.batch))

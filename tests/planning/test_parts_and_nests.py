@@ -47,7 +47,7 @@ def test_a_step_in_parts_takes_and_holds_what_is_estimated(asked: dict[str, Any]
     assert own.layers == tuple(layer.name for layer in graph.contracted.layers)
     assert verify_plan(plan, count=True).ok
     request = replace(Resolved.of(plan, machine), counted=scored(plan).convention or PAPER)
-    found = stored_stages(plan, own, graph, request)
+    found = stored_stages(plan, request, graph)
     estimate = estimated_s(found.stages)
     assert estimate == pytest.approx(scored(plan).time_s, rel=1e-9)
     for each, (_, _, num_bytes) in zip(scored(plan).groups or (), held_in(found.stages), strict=True):

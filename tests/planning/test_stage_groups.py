@@ -85,7 +85,7 @@ def test_a_transfer_between_groups_takes_the_link_of_its_receiver(unlike: Machin
     ran = staged(plan)
     assert [len(stage.layers) for stage in ran.stages] == [1] * 4
     request = Resolved.of(plan, unlike)
-    staging = stored_stages(plan, ran, graph, request)
+    staging = stored_stages(plan, request, graph)
     num_bytes = 32 * 8 * 4
     outward = {"slow": num_bytes / 2e9 + 3e-6, "fast": num_bytes / 1e9 + 5e-6}
     inside = {"slow": num_bytes / 10e9, "fast": num_bytes / 3e9}

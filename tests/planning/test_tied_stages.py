@@ -165,7 +165,7 @@ def test_the_search_knows_what_the_exchange_takes(levels: int) -> None:
     plan = planned(graph, hardware=machine, stages=2, levels=levels, microbatches=2)
     assert scored(plan).memory["buffers"] == 4 * 64 * 512
     request = replace(Resolved.of(plan, machine), counted=scored(plan).convention or PAPER)
-    staging = stored_stages(plan, staged(plan), graph.at_rest, request)
+    staging = stored_stages(plan, request, graph.at_rest)
     held = [
         max(span.held_bytes(own.in_flight))
         for span, own in zip(staging.stages, staged(plan).stages, strict=True)

@@ -54,7 +54,6 @@ from hypar.planning.resolved import Resolved, of_strategy
 from hypar.schedule.memory import holds
 from hypar.schedule.pieces import COMMUNICATION, PHASE
 from hypar.schedule.scoring import summarise
-from hypar.schedule.stages import StepWork
 from hypar.sharding.placement import WHOLE, Options, cut, dim_of
 from hypar.sharding.tree import WHOLE_ARRAY
 
@@ -65,10 +64,11 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.pins import Pin
-    from hypar.planning.uneven.levels import LevelPlanner, Node, Slot
+    from hypar.planning.records import Node
+    from hypar.planning.uneven.planner import Planner, Slot
     from hypar.schedule.lanes import Lane
     from hypar.schedule.record import Buckets
-    from hypar.schedule.stages import Step
+    from hypar.schedule.stages import Step, StepWork
     from hypar.sharding.placement import Options
 
 
@@ -84,7 +84,7 @@ def faster(seconds: float, than: float) -> bool:
     return seconds < than * (1 - 1e-12)
 
 
-def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Plan:
+def timed(planner: Planner, graph: LayerGraph, found: Node) -> Plan:
     """Return the fastest of a planner's plan for a machine and the baselines, refined if that is asked for, with its score.
 
     Raises ``InputError`` or ``TableLimitError`` as ``plan_model`` does.
@@ -111,7 +111,7 @@ def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Plan:
     return planner.decided(graph, node, claim).model_copy(update=own)
 
 
-def _entrants(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:
+def _entrants(planner: Planner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:
     """Yield the competing baselines: those within the space, or all if no space was requested; none where there is no choice."""
     if isinstance(found, Leaf) and found.question is not None and found.question.leaves_no_choice:
         return
@@ -121,7 +121,7 @@ def _entrants(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator
             yield name, node
 
 
-def _baseline(planner: LevelPlanner, graph: LayerGraph, found: Node, name: str) -> Node | None:
+def _baseline(planner: Planner, graph: LayerGraph, found: Node, name: str) -> Node | None:
     """Return the plan of a strategy; None if it cannot be planned."""
     request = planner.request
     nodes = graph.nodes(request.graph)
@@ -260,7 +260,7 @@ class Ran:
 
 def run_node(node: Node, asked: Chunks | None = None) -> Ran:
     """Run the step of a planned node; chunks and errors as of ``run_chunked``."""
-    return run_chunked(StepWork.of(*node.lanes()), asked)
+    return run_chunked(node.work, asked)
 
 
 def run_chunked(work: StepWork, asked: Chunks | None = None) -> Ran:

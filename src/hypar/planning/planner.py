@@ -34,7 +34,7 @@ from hypar.planning.resolved import (
     space_text,
 )
 from hypar.planning.strategies.base import load_strategy
-from hypar.planning.uneven.levels import LevelPlanner
+from hypar.planning.uneven.planner import Planner
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import primes
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
-    from hypar.planning.uneven.levels import Node
+    from hypar.planning.records import Node
 
 RECORDED = ("strategy", "space", "cost", "convention", "search", "pins", "optimizer", "refine", "chunks")
 """Options that a stored plan says as planning takes them."""
@@ -143,10 +143,8 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
     return timed(planner, graph, node)
 
 
-def _planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
+def _planned(request: Resolved, graph: LayerGraph) -> tuple[Planner, Node]:
     if request.heterogeneous is not None:
-        from hypar.planning.uneven.planner import Planner  # noqa: PLC0415 (only for device groups)
-
         nodes = graph.nodes(request.graph)
         pins = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
         groups = Planner(request, nodes, pins, graph.element_bytes)
@@ -158,7 +156,7 @@ def _planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
         found = by_digits(request, graph)
     question = ask(request, graph) if found is None else found[0]
     answer = load_search(request.search).run(question) if found is None else found[1]
-    planner = LevelPlanner(request, question.pins, graph.element_bytes)
+    planner = Planner(request, question.graph, question.pins, graph.element_bytes)
     return planner, planner.answered(question, answer)
 
 

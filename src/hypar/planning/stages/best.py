@@ -26,9 +26,8 @@ from hypar.planning.resolved import checked_array, checked_microbatches, require
 from hypar.planning.stages.arriving import Beside, places_for
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.partition import ROUNDING, divided, least_seconds, unfit
-from hypar.planning.stages.running import run_stages
+from hypar.planning.stages.running import Staging
 from hypar.planning.stages.spans import CutSpans
-from hypar.planning.uneven.levels import LevelPlanner
 from hypar.planning.uneven.planner import Planner
 from hypar.sharding.placement import primes
 from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.running import Staging
-    from hypar.planning.uneven.levels import Node
+    from hypar.planning.uneven.tree import Branch
     from hypar.schedule.tasks import Link
 
 MULTIPLES = (1, 2, 4, 8)
@@ -108,7 +106,7 @@ def orders_of(request: Resolved, stages: int) -> list[tuple[str | None, ...]]:
     return [*dict.fromkeys((names, names[::-1]))]
 
 
-Known = dict[str | None, dict[str, "Node"]]
+Known = dict[str | None, dict[str, "Branch"]]
 """The best cuts of spans on each device group, whatever the number of stages and the links; None stands for identical devices."""
 
 
@@ -147,7 +145,7 @@ def spans_of(
 
 
 def _spans(
-    request: Resolved, graph: LayerGraph, name: str | None, stages: int, answers: dict[str, Node]
+    request: Resolved, graph: LayerGraph, name: str | None, stages: int, answers: dict[str, Branch]
 ) -> CutSpans:
     """Return the spans on the devices of a group, for stages between others there."""
     whole, machine = graph.nodes(request.graph), request.machine
@@ -158,12 +156,11 @@ def _spans(
         request = replace(request, machine=inside.using(arrays))
     pins = [parse_pin(text, whole, MOST_DEVICES.bit_length()) for text in request.pins]
     pins = [pin for pin in pins if pin.level is None or pin.level < request.levels]
-    alone, planner = request, LevelPlanner(request, pins, graph.element_bytes)
+    planner, alone = Planner(request, whole, pins, graph.element_bytes, root=name, in_stage=True), request
     link: Link | None = None
     if request.heterogeneous is not None:
         each = [(own, machine) for own, machine, _ in request.heterogeneous.leaves()]
         alone = request.on(each[0][1], each[0][0])
-        planner = Planner(request, whole, pins, graph.element_bytes, root=name, in_stage=True)
         if stages > 1:
             link = Beside.of([(machine, request.arrays[own]) for own, machine in each], stages)
     setting = setting_for(alone, graph.element_bytes, planner.cost)
@@ -195,10 +192,19 @@ def plan_stages(request: Resolved, graph: LayerGraph, limit: float = math.inf) -
     assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
     known: Known = {}
     orders = [_spans_in(request, graph, groups, known) for groups in orders_of(request, request.stages)]
-    found = [run_stages(request, own) for own in (divided(spans, graph) for spans in orders) if own]
+    found = [own for spans in orders if (own := _staged(request, spans, graph))]
     if not found:
         raise unfit(request, graph, orders[0])
-    return min(found, key=lambda own: own.ran.seconds)
+    return found[0] if len(found) == 1 else min(found, key=lambda own: own.seconds)
+
+
+def _staged(
+    request: Resolved, spans: Sequence[CutSpans], graph: LayerGraph, limit: float = math.inf
+) -> Staging | None:
+    """Return the stages of the best partition; arguments as in ``divided``."""
+    stages = divided(spans, graph, limit)
+    request = replace(request, microbatches=spans[0].microbatches)
+    return None if stages is None else Staging(request=request, stages=stages)
 
 
 def _spans_in(
@@ -234,9 +240,8 @@ def _best_stages(request: Resolved, graph: LayerGraph, limit: float) -> Staging 
         inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
         tell(f"trying {len(spans) // (own.parts or 1)} stages{inside}, {own.microbatches} microbatches")
         with suppress(HardwareError):
-            if stages := divided(spans, graph, least):
-                staging = run_stages(own, stages)
-                found.append((staging.ran.seconds, number, staging))
+            if staging := _staged(own, spans, graph, least):
+                found.append((staging.seconds, number, staging))
     count(len(candidates), len(candidates))
     seconds, _, best = min(found, default=(limit, 0, None))
     return best if seconds < limit else None

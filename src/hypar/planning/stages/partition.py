@@ -329,7 +329,9 @@ def least_seconds(spans: Sequence[CutSpans]) -> float:
     return least_bottleneck(costs, len(spans), len(spans[0].ends) - 1)
 
 
-def divided(spans: Sequence[CutSpans], graph: LayerGraph, limit: float = math.inf) -> list[CutSpan] | None:
+def divided(
+    spans: Sequence[CutSpans], graph: LayerGraph, limit: float = math.inf
+) -> tuple[CutSpan, ...] | None:
     """Return the parts of the stages of the best partition, in the network's order, with the transfers between them.
 
     None if no partition fits the memory, or the busiest stage alone takes longer than a limit.

@@ -5,34 +5,34 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hypar.plan.request import BEST
 from hypar.plan.stages import StageRecord, StagesRecord
-from hypar.planning.climb import refine
+from hypar.planning.climb import timed
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import load_search
 from hypar.planning.records import objective, pins_text, plan_of
 from hypar.planning.stages.best import plan_stages, spans_of
 from hypar.planning.stages.ends import stage_ends
-from hypar.planning.stages.running import kept_in_flight, run_stages, works_of
+from hypar.planning.stages.running import Staging, kept_in_flight, works_of
 from hypar.planning.stages.spans import joined
-from hypar.planning.uneven.tree import Branching, splits_of, together
+from hypar.planning.uneven.planner import Planner
+from hypar.planning.uneven.tree import Branching, splits_of
 from hypar.schedule.pipeline_orders import in_flight, staleness
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import load_solver
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.records import RefinementRecord
+    from hypar.planning.records import Node
     from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.running import Staging
     from hypar.planning.stages.spans import CutSpan
-    from hypar.sharding.placement import Options
+    from hypar.planning.uneven.planner import Slot
     from hypar.sharding.tree import Split
 
 
@@ -51,75 +51,74 @@ def decided_stages(request: Resolved, graph: LayerGraph, whole: Plan | None) -> 
     load_search(request.search)
     if request.solver is not None:
         load_solver(request.solver)
-    # Pins hold at the levels inside every stage.
-    apart = request.heterogeneous is not None and not request.outside
-    nodes, levels = graph.nodes(request.graph), request.levels - apart
-    pins = tuple(parse_pin(text, nodes, levels) for text in request.pins)
+    planner = StagePlanner(request, graph)
     fitting = whole.score if whole is not None and whole.score is not None and whole.score.fits else None
     staging = plan_stages(request, graph, math.inf if fitting is None else fitting.time_s)
     if staging is None:
         assert whole is not None  # noqa: S101 (a given number of stages has an answer)
         claim = f"{whole.claim}; no stages that were tried are faster"
         return whole.model_copy(update={"stages": _no_stages(request, whole), "claim": claim})
-    refined = None
-    if request.refine:
-        staging, refined = _refined(staging)
-    splits = list(stage_splits(staging))
-    return plan_of(
-        request,
-        graph,
-        splits,
-        math.fsum(split.cost for split in splits),
-        claim=_claim(request, staging) + (", then refined" if refined else ""),
-        solver=", ".join(
-            dict.fromkeys(span.spans.planner.solver(span.node) for span in staging.stages if _cut(span))
-        ),
-        pins=pins,
-        array=staging.request.array,
-        arrays=staging.request.arrays,
-        stages=stages_of(staging, request),
-        refined=refined,
-        chunks=staging.ran.chunks,
-        score=staging.score,
-    )
+    return timed(planner, graph, staging)
 
 
-def _refined(staging: Staging) -> tuple[Staging, RefinementRecord]:
-    """Exchange choices inside stages one by one as long as the engine's time decreases."""
-    stages = staging.stages
-    start = [own.spans.of_batch(own.node, *own.ends) for own in stages]
+class StagePlanner(Planner):
+    """The planner of stages, each of which has a planner of its own for its cuts."""
 
-    def ran(request: Resolved, choices: Sequence[Options], *, costed: bool = False) -> Staging:
-        chosen, found = iter(choices), []
-        for own, before in zip(stages, start, strict=True):
-            node = before.taking(chosen)
-            found.append(own.spans.having(*own.ends, own.spans.planner.costed(node) if costed else node))
-        return run_stages(request, joined(found))
+    def __init__(self, request: Resolved, graph: LayerGraph) -> None:
+        """Store the arguments; raises ``InputError`` for pins that do not suit the network."""
+        # Pins hold at the levels inside every stage.
+        apart = request.heterogeneous is not None and not request.outside
+        nodes, levels = graph.nodes(request.graph), request.levels - apart
+        self.request, self.element_bytes = replace(request, baselines=()), graph.element_bytes
+        self.pins = tuple(parse_pin(text, nodes, levels) for text in request.pins)
 
-    plain = replace(staging.request, chunks=None)
-    slots = [slot for own, node in zip(stages, start, strict=True) for slot in own.spans.planner.slots(node)]
-    found = refine(slots, lambda choices: ran(plain, choices).ran.seconds)
-    return ran(staging.request, found.choices, costed=True), found.record
+    def costed(self, node: Node) -> Node:
+        """Return stages with the costs that their planners count for their choices and shares."""
+        staging = cast("Staging", node)
+        return staging.having(own.spans.costed(own.node, *own.ends) for own in staging.stages)
+
+    def slots(self, node: Node) -> Iterator[Slot]:
+        """Yield every layer of every stage at each of its nodes with its options."""
+        for own in cast("Staging", node).stages:
+            yield from own.spans.planner.slots(own.spans.of_batch(own.node, *own.ends))
+
+    def claim(self, node: Node) -> str:
+        """Return the claim of stages: the plans that they are optimal among."""
+        return _claim(self.request, cast("Staging", node))
+
+    def decided(self, graph: LayerGraph, node: Node, claim: str) -> Plan:
+        """Return the plan of stages of a network, without a score."""
+        staging = cast("Staging", node)
+        splits = [*_splits(staging)]
+        solvers = (own.spans.planner.solver(own.node) for own in staging.stages if _cut(own))
+        return plan_of(
+            self.request,
+            graph,
+            splits,
+            math.fsum(split.cost for split in splits),
+            claim=claim,
+            solver=", ".join(dict.fromkeys(solvers)),
+            pins=self.pins,
+            array=staging.request.array,
+            arrays=staging.request.arrays,
+            stages=stages_of(staging, self.request),
+        )
 
 
-def stored_stages(
-    plan: Plan, stages: StagesRecord, graph: LayerGraph, request: Resolved, *, costed: bool = False
-) -> Staging:
-    """Run the stages that a plan records on the machine of a request, whose costs the cuts may have.
-
-    Raises:
-        HardwareError: the array does not fit the machine.
-    """
+def stored_stages(plan: Plan, request: Resolved, graph: LayerGraph) -> Staging:
+    """Return the stages that a plan records on the machine of a request; raises ``HardwareError`` if an array does not fit it."""
+    stages = plan.stages
+    assert stages is not None  # noqa: S101 (a plan in stages)
     own = replace(request.as_planned(plan), pins=(), schedule=stages.schedule, parts=stages.parts_of_each)
     spans = spans_of(own, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
-    found = [of.stored(plan, *ends, costed=costed) for of, ends in zip(spans, bounds, strict=True)]
-    return run_stages(own, joined(found), plan.chunks)
+    found = [of.stored(plan, *ends) for of, ends in zip(spans, bounds, strict=True)]
+    return Staging(request=replace(own, microbatches=stages.microbatches), stages=joined(found))
 
 
 def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
     """Return the record of stages for a plan."""
-    stages, count, microbatches = staging.stages, staging.work.count, staging.work.microbatches
+    stages, count, microbatches = staging.stages, staging.count, staging.stages[0].spans.microbatches
     each = [(stages[stage::count], works) for stage, works in enumerate(works_of(staging.request, count))]
     kept = zip(stages, kept_in_flight(staging.request, count), strict=True)
     costliest = max(span.cost(request.balance, own) for span, own in kept)
@@ -191,7 +190,7 @@ def _claim_of_ends(request: Resolved, staging: Staging) -> str:
     least = {"time": "bottleneck", "macs": "arithmetic in the costliest"}
     words = least.get(request.balance, f"{request.balance} in the costliest")
     found += f"stages{parts} of the least {words}{' part' if parts else ''} of all partitions"
-    names = [layer.name for layer in staging.work.layers]
+    names = [layer.name for own in staging.stages for layer in own.node.graph.layers]
     found += " between blocks" * (len(stage_ends(names)) <= len(names))
     found += " that fit" * any(each.memory_bytes is not None for each in request.machines)
     if parts and request.balance == "time":
@@ -216,12 +215,9 @@ def _cut(span: CutSpan) -> bool:
     return isinstance(span.node, Branching) or bool(span.lanes[0].setting.array)
 
 
-def stage_splits(staging: Staging) -> Iterator[Split]:
+def _splits(staging: Staging) -> Iterator[Split]:
     """Yield one split for each level inside the stages of a device group, with the layers of all of them."""
     for group in dict.fromkeys(span.spans.group for span in staging.stages):
-        stages = [span for span in staging.stages if span.spans.group == group]
-        each = [[*splits_of(span.node)] for span in stages]
-        for splits in zip(*each, strict=True):
-            own = together(splits)
+        for own in splits_of(*(span.node for span in staging.stages if span.spans.group == group)):
             alone = group is not None and own.group == WHOLE_ARRAY
             yield own.model_copy(update={"group": group}) if alone else own

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
-    from hypar.planning.uneven.levels import LevelPlanner, Node
+    from hypar.planning.uneven.planner import Planner
+    from hypar.planning.uneven.tree import Branch
     from hypar.schedule.lanes import Lane
     from hypar.schedule.tasks import PartTasks
     from hypar.solve.edge import Costs
@@ -86,7 +87,7 @@ class CutSpan:
 
     spans: CutSpans
     start: int
-    node: Node
+    node: Branch
     work: StageWork
     shared_bytes: float = 0.0
     counted: CutSpan | None = None
@@ -176,9 +177,9 @@ class CutSpans(StageDevices):
     ``bounds`` the lower bounds of all layers, once they are asked for.
     """
 
-    planner: LevelPlanner
+    planner: Planner
     whole: PlanGraph
-    answers: dict[str, Node]
+    answers: dict[str, Branch]
     bounds: list[LayerBounds] = field(default_factory=list)
     _kept: dict[Hashable, CutSpan] = field(default_factory=dict)
 
@@ -213,16 +214,16 @@ class CutSpans(StageDevices):
             self._kept[key] = self.between(replace(equal, start=start, counted=equal))
         return self._kept[key]
 
-    def having(self, start: int, end: int, node: Node) -> CutSpan:
+    def having(self, start: int, end: int, node: Branch) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a planned node."""
         return self.between(self._lowered(start, end, node))
 
-    def stored(self, plan: Plan, start: int, end: int, *, costed: bool = False) -> CutSpan:
+    def stored(self, plan: Plan, start: int, end: int) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""
         machine, graph = self.request.machine, self._of(self.microbatch, start, end)
         assert machine is not None  # noqa: S101 (stages are on a machine)
-        node: Node = stored_branch(plan, self.setting, self.group or WHOLE_ARRAY, machine, graph)
-        return self.having(start, end, self.costed(node, start, end) if costed else node)
+        node = stored_branch(plan, self.setting, self.group or WHOLE_ARRAY, machine, graph)
+        return self.having(start, end, node)
 
     def between(self, span: CutSpan, outer: Callable[[int], Outer | None] = lambda _: None) -> CutSpan:
         """Return a span with what other stages send; ``outer`` as in ``entering``."""
@@ -246,7 +247,7 @@ class CutSpans(StageDevices):
             self._kept[key] = self._lowered(start, end, self.answers[key])
         return self._kept[key]
 
-    def _lowered(self, start: int, end: int, planned: Node) -> CutSpan:
+    def _lowered(self, start: int, end: int, planned: Branch) -> CutSpan:
         """Return the cuts of the layers of a span for a microbatch."""
         node = planned.of(self._of(self.microbatch, start, end))
         if isinstance(node, Leaf):
@@ -257,16 +258,16 @@ class CutSpans(StageDevices):
         placed = tuple(lane.having(place=StagePlace(outside=own)) for lane, (_, own) in each)
         return CutSpan(spans=self, start=start, node=node, work=StageWork(placed, tuple(crossings)))
 
-    def of_batch(self, node: Node, start: int, end: int) -> Node:
+    def of_batch(self, node: Branch, start: int, end: int) -> Branch:
         """Return the cuts of a span with the layers of a mini-batch, as a search has them."""
         return node.of(self._of(self.whole, start, end))
 
-    def costed(self, node: Node, start: int, end: int) -> Node:
+    def costed(self, node: Branch, start: int, end: int) -> Branch:
         """Return the cuts of a span with the layers of a mini-batch, and with their costs."""
-        return self.planner.costed(self.of_batch(node, start, end))
+        return self.planner.counted(self.of_batch(node, start, end))
 
 
-def joined(stages: Sequence[CutSpan]) -> list[CutSpan]:
+def joined(stages: Sequence[CutSpan]) -> tuple[CutSpan, ...]:
     """Return stages, or the parts of stages in turn, with the transfers between them as the choices of all of them say.
 
     Outside the stages a layer of another one has choices of its own; a tensor between two parts of one stage, as along a
@@ -274,7 +275,7 @@ def joined(stages: Sequence[CutSpan]) -> list[CutSpan]:
     """
     request = stages[0].spans.request
     if not request.outside and request.parts is None:
-        return [*stages]
+        return tuple(stages)
     count = len(stages) // (request.parts or 1)
     places = [(number, layer) for number, own in enumerate(stages) for layer in range(own.work.layers)]
 
@@ -282,4 +283,4 @@ def joined(stages: Sequence[CutSpan]) -> list[CutSpan]:
         number, own = places[layer]
         return Outer(stages[number].node, own, (number - reader) % count == 0)
 
-    return [own.spans.between(own, partial(outer, number)) for number, own in enumerate(stages)]
+    return tuple(own.spans.between(own, partial(outer, number)) for number, own in enumerate(stages))
