@@ -92,8 +92,7 @@ def choices_by_level(
         yield from _in_tree(plan, planner, cast("Branch", node))
         return
     for own in node.stages:
-        branch = own.spans.of_batch(own.node, *own.ends)
-        yield from _in_tree(plan, own.spans.planner, branch, root=own.spans.group or "")
+        yield from _in_tree(plan, own.spans.planner, own.searched, root=own.spans.group or "")
 
 
 def _in_leaf(plan: Plan, question: Question, lane: Lane, group: str) -> Iterator[LevelChoices]:

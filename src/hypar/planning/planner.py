@@ -259,11 +259,8 @@ def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]
     machine, levels, array = asked.hardware, asked.levels, asked.array
     if machine is None or not machine.groups:
         return {WHOLE_ARRAY: checked_array(levels, array, stages=stages not in {None, BEST})}
-    if stages in {None, BEST}:
-        return checked_arrays(machine, levels, array)
-    from hypar.planning.stages.best import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
-
-    return stage_arrays(machine, stages, levels, array, asked.outside)
+    count = stages if isinstance(stages, int) else None
+    return checked_arrays(machine, levels, array, count, asked.outside)
 
 
 def _limits(request: Request) -> Limits:

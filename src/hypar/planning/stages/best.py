@@ -22,20 +22,18 @@ from hypar.plan.request import BEST
 from hypar.plan.stages import FLUSHES
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import setting_for
-from hypar.planning.resolved import checked_array, checked_microbatches, require_ways
+from hypar.planning.resolved import checked_microbatches, stages_of_each
 from hypar.planning.stages.arriving import Beside, places_for
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.partition import ROUNDING, divided, least_seconds, unfit
 from hypar.planning.stages.running import Staging
 from hypar.planning.stages.spans import CutSpans
 from hypar.planning.uneven.planner import Planner
-from hypar.sharding.placement import primes
 from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.tree import Branch
@@ -45,63 +43,12 @@ MULTIPLES = (1, 2, 4, 8)
 """Numbers of microbatches per stage that are tried."""
 
 
-def stage_arrays(
-    machine: Machine,
-    stages: int | str,
-    levels: int | None,
-    array: Sequence[int] | None,
-    outside: int = 0,
-) -> dict[str, tuple[int, ...]]:
-    """Return the ways of each level of each group of identical devices in a stage.
-
-    Uneven splits and levels inside a stage are given by the number of two-way ``levels``, or as an array of their ways; neither
-    stands for all devices of every group. ``outside`` is the number of those outside the stages.
-
-    Raises:
-        OptionError: the groups cannot hold that number of stages, or of devices in each.
-    """
-    count, depth = (int(stages), 0) if outside else (_of_each_group(machine, stages), 1)
-    whole = None if levels is None and array is None else checked_array(levels, array, stages=True)
-    found = {}
-    for name, own, above in machine.leaves():
-        inside, given = above - depth, "levels" if array is None else "array"
-        if whole is None and own.num_devices % count:
-            problem = f"found {count} in group {name!r} of {_devices(own.num_devices)}"
-            raise OptionError("stages", problem, "equally many devices in each, or levels inside")
-        found[name] = tuple(primes(own.num_devices // count)) if whole is None else whole[inside:]
-        if whole is not None and (len(whole) < inside or outside > len(whole)):
-            problem = f"found {len(whole)} levels and splits of a stage of {name!r}"
-            raise OptionError("array", problem, f"at least {max(inside, outside)}")
-        each = math.prod(found[name])
-        if count * each > own.num_devices:
-            stages_of = f"each of {count} stages of" if count > 1 else "the stage of"
-            problem = f"found {_devices(each)} in {stages_of} {name!r}"
-            raise OptionError(given, problem, f"at most its {_devices(own.num_devices)}")
-    for split in [machine] if outside else [group.machine for group in machine.groups]:
-        if array is not None and whole and split.groups:
-            require_ways(split, whole)
-    return found
-
-
-def _devices(count: int) -> str:
-    return f"{count:,} device{'s' * (count != 1)}"
-
-
-def _of_each_group(machine: Machine, stages: int | str) -> int:
-    """Return the number of stages of each group; raises ``OptionError`` if it is no whole number."""
-    count = len(machine.groups)
-    if stages == BEST or int(stages) % count:
-        found = f"found {stages} where {machine.name!r} has {count} groups of identical devices"
-        raise OptionError("stages", found, f"a multiple of {count}")
-    return int(stages) // count
-
-
 def orders_of(request: Resolved, stages: int) -> list[tuple[str | None, ...]]:
     """Return the orders of device groups to try, the group of each stage; None for identical devices."""
     machine = request.heterogeneous
     if machine is None or request.outside:
         return [(None,) * stages]
-    each = _of_each_group(machine, stages)
+    each = stages_of_each(machine, stages)
     names = tuple(group.name for group in machine.groups for _ in range(each))
     return [*dict.fromkeys((names, names[::-1]))]
 
@@ -203,8 +150,7 @@ def _staged(
 ) -> Staging | None:
     """Return the stages of the best partition; arguments as in ``divided``."""
     stages = divided(spans, graph, limit)
-    request = replace(request, microbatches=spans[0].microbatches)
-    return None if stages is None else Staging(request=request, stages=stages)
+    return None if stages is None else Staging.of(request, stages)
 
 
 def _spans_in(

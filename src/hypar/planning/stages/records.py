@@ -16,7 +16,6 @@ from hypar.planning.records import objective, pins_text, plan_of
 from hypar.planning.stages.best import plan_stages, spans_of
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.running import Staging, kept_in_flight, works_of
-from hypar.planning.stages.spans import joined
 from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import Branching, splits_of
 from hypar.schedule.pipeline_orders import in_flight, staleness
@@ -75,12 +74,12 @@ class StagePlanner(Planner):
     def costed(self, node: Node) -> Node:
         """Return stages with the costs that their planners count for their choices and shares."""
         staging = cast("Staging", node)
-        return staging.having(own.spans.costed(own.node, *own.ends) for own in staging.stages)
+        return staging.having(own.spans.planner.counted(own.searched) for own in staging.stages)
 
     def slots(self, node: Node) -> Iterator[Slot]:
         """Yield every layer of every stage at each of its nodes with its options."""
         for own in cast("Staging", node).stages:
-            yield from own.spans.planner.slots(own.spans.of_batch(own.node, *own.ends))
+            yield from own.spans.planner.slots(own.searched)
 
     def claim(self, node: Node) -> str:
         """Return the claim of stages: the plans that they are optimal among."""
@@ -113,7 +112,7 @@ def stored_stages(plan: Plan, request: Resolved, graph: LayerGraph) -> Staging:
     spans = spans_of(own, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
     found = [of.stored(plan, *ends) for of, ends in zip(spans, bounds, strict=True)]
-    return Staging(request=replace(own, microbatches=stages.microbatches), stages=joined(found))
+    return Staging.of(own, found)
 
 
 def stages_of(staging: Staging, request: Resolved) -> StagesRecord:

@@ -8,7 +8,7 @@ adds up the gradients of the embedding in the first stage and of the head in the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Self
 
@@ -16,8 +16,7 @@ from hypar.machine.machine import DeviceGroup
 from hypar.plan.stages import stage_name
 from hypar.planning.climb import run_node
 from hypar.planning.records import Node
-from hypar.planning.stages.arriving import places_for
-from hypar.planning.stages.spans import joined
+from hypar.planning.stages.arriving import Outer, places_for
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.pieces import COMMUNICATION, Piece, priced
 from hypar.schedule.pipeline_orders import Schedule, in_flight, moments
@@ -52,6 +51,26 @@ class Staging(Node):
     request: Resolved
     stages: tuple[CutSpan, ...]
 
+    @classmethod
+    def of(cls, request: Resolved, stages: Sequence[CutSpan]) -> Self:
+        """Return stages, with the transfers between them as the choices of all of them say.
+
+        Outside the stages a layer of another one has choices of its own; a tensor between two parts of one stage, as along a
+        residual branch that skips the others, is handed on by the devices that have it.
+        """
+        request = replace(request, microbatches=stages[0].spans.microbatches)
+        count = len(stages) // (request.parts or 1)
+        places = [(number, layer) for number, own in enumerate(stages) for layer in range(own.work.layers)]
+
+        def outer(reader: int, layer: int) -> Outer:
+            number, own = places[layer]
+            return Outer(stages[number].node, own, (number - reader) % count == 0)
+
+        if request.outside or request.parts is not None:
+            each = enumerate(stages)
+            stages = [own.spans.between(own, partial(outer, number)) for number, own in each]
+        return cls(request=request, stages=tuple(stages))
+
     @property
     def count(self) -> int:
         """The number of stages."""
@@ -60,7 +79,7 @@ class Staging(Node):
     def having(self, nodes: Iterable[Branch]) -> Self:
         """Return the same stages with other cuts."""
         each = zip(self.stages, nodes, strict=True)
-        return replace(self, stages=joined([own.spans.having(*own.ends, node) for own, node in each]))
+        return self.of(self.request, [own.spans.having(*own.ends, node) for own, node in each])
 
     def taking(self, chosen: Iterator[Options]) -> Self:
         """Return the stages with other choices, one for each layer at each node in turn."""
@@ -75,7 +94,7 @@ class Staging(Node):
     def work(self) -> StepWork:
         """The devices of each part, with their work for a microbatch."""
         request, count, first, works = self.request, self.count, 0, list[StageWork]()
-        microbatches = self.stages[0].spans.microbatches
+        microbatches = request.microbatches or 1
         fullest, (exchanges, sums) = fullest_moments(request, count), exchanges_of(self.stages, count)
         groups = [*accumulate((len(span.lanes) for span in self.stages[:count]), initial=0)]
         for number, span in enumerate(self.stages):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.plan.stages import FLUSHES
@@ -27,7 +27,7 @@ from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable
 
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
@@ -113,6 +113,11 @@ class CutSpan:
     def ends(self) -> tuple[int, int]:
         """Its first layer, and the first one behind it."""
         return self.start, self.start + self.work.layers
+
+    @property
+    def searched(self) -> Branch:
+        """Its cuts with the layers of a mini-batch, as a search has them."""
+        return self.node.of(self.spans.layers_of(self.spans.whole, *self.ends))
 
     @property
     def overlap(self) -> bool:
@@ -201,10 +206,7 @@ class CutSpans(StageDevices):
     def span(self, start: int, end: int) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end``."""
         equal = self._cut(start, end)
-        node = equal.node.of(self._of(self.microbatch, start, end))
-        each = zip(equal.lanes, node.leaves(), strict=True)
-        work = equal.work._replace(lanes=tuple(lane.having(graph=leaf.graph) for lane, leaf in each))
-        return self.between(replace(equal, start=start, node=node, work=work, counted=equal))
+        return self.between(replace(self._lowered(start, end, equal.node), counted=equal))
 
     def priced(self, start: int, end: int) -> CutSpan:
         """Return a span that is equal to one, and costs the same."""
@@ -220,7 +222,7 @@ class CutSpans(StageDevices):
 
     def stored(self, plan: Plan, start: int, end: int) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""
-        machine, graph = self.request.machine, self._of(self.microbatch, start, end)
+        machine, graph = self.request.machine, self.layers_of(self.microbatch, start, end)
         assert machine is not None  # noqa: S101 (stages are on a machine)
         node = stored_branch(plan, self.setting, self.group or WHOLE_ARRAY, machine, graph)
         return self.having(start, end, node)
@@ -233,7 +235,7 @@ class CutSpans(StageDevices):
         shared = self.replicas * self.setting.element_bytes * most_shared(self.ties, *span.ends) / devices
         return replace(span, spans=self, work=work, shared_bytes=shared, counted=span.counted or span)
 
-    def _of(self, graph: PlanGraph, start: int, end: int) -> PlanGraph:
+    def layers_of(self, graph: PlanGraph, start: int, end: int) -> PlanGraph:
         """Return the layers of a span, with the tensors between them; by other counts than ``paper`` also its ends."""
         by_paper = {self.request.convention, self.setting.convention} == {PAPER}
         return span_of(graph, start, end, None if by_paper else self.network)
@@ -243,13 +245,13 @@ class CutSpans(StageDevices):
         key = self.kinds[start:end]
         if key not in self._kept:
             if key not in self.answers:
-                self.answers[key] = self.planner.planned(self._of(self.whole, start, end))
+                self.answers[key] = self.planner.planned(self.layers_of(self.whole, start, end))
             self._kept[key] = self._lowered(start, end, self.answers[key])
         return self._kept[key]
 
     def _lowered(self, start: int, end: int, planned: Branch) -> CutSpan:
         """Return the cuts of the layers of a span for a microbatch."""
-        node = planned.of(self._of(self.microbatch, start, end))
+        node = planned.of(self.layers_of(self.microbatch, start, end))
         if isinstance(node, Leaf):
             node = replace(node, lane=node.lane._replace(setting=self.setting, name=""))
         lanes, crossings = node.lanes()
@@ -257,30 +259,3 @@ class CutSpans(StageDevices):
         each = zip(lanes, reached, strict=True)
         placed = tuple(lane.having(place=StagePlace(outside=own)) for lane, (_, own) in each)
         return CutSpan(spans=self, start=start, node=node, work=StageWork(placed, tuple(crossings)))
-
-    def of_batch(self, node: Branch, start: int, end: int) -> Branch:
-        """Return the cuts of a span with the layers of a mini-batch, as a search has them."""
-        return node.of(self._of(self.whole, start, end))
-
-    def costed(self, node: Branch, start: int, end: int) -> Branch:
-        """Return the cuts of a span with the layers of a mini-batch, and with their costs."""
-        return self.planner.counted(self.of_batch(node, start, end))
-
-
-def joined(stages: Sequence[CutSpan]) -> tuple[CutSpan, ...]:
-    """Return stages, or the parts of stages in turn, with the transfers between them as the choices of all of them say.
-
-    Outside the stages a layer of another one has choices of its own; a tensor between two parts of one stage, as along a
-    residual branch that skips the others, is handed on by the devices that have it.
-    """
-    request = stages[0].spans.request
-    if not request.outside and request.parts is None:
-        return tuple(stages)
-    count = len(stages) // (request.parts or 1)
-    places = [(number, layer) for number, own in enumerate(stages) for layer in range(own.work.layers)]
-
-    def outer(reader: int, layer: int) -> Outer:
-        number, own = places[layer]
-        return Outer(stages[number].node, own, (number - reader) % count == 0)
-
-    return tuple(own.spans.between(own, partial(outer, number)) for number, own in enumerate(stages))
