@@ -87,10 +87,6 @@ class Leaf(Node):
         """Return the group alone; nothing comes to it from others."""
         return [self.lane._replace(ends=above) if above else self.lane], []
 
-    def in_whole_elements(self) -> Leaf:
-        """Return the group itself: what the splits above leave it is as it is."""
-        return self
-
     def reached(
         self, above: Ends = (), tensors: tuple[Tensor, ...] = ()
     ) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:

@@ -23,7 +23,7 @@ from hypar.plan.stages import FLUSHES
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import setting_for
 from hypar.planning.resolved import checked_microbatches, stages_of_each
-from hypar.planning.stages.arriving import Beside, places_for
+from hypar.planning.stages.arriving import link_of, places_for
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.partition import ROUNDING, divided, least_seconds, unfit
 from hypar.planning.stages.running import Staging
@@ -34,10 +34,10 @@ from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.graph import LayerGraph
     from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.tree import Branch
-    from hypar.schedule.tasks import Link
 
 MULTIPLES = (1, 2, 4, 8)
 """Numbers of microbatches per stage that are tried."""
@@ -74,16 +74,15 @@ def spans_of(
     """
     request = replace(request, microbatches=microbatches)
     answers: Known = {} if known is None else known
-    machines = {} if request.machine is None else {group.name: group for group in request.machine.groups}
+    machines: dict[str | None, DeviceGroup] = {own.name: own for own in _machine(request).groups}
     made: dict[tuple[str | None, bool, bool], CutSpans] = {}
     for name in dict.fromkeys(groups):
-        group, each = machines.get(name or ""), groups.count(name)
+        group, each = machines.get(name), groups.count(name)
         own = request if group is None else request.on(group.machine, group.name)
         spans = _spans(own, graph, name, each, answers.setdefault(name, {}))
-        outward, link = group and group.using(request.arrays), spans.forward
+        links = spans.forward, group and group.using(request.arrays)
         for before, behind in product((False, True), repeat=2):
-            forward, backward = (outward if other else link for other in (before, behind))
-            made[name, before, behind] = replace(spans, forward=forward, backward=backward)
+            made[name, before, behind] = replace(spans, forward=links[before], backward=links[behind])
     parts = (None, *tuple(groups) * (request.parts or 1), None)
     around = zip(parts, parts[1:], parts[2:], strict=False)
     return tuple(
@@ -91,28 +90,27 @@ def spans_of(
     )
 
 
+def _machine(request: Resolved) -> Machine:
+    assert request.machine is not None  # noqa: S101 (stages without a machine are refused)
+    return request.machine
+
+
 def _spans(
     request: Resolved, graph: LayerGraph, name: str | None, stages: int, answers: dict[str, Branch]
 ) -> CutSpans:
     """Return the spans on the devices of a group, for stages between others there."""
-    whole, machine = graph.nodes(request.graph), request.machine
-    if machine is not None:
-        # No more devices than the arrays have.
-        arrays = request.arrays
-        inside = machine.of_stage(request.outside, lambda own, each: places_for(each, arrays[own], stages))
-        request = replace(request, machine=inside.using(arrays))
+    whole, arrays = graph.nodes(request.graph), request.arrays
+    # No more devices than the arrays have.
+    inside = _machine(request).of_stage(
+        request.outside, lambda own, each: places_for(each, arrays[own], stages)
+    )
+    request = replace(request, machine=inside.using(arrays))
     pins = [parse_pin(text, whole, MOST_DEVICES.bit_length()) for text in request.pins]
     pins = [pin for pin in pins if pin.level is None or pin.level < request.levels]
-    planner, alone = Planner(request, whole, pins, graph.element_bytes, root=name, in_stage=True), request
-    link: Link | None = None
-    if request.heterogeneous is not None:
-        each = [(own, machine) for own, machine, _ in request.heterogeneous.leaves()]
-        alone = request.on(each[0][1], each[0][0])
-        if stages > 1:
-            link = Beside.of([(machine, request.arrays[own]) for own, machine in each], stages)
-    setting = setting_for(alone, graph.element_bytes, planner.cost)
-    if request.heterogeneous is None and stages > 1:
-        link = setting.machine.stage_link(request.array, places_for(setting.machine, request.array, stages))
+    planner = Planner(request, whole, pins, graph.element_bytes, root=name, in_stage=True)
+    leaves = [(machine, own) for own, machine, _ in _machine(request).leaves()]
+    link = link_of([(machine, arrays[own]) for machine, own in leaves], stages)
+    setting = setting_for(request.on(*leaves[0]), graph.element_bytes, planner.cost)
     return CutSpans(
         request=request,
         planner=planner,
@@ -214,8 +212,7 @@ def _divisions(request: Resolved) -> Iterator[tuple[int, dict[str, tuple[int, ..
 
     Device groups hold equally many stages each, and all their other levels are inside.
     """
-    machine = request.machine
-    assert machine is not None  # noqa: S101 (stages without a machine are refused)
+    machine = _machine(request)
     if machine.groups:
         each = [
             {math.prod(array[:at]): at for at in range(len(array) + 1)} for array in request.arrays.values()

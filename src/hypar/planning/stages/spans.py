@@ -255,7 +255,7 @@ class CutSpans(StageDevices):
         if isinstance(node, Leaf):
             node = replace(node, lane=node.lane._replace(setting=self.setting, name=""))
         lanes, crossings = node.lanes()
-        reached = node.in_whole_elements().reached(tensors=read_outside(self.microbatch, start, end))
+        reached = node.reached(tensors=read_outside(self.microbatch, start, end))
         each = zip(lanes, reached, strict=True)
         placed = tuple(lane.having(place=StagePlace(outside=own)) for lane, (_, own) in each)
         return CutSpan(spans=self, start=start, node=node, work=StageWork(placed, tuple(crossings)))

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hypar.planning.uneven.split import Assignment, Decision, Line, Quadratics, UnevenSplit
-    from hypar.planning.uneven.tree import Branch, Branching
-    from hypar.schedule.lanes import Ends
+    from hypar.planning.uneven.tree import Branching
     from hypar.sharding.amounts.factors import Taken
 
 LEAST_GAIN = 1e-12
@@ -179,24 +178,19 @@ def _same(taken: Sequence[Taken], shares: Mapping[int, float], made: Branching) 
     )
 
 
-def fits(branch: Branch, above: Ends = ()) -> bool:
-    """Return whether the shards of every device below fit its memory, with their shares at the splits above."""
-    return holds(lane for lane, _ in branch.in_whole_elements().reached(above))
+def fits(branch: Branching, only: int | None = None) -> bool:
+    """Return whether the shards of every device below, or in one group alone, fit its memory, with their shares at all splits."""
+    return holds(lane for lane, _ in branch.reached(only=only))
 
 
 def limits(made: Branching) -> tuple[float, ...]:
     """Return the largest share of each group that works that fits its devices' memory by bisection, given the choices made so far."""
-
-    def fit(one: Branching, group: int) -> bool:
-        whole = one.in_whole_elements()
-        return fits(whole.below[group], [*whole.left(())][group])
-
     found = []
     for group, share in enumerate(made.shares):
-        low, high = (1.0, 1.0) if fit(made, group) else (0.0, share)
+        low, high = (1.0, 1.0) if fits(made, group) else (0.0, share)
         for _ in range(HALVINGS if low < high else 0):
             middle = (low + high) / 2
-            low, high = (middle, high) if fit(made.with_share(group, middle), group) else (low, middle)
+            low, high = (middle, high) if fits(made.with_share(group, middle), group) else (low, middle)
         found.append(low)
     return tuple(found)
 

@@ -175,11 +175,17 @@ class Branching(Node):
         return lanes, crossings
 
     def reached(
-        self, above: Ends = (), tensors: tuple[Tensor, ...] = ()
+        self, above: Ends = (), tensors: tuple[Tensor, ...] = (), only: int | None = None
     ) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:
-        """Yield the lanes of the groups that work, with their shares at all uneven splits, and what each reads of some tensors."""
-        for at, (below, ends) in enumerate(zip(self.below, self.left(above), strict=True)):
-            yield from below.reached(ends, self.graph_of(at, tensors).tensors if tensors else ())
+        """Yield the lanes of the groups that work, or of one alone, as devices hold them, and what each reads of some tensors.
+
+        Their layers, and their shares at all uneven splits, have whole elements.
+        """
+        own = self._in_whole_elements()
+        for at, ends in enumerate(own.left(above)):
+            if only in {None, at}:
+                read = own.graph_of(at, tensors).tensors if tensors else ()
+                yield from self.below[at].of(own.graph_of(at)).reached(ends, read)
 
     def summed(self) -> Branching:
         """Return the tree with the costs of all groups summed."""
@@ -198,14 +204,10 @@ class Branching(Node):
         """Return the split with the subtree of each group, by its place among these and its layers."""
         return replace(self, below=tuple(below(at, self.graph_of(at)) for at in range(len(self.at_work))))
 
-    @property
-    def integral(self) -> bool:
-        """Whether the sizes that it divides are whole numbers, as not below a split whose shares are sought."""
-        return all(isinstance(size, int) for layer in self.graph.layers for size in layer.nest.sizes.values())
-
-    def in_whole_elements(self) -> Branching:
-        """Return the same choices with shares of whole elements, as devices hold them, with the costs unchanged."""
-        if not self.integral:
+    def _in_whole_elements(self) -> Branching:
+        """Return the same choices with shares of whole elements, if the sizes that they divide are whole numbers."""
+        every = (size for layer in self.graph.layers for size in layer.nest.sizes.values())
+        if not all(isinstance(size, int) for size in every):
             return self
         taken = []
         for layer, (choice, shares) in zip(self.graph.layers, self.taken, strict=True):
@@ -215,8 +217,7 @@ class Branching(Node):
             # All of an empty layer are whole shares, which sum to more than one.
             divided = dim_of(choice) is not None and math.fsum(left) < 1 + TINY
             taken.append((choice, own if divided else shares))
-        other = replace(self, taken=tuple(taken), whole=True)
-        return other.grown(lambda at, graph: self.below[at].of(graph).in_whole_elements())
+        return replace(self, taken=tuple(taken), whole=True)
 
     def with_share(self, group: int, share: float) -> Branching:
         """Return the same choices where a group has a share of every layer and the others divide the rest as before."""
