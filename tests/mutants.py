@@ -142,7 +142,7 @@ MUTANTS = [
     Mutant("refinement takes what is faster", "planning/climb.py", "if faster(own, best):", "if faster(best, own):"),
     Mutant("memory balances stages by what they hold", "planning/stages/spans.py", "return max(self.held_bytes(in_flight))", "return min(self.held_bytes(in_flight))"),
     Mutant("a stage receives in each microbatch", "planning/stages/spans.py", "return computing + microbatches * (received", "return computing + (received"),
-    Mutant("the best stages are the fastest", "planning/stages/best.py", "min(found, default=(limit, 0, None))", "max(found, default=(limit, 0, None))"),
+    Mutant("the best stages are the fastest", "planning/stages/planner.py", "min(found, default=(limit, 0, None))", "max(found, default=(limit, 0, None))"),
     Mutant("traffic balances stages by what they receive", "planning/stages/spans.py", "microbatches * (self.work.received.from_stages + self.work.returned.from_stages)", "microbatches * self.work.received.from_stages"),
     # machine
     Mutant("a roofline works at an efficiency", "machine/compute_models/roofline.py", "seconds=flop / (units * self.peak.value * efficiency)", "seconds=flop / (units * self.peak.value)"),

@@ -11,7 +11,7 @@ from hypar import LayerGraph, Machine, Plan, plan_model
 from hypar.machine.setting import Setting
 from hypar.ops.families.layout import Input
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages.records import stored_stages
+from hypar.planning.stages.planner import stored_stages
 from hypar.planning.stages.running import Staging
 from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import StepWork

@@ -12,7 +12,7 @@ from hypar.errors import InputError
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.partition import held_in
-from hypar.planning.stages.records import stored_stages
+from hypar.planning.stages.planner import stored_stages
 from hypar.planning.stages.running import estimated_s
 from hypar.schedule.pieces import BETWEEN_STAGES
 from hypar.sharding.conventions import PAPER

@@ -10,7 +10,7 @@ from hypar import Plan, load_model, plan_model
 from hypar.errors import MemoryLimitError
 from hypar.machine.load import load_machine
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages.records import stored_stages
+from hypar.planning.stages.planner import stored_stages
 from tests.heterogeneous import group, kind, write_machine
 from tests.planning.parts import scored, staged
 from tests.studies.test_pipeline import chain

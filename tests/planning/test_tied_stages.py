@@ -11,7 +11,7 @@ from hypar import load_machine, load_model, plan_model, score_plan, verify_plan
 from hypar.network.graph import load_model as built
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages.records import stored_stages
+from hypar.planning.stages.planner import stored_stages
 from hypar.schedule.pieces import BETWEEN_STAGES
 from hypar.sharding.conventions import PAPER
 from tests.kit import names_of

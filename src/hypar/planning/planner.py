@@ -130,7 +130,7 @@ def follow(request: Resolved, graph: LayerGraph) -> Plan:
 
 def _decided(request: Resolved, graph: LayerGraph) -> Plan:
     if request.stages is not None:
-        from hypar.planning.stages.records import decided_stages  # noqa: PLC0415 (only where they are asked for)
+        from hypar.planning.stages.planner import decided_stages  # noqa: PLC0415 (only where they are asked for)
 
         with uncounted():
             whole = _decided(replace(request, stages=None), graph) if request.stages == BEST else None

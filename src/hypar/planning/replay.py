@@ -15,7 +15,7 @@ from hypar.plan.request import checked
 from hypar.planning.climb import chunks_of
 from hypar.planning.resolved import Resolved, score_convention
 from hypar.planning.sources import as_planned, machine_of, network_of, require_groups, wrong_in
-from hypar.planning.stages.records import StagePlanner, stages_of, stored_stages
+from hypar.planning.stages.planner import StagePlanner, stages_of, stored_stages
 from hypar.planning.stages.running import Staging
 from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import branch_of

@@ -11,12 +11,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.plan.stages import FLUSHES
+from hypar.planning.pins import parse_pin
+from hypar.planning.question import setting_for
 from hypar.planning.records import Leaf
-from hypar.planning.stages.arriving import Outer, StageDevices, entering
+from hypar.planning.stages.arriving import Outer, StageDevices, entering, link_of, places_for
 from hypar.planning.stages.ends import crossing, kinds_of, most_shared, read_outside, span_of, stage_ends
+from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import stored_branch
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
@@ -24,14 +28,16 @@ from hypar.schedule.stages import StageWork, part_of
 from hypar.schedule.tasks import TaskList
 from hypar.schedule.timeline import run
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.tree import WHOLE_ARRAY
+from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
+    from hypar.machine.machine import DeviceGroup, Machine
+    from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
-    from hypar.planning.uneven.planner import Planner
+    from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.lanes import Lane
     from hypar.schedule.tasks import PartTasks
@@ -222,8 +228,7 @@ class CutSpans(StageDevices):
 
     def stored(self, plan: Plan, start: int, end: int) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""
-        machine, graph = self.request.machine, self.layers_of(self.microbatch, start, end)
-        assert machine is not None  # noqa: S101 (stages are on a machine)
+        machine, graph = _machine(self.request), self.layers_of(self.microbatch, start, end)
         node = stored_branch(plan, self.setting, self.group or WHOLE_ARRAY, machine, graph)
         return self.having(start, end, node)
 
@@ -259,3 +264,75 @@ class CutSpans(StageDevices):
         each = zip(lanes, reached, strict=True)
         placed = tuple(lane.having(place=StagePlace(outside=own)) for lane, (_, own) in each)
         return CutSpan(spans=self, start=start, node=node, work=StageWork(placed, tuple(crossings)))
+
+
+Known = dict[str | None, dict[str, "Branch"]]
+"""The best cuts of spans on each device group, whatever the number of stages and the links; None stands for identical devices."""
+
+
+def spans_of(
+    request: Resolved,
+    graph: LayerGraph,
+    groups: Sequence[str | None],
+    microbatches: int,
+    known: Known | None = None,
+) -> tuple[CutSpans, ...]:
+    """Return for each part of each stage, in the network's order, the spans of a network on its devices.
+
+    The arrays of the request are those inside a stage; ``groups`` has the device group of each stage, None for identical devices.
+    More best cuts of spans are added to those that are ``known`` for the same request.
+
+    Raises:
+        InputError: the request does not suit the network, or an array the machine.
+    """
+    request = replace(request, microbatches=microbatches)
+    answers: Known = {} if known is None else known
+    machines: dict[str | None, DeviceGroup] = {own.name: own for own in _machine(request).groups}
+    made: dict[tuple[str | None, bool, bool], CutSpans] = {}
+    for name in dict.fromkeys(groups):
+        group, each = machines.get(name), groups.count(name)
+        own = request if group is None else request.on(group.machine, group.name)
+        spans = _spans(own, graph, name, each, answers.setdefault(name, {}))
+        links = spans.forward, group and group.using(request.arrays)
+        for before, behind in product((False, True), repeat=2):
+            made[name, before, behind] = replace(spans, forward=links[before], backward=links[behind])
+    parts = (None, *tuple(groups) * (request.parts or 1), None)
+    around = zip(parts, parts[1:], parts[2:], strict=False)
+    return tuple(
+        made[own, before not in {None, own}, behind not in {None, own}] for before, own, behind in around
+    )
+
+
+def _machine(request: Resolved) -> Machine:
+    assert request.machine is not None  # noqa: S101 (stages without a machine are refused)
+    return request.machine
+
+
+def _spans(
+    request: Resolved, graph: LayerGraph, name: str | None, stages: int, answers: dict[str, Branch]
+) -> CutSpans:
+    """Return the spans on the devices of a group, for stages between others there."""
+    whole, arrays = graph.nodes(request.graph), request.arrays
+    # No more devices than the arrays have.
+    inside = _machine(request).of_stage(
+        request.outside, lambda own, each: places_for(each, arrays[own], stages)
+    )
+    request = replace(request, machine=inside.using(arrays))
+    pins = [parse_pin(text, whole, MOST_DEVICES.bit_length()) for text in request.pins]
+    pins = [pin for pin in pins if pin.level is None or pin.level < request.levels]
+    planner = Planner(request, whole, pins, graph.element_bytes, root=name, in_stage=True)
+    leaves = [(machine, own) for own, machine, _ in _machine(request).leaves()]
+    link = link_of([(machine, arrays[own]) for machine, own in leaves], stages)
+    setting = setting_for(request.on(*leaves[0]), graph.element_bytes, planner.cost)
+    return CutSpans(
+        request=request,
+        planner=planner,
+        whole=whole,
+        microbatch=graph.with_batch(graph.batch // (request.microbatches or 1)).nodes(request.graph),
+        setting=setting,
+        group=name,
+        stages=stages,
+        forward=link,
+        backward=link,
+        answers=answers,
+    )

@@ -1,21 +1,34 @@
-"""The plan in stages, and its records of the stages."""
+"""Plan in stages: their number, their devices, and their records.
+
+Every number of stages that the array's devices allow is tried where the best is asked for. The devices of a stage are any of
+identical devices, or an equal part of one device group of a heterogeneous machine, which is divided into stages at its outermost
+split: each group holds equally many consecutive stages.
+Idea: candidates are divided into stages and run by the engine in the order of lower bounds of their steps, as long as these are
+below the fastest step found.
+Guarantee: the same stages as if all candidates were divided, ties included.
+"""
 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, cast
 
+from hypar.activity import count, tell
+from hypar.errors import HardwareError, OptionError
 from hypar.plan.request import BEST
-from hypar.plan.stages import StageRecord, StagesRecord
+from hypar.plan.stages import FLUSHES, StageRecord, StagesRecord
 from hypar.planning.climb import timed
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import load_search
 from hypar.planning.records import objective, pins_text, plan_of
-from hypar.planning.stages.best import plan_stages, spans_of
+from hypar.planning.resolved import checked_microbatches, stages_of_each
 from hypar.planning.stages.ends import stage_ends
+from hypar.planning.stages.partition import ROUNDING, divided, least_seconds, unfit
 from hypar.planning.stages.running import Staging, kept_in_flight, works_of
+from hypar.planning.stages.spans import spans_of
 from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import Branching, splits_of
 from hypar.schedule.pipeline_orders import in_flight, staleness
@@ -24,15 +37,18 @@ from hypar.solve.solvers.base import load_solver
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.records import Node
     from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.spans import CutSpan
+    from hypar.planning.stages.spans import CutSpan, CutSpans, Known
     from hypar.planning.uneven.planner import Slot
     from hypar.sharding.tree import Split
+
+MULTIPLES = (1, 2, 4, 8)
+"""Numbers of microbatches per stage that are tried."""
 
 
 def decided_stages(request: Resolved, graph: LayerGraph, whole: Plan | None) -> Plan:
@@ -58,6 +74,128 @@ def decided_stages(request: Resolved, graph: LayerGraph, whole: Plan | None) -> 
         claim = f"{whole.claim}; no stages that were tried are faster"
         return whole.model_copy(update={"stages": _no_stages(request, whole), "claim": claim})
     return timed(planner, graph, staging)
+
+
+def orders_of(request: Resolved, stages: int) -> list[tuple[str | None, ...]]:
+    """Return the orders of device groups to try, the group of each stage; None for identical devices."""
+    machine = request.heterogeneous
+    if machine is None or request.outside:
+        return [(None,) * stages]
+    each = stages_of_each(machine, stages)
+    names = tuple(group.name for group in machine.groups for _ in range(each))
+    return [*dict.fromkeys((names, names[::-1]))]
+
+
+def plan_stages(request: Resolved, graph: LayerGraph, limit: float = math.inf) -> Staging | None:
+    """Divide a network into the requested stages, and cut each; None if the best number is not faster than a limit in seconds.
+
+    Raises:
+        InputError: the network, the batch or the machine does not allow that number of stages, or none fit the memory.
+        TableLimitError: the network has too many layers, or the tables of a search would not fit.
+    """
+    if request.stages == BEST:
+        return _best_stages(request, graph, limit)
+    assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
+    known: Known = {}
+    orders = [_spans_in(request, graph, groups, known) for groups in orders_of(request, request.stages)]
+    found = [own for spans in orders if (own := _staged(request, spans, graph))]
+    if not found:
+        raise unfit(request, graph, orders[0])
+    return found[0] if len(found) == 1 else min(found, key=lambda own: own.seconds)
+
+
+def _staged(
+    request: Resolved, spans: Sequence[CutSpans], graph: LayerGraph, limit: float = math.inf
+) -> Staging | None:
+    """Return the stages of the best partition; arguments as in ``divided``."""
+    stages = divided(spans, graph, limit)
+    return None if stages is None else Staging.of(request, stages)
+
+
+def _spans_in(
+    request: Resolved, graph: LayerGraph, groups: Sequence[str | None], known: Known
+) -> tuple[CutSpans, ...]:
+    """Return the spans for each part of the requested stages, for which the network has places; arguments as in ``spans_of``."""
+    stages, parts = len(groups), request.parts
+    names = [layer.name for layer in graph.nodes(request.graph).layers]
+    layers = len(names)
+    places = layers if request.starts else len(stage_ends(names)) - 1
+    each = "one for each layer that is cut" if places == layers else "one for each block of layers"
+    if not 1 <= stages <= places:
+        raise OptionError("stages", f"found {stages}", f"1 to {places}, {each}")
+    if parts is not None and stages == 1:
+        raise OptionError("parts", f"found {parts} of a single stage", "2 stages or more")
+    if parts is not None and stages * parts > places:
+        found = f"found {parts} of each of {stages} stages"
+        raise OptionError("parts", found, f"at most {places} in all, {each}")
+    microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages, layers)
+    return spans_of(request, graph, groups, microbatches, known)
+
+
+def _best_stages(request: Resolved, graph: LayerGraph, limit: float) -> Staging | None:
+    candidates = [*_candidates(request, graph)]
+    ahead = sorted((least_seconds(spans), number) for number, (_, spans) in enumerate(candidates))
+    found: list[tuple[float, int, Staging]] = []
+    for done, (bound, number) in enumerate(ahead):
+        least = min([limit, *(seconds for seconds, _, _ in found)])
+        if bound == math.inf or bound > least * (1 + ROUNDING):
+            break
+        count(done, len(candidates))
+        own, spans = candidates[number]
+        inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
+        tell(f"trying {len(spans) // (own.parts or 1)} stages{inside}, {own.microbatches} microbatches")
+        with suppress(HardwareError):
+            if staging := _staged(own, spans, graph, least):
+                found.append((staging.seconds, number, staging))
+    count(len(candidates), len(candidates))
+    seconds, _, best = min(found, default=(limit, 0, None))
+    return best if seconds < limit else None
+
+
+def _candidates(request: Resolved, graph: LayerGraph) -> Iterator[tuple[Resolved, tuple[CutSpans, ...]]]:
+    """Yield numbers of stages, levels inside and microbatches to try as requests, with the spans for each stage in some order."""
+    known: dict[tuple[object, ...], Known] = {}
+    places = len(stage_ends([layer.name for layer in graph.nodes(request.graph).layers])) - 1
+    for stages, arrays in _divisions(request):
+        several = request.parts is not None and graph.batch % stages
+        if stages * (request.parts or 1) > places or several:
+            continue
+        answers = known.setdefault((*arrays.items(),), {})
+        for microbatches in _microbatches(request, graph.batch, stages):
+            own = replace(request, arrays=arrays, microbatches=microbatches)
+            for groups in orders_of(own, stages):
+                with suppress(HardwareError):
+                    yield own, spans_of(own, graph, groups, microbatches, answers)
+
+
+def _divisions(request: Resolved) -> Iterator[tuple[int, dict[str, tuple[int, ...]]]]:
+    """Yield numbers of stages over the outermost levels, with the levels inside: all that remain, or the innermost.
+
+    Device groups hold equally many stages each, and all their other levels are inside.
+    """
+    machine = request.machine
+    assert machine is not None  # noqa: S101 (stages without a machine are refused)
+    if machine.groups:
+        each = [
+            {math.prod(array[:at]): at for at in range(len(array) + 1)} for array in request.arrays.values()
+        ]
+        for count in sorted(each[0].keys() & set.intersection(*map(set, each))):
+            inside = zip(request.arrays.items(), each, strict=True)
+            yield count * len(machine.groups), {name: array[at[count] :] for (name, array), at in inside}
+        return
+    for outer in range(1, len(request.array) + 1):
+        stages = math.prod(request.array[:outer])
+        for inner in range(outer, len(request.array) + 1):
+            if machine.num_devices % math.prod((stages, *request.array[inner:])) == 0:
+                yield stages, {WHOLE_ARRAY: request.array[inner:]}
+
+
+def _microbatches(request: Resolved, batch: int, stages: int) -> list[int]:
+    """Return the numbers of microbatches to try: the requested one, or the schedule's default and multiples of the stages."""
+    own = checked_microbatches(request.microbatches, request.schedule, batch, stages)
+    flushes = request.microbatches is None and FLUSHES[request.schedule]
+    more = (each * stages for each in MULTIPLES if flushes and batch % (each * stages) == 0)
+    return sorted({own, *more})
 
 
 class StagePlanner(Planner):
