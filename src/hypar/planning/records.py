@@ -12,7 +12,6 @@ from hypar.plan.plan import SCHEMA, Plan, rooted
 from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord
 from hypar.planning.question import Answer, Question, cost_of, load_search
 from hypar.planning.resolved import AS_ASKED, Resolved
-from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import exact_number, format_bytes
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.planning.pins import Pin
     from hypar.schedule.lanes import Ends, Lane, Lanes
+    from hypar.schedule.stages import StepWork
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
     from hypar.sharding.tree import Split
@@ -43,6 +43,8 @@ class Node:
     @property
     def work(self) -> StepWork:
         """Its work in a step."""
+        from hypar.schedule.stages import StepWork  # noqa: PLC0415 (only where a step is run)
+
         return StepWork.of(*self.lanes())
 
 
