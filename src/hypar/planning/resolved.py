@@ -266,25 +266,33 @@ def checked_arrays(
     count = stages_of_each(machine, stages) if stages and apart else stages or 1
     whole = checked_array(levels, array, stages=stages is not None) if given else ()
     found: dict[str, Ways] = {}
-    option, within = "levels" if array is None else "array", "a stage of " * (stages is not None)
+    option = "levels" if array is None else "array"
     for name, own, depth in machine.leaves():
         devices, least = own.num_devices, max(depth - apart, outside)
         if not given and devices % count:
             problem = f"found {count} in group {name!r} of {devices:,} devices"
             raise HardwareError("stages", problem, "equally many devices in each, or levels inside")
         found[name] = whole[depth - apart :] if given else tuple(primes(devices // count))
-        if given and len(whole) < least:
-            problem = f"found {len(whole)} levels and splits of {within}{name!r}"
-            raise HardwareError(option, problem, f"at least {least}")
-        if count * math.prod(found[name]) > devices:
-            each = f"each of {count} stages of " if count > 1 else within
-            problem = f"found {math.prod(found[name]):,} devices in {each}{name!r}"
-            raise HardwareError(option, problem, f"at most its {devices:,} devices")
-        if found[name] and stages is None:
-            own.links(found[name])
+        each = math.prod(found[name])
+        short, large = given and len(whole) < least, count * each > devices
+        if stages is None and (short or large):
+            problem = f"found {len(whole)} levels, {depth} of them uneven splits above {name!r}"
+            raise HardwareError(
+                option, problem, f"at least {depth}, and at most its {devices} devices below them"
+            )
+        if short:
+            problem = f"found {len(whole)} levels and splits of a stage of {name!r}"
+            raise HardwareError("array", problem, f"at least {least}")
+        if large:
+            place = f"each of {count} stages of" if count > 1 else "the stage of"
+            problem = f"found {each:,} device{'s' * (each > 1)} in {place} {name!r}"
+            raise HardwareError(option, problem, f"at most its {devices:,} device{'s' * (devices > 1)}")
     for inside in [group.machine for group in machine.groups] if apart else [machine]:
         if array is not None and whole and inside.groups:
             require_ways(inside, whole)
+    for name, own, _ in machine.leaves():
+        if found[name] and stages is None:
+            own.links(found[name])
     return found
 
 
