@@ -142,7 +142,7 @@ MUTANTS = [
     Mutant("refinement takes what is faster", "planning/climb.py", "if faster(own, best):", "if faster(best, own):"),
     Mutant("memory balances stages by what they hold", "planning/stages/spans.py", "return max(self.held_bytes(in_flight))", "return min(self.held_bytes(in_flight))"),
     Mutant("a stage receives in each microbatch", "planning/stages/spans.py", "return computing + microbatches * (received", "return computing + (received"),
-    Mutant("the best stages are the fastest", "planning/stages/best.py", "min(found, default=(limit, 0, None))", "max(found, default=(limit, 0, None))"),
+    Mutant("the best stages are the fastest", "planning/stages/planner.py", "min(found, default=(limit, 0, None))", "max(found, default=(limit, 0, None))"),
     Mutant("traffic balances stages by what they receive", "planning/stages/spans.py", "microbatches * (self.work.received.from_stages + self.work.returned.from_stages)", "microbatches * self.work.received.from_stages"),
     # machine
     Mutant("a roofline works at an efficiency", "machine/compute_models/roofline.py", "seconds=flop / (units * self.peak.value * efficiency)", "seconds=flop / (units * self.peak.value)"),
@@ -162,7 +162,7 @@ MUTANTS = [
     Mutant("a map whose zeros are not known is not coded", "machine/compute_models/blocked_row_stationary.py", "return 1.0\n", "return PAIR_WORDS\n"),
     Mutant("a change leaves the file that is kept as it was", "machine/schema.py", "data, found = copy.deepcopy(document.data), dict", "data, found = copy.copy(document.data), dict"),
     # studies
-    Mutant("chunks are found anew for a point", "studies/alternatives.py", "if request.chunks is None or point.staged:", "if True:"),
+    Mutant("chunks are found anew for a point", "studies/alternatives.py", "if request.chunks is None:", "if True:"),
     Mutant("what moves otherwise than counted speaks against a plan", "studies/verify.py", "return not (self.mismatches or self.changes or self.fuller)", "return not (self.changes or self.fuller)"),
     Mutant("a choice is planned anew in its neighbours", "studies/alternatives.py", "0, least - least.min())", "0, 0 * least)"),
     # importers of frameworks
@@ -181,7 +181,7 @@ MUTANTS = [
     Mutant("no step is shorter than its bound", "planning/stages/partition.py", "np.asarray(table.costs[kept] + late)", "np.asarray(table.costs[kept] * 1.5 + late)"),
     Mutant("a span is no faster than its bound", "planning/stages/partition.py", "np.asarray(found + received + returned)", "np.asarray(1.5 * (found + received + returned))"),
     Mutant("a refined plan says its time", "planning/climb.py", "best, found, unchanged = own, changed, 0", "best, found, unchanged = own * 0.99, changed, 0"),
-    Mutant("a group may be idle", "planning/uneven/planner.py", "while adapts and len(own.place.at_work) > 1:", "while adapts and len(own.place.at_work) > 9:"),
+    Mutant("a group may be idle", "planning/uneven/search.py", "while adapts and len(own.place.at_work) > 1:", "while adapts and len(own.place.at_work) > 9:"),
     Mutant("a chunk is of one stage", "planning/climb.py", "key=stages.__getitem__", "key=lambda _: 0"),
     Mutant("two stages add up a tied gradient", "planning/stages/running.py", "if len(users) > 1:", "if len(users) > 2:"),
     Mutant("a buffer holds the gradient of a tied weight", "planning/stages/spans.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),

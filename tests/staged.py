@@ -5,7 +5,7 @@ from typing import Any
 
 from hypar import LayerGraph, Machine, Plan, plan_model
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages.records import stored_stages
+from hypar.planning.stages.planner import stored_stages
 from hypar.planning.stages.running import Staging
 from hypar.sharding.conventions import PAPER
 
@@ -23,4 +23,4 @@ def staging_of(plan: Plan, graph: LayerGraph, machine: Machine) -> Staging:
     request = replace(
         Resolved.of(plan, machine), optimizer=plan.score.optimizer, counted=plan.score.convention or PAPER
     )
-    return stored_stages(plan, plan.stages, graph.with_batch(plan.model.batch), request)
+    return stored_stages(plan, request, graph.with_batch(plan.model.batch))

@@ -9,9 +9,8 @@ import pytest
 from hypar import load_machine, load_model, machines, plan_model
 from hypar.errors import InputError, OptionError
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages import best, ends
-from hypar.planning.stages.best import spans_of
-from hypar.planning.stages.spans import CutSpans
+from hypar.planning.stages import ends, planner
+from hypar.planning.stages.spans import CutSpans, spans_of
 from tests.effort import NETWORKS, TRANSFORMERS
 from tests.heterogeneous import group, kind, write_machine
 from tests.planning.parts import staged
@@ -108,7 +107,7 @@ def test_bounds_leave_out_no_better_stages(
     own: dict[str, Any] = {} if hardware == "tpu-v2-v3" else {"levels": LEVELS}
     own |= {"hardware": load_machine(hardware), "stages": "best", **asked}
     found = plan_model(ALEXNET, **own)
-    monkeypatch.setattr(best, "least_seconds", lambda *_: 0.0)
+    monkeypatch.setattr(planner, "least_seconds", lambda *_: 0.0)
     assert plan_model(ALEXNET, **own).to_json() == found.to_json()
 
 

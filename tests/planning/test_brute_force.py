@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypar import plan_model
 from hypar.machine.load import load_machine
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages.best import spans_of
+from hypar.planning.stages.spans import spans_of
 from tests.effort import examples, late
 from tests.heterogeneous import CONV, INPUT, LINEAR, group, groups_of, kind, write_machine, written
 from tests.planning.parts import staged

@@ -12,8 +12,9 @@ from hypar.errors import InputError
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.partition import held_in
-from hypar.planning.stages.records import stored_stages
+from hypar.planning.stages.planner import stored_stages
 from hypar.planning.stages.running import estimated_s
+from hypar.schedule.pieces import BETWEEN_STAGES
 from hypar.sharding.conventions import PAPER
 from tests.heterogeneous import group, groups_of, kind, write_machine
 from tests.kit import names_of
@@ -47,7 +48,7 @@ def test_a_step_in_parts_takes_and_holds_what_is_estimated(asked: dict[str, Any]
     assert own.layers == tuple(layer.name for layer in graph.contracted.layers)
     assert verify_plan(plan, count=True).ok
     request = replace(Resolved.of(plan, machine), counted=scored(plan).convention or PAPER)
-    found = stored_stages(plan, own, graph, request)
+    found = stored_stages(plan, request, graph)
     estimate = estimated_s(found.stages)
     assert estimate == pytest.approx(scored(plan).time_s, rel=1e-9)
     for each, (_, _, num_bytes) in zip(scored(plan).groups or (), held_in(found.stages), strict=True):
@@ -153,6 +154,16 @@ def test_groups_run_their_shares_as_pipelines_of_their_own(flat: Path) -> None:
     assert (staged(plan).outside, plan.num_devices) == (1, 4)
     assert [stage.group for stage in staged(plan).stages] == [None, None]
     assert scored(plan).communication["H1"] == 2 * 4 * WEIGHTS
+
+
+def test_stages_inside_levels_of_equal_groups_receive_as_on_identical_devices(tmp_path: Path) -> None:
+    """Half of what a stage receives comes to each of the replicas that a level of each group makes."""
+    kinds = {"whole": kind(devices=8), **{name: kind(devices=4) for name in "ab"}}
+    halves = write_machine(tmp_path, kinds, [group(f"{name}.yaml") for name in "ab"])
+    plans = (on_groups(file, strategy="dp", array=(2, 2, "s2")) for file in (halves, tmp_path / "whole.yaml"))
+    steps = [[own for own in run_plan(plan).step.pieces if own.level == BETWEEN_STAGES] for plan in plans]
+    received = [[(own.seconds, own.num_bytes) for own in pieces] for pieces in steps]
+    assert received[0] == received[1] != []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypar import Plan, load_model, plan_model
 from hypar.machine.load import load_machine
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages.records import stored_stages
+from hypar.planning.stages.planner import stored_stages
 from tests.heterogeneous import group, kind, write_machine
 from tests.planning.parts import scored, staged
 from tests.studies.test_pipeline import chain
@@ -76,7 +76,7 @@ def test_a_transfer_between_groups_takes_the_link_of_its_receiver(unlike: Machin
     ran = staged(plan)
     assert [len(stage.layers) for stage in ran.stages] == [1] * 4
     request = Resolved.of(plan, unlike)
-    staging = stored_stages(plan, ran, graph, request)
+    staging = stored_stages(plan, request, graph)
     num_bytes = 32 * 8 * 4
     outward = {"slow": num_bytes / 2e9 + 3e-6, "fast": num_bytes / 1e9 + 5e-6}
     inside = {"slow": num_bytes / 10e9, "fast": num_bytes / 3e9}

@@ -17,9 +17,9 @@ from hypar.machine.setting import Setting
 from hypar.plan.stages import BALANCES
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages.best import spans_of
 from hypar.planning.stages.partition import LowerBounds, best_partition
 from hypar.planning.stages.running import estimated_s, kept_in_flight
+from hypar.planning.stages.spans import spans_of
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar import LayerGraph, Machine
-    from hypar.planning.stages.best import Known
-    from hypar.planning.stages.spans import CutSpans
+    from hypar.planning.stages.spans import CutSpans, Known
 
 HMC = load_machine("hmc")
 LENET = load_model("lenet-c")

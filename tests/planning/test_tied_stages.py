@@ -11,7 +11,7 @@ from hypar import load_machine, plan_model, score_plan, verify_plan
 from hypar.network.graph import load_model as built
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages.records import stored_stages
+from hypar.planning.stages.planner import stored_stages
 from hypar.schedule.pieces import BETWEEN_STAGES
 from hypar.sharding.conventions import PAPER
 from tests.kit import names_of
@@ -141,7 +141,7 @@ def test_the_search_knows_what_the_exchange_takes(levels: int) -> None:
     plan = planned(graph, hardware=machine, stages=2, levels=levels, microbatches=2)
     assert scored(plan).memory["buffers"] == 4 * 64 * 512
     request = replace(Resolved.of(plan, machine), counted=scored(plan).convention or PAPER)
-    staging = stored_stages(plan, staged(plan), graph.at_rest, request)
+    staging = stored_stages(plan, request, graph.at_rest)
     held = [
         max(span.held_bytes(own.in_flight))
         for span, own in zip(staging.stages, staged(plan).stages, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import accumulate, pairwise, repeat
+from itertools import repeat
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -13,7 +13,7 @@ from hypar.planning.records import Leaf
 from hypar.planning.replay import costed_node
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import require_groups
-from hypar.planning.stages.best import spans_of
+from hypar.planning.stages.running import Staging
 from hypar.sharding.amounts.factors import Offered
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Costs, Edge
@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanNode
     from hypar.plan.plan import Plan
-    from hypar.plan.stages import StagesRecord
     from hypar.planning.question import Question
-    from hypar.planning.uneven.levels import LevelPlanner, Node
     from hypar.planning.uneven.planner import Planner
-    from hypar.planning.uneven.tree import Branching
+    from hypar.planning.uneven.tree import Branch, Branching
     from hypar.schedule.lanes import Lane
     from hypar.sharding.amounts.above import State
     from hypar.sharding.placement import Choice, Options
@@ -89,20 +87,12 @@ def choices_by_level(
     if machine is not None:
         require_groups(plan, machine)
     request = replace(Resolved.of(plan, machine, profile).as_planned(plan), pins=(), refine=False)
-    if plan.stages is not None and plan.staged:
-        yield from _in_stages(plan, plan.stages, request, graph)
-    else:
-        yield from _in_tree(plan, *costed_node(request, plan, graph))
-
-
-def _in_stages(
-    plan: Plan, stages: StagesRecord, request: Resolved, graph: LayerGraph
-) -> Iterator[LevelChoices]:
-    each = spans_of(request, graph, [stage.group for stage in stages.stages], stages.microbatches)
-    bounds = pairwise(accumulate((len(layers) for _, layers in stages.spans), initial=0))
-    for spans, ends in zip(each, bounds, strict=True):
-        node = spans.costed(spans.stored(plan, *ends).node, *ends)
-        yield from _in_tree(plan, spans.planner, node, root=spans.group or "")
+    planner, node = costed_node(request, plan, graph)
+    if not isinstance(node, Staging):
+        yield from _in_tree(plan, planner, cast("Branch", node))
+        return
+    for own in node.stages:
+        yield from _in_tree(plan, own.spans.planner, own.searched, root=own.spans.group or "")
 
 
 def _in_leaf(plan: Plan, question: Question, lane: Lane, group: str) -> Iterator[LevelChoices]:
@@ -140,16 +130,15 @@ def _items(tables: Tables, node: int) -> dict[str, Costs]:
 
 
 def _in_tree(
-    plan: Plan, planner: LevelPlanner, node: Node, entered: State | None = None, root: str = ""
+    plan: Plan, planner: Planner, node: Branch, entered: State | None = None, root: str = ""
 ) -> Iterator[LevelChoices]:
     """Yield the levels of a node, of a stage on the ``root`` of its groups, an uneven split before what is below it."""
     if isinstance(node, Leaf):
         if node.question is not None:
             yield from _in_leaf(plan, node.question, node.lane, root)
         return
-    groups = cast("Planner", planner)
-    entered = groups.state_above(node.graph) if entered is None else entered
-    yield _uneven(groups, node, entered)
+    entered = planner.state_above(node.graph) if entered is None else entered
+    yield _uneven(planner, node, entered)
     for below, state in zip(node.below, node.states(entered), strict=True):
         yield from _in_tree(plan, planner, below, state)
 

@@ -52,7 +52,6 @@ from hypar.planning.resolved import Resolved, baseline_request, of_strategy
 from hypar.schedule.memory import holds
 from hypar.schedule.pieces import COMMUNICATION, PHASE
 from hypar.schedule.scoring import summarise
-from hypar.schedule.stages import StepWork
 from hypar.sharding.placement import WHOLE, Options, cut, dim_of
 from hypar.sharding.tree import WHOLE_ARRAY
 
@@ -63,10 +62,11 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.pins import Pin
-    from hypar.planning.uneven.levels import LevelPlanner, Node, Slot
+    from hypar.planning.records import Node
+    from hypar.planning.uneven.planner import Planner, Slot
     from hypar.schedule.lanes import Lane
     from hypar.schedule.record import Buckets
-    from hypar.schedule.stages import Step
+    from hypar.schedule.stages import Step, StepWork
     from hypar.sharding.placement import Options
 
 
@@ -82,7 +82,7 @@ def faster(seconds: float, than: float) -> bool:
     return seconds < than * (1 - 1e-12)
 
 
-def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Plan:
+def timed(planner: Planner, graph: LayerGraph, found: Node) -> Plan:
     """Return the fastest of a planner's plan for a machine and the baselines, refined if that is asked for, with its score.
 
     Raises ``InputError`` or ``TableLimitError`` as ``plan_model`` does.
@@ -116,7 +116,7 @@ def timed(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Plan:
 
 
 def baselines(
-    planner: LevelPlanner, graph: LayerGraph, found: Node, names: Iterable[str]
+    planner: Planner, graph: LayerGraph, found: Node, names: Iterable[str]
 ) -> Iterator[tuple[str, Node]]:
     """Yield the nodes of strategies that can be planned, beside a node of some plan of the planner's network."""
     for name in names:
@@ -125,7 +125,7 @@ def baselines(
             yield name, _baseline(planner, graph, found, request)
 
 
-def _baseline(planner: LevelPlanner, graph: LayerGraph, found: Node, request: Resolved) -> Node:
+def _baseline(planner: Planner, graph: LayerGraph, found: Node, request: Resolved) -> Node:
     nodes, pins, size = graph.nodes(request.graph), tuple(planner.pins), planner.element_bytes
     if not isinstance(found, Leaf):
         from hypar.planning.uneven.planner import Planner  # noqa: PLC0415 (only for device groups)
@@ -255,7 +255,7 @@ class Ran:
 
 def run_node(node: Node, asked: Chunks | None = None) -> Ran:
     """Run the step of a planned node; chunks and errors as of ``run_chunked``."""
-    return run_chunked(StepWork.of(*node.lanes()), asked)
+    return run_chunked(node.work, asked)
 
 
 def run_chunked(work: StepWork, asked: Chunks | None = None) -> Ran:

@@ -30,7 +30,7 @@ from hypar.planning.resolved import (
     drafted,
     space_text,
 )
-from hypar.planning.uneven.levels import LevelPlanner
+from hypar.planning.uneven.planner import Planner
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.placement import primes
 from hypar.sharding.tree import WHOLE_ARRAY
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
-    from hypar.planning.uneven.levels import Node
+    from hypar.planning.records import Node
 
 USUAL = {"schedule": "1f1b", "balance": "time"}
 """Options that a command does not say, as they are usual in stages, and refused without."""
@@ -125,7 +125,7 @@ def follow(request: Resolved, graph: LayerGraph) -> Plan:
 
 def _decided(request: Resolved, graph: LayerGraph) -> Plan:
     if request.stages is not None:
-        from hypar.planning.stages.records import decided_stages  # noqa: PLC0415 (only where they are asked for)
+        from hypar.planning.stages.planner import decided_stages  # noqa: PLC0415 (only where they are asked for)
 
         with uncounted():
             whole = _decided(replace(request, stages=None), graph) if request.stages == BEST else None
@@ -138,11 +138,9 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
     return timed(planner, graph, node)
 
 
-def planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
+def planned(request: Resolved, graph: LayerGraph) -> tuple[Planner, Node]:
     """Return the planner of a request without stages, and what its search decides for a network of ``Resolved.network``."""
     if request.heterogeneous is not None:
-        from hypar.planning.uneven.planner import Planner  # noqa: PLC0415 (only for device groups)
-
         nodes = graph.nodes(request.graph)
         pins = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
         groups = Planner(request, nodes, pins, graph.element_bytes)
@@ -154,7 +152,7 @@ def planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
         found = by_digits(request, graph)
     question = ask(request, graph) if found is None else found[0]
     answer = load_search(request.search).run(question) if found is None else found[1]
-    planner = LevelPlanner(request, question.pins, graph.element_bytes)
+    planner = Planner(request, question.graph, question.pins, graph.element_bytes)
     return planner, planner.answered(question, answer)
 
 
@@ -198,11 +196,8 @@ def _arrays(request: Request, own: Resolved) -> dict[str, tuple[int, ...]]:
     machine, levels, array = own.heterogeneous, request.levels, None if request.array is None else own.array
     if machine is None:
         return {WHOLE_ARRAY: checked_array(levels, array, stages=own.stages not in {None, BEST})}
-    if own.stages in {None, BEST}:
-        return checked_arrays(machine, levels, array)
-    from hypar.planning.stages.best import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
-
-    return stage_arrays(machine, own.stages, levels, array, own.outside)
+    count = own.stages if isinstance(own.stages, int) else None
+    return checked_arrays(machine, levels, array, count, own.outside)
 
 
 def _limits(request: Request) -> Limits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from hypar.costs.base import parameters_of
 from hypar.ops.dims import in_order
@@ -13,7 +13,7 @@ from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRec
 from hypar.planning.question import Answer, Question, cost_of, load_search
 from hypar.planning.resolved import AS_ASKED, Resolved
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.tree import WHOLE_ARRAY, Split
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import exact_number, format_bytes
 
 if TYPE_CHECKING:
@@ -23,13 +23,34 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.planning.pins import Pin
     from hypar.schedule.lanes import Ends, Lane, Lanes
+    from hypar.schedule.stages import StepWork
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
+    from hypar.sharding.tree import Split
+
+
+class Node:
+    """What is decided of some devices: ``Leaf`` of identical ones, ``Branching`` of an uneven split, or ``Staging``."""
+
+    def lanes(self, above: Ends = ()) -> Lanes:
+        """Return its groups of identical devices, with their shares at the splits above, and the transfers between them."""
+        raise NotImplementedError
+
+    def taking(self, chosen: Iterator[Options]) -> Self:
+        """Return the node with other choices, one for each layer at each node in turn, and its costs unchanged."""
+        raise NotImplementedError
+
+    @property
+    def work(self) -> StepWork:
+        """Its work in a step."""
+        from hypar.schedule.stages import StepWork  # noqa: PLC0415 (only where a step is run)
+
+        return StepWork.of(*self.lanes())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Leaf:
-    """A group of identical devices, a ``Node`` of the tree as ``Branching`` is.
+class Leaf(Node):
+    """A group of identical devices.
 
     Its ``lane`` has the layers with the sizes that the splits above leave, their choices, and their setting; ``answer`` is
     the result of the search over the levels inside it, and ``question`` the search problem, None without levels, or without
@@ -60,35 +81,13 @@ class Leaf:
         """The cost of all its levels."""
         return self.answer.cost
 
-    def splits(self) -> Iterator[Split]:
-        """Yield the record of each level."""
-        names = [layer.name for layer in self.graph.layers]
-        for level, costs in zip(self.levels, self.answer.costs, strict=True):
-            chosen = {name: own[level.index] for name, own in zip(names, self.lane.choices, strict=True)}
-            orders = {name: choice.order for name, choice in chosen.items() if choice.order}
-            yield Split.model_construct(
-                level=self.lane.depth + level.index,
-                group=self.name,
-                ways=level.ways,
-                shares=[1 / level.ways] * level.ways,
-                choices={name: dict(choice.degrees) for name, choice in chosen.items()},
-                numbering={name: [dict([digit]) for digit in order] for name, order in orders.items()}
-                or None,
-                costs=dict(zip(names, map(exact_number, costs), strict=True)),
-                cost=exact_number(math.fsum(costs)),
-            )
-
     def leaves(self) -> Iterator[Leaf]:
         """Yield the group itself."""
         yield self
 
     def lanes(self, above: Ends = ()) -> Lanes:
-        """Return the group alone, with its shares at the splits above; nothing comes to it from others."""
+        """Return the group alone; nothing comes to it from others."""
         return [self.lane._replace(ends=above) if above else self.lane], []
-
-    def in_whole_elements(self) -> Leaf:
-        """Return the group itself: what the splits above leave it is as it is."""
-        return self
 
     def reached(
         self, above: Ends = (), tensors: tuple[Tensor, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,20 +9,18 @@ from typing import TYPE_CHECKING, Any
 from hypar.activity import tell
 from hypar.errors import InputError, OptionError
 from hypar.machine.load import load_machine
-from hypar.plan.plan import Plan, read_plan, rooted
+from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import Origin, Score, origin_of, remember
 from hypar.plan.request import checked
 from hypar.planning.climb import chunks_of
 from hypar.planning.resolved import Resolved, score_convention
 from hypar.planning.sources import as_planned, machine_of, network_of, require_groups, wrong_in
-from hypar.planning.stages.records import stage_splits, stages_of, stored_stages
-from hypar.planning.uneven.levels import LevelPlanner
+from hypar.planning.stages.planner import StagePlanner, stages_of, stored_stages
+from hypar.planning.stages.running import Staging
 from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import branch_of
 from hypar.schedule.scoring import summarise
-from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import DIRECT, PAPER
-from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,9 +29,9 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.stages import StagesRecord
-    from hypar.planning.uneven.levels import Node
+    from hypar.planning.records import Node
     from hypar.schedule.lanes import Lane
-    from hypar.schedule.stages import Step
+    from hypar.schedule.stages import Step, StepWork
     from hypar.schedule.timeline import Timeline
     from hypar.sharding.placement import Options
 
@@ -136,37 +133,39 @@ def run_step(plan: Plan, request: Resolved, graph: LayerGraph) -> ScoredStep:
     machine, stages = request.machine, None
     choices_of(plan, graph)
     assert machine is not None  # noqa: S101 (a plan is run on a machine)
-    if plan.stages is not None and plan.staged:
-        by = PAPER if request.counted == DIRECT else request.counted
-        staging = stored_stages(plan, plan.stages, graph, replace(request, counted=by))
-        work, step, stages = staging.work, staging.ran.step, stages_of(staging, request)
-    else:
-        work = StepWork.of(*branch_of(plan, request, graph).lanes())
-        step = work.run(chunks_of(plan.chunks, work, f"{origin_of(plan).file}: chunks.layers"))
+    if plan.staged and request.counted == DIRECT:
+        request = replace(request, counted=PAPER)
+    node = node_of(plan, request, graph)
+    if isinstance(node, Staging):
+        stages = stages_of(node, request)
+    work = node.work
+    step = work.run(chunks_of(plan.chunks, work, f"{origin_of(plan).file}: chunks.layers"))
     return ScoredStep(plan=plan, graph=graph, machine=machine, step=step, work=work, stages=stages)
 
 
 def recosted(plan: Plan, graph: LayerGraph, request: Resolved) -> Plan:
     """Return a stored plan with the costs of its choices, counted as its own request or one of another convention says."""
-    request, path, graph = replace(request, pins=()), plan.path, request.network(graph)
-    if plan.stages is not None and plan.staged:
-        splits = [*stage_splits(stored_stages(plan, plan.stages, graph, request, costed=True))]
-        root, cost = rooted(splits, plan.stages), exact_number(math.fsum(split.cost for split in splits))
-    else:
-        planner, node = costed_node(request, plan, graph)
-        found = planner.decided(graph, node, plan.claim)
-        root, cost, path = found.root, found.cost.value, found.path
-    value = plan.cost.model_copy(update={"value": cost})
-    return plan.model_copy(update={"root": root, "cost": value, "path": path})
+    request, graph = replace(request, pins=()), request.network(graph)
+    planner, node = costed_node(request, plan, graph)
+    found = planner.decided(graph, node, plan.claim)
+    cost = plan.cost.model_copy(update={"value": found.cost.value})
+    return plan.model_copy(update={"root": found.root, "cost": cost, "path": found.path})
 
 
-def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[LevelPlanner, Node]:
-    """Return the planner of a stored plan without stages, and its node with its costs."""
+def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[Planner, Node]:
+    """Return the planner of a stored plan, and its node with its costs."""
     if request.profile is not None:
         request.profile.require(graph.name, graph.digest, graph.batch, request.array)
-    alone, nodes = LevelPlanner(request, (), graph.element_bytes), graph.nodes(plan.graph)
-    planner = Planner(request, nodes, (), graph.element_bytes) if request.heterogeneous else alone
-    return planner, planner.costed(branch_of(plan, request, graph))
+    nodes = graph.nodes(plan.graph)
+    planner = (
+        StagePlanner(request, graph) if plan.staged else Planner(request, nodes, (), graph.element_bytes)
+    )
+    return planner, planner.costed(node_of(plan, request, graph))
+
+
+def node_of(plan: Plan, request: Resolved, graph: LayerGraph) -> Node:
+    """Return the node of a plan on the machine of a request, if any, without costs; raises ``HardwareError``."""
+    return stored_stages(plan, request, graph) if plan.staged else branch_of(plan, request, graph)
 
 
 def _counted(plan: Plan, convention: str | None) -> str:

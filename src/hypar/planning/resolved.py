@@ -341,25 +341,57 @@ def checked_array(levels: int | None, array: Sequence[int] | None, *, stages: bo
     return tuple(array)
 
 
-def checked_arrays(machine: Machine, levels: int | None, array: Sequence[int] | None) -> dict[str, Ways]:
-    """Return the ways of each level inside each group of identical devices of a heterogeneous machine.
+def checked_arrays(
+    machine: Machine,
+    levels: int | None,
+    array: Sequence[int] | None,
+    stages: int | None = None,
+    outside: int = 0,
+) -> dict[str, Ways]:
+    """Return the ways of each level inside each group of identical devices of a heterogeneous machine, or inside a stage on it.
 
     Uneven splits and the levels below are given by their number or their ways; neither stands for all devices of every group.
+    The ``stages`` are inside so many nodes, ``outside``, or equally many on each outermost group.
     Raises ``OptionError`` for what is neither, and ``HardwareError`` for what does not fit the device groups.
     """
-    given = (levels, array) != (None, None)
-    whole, found = checked_array(levels, array) if given else (), {}
+    given, apart = (levels, array) != (None, None), stages is not None and not outside
+    count = stages_of_each(machine, stages) if stages and apart else stages or 1
+    whole = checked_array(levels, array, stages=stages is not None) if given else ()
+    found: dict[str, Ways] = {}
+    option = "levels" if array is None else "array"
     for name, own, depth in machine.leaves():
-        found[name] = whole[depth:] if given else tuple(primes(own.num_devices))
-        if given and (len(whole) < depth or math.prod(found[name]) > own.num_devices):
+        devices, least = own.num_devices, max(depth - apart, outside)
+        if not given and devices % count:
+            problem = f"found {count} in group {name!r} of {devices:,} devices"
+            raise HardwareError("stages", problem, "equally many devices in each, or levels inside")
+        found[name] = whole[depth - apart :] if given else tuple(primes(devices // count))
+        each = math.prod(found[name])
+        short, large = given and len(whole) < least, count * each > devices
+        if stages is None and (short or large):
+            problem = f"found {len(whole)} levels, {depth} of them uneven splits above {name!r}"
             raise HardwareError(
-                "levels" if array is None else "array",
-                f"found {len(whole)} levels, {depth} of them uneven splits above {name!r}",
-                f"at least {depth}, and at most its {own.num_devices} devices below them",
+                option, problem, f"at least {depth}, and at most its {devices} devices below them"
             )
-    if array is not None:
-        require_ways(machine, whole)
+        if short:
+            problem = f"found {len(whole)} levels and splits of a stage of {name!r}"
+            raise HardwareError("array", problem, f"at least {least}")
+        if large:
+            place = f"each of {count} stages of" if count > 1 else "the stage of"
+            problem = f"found {each:,} device{'s' * (each > 1)} in {place} {name!r}"
+            raise HardwareError(option, problem, f"at most its {devices:,} device{'s' * (devices > 1)}")
+    for inside in [group.machine for group in machine.groups] if apart else [machine]:
+        if array is not None and whole and inside.groups:
+            require_ways(inside, whole)
     return found
+
+
+def stages_of_each(machine: Machine, stages: int) -> int:
+    """Return the number of stages of each device group; raises ``OptionError`` if it is no whole number."""
+    groups = len(machine.groups)
+    if stages % groups:
+        found = f"found {stages} where {machine.name!r} has {groups} groups of identical devices"
+        raise OptionError("stages", found, f"a multiple of {groups}")
+    return stages // groups
 
 
 def require_ways(heterogeneous: Machine, array: Ways) -> None:

@@ -294,6 +294,6 @@ def _with(plan: Plan, places: Mapping[Place, Nodes], chosen: Mapping[Place, Choi
 
 def _scored(point: Plan, request: Resolved, graph: LayerGraph) -> Score:
     ran = run_step(point, request, graph)
-    if request.chunks is None or point.staged:
+    if request.chunks is None:
         return ran.score
     return run_chunked(ran.work, request.chunks).score(ran.machine)

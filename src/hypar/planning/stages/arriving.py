@@ -13,7 +13,7 @@ import math
 import sys
 from dataclasses import dataclass
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -94,18 +94,20 @@ class Beside(NamedTuple):
 
     links: tuple[tuple[Link, float], ...]
 
-    @classmethod
-    def of(cls, settings: Sequence[tuple[Machine, tuple[int, ...]]], stages: int) -> Self:
-        """Return the links between stages that have some groups of identical devices each, all devices receiving alike."""
-        devices = sum(math.prod(array) for _, array in settings)
-        links = (own.stage_link(array, places_for(own, array, stages)) for own, array in settings)
-        parts = (math.prod(array[own.outside :]) / devices for own, array in settings)
-        return cls(tuple(zip(links, parts, strict=True)))
-
     def seconds(self, collective: str, num_bytes: Any) -> Any:
         """Return the time until all groups have received their part of some bytes."""
         each = [link.seconds(collective, num_bytes * fraction) for link, fraction in self.links]
         return np.max(np.broadcast_arrays(*each), axis=0)
+
+
+def link_of(machines: Sequence[tuple[Machine, tuple[int, ...]]], stages: int) -> Link | None:
+    """Return the link between stages of some groups of identical devices, all of which receive alike; None for a single stage."""
+    if stages == 1:
+        return None
+    links = [own.stage_link(array, places_for(own, array, stages)) for own, array in machines]
+    devices = [math.prod(array[own.outside :]) for own, array in machines]
+    each = [(link, own / sum(devices)) for link, own in zip(links, devices, strict=True)]
+    return links[0] if len(links) == 1 else Beside(tuple(each))
 
 
 def places_for(machine: Machine, array: tuple[int, ...], stages: int) -> int:
@@ -145,11 +147,14 @@ def _over(devices: StageDevices, tree: Branch, link: Link | None, arriving: Sequ
     whole = Entering.over(link, (own for _, _, own in arriving))
     if link is None or not devices.request.outside or isinstance(tree, Leaf):
         return whole
+    nodes: dict[str, list[At]] = {}
+    for at in arriving:
+        nodes.setdefault(at[1].name, []).append(at)
     times = [0.0]
-    for node in {node.name: node for _, node, _ in reversed(arriving)}.values():
-        settings = (leaf.lane.setting for leaf in node.leaves())
-        links = Beside.of([(own.machine, own.array) for own in settings], devices.stages)
-        times.append(Entering.over(links, (own for _, at, own in arriving if at.name == node.name)).link_s)
+    for each in nodes.values():
+        settings = [leaf.lane.setting for leaf in each[0][1].leaves()]
+        link = link_of([(own.machine, own.array) for own in settings], devices.stages)
+        times.append(Entering.over(link, (own for _, _, own in each)).link_s)
     return whole._replace(link_s=max(times))
 
 

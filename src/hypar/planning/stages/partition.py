@@ -30,7 +30,7 @@ from hypar.plan.stages import FLUSHES
 from hypar.planning.question import question_of
 from hypar.planning.stages.ends import given_bounds
 from hypar.planning.stages.running import estimated_s, fullest_moments, kept_in_flight
-from hypar.planning.stages.spans import LayerBounds, joined
+from hypar.planning.stages.spans import LayerBounds
 from hypar.schedule.lanes import whole_lane
 from hypar.schedule.memory import memory_of
 from hypar.schedule.pieces import priced
@@ -329,7 +329,7 @@ def least_seconds(spans: Sequence[CutSpans]) -> float:
 
 
 def divided(spans: Sequence[CutSpans], graph: LayerGraph, limit: float = math.inf) -> list[CutSpan] | None:
-    """Return the parts of the stages of the best partition, in the network's order, with the transfers between them.
+    """Return the parts of the stages of the best partition, in the network's order.
 
     None if no partition fits the memory, or the busiest stage alone takes longer than a limit.
 
@@ -351,7 +351,7 @@ def divided(spans: Sequence[CutSpans], graph: LayerGraph, limit: float = math.in
             problem = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
             allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
             raise MemoryLimitError(f"hardware {machine.name!r}", problem, allowed, _hint(spans, graph))
-    return joined(found)
+    return found
 
 
 def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:

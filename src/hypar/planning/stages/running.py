@@ -8,56 +8,114 @@ adds up the gradients of the embedding in the first stage and of the head in the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from hypar.machine.machine import DeviceGroup
 from hypar.plan.stages import stage_name
-from hypar.planning.climb import Ran, chunks_of, run_chunked
-from hypar.planning.stages.arriving import places_for
+from hypar.planning.climb import run_node
+from hypar.planning.records import Node
+from hypar.planning.stages.arriving import Outer, places_for
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.pieces import COMMUNICATION, Piece, priced
 from hypar.schedule.pipeline_orders import Schedule, in_flight, moments
 from hypar.schedule.record import ERROR, INPUT, Op, Record
-from hypar.schedule.stages import StepWork
+from hypar.schedule.stages import StageWork, StepWork
 from hypar.schedule.tasks import Arrival, Entering, PartTasks, Pipeline, TaskList
 from hypar.sharding.amounts.counted import SEAM, received_between
 from hypar.sharding.amounts.transfers import between_of, parts_of_weight
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hypar.network.nodes import Tensor
-    from hypar.plan.records import ChunksRecord, Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.spans import CutSpan
+    from hypar.planning.uneven.tree import Branch
     from hypar.schedule.pieces import Pieces
     from hypar.schedule.pipeline_orders import Moment, Work
     from hypar.schedule.tasks import Costed, Tied
     from hypar.sharding.amounts.counted import Received
+    from hypar.sharding.placement import Options
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Staging:
+class Staging(Node):
     """A network divided into stages, each cut over its own devices, by a request with the number of microbatches.
 
-    ``stages`` are their parts in the network's order, in turn of the first stage to the last; ``ran`` is a mini-batch.
+    ``stages`` are their parts in the network's order, in turn of the first stage to the last.
     """
 
     request: Resolved
     stages: tuple[CutSpan, ...]
-    ran: Ran
+
+    @classmethod
+    def of(cls, request: Resolved, stages: Sequence[CutSpan]) -> Self:
+        """Return stages, with the transfers between them as the choices of all of them say.
+
+        Outside the stages a layer of another one has choices of its own; a tensor between two parts of one stage, as along a
+        residual branch that skips the others, is handed on by the devices that have it.
+        """
+        request = replace(request, microbatches=stages[0].spans.microbatches)
+        count = len(stages) // (request.parts or 1)
+        places = [(number, layer) for number, own in enumerate(stages) for layer in range(own.work.layers)]
+
+        def outer(reader: int, layer: int) -> Outer:
+            number, own = places[layer]
+            return Outer(stages[number].node, own, (number - reader) % count == 0)
+
+        if request.outside or request.parts is not None:
+            each = enumerate(stages)
+            stages = [own.spans.between(own, partial(outer, number)) for number, own in each]
+        return cls(request=request, stages=tuple(stages))
 
     @property
+    def count(self) -> int:
+        """The number of stages."""
+        return len(self.stages) // (self.request.parts or 1)
+
+    def having(self, nodes: Iterable[Branch]) -> Self:
+        """Return the same stages with other cuts."""
+        each = zip(self.stages, nodes, strict=True)
+        return self.of(self.request, [own.spans.having(*own.ends, node) for own, node in each])
+
+    def taking(self, chosen: Iterator[Options]) -> Self:
+        """Return the stages with other choices, one for each layer at each node in turn."""
+        return self.having(own.node.taking(chosen) for own in self.stages)
+
+    @cached_property
+    def seconds(self) -> float:
+        """The engine's time for a step, with the chunks of the request."""
+        return run_node(self, self.request.chunks).seconds
+
+    @cached_property
     def work(self) -> StepWork:
         """The devices of each part, with their work for a microbatch."""
-        return self.ran.work
-
-    @property
-    def score(self) -> Score:
-        """The score of a step."""
-        return self.ran.score(self.request.machine or self.work.lanes[0].setting.machine)
+        request, count, first, works = self.request, self.count, 0, list[StageWork]()
+        microbatches = request.microbatches or 1
+        fullest, (exchanges, sums) = fullest_moments(request, count), exchanges_of(self.stages, count)
+        groups = [*accumulate((len(span.lanes) for span in self.stages[:count]), initial=0)]
+        for number, span in enumerate(self.stages):
+            stage, lanes = number % count, []
+            # The stage of a weight's own layer gets the terms of all others, these the sums.
+            each = (
+                (own, max(1, (not at) * len(tied) - 1)) for tied in exchanges for at, own in enumerate(tied)
+            )
+            tied = tuple((layer, others) for (part, layer, _), others in each if part == number)
+            shared = tuple((layer, pieces) for (part, layer), pieces in sums.items() if part == number)
+            for group, lane in enumerate(span.lanes, start=groups[stage]):
+                places = places_for(lane.setting.machine, lane.setting.array, span.spans.stages)
+                own = places, microbatches, fullest[stage], lane.place.outside, first
+                name = f"{stage_name(stage)} {lane.name}".rstrip()
+                lanes.append(lane.having(name=name, number=group, place=StagePlace(*own, (), tied, shared)))
+            works.append(span.work._replace(lanes=tuple(lanes), name=stage_name(stage)))
+            first += span.work.layers
+        schedule = Schedule(request.schedule, request.parts or 1)
+        return StepWork(
+            stages=tuple(works), schedule=schedule, microbatches=microbatches, exchanges=exchanges
+        )
 
 
 User = tuple[int, int]
@@ -137,33 +195,6 @@ def kept_in_flight(request: Resolved, stages: int) -> tuple[int, ...]:
 def fullest_moments(request: Resolved | StagesRecord, stages: int) -> list[tuple[Moment, ...]]:
     """Return for each stage its pieces of work, at the moments when most microbatches wait."""
     return [moments(own, request.parts or 1) for own in works_of(request, stages)]
-
-
-def run_stages(request: Resolved, stages: Sequence[CutSpan], stored: ChunksRecord | None = None) -> Staging:
-    """Run the stages, their parts in the network's order, as a pipeline; with the chunks of a stored plan, or as requested."""
-    schedule, microbatches = Schedule(request.schedule, request.parts or 1), stages[0].spans.microbatches
-    request = replace(request, microbatches=microbatches)
-    count = len(stages) // schedule.parts
-    fullest, (exchanges, sums) = fullest_moments(request, count), exchanges_of(stages, count)
-    works, first = [], 0
-    groups = [*accumulate((len(span.lanes) for span in stages[:count]), initial=0)]
-    for number, span in enumerate(stages):
-        stage, lanes = number % count, []
-        # The stage of a weight's own layer gets the terms of all others, these the sums.
-        each = ((own, max(1, (not at) * len(tied) - 1)) for tied in exchanges for at, own in enumerate(tied))
-        tied = tuple((layer, others) for (part, layer, _), others in each if part == number)
-        shared = tuple((layer, pieces) for (part, layer), pieces in sums.items() if part == number)
-        for group, lane in enumerate(span.lanes, start=groups[stage]):
-            places = places_for(lane.setting.machine, lane.setting.array, span.spans.stages)
-            own = places, microbatches, fullest[stage], lane.place.outside, first
-            name = f"{stage_name(stage)} {lane.name}".rstrip()
-            lanes.append(lane.having(name=name, number=group, place=StagePlace(*own, (), tied, shared)))
-        works.append(span.work._replace(lanes=tuple(lanes), name=stage_name(stage)))
-        first += span.work.layers
-    work = StepWork(stages=tuple(works), schedule=schedule, microbatches=microbatches, exchanges=exchanges)
-    chunks = chunks_of(stored, work, "chunks.layers")
-    ran = run_chunked(work, request.chunks) if chunks is None else Ran(work, work.run(chunks), stored)
-    return Staging(request=request, stages=tuple(stages), ran=ran)
 
 
 def estimated_s(stages: Sequence[CutSpan]) -> float:

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.plan.stages import FLUSHES
+from hypar.planning.pins import parse_pin
+from hypar.planning.question import setting_for
 from hypar.planning.records import Leaf
-from hypar.planning.stages.arriving import Outer, StageDevices, entering
+from hypar.planning.stages.arriving import Outer, StageDevices, entering, link_of, places_for
 from hypar.planning.stages.ends import crossing, kinds_of, most_shared, read_outside, span_of, stage_ends
+from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import stored_branch
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
@@ -24,14 +28,17 @@ from hypar.schedule.stages import StageWork, part_of
 from hypar.schedule.tasks import TaskList
 from hypar.schedule.timeline import run
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.tree import WHOLE_ARRAY
+from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
+    from hypar.machine.machine import DeviceGroup, Machine
+    from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
-    from hypar.planning.uneven.levels import LevelPlanner, Node
+    from hypar.planning.resolved import Resolved
+    from hypar.planning.uneven.tree import Branch
     from hypar.schedule.lanes import Lane
     from hypar.schedule.tasks import PartTasks
     from hypar.solve.edge import Costs
@@ -86,7 +93,7 @@ class CutSpan:
 
     spans: CutSpans
     start: int
-    node: Node
+    node: Branch
     work: StageWork
     shared_bytes: float = 0.0
     counted: CutSpan | None = None
@@ -112,6 +119,11 @@ class CutSpan:
     def ends(self) -> tuple[int, int]:
         """Its first layer, and the first one behind it."""
         return self.start, self.start + self.work.layers
+
+    @property
+    def searched(self) -> Branch:
+        """Its cuts with the layers of a mini-batch, as a search has them."""
+        return self.node.of(self.spans.layers_of(self.spans.whole, *self.ends))
 
     @property
     def overlap(self) -> bool:
@@ -176,9 +188,9 @@ class CutSpans(StageDevices):
     ``bounds`` the lower bounds of all layers, once they are asked for.
     """
 
-    planner: LevelPlanner
+    planner: Planner
     whole: PlanGraph
-    answers: dict[str, Node]
+    answers: dict[str, Branch]
     bounds: list[LayerBounds] = field(default_factory=list)
     _kept: dict[Hashable, CutSpan] = field(default_factory=dict)
 
@@ -200,10 +212,7 @@ class CutSpans(StageDevices):
     def span(self, start: int, end: int) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end``."""
         equal = self._cut(start, end)
-        node = equal.node.of(self._of(self.microbatch, start, end))
-        each = zip(equal.lanes, node.leaves(), strict=True)
-        work = equal.work._replace(lanes=tuple(lane.having(graph=leaf.graph) for lane, leaf in each))
-        return self.between(replace(equal, start=start, node=node, work=work, counted=equal))
+        return self.between(replace(self._lowered(start, end, equal.node), counted=equal))
 
     def priced(self, start: int, end: int) -> CutSpan:
         """Return a span that is equal to one, and costs the same."""
@@ -213,16 +222,15 @@ class CutSpans(StageDevices):
             self._kept[key] = self.between(replace(equal, start=start, counted=equal))
         return self._kept[key]
 
-    def having(self, start: int, end: int, node: Node) -> CutSpan:
+    def having(self, start: int, end: int, node: Branch) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a planned node."""
         return self.between(self._lowered(start, end, node))
 
-    def stored(self, plan: Plan, start: int, end: int, *, costed: bool = False) -> CutSpan:
+    def stored(self, plan: Plan, start: int, end: int) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""
-        machine, graph = self.request.machine, self._of(self.microbatch, start, end)
-        assert machine is not None  # noqa: S101 (stages are on a machine)
-        node: Node = stored_branch(plan, self.setting, self.group or WHOLE_ARRAY, machine, graph)
-        return self.having(start, end, self.costed(node, start, end) if costed else node)
+        machine, graph = _machine(self.request), self.layers_of(self.microbatch, start, end)
+        node = stored_branch(plan, self.setting, self.group or WHOLE_ARRAY, machine, graph)
+        return self.having(start, end, node)
 
     def between(self, span: CutSpan, outer: Callable[[int], Outer | None] = lambda _: None) -> CutSpan:
         """Return a span with what other stages send; ``outer`` as in ``entering``."""
@@ -232,7 +240,7 @@ class CutSpans(StageDevices):
         shared = self.replicas * self.setting.element_bytes * most_shared(self.ties, *span.ends) / devices
         return replace(span, spans=self, work=work, shared_bytes=shared, counted=span.counted or span)
 
-    def _of(self, graph: PlanGraph, start: int, end: int) -> PlanGraph:
+    def layers_of(self, graph: PlanGraph, start: int, end: int) -> PlanGraph:
         """Return the layers of a span, with the tensors between them; by other counts than ``paper`` also its ends."""
         by_paper = {self.request.convention, self.setting.convention} == {PAPER}
         return span_of(graph, start, end, None if by_paper else self.network)
@@ -242,44 +250,89 @@ class CutSpans(StageDevices):
         key = self.kinds[start:end]
         if key not in self._kept:
             if key not in self.answers:
-                self.answers[key] = self.planner.planned(self._of(self.whole, start, end))
+                self.answers[key] = self.planner.planned(self.layers_of(self.whole, start, end))
             self._kept[key] = self._lowered(start, end, self.answers[key])
         return self._kept[key]
 
-    def _lowered(self, start: int, end: int, planned: Node) -> CutSpan:
+    def _lowered(self, start: int, end: int, planned: Branch) -> CutSpan:
         """Return the cuts of the layers of a span for a microbatch."""
-        node = planned.of(self._of(self.microbatch, start, end))
+        node = planned.of(self.layers_of(self.microbatch, start, end))
         if isinstance(node, Leaf):
             node = replace(node, lane=node.lane._replace(setting=self.setting, name=""))
         lanes, crossings = node.lanes()
-        reached = node.in_whole_elements().reached(tensors=read_outside(self.microbatch, start, end))
+        reached = node.reached(tensors=read_outside(self.microbatch, start, end))
         each = zip(lanes, reached, strict=True)
         placed = tuple(lane.having(place=StagePlace(outside=own)) for lane, (_, own) in each)
         return CutSpan(spans=self, start=start, node=node, work=StageWork(placed, tuple(crossings)))
 
-    def of_batch(self, node: Node, start: int, end: int) -> Node:
-        """Return the cuts of a span with the layers of a mini-batch, as a search has them."""
-        return node.of(self._of(self.whole, start, end))
 
-    def costed(self, node: Node, start: int, end: int) -> Node:
-        """Return the cuts of a span with the layers of a mini-batch, and with their costs."""
-        return self.planner.costed(self.of_batch(node, start, end))
+Known = dict[str | None, dict[str, "Branch"]]
+"""The best cuts of spans on each device group, whatever the number of stages and the links; None stands for identical devices."""
 
 
-def joined(stages: Sequence[CutSpan]) -> list[CutSpan]:
-    """Return stages, or the parts of stages in turn, with the transfers between them as the choices of all of them say.
+def spans_of(
+    request: Resolved,
+    graph: LayerGraph,
+    groups: Sequence[str | None],
+    microbatches: int,
+    known: Known | None = None,
+) -> tuple[CutSpans, ...]:
+    """Return for each part of each stage, in the network's order, the spans of a network on its devices.
 
-    Outside the stages a layer of another one has choices of its own; a tensor between two parts of one stage, as along a
-    residual branch that skips the others, is handed on by the devices that have it.
+    The arrays of the request are those inside a stage; ``groups`` has the device group of each stage, None for identical devices.
+    More best cuts of spans are added to those that are ``known`` for the same request.
+
+    Raises:
+        InputError: the request does not suit the network, or an array the machine.
     """
-    request = stages[0].spans.request
-    if not request.outside and request.parts is None:
-        return [*stages]
-    count = len(stages) // (request.parts or 1)
-    places = [(number, layer) for number, own in enumerate(stages) for layer in range(own.work.layers)]
+    request = replace(request, microbatches=microbatches)
+    answers: Known = {} if known is None else known
+    machines: dict[str | None, DeviceGroup] = {own.name: own for own in _machine(request).groups}
+    made: dict[tuple[str | None, bool, bool], CutSpans] = {}
+    for name in dict.fromkeys(groups):
+        group, each = machines.get(name), groups.count(name)
+        own = request if group is None else request.on(group.machine, group.name)
+        spans = _spans(own, graph, name, each, answers.setdefault(name, {}))
+        links = spans.forward, group and group.using(request.arrays)
+        for before, behind in product((False, True), repeat=2):
+            made[name, before, behind] = replace(spans, forward=links[before], backward=links[behind])
+    parts = (None, *tuple(groups) * (request.parts or 1), None)
+    around = zip(parts, parts[1:], parts[2:], strict=False)
+    return tuple(
+        made[own, before not in {None, own}, behind not in {None, own}] for before, own, behind in around
+    )
 
-    def outer(reader: int, layer: int) -> Outer:
-        number, own = places[layer]
-        return Outer(stages[number].node, own, (number - reader) % count == 0)
 
-    return [own.spans.between(own, partial(outer, number)) for number, own in enumerate(stages)]
+def _machine(request: Resolved) -> Machine:
+    assert request.machine is not None  # noqa: S101 (stages without a machine are refused)
+    return request.machine
+
+
+def _spans(
+    request: Resolved, graph: LayerGraph, name: str | None, stages: int, answers: dict[str, Branch]
+) -> CutSpans:
+    """Return the spans on the devices of a group, for stages between others there."""
+    whole, arrays = graph.nodes(request.graph), request.arrays
+    # No more devices than the arrays have.
+    inside = _machine(request).of_stage(
+        request.outside, lambda own, each: places_for(each, arrays[own], stages)
+    )
+    request = replace(request, machine=inside.using(arrays))
+    pins = [parse_pin(text, whole, MOST_DEVICES.bit_length()) for text in request.pins]
+    pins = [pin for pin in pins if pin.level is None or pin.level < request.levels]
+    planner = Planner(request, whole, pins, graph.element_bytes, root=name, in_stage=True)
+    leaves = [(machine, own) for own, machine, _ in _machine(request).leaves()]
+    link = link_of([(machine, arrays[own]) for machine, own in leaves], stages)
+    setting = setting_for(request.on(*leaves[0]), graph.element_bytes, planner.cost)
+    return CutSpans(
+        request=request,
+        planner=planner,
+        whole=whole,
+        microbatch=graph.with_batch(graph.batch // (request.microbatches or 1)).nodes(request.graph),
+        setting=setting,
+        group=name,
+        stages=stages,
+        forward=link,
+        backward=link,
+        answers=answers,
+    )

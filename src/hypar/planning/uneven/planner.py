@@ -1,32 +1,33 @@
-"""Plan a heterogeneous machine from the root of its tree, one uneven split after another.
+"""Plan the devices of a machine from the root of its tree: uneven splits, one after another, and identical devices below them.
 
 Each uneven split is decided by a search of its own. Each device group then plans the shards that its shares leave, identical
-devices by the requested search.
+devices by the requested search, which decides all their levels.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, cast
+import math
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hypar.costs.graphs.tables import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.planning.pins import apply_pins
-from hypar.planning.question import load_search, space_of
-from hypar.planning.records import pins_text, plan_of
-from hypar.planning.uneven.levels import LevelPlanner, Slot
-from hypar.planning.uneven.memory import fits, limits, tightened
-from hypar.planning.uneven.split import (
-    UnevenSplit,
-    best,
-    by_layer,
-    quadratics_of,
-    search,
-    settled,
-    settled_costs,
+from hypar.planning.question import (
+    Answer,
+    cost_of,
+    costs_by_level,
+    load_search,
+    question_of,
+    setting_for,
+    space_of,
 )
+from hypar.planning.records import Leaf, claim_of, limits_of, pins_text, plan_of
+from hypar.planning.uneven.search import SplitSearch, fits
+from hypar.planning.uneven.split import UnevenSplit, settled_costs
 from hypar.planning.uneven.tree import Branching, splits_of, state_above
+from hypar.schedule.lanes import Lane
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import simple
@@ -34,20 +35,18 @@ from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import cheapest, load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
     from hypar.planning.pins import Pin
-    from hypar.planning.question import Answer, Question
+    from hypar.planning.question import Question
+    from hypar.planning.records import Node
     from hypar.planning.resolved import Resolved
-    from hypar.planning.uneven.levels import Node
-    from hypar.planning.uneven.split import Assignment, Decision, Line, Quadratics
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.amounts.above import State
-    from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.placement import Options
 
 RULES = {
@@ -59,161 +58,17 @@ RULES = {
 """The claims of the rules for shares."""
 
 
-LEAST_GAIN = 1e-12
-"""Relative gain below which a decision is no better, and shares are the same: equal shares stay if no others are cheaper."""
+class Slot(NamedTuple):
+    """One layer at one node, with its name, its choice at each level of the node, its options at each, and whether choices at all levels can run."""
 
-MOST_TURNS = 5
-"""Largest number of rounds in which shares are found from the costs below them."""
-
-MOST_TRIES = 8
-"""Largest number of times that shares are found anew within the memory limits."""
-
-
-@dataclass(frozen=True, eq=False)
-class SplitSearch:
-    """The search of the decision of an uneven split: the choice of each layer, the shares of its groups, and their subtrees.
-
-    An uneven split is decided by the communication between its device groups and by their computation, as AccPar does. Of
-    the candidate decisions, which include equal shares, the one whose whole subtree is cheapest is kept. Exact shares are found
-    again with the communication found below, which differs between groups. Shares that exceed a device's memory are not offered.
-    ``place`` is the split with nothing decided but the groups that work, ``entered`` the state above it.
-    """
-
-    planner: Planner
-    place: Branching
-    entered: State | None
+    layer: str
+    chosen: Options
     options: tuple[Options, ...]
-
-    @cached_property
-    def every(self) -> Quadratics:
-        """The costs of all options over the groups that work."""
-        return quadratics_of(self.planner.split_at(self.place, self.options, self.entered))
-
-    def best(self) -> Branching:
-        """Return the cheapest decision found, also without groups that only add cost; equal shares if none fit the memory."""
-        own, groups, adapts = self, self.place.machine.groups, self.planner.adapts
-        found = self._cheapest(self.tried(None))
-        while adapts and len(own.place.at_work) > 1:
-            fewer = [own.without(group) for group in own.place.at_work]
-            tried = {one: each for each in fewer for one in each.tried(found)}
-            without = self._cheapest(iter(tried), found)
-            if without is None:
-                own = own.without(min(own.place.at_work, key=lambda group: groups[group].memory_bytes))
-            elif without is found:
-                break
-            else:
-                found, own = without, tried[without]
-        if found is not None:
-            return found
-        decision = best(search(self.every, "equal"))
-        return self._made(settled(self.every.split, decision), decision)
-
-    def without(self, out: int) -> SplitSearch:
-        """Return the search over all groups that work but one."""
-        at_work = tuple(group for group in self.place.at_work if group != out)
-        return replace(self, place=replace(self.place, at_work=at_work))
-
-    def _cheapest(self, tried: Iterator[Branching], found: Branching | None = None) -> Branching | None:
-        """Return the decision with the cheapest subtree; ties go to the first."""
-        for one in tried:
-            if _cheaper(one, found) and not (
-                self.planner.in_stage and len(one.below) < len(one.machine.groups)
-            ):
-                found = one
-        return found
-
-    def tried(self, found: Branching | None) -> Iterator[Branching]:
-        """Yield the candidate decisions, equal shares first, if these beat what is found."""
-        rule = self.planner.rule
-        yield from self._proposed("equal", found)
-        if rule != "equal" and len(self.place.at_work) > 1:
-            yield from self._proposed("linear")
-            yield from self._proposed("exact") if rule != "linear" else ()
-
-    def _made(self, taken: Sequence[Taken], decision: Decision) -> Branching:
-        """Return a decision with its costs, and with its device groups planned."""
-        made = self.place.decided(taken, decision.shares)
-        return self.planner.with_groups(self.planner.priced(made, self.entered), self.entered)
-
-    def _proposed(self, rule: str, found: Branching | None = None) -> Iterator[Branching]:
-        """Yield the decisions of a rule that fit the memory: of shares that are exact, found again with what is known below.
-
-        Shares that do not fit are found anew within what does; equal shares stay, and are none if no cheaper than what is found.
-        """
-        at_work, before = self.place.at_work, None
-        below: list[Line] | None = None
-        most: tuple[float, ...] | None = None
-        chosen: Assignment | None = None
-        turns = tries = 0
-        while turns < MOST_TURNS and tries < MOST_TRIES:
-            decisions = search(self.every, rule, most, below)
-            if not decisions:
-                return
-            decision = best(decisions)
-            taken = settled(self.every.split, decision)
-            if before is not None and _same(taken, dict(zip(at_work, decision.shares, strict=True)), before):
-                return
-            made = self._made(taken, decision)
-            fitting = (rule != "equal" or _cheaper(made, found)) and self._fits(made)
-            if rule == "equal" and not fitting:
-                return
-            if fitting:
-                yield made
-                if rule != "exact":
-                    return
-                yield from self._by_layer(decision) if self.planner.rule == "layers" else ()
-                if before is not None and made.share_of == before.share_of:
-                    return
-                below, before = [_line_below(made, group, before) for group in at_work], made
-                turns, tries, most, chosen = turns + 1, 0, None, None
-            else:
-                room = dict(zip(made.at_work, limits(made), strict=True))
-                own = tuple(room.get(group, 0.0) for group in at_work)
-                most = own if most is None or decision.assignment != chosen else tightened(most, own)
-                tries, chosen = tries + 1, decision.assignment
-
-    def _fits(self, one: Branching) -> bool:
-        """Return whether shares that adapt fit the memory; all others are as they are."""
-        return not self.planner.adapts or fits(one)
-
-    def _by_layer(self, decision: Decision) -> Iterator[Branching]:
-        """Yield the decision with separate shares for each layer, if they fit the memory."""
-        taken = by_layer(self.every, decision) if all(decision.shares) else []
-        # A group without any layer is idle, which is tried separately.
-        if taken and all(any(shares) for shares in zip(*(shares for _, shares in taken), strict=True)):
-            made = self._made(taken, decision)
-            if self._fits(made):
-                yield made
+    runs: Callable[[Options], bool]
 
 
-def _cheaper(one: Branching, found: Branching | None) -> bool:
-    """Return whether a decision has a cheaper subtree than what is found, if anything is."""
-    return found is None or one.cost < found.cost * (1 - LEAST_GAIN)
-
-
-def _line_below(one: Branching, group: int, other: Branching | None) -> Line:
-    """Return the cost below a group as a line over its share, through one decision and another.
-
-    With the same choices a group with a larger share does not move less: if it does, its choices changed between
-    the two decisions, and the line is constant.
-    """
-    (share, moved), slope = one.moved_below(group), 0.0
-    if other is not None:
-        before, then = other.moved_below(group)
-        slope = max(0.0, (then - moved) / (before - share)) if before != share else 0.0
-    return moved - slope * share, slope
-
-
-def _same(taken: Sequence[Taken], shares: Mapping[int, float], made: Branching) -> bool:
-    """Return whether a decision has the choices of another and, but for rounding, its common shares."""
-    alike = [choice for choice, _ in taken] == [choice for choice, _ in made.taken]
-    return alike and all(
-        abs(share - made.share_of.get(group, 0.0)) <= LEAST_GAIN for group, share in shares.items()
-    )
-
-
-class Planner(LevelPlanner):
-    """A recursive planner of a machine's tree of device groups, whose outermost split divides a group of a name, ``root``.
+class Planner:
+    """A recursive planner of the tree of a machine's devices, whose outermost split divides a group of a name, ``root``.
 
     In a stage all groups work, the partition regards the memory, and the costs of all groups are summed, as another stage may have
     another slowest group.
@@ -229,37 +84,42 @@ class Planner(LevelPlanner):
         root: str | None = None,
         in_stage: bool = False,
     ) -> None:
-        """Store the arguments; by the layers of ``graph`` the solver of all splits is chosen.
+        """Store the arguments; by the layers of ``graph`` the solver of all uneven splits is chosen.
 
         Raises ``InputError`` if the request does not suit the network or the machine.
         """
-        super().__init__(replace(request, solver=solver_for(request, graph)), pins, element_bytes)
-        self.root, self.in_stage = root or WHOLE_ARRAY, in_stage
-        assert request.heterogeneous is not None  # noqa: S101 (a planner of uneven splits)
-        self.machine = request.heterogeneous.using(request.arrays)
+        self.machine, uneven = request.machine, request.heterogeneous
+        if uneven is not None:
+            self.machine = uneven.using(request.arrays)
+            request = replace(request, solver=solver_for(request, graph))
+        self.request, self.pins, self.element_bytes = request, pins, element_bytes
+        self.root, self.in_stage, self.cost = root or WHOLE_ARRAY, in_stage, cost_of(request)
         self.rule = request.shares if self.cost.slowest else "equal"
 
-    @property
-    def adapts(self) -> bool:
-        """Return whether shares adapt to the memory of the devices."""
-        return self.rule != "equal" and not self.in_stage
-
-    def planned(self, graph: PlanGraph) -> Branching:
-        """Plan all layers of a network.
+    def planned(self, graph: PlanGraph) -> Branch:
+        """Plan all layers of a network, or of a stage.
 
         Raises:
             InputError: the request does not suit the network or the machine, or no shares fit the memory.
             TableLimitError: the tables of an exact search would not fit.
         """
+        assert self.machine is not None  # noqa: S101 (a planner is of a machine)
+        if not self.machine.groups:
+            return self._leaf("", self.machine, graph, 0, None)
         found = self._split(self.root, self.machine, graph, 0, self.state_above(graph))
         if self.in_stage:
             return found.summed()
-        if self.adapts and not fits(found):
+        if self.rule != "equal" and not fits(found):
             names = ", ".join(group.name for group in self.machine.groups)
             place, problem = f"hardware {self.machine.name!r}", f"no shares of {names} fit their memory"
             hint = "take a smaller batch, or --shares equal to see what they would hold"
             raise MemoryLimitError(place, problem, hint=hint)
         return found
+
+    def answered(self, question: Question, answer: Answer) -> Leaf:
+        """Return all devices of the request with the answer of a search."""
+        setting = setting_for(self.request, self.element_bytes, self.cost)
+        return Leaf(lane=Lane(question.graph, answer.choices, setting), answer=answer, question=question)
 
     def state_above(self, graph: PlanGraph) -> State | None:
         """Return the state above all splits by which the cost counts."""
@@ -276,7 +136,29 @@ class Planner(LevelPlanner):
         place = Branching(
             name=name, depth=depth, graph=graph, machine=machine, at_work=at_work, slowest=slowest
         )
-        return SplitSearch(self, place, entered, self.options_of(place)).best()
+        options = self.options_of(place)
+
+        def split(place: Branching) -> UnevenSplit:
+            return self.split_at(place, options, entered)
+
+        def planned(made: Branching) -> Branching:
+            return self.with_groups(self.priced(made, entered), entered)
+
+        return SplitSearch(place, self.rule, self.in_stage, split, planned).best()
+
+    def _leaf(self, name: str, machine: Machine, graph: PlanGraph, depth: int, entered: State | None) -> Leaf:
+        """Plan a group of identical devices by the requested search; its name is empty if there is no other.
+
+        The layers have the sizes that ``depth`` uneven splits above leave; below these is the state ``entered``, None by ``paper``.
+        """
+        request = self.request.on(machine, name or WHOLE_ARRAY)
+        question = self._question(request, graph, depth, entered) if request.array else None
+        answer = Answer(choices=((),) * len(graph.layers), costs=(), solver="", exact=True)
+        if question is not None:
+            uneven = self.request.heterogeneous is not None
+            answer = (_answer if uneven else _run)(request.search, question)
+        setting = setting_for(request, self.element_bytes, self.cost)
+        return Leaf(lane=Lane(graph, answer.choices, setting, name, depth), answer=answer, question=question)
 
     def with_groups(self, made: Branching, entered: State | None) -> Branching:
         """Return a decision below a state with its device groups planned."""
@@ -284,13 +166,33 @@ class Planner(LevelPlanner):
 
         def planned(at: int, graph: PlanGraph) -> Branch:
             machine = groups[at].machine
-            plan = self._split if machine.groups else self.leaf
+            plan = self._split if machine.groups else self._leaf
             return plan(groups[at].name, machine, graph, made.depth + 1, states[at])
 
         return made.grown(planned)
 
-    def _answer(self, question: Question) -> Answer:
-        return _answer(self.request.search, question)
+    def question_in(self, leaf: Leaf, entered: State | None) -> Question:
+        """Return the search problem of the levels of a group: its own, unless splits above were exchanged."""
+        own = leaf.question
+        if own is not None and own.graph is leaf.graph and own.entered is entered:
+            return own
+        setting = leaf.lane.setting
+        request = replace(self.request, machine=setting.machine).over(setting.array)
+        return self._question(request, leaf.graph, leaf.lane.depth, entered)
+
+    def _question(self, request: Resolved, graph: PlanGraph, depth: int, entered: State | None) -> Question:
+        last = depth + len(request.array)
+        pins = [
+            replace(pin, level=None if pin.level is None else pin.level - depth)
+            for pin in self.pins
+            if pin.level is None or depth <= pin.level < last
+        ]
+        if entered is None:
+            # If one of two layers is empty here, nothing moves between them inside the group.
+            empty = [layer.empty for layer in graph.layers]
+            tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
+            graph = graph._replace(tensors=tensors)
+        return replace(question_of(request, graph, pins, self.element_bytes), entered=entered)
 
     def priced(self, branch: Branching, entered: State | None) -> Branching:
         """Return a split with the costs that this planner counts for its choices and shares, below a state."""
@@ -298,15 +200,50 @@ class Planner(LevelPlanner):
         received, computed = (tuple(map(tuple, rows.tolist())) for rows in costs)
         return replace(branch, received=received, computed=computed)
 
-    def costed(self, node: Node, entered: State | None = None) -> Node:
-        """Return a node with the costs that this planner counts for its choices and shares, in the state that splits above leave."""
-        if not isinstance(node, Branching):
-            return super().costed(node, entered)
-        entered = self.state_above(node.graph) if entered is None else entered
-        made, states = self.priced(node, entered), node.states(entered)
-        below = [self.costed(own, state) for own, state in zip(node.below, states, strict=True)]
-        slowest = self.cost.slowest and not self.in_stage
-        return replace(made, slowest=slowest, below=cast("tuple[Branch, ...]", tuple(below)))
+    def costed(self, node: Node) -> Node:
+        """Return a node with the costs that this planner counts for its choices and shares."""
+        return self.counted(cast("Branch", node))
+
+    def counted(self, branch: Branch, entered: State | None = None) -> Branch:
+        """Return a node with the costs of its choices and shares, in the state that splits above leave.
+
+        A bound over all levels holds for every plan of the space, a level's bound only below the search's own choices.
+        """
+        if isinstance(branch, Leaf):
+            return self._costed_leaf(branch, entered) if branch.lane.setting.array else branch
+        entered = self.state_above(branch.graph) if entered is None else entered
+        made, states = self.priced(branch, entered), branch.states(entered)
+        below = tuple([self.counted(own, state) for own, state in zip(branch.below, states, strict=True)])
+        return replace(made, slowest=self.cost.slowest and not self.in_stage, below=below)
+
+    def _costed_leaf(self, leaf: Leaf, entered: State | None) -> Leaf:
+        question, choices, bounds = self.question_in(leaf, entered), (*leaf.lane.choices,), leaf.answer.bounds
+        kept = len(bounds) == 1 and self.within(leaf)
+        costs = costs_by_level(question, choices)
+        answer = replace(leaf.answer, choices=choices, costs=costs, bounds=bounds if kept else ())
+        return replace(leaf, question=question, answer=answer)
+
+    def within(self, node: Node) -> bool:
+        """Return whether all choices of a node are among the options of the request, pins included."""
+        each = (zip(slot.chosen, slot.options, strict=True) for slot in self.slots(node))
+        return all(choice in options for own in each for choice, options in own)
+
+    def slots(self, node: Node) -> Iterator[Slot]:
+        """Yield every layer at every split and every group of a tree with its options, outer nodes first."""
+        if isinstance(node, Leaf):
+            if node.levels:
+                question = self.question_in(node, None)
+                for at, layer in enumerate(node.graph.layers):
+                    runs = partial(question.runs, at)
+                    yield Slot(layer.name, node.lane.choices[at], question.options[at], runs)
+            return
+        branch = cast("Branching", node)
+        for layer, (choice, _), options in zip(
+            branch.graph.layers, branch.taken, self.options_of(branch), strict=True
+        ):
+            yield Slot(layer.name, (choice,), (options,), lambda _: True)
+        for below in branch.below:
+            yield from self.slots(below)
 
     def options_of(self, branch: Branching) -> tuple[Options, ...]:
         """Return each layer's options at an uneven split: one dim divided over all groups, or a join left whole.
@@ -329,23 +266,14 @@ class Planner(LevelPlanner):
                 raise OptionError(f"space {self.request.space!r}", what, "one dim over all device groups")
         return tuple(found)
 
-    def slots(self, node: Node) -> Iterator[Slot]:
-        """Yield every layer at every split and every group of a tree with its options, outer nodes first."""
-        if not isinstance(node, Branching):
-            yield from super().slots(node)
-            return
-        rows = zip(node.graph.layers, node.taken, self.options_of(node), strict=True)
-        for layer, (choice, _), options in rows:
-            yield Slot(layer.name, (choice,), (options,), lambda _: True)
-        for below in node.below:
-            yield from self.slots(below)
-
-    def solver(self, node: Node) -> str:  # noqa: ARG002 (all splits have one)
-        """Return the name of the solver of all splits."""
-        return self.request.solver or ""
+    def solver(self, node: Branch) -> str:
+        """Return the name of the solver of a node; all splits have one."""
+        return node.answer.solver if isinstance(node, Leaf) else self.request.solver or ""
 
     def claim(self, node: Node) -> str:
-        """Return the claim of a tree: the plans that it is optimal among."""
+        """Return the claim of a node that a search has found: the plans that it is optimal among."""
+        if isinstance(node, Leaf):
+            return claim_of(self.request, self.question_in(node, None), node.answer)
         request, branch = self.request, cast("Branching", node)
         over = f"over ({request.space}){pins_text(request)}, one dim a split, for least {request.cost}"
         inner = f"{request.search} search in each group"
@@ -357,11 +285,16 @@ class Planner(LevelPlanner):
         return f"{RULES[request.shares]}, not proven optimal, then {inner}, {over}"
 
     def decided(self, graph: LayerGraph, node: Node, claim: str) -> Plan:
-        """Return the plan of a tree for a network, without a score."""
-        branch, request = cast("Branching", node), self.request
+        """Return the plan of a node of a network, without a score."""
+        branch = cast("Branch", node)
+        splits = [*splits_of(branch)]
         found: dict[str, Any] = {"claim": claim, "solver": self.solver(branch)}
-        found["path"] = branch.path if branch.slowest else None
-        return plan_of(request, graph, [*splits_of(branch)], branch.cost, pins=self.pins, **found)
+        if isinstance(branch, Leaf):
+            cost, answer = math.fsum(split.cost for split in splits), branch.answer
+            found |= {"array": self.request.array, "bounds": answer.bounds, "limits": limits_of(answer)}
+        else:
+            cost, found["path"] = branch.cost, branch.path if branch.slowest else None
+        return plan_of(self.request, graph, splits, cost, pins=self.pins, **found)
 
     def split_of(self, branch: Branching, entered: State | None) -> UnevenSplit:
         """Return the uneven split of a decision, with its choices as the only options."""
@@ -379,6 +312,10 @@ class Planner(LevelPlanner):
         )
 
 
+def _run(search: str, question: Question) -> Answer:
+    return load_search(search).run(question)
+
+
 @lru_cache(maxsize=512)
 def _answer(search: str, question: Question) -> Answer:
     """Run a search; candidate decisions, and plans for other machines with a group in common, ask the same again.
@@ -386,9 +323,9 @@ def _answer(search: str, question: Question) -> Answer:
     Where the tables of the solver of the uneven splits would not fit, the levels of a group are solved with a bound.
     """
     try:
-        return load_search(search).run(question)
+        return _run(search, question)
     except TableLimitError:
-        return load_search(search).run(replace(question, solver=None))
+        return _run(search, replace(question, solver=None))
 
 
 def solver_for(request: Resolved, graph: PlanGraph) -> str:

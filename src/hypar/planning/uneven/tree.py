@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.machine.setting import Setting
 from hypar.planning.question import NO_MACHINE, Answer
-from hypar.planning.records import Leaf
+from hypar.planning.records import Leaf, Node
 from hypar.schedule.lanes import Lane
 from hypar.schedule.pieces import crossing
 from hypar.sharding.amounts.above import outermost
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Branching:
+class Branching(Node):
     """An uneven split with its subtree; a group without a share of any layer is idle.
 
     It divides the groups of a ``machine``, a group of some ``name`` itself, below ``depth`` other uneven splits, which leave
@@ -82,6 +82,15 @@ class Branching:
     def late(self) -> int:
         """The index of the group that ends last."""
         return self.ends.index(max(self.ends))
+
+    @property
+    def received_of_layers(self) -> list[float]:
+        """The cost of each layer in the group that ends last, or in all; of a single device, which has no level, with its computation."""
+        if not self.slowest:
+            return [math.fsum(column) for column in zip(*self.received, strict=True)]
+        received, computed, below = self.received[self.late], self.computed[self.late], self.below[self.late]
+        alone = isinstance(below, Leaf) and not below.levels
+        return [*map(sum, zip(received, computed, strict=True))] if alone else [*received]
 
     @property
     def path(self) -> list[str]:
@@ -166,11 +175,17 @@ class Branching:
         return lanes, crossings
 
     def reached(
-        self, above: Ends = (), tensors: tuple[Tensor, ...] = ()
+        self, above: Ends = (), tensors: tuple[Tensor, ...] = (), only: int | None = None
     ) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:
-        """Yield the lanes of the groups that work, with their shares at all uneven splits, and what each reads of some tensors."""
-        for at, (below, ends) in enumerate(zip(self.below, self.left(above), strict=True)):
-            yield from below.reached(ends, self.graph_of(at, tensors).tensors if tensors else ())
+        """Yield the lanes of the groups that work, or of one alone, as devices hold them, and what each reads of some tensors.
+
+        Their layers, and their shares at all uneven splits, have whole elements.
+        """
+        own = self._in_whole_elements()
+        for at, ends in enumerate(own.left(above)):
+            if only in {None, at}:
+                read = own.graph_of(at, tensors).tensors if tensors else ()
+                yield from self.below[at].of(own.graph_of(at)).reached(ends, read)
 
     def summed(self) -> Branching:
         """Return the tree with the costs of all groups summed."""
@@ -189,14 +204,10 @@ class Branching:
         """Return the split with the subtree of each group, by its place among these and its layers."""
         return replace(self, below=tuple(below(at, self.graph_of(at)) for at in range(len(self.at_work))))
 
-    @property
-    def integral(self) -> bool:
-        """Whether the sizes that it divides are whole numbers, as not below a split whose shares are sought."""
-        return all(isinstance(size, int) for layer in self.graph.layers for size in layer.nest.sizes.values())
-
-    def in_whole_elements(self) -> Branching:
-        """Return the same choices with shares of whole elements, as devices hold them, with the costs unchanged."""
-        if not self.integral:
+    def _in_whole_elements(self) -> Branching:
+        """Return the same choices with shares of whole elements, if the sizes that they divide are whole numbers."""
+        every = (size for layer in self.graph.layers for size in layer.nest.sizes.values())
+        if not all(isinstance(size, int) for size in every):
             return self
         taken = []
         for layer, (choice, shares) in zip(self.graph.layers, self.taken, strict=True):
@@ -206,8 +217,7 @@ class Branching:
             # All of an empty layer are whole shares, which sum to more than one.
             divided = dim_of(choice) is not None and math.fsum(left) < 1 + TINY
             taken.append((choice, own if divided else shares))
-        other = replace(self, taken=tuple(taken), whole=True)
-        return other.grown(lambda at, graph: self.below[at].of(graph).in_whole_elements())
+        return replace(self, taken=tuple(taken), whole=True)
 
     def with_share(self, group: int, share: float) -> Branching:
         """Return the same choices where a group has a share of every layer and the others divide the rest as before."""
@@ -295,74 +305,74 @@ def _crossings(branch: Branch, lanes: list[Lane], entered: State | None, ends: E
     yield from inner
 
 
-def splits_of(branch: Branch) -> Iterator[Split]:
-    """Yield the splits of a group, then the splits of the device groups inside it."""
-    if isinstance(branch, Leaf):
-        yield from branch.splits()
+def splits_of(*branches: Branch) -> Iterator[Split]:
+    """Yield the splits of a group, or of the same group in several stages, then those of the device groups inside it."""
+    if leaves := [own for own in branches if isinstance(own, Leaf)]:
+        yield from (_level_split(leaves, level.index) for level in leaves[0].levels)
         return
-    yield _uneven_split(branch)
-    for below in branch.below:
-        yield from splits_of(below)
+    uneven = [own for own in branches if isinstance(own, Branching)]
+    yield _uneven_split(uneven)
+    for below in zip(*(own.below for own in uneven), strict=True):
+        yield from splits_of(*below)
 
 
-def together(splits: Sequence[Split]) -> Split:
-    """Return the splits of one group in several stages as one, with the layers of all; its costs sum over all groups."""
-    first = splits[0]
-    choices = {layer: own for split in splits for layer, own in split.choices.items()}
-    costs = {layer: cost for split in splits for layer, cost in split.costs.items()}
-    found = {"choices": choices, "costs": costs, "cost": _sum(costs.values())}
-    if first.sides is None:
-        return first.model_copy(update=found)
-    apart = {
-        layer: [*split.shares_of(layer)]
-        for split in splits
-        for layer in split.choices
-        if split.shares_of(layer) != tuple(first.shares)
-    }
-    sides = [
-        _side(own[0].group, [one.received for one in own], [one.computed for one in own])
-        for own in zip(*(split.sides or () for split in splits), strict=True)
-    ]
-    return first.model_copy(update={**found, "layer_shares": apart or None, "sides": sides})
+def _level_split(leaves: Sequence[Leaf], index: int) -> Split:
+    choices: dict[str, Choice] = {}
+    costs: dict[str, float] = {}
+    for leaf in leaves:
+        names = [layer.name for layer in leaf.graph.layers]
+        choices |= zip(names, [own[index] for own in leaf.lane.choices], strict=True)
+        costs |= zip(names, map(exact_number, leaf.answer.costs[index]), strict=True)
+    orders = {name: choice.order for name, choice in choices.items() if choice.order}
+    ways = leaves[0].levels[index].ways
+    return Split.model_construct(
+        level=leaves[0].lane.depth + index,
+        group=leaves[0].name,
+        ways=ways,
+        shares=[1 / ways] * ways,
+        choices={name: dict(choice.degrees) for name, choice in choices.items()},
+        numbering={name: [dict([digit]) for digit in order] for name, order in orders.items()} or None,
+        costs=costs,
+        cost=_sum(costs.values()),
+    )
 
 
-def _side(group: str, received: Sequence[float], computed: Sequence[float]) -> GroupRecord:
-    return GroupRecord(group=group, received=_sum(received), computed=_sum(computed))
+def _uneven_split(stages: Sequence[Branching]) -> Split:
+    """Return an uneven split, with the cost that its slowest device group receives, or that all receive, as in stages."""
+    taken: dict[str, Taken] = {}
+    first, costs = stages[0], dict[str, float]()
+    groups = first.machine.groups
+    sides = {group.name: (list[float](), list[float]()) for group in groups}
+    for own in stages:
+        names = [layer.name for layer in own.graph.layers]
+        taken |= zip(names, own.taken, strict=True)
+        costs |= zip(names, map(exact_number, own.received_of_layers), strict=True)
+        for group, *rows in zip(own.groups, own.received, own.computed, strict=True):
+            for amounts, row in zip(sides[group.name], rows, strict=True):
+                amounts.append(math.fsum(row))
+
+    def spread(shares: Sequence[float]) -> list[float]:
+        given = dict(zip(first.at_work, shares, strict=True))
+        return [given.get(group, 0.0) for group in range(len(groups))]
+
+    return Split(
+        level=first.depth,
+        group=first.name,
+        ways=len(groups),
+        shares=spread(first.shares),
+        choices={name: dict(choice.degrees) for name, (choice, _) in taken.items()},
+        costs=costs,
+        cost=_sum(costs.values()),
+        sides=[
+            GroupRecord(group=name, received=_sum(received), computed=_sum(computed))
+            for name, (received, computed) in sides.items()
+        ],
+        layer_shares={name: spread(own) for name, (_, own) in taken.items() if own != first.shares} or None,
+    )
 
 
 def _sum(costs: Iterable[float]) -> float:
     return exact_number(math.fsum(costs))
-
-
-def _uneven_split(branch: Branching) -> Split:
-    """Return an uneven split, with the cost that its slowest device group receives, or that all receive."""
-    names = [layer.name for layer in branch.graph.layers]
-    rows = [branch.received[branch.late]] if branch.slowest else branch.received
-    costs = [math.fsum(column) for column in zip(*rows, strict=True)]
-    below = branch.below[branch.late]
-    if branch.slowest and isinstance(below, Leaf) and not below.levels:
-        costs = [cost + own for cost, own in zip(costs, branch.computed[branch.late], strict=True)]
-    groups = branch.machine.groups
-    sides = {own.name: _side(own.name, (), ()) for own in groups}
-    for group, *own in zip(branch.groups, branch.received, branch.computed, strict=True):
-        sides[group.name] = _side(group.name, *own)
-
-    def spread(shares: Sequence[float]) -> list[float]:
-        given = dict(zip(branch.at_work, shares, strict=True))
-        return [given.get(group, 0.0) for group in range(len(groups))]
-
-    named = dict(zip(names, branch.taken, strict=True))
-    return Split(
-        level=branch.depth,
-        group=branch.name,
-        ways=len(groups),
-        shares=spread(branch.shares),
-        choices={name: dict(choice.degrees) for name, (choice, _) in named.items()},
-        costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
-        cost=_sum(costs),
-        sides=[*sides.values()],
-        layer_shares={name: spread(own) for name, (_, own) in named.items() if own != branch.shares} or None,
-    )
 
 
 def stored_branch(
