@@ -64,6 +64,8 @@ REFUSALS = (
             "every other schedule takes a stage whole"),
     Refusal("a balance", "no stages", "balance", *_WITHOUT, "a balance is of the costliest stage"),
     Refusal("starts", "no stages", "starts", *_WITHOUT, "one stage is a plan without stages"),
+    Refusal("starts", "the best stages", "starts", "given together with the best stages", "one of the two",
+            "both say the number of stages"),
     Refusal("starts", "a balance", "starts", "given together with a balance", "one of the two",
             "both say where the stages begin"),
     Refusal("pins at a level", "the best stages", "pin {pin}", "a level where the best stages are sought",

@@ -268,9 +268,9 @@ def _number_of_stages(microbatches: Any, stages: Any, starts: int, parts: Any) -
     if starts % (parts or 1):
         raise OptionError("starts", f"found {starts}", f"a multiple of the {parts} parts of each stage")
     count = starts // (parts or 1)
-    if starts and stages not in (None, count):
+    if starts and stages not in (None, BEST, count):
         raise OptionError("stages", f"found {shown(stages)} and starts of {count}", "one of the two")
-    return count if starts else stages
+    return count if starts and stages != BEST else stages
 
 
 def follows(cost: str) -> bool:
