@@ -75,7 +75,8 @@ OPTIMA = f"""# Optima
 The least gigabytes of a training step over all devices, by `moved`, of every network that comes with hypar, at its own mini-batch: the plan of
 `--strategy optimal` over all dims. Behind each, how far above it the plan of the same space and count is that is searched
 level by level, as [HyPar](strategies/hypar.md) does. ≤ stands before a plan that is not proven, and behind it the gap,
-by which the optimum may be lower at most; [networks on images](unproven.md) are proven but for a few.
+by which the optimum may be lower at most; networks on images are [proven](unproven.md) but for a few as long as the batch lasts, and from then on
+height and width are cut, whose halos the bound does not have.
 
 Written by `pytest tests/benchmarks/test_pages.py -m slow -n 0 --update-golden`.
 
