@@ -198,22 +198,6 @@ def runs_of(choice: Choice, ways: int) -> tuple[tuple[str, int], ...]:
     return beside(zip(labels, digits, strict=True))
 
 
-@lru_cache(maxsize=16384)
-def shards_of(choice: Choice, ways: int) -> Mapping[str, Numbers]:
-    """Return the number of each device's shard of each dim that a choice divides; of ``IDLE`` 0 for those that work.
-
-    Examples:
-        >>> {dim: found.tolist() for dim, found in shards_of(grid({"batch": 2, "height": 2}), 4).items()}
-        {'idle': [0, 0, 0, 0], 'batch': [0, 0, 1, 1], 'height': [0, 1, 0, 1]}
-    """
-    found = {IDLE: np.zeros(ways, np.int64)}
-    left, device = ways, np.arange(ways)
-    for dim, degree in runs_of(choice, ways):
-        left //= degree
-        found[dim] = found.get(dim, 0) * degree + device // left % degree
-    return found
-
-
 class Layout(NamedTuple):
     """The choices of a layer at a level, as arrays.
 
