@@ -13,7 +13,7 @@ from hypar.machine.setting import Setting
 from hypar.schedule.lanes import Lane
 from hypar.schedule.pieces import Piece
 from hypar.schedule.stages import StepWork
-from hypar.sharding.amounts.above import outermost
+from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.levels import levels_of
 from hypar.sharding.placement import cut
 from hypar.sharding.space import parse_space

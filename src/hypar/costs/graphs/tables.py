@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.counted import State
     from hypar.sharding.amounts.cuts import Cuts
 
     Found = TypeVar("Found")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hypar.planning.question import Question
     from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.tree import Branch
-    from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.counted import State
     from hypar.sharding.placement import Options
 
     Node = Branch

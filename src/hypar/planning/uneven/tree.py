@@ -13,7 +13,7 @@ from hypar.planning.question import NO_MACHINE, Answer
 from hypar.planning.records import Leaf
 from hypar.schedule.lanes import Lane
 from hypar.schedule.pieces import crossing
-from hypar.sharding.amounts.above import outermost
+from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.layout import GroupShare
 from hypar.sharding.levels import TINY, divided_einsum, divided_size, whole_ends
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.schedule.lanes import Ends, Lanes
     from hypar.schedule.pieces import Crossing, Receiver, Rounds
-    from hypar.sharding.amounts.above import State
-    from hypar.sharding.amounts.counted import Received
+    from hypar.sharding.amounts.counted import Received, State
+    from hypar.sharding.amounts.cuts import Shares
     from hypar.sharding.amounts.factors import Taken
-    from hypar.sharding.amounts.windows import Shares
     from hypar.sharding.placement import Choice, Options
 
 

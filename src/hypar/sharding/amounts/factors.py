@@ -16,9 +16,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.ops.nest import IN_GROUP, Nest
-from hypar.sharding.amounts.cuts import Cuts, change, ratios
-from hypar.sharding.amounts.transfers import OUTERMOST, Between, Factors, Products, mapped, names_at
-from hypar.sharding.amounts.windows import Digit, Digits, Image, Shares, image_of
+from hypar.sharding.amounts.cuts import Cuts, Digit, Digits, Shares, change, ratios
+from hypar.sharding.amounts.transfers import (
+    OUTERMOST,
+    Between,
+    Factors,
+    Image,
+    Products,
+    image_of,
+    mapped,
+    names_at,
+)
 from hypar.sharding.collectives import CODE, COLLECTIVES, Codes
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE, Choice, Options, digits_of, dim_of, layout, terms
@@ -89,7 +97,7 @@ class Offered(NamedTuple):
         return np.array([[label in dims] for label in self.labels])
 
 
-def working(whole: bool | NDArray[np.bool_], shares: Costs, *, apart: bool = False) -> Costs:
+def at_work(whole: bool | NDArray[np.bool_], shares: Costs, *, apart: bool = False) -> Costs:
     """Return 1 for each group that computes something of a layer, of which all have the whole, or shares.
 
     Where a level is counted by itself one without a share computes nothing of a layer that no option divides either.
@@ -130,7 +138,7 @@ def _of_split(
     (made, read), (held, needed), names = labels, shares, names_at(between)
     makes, reads = zip(*names, strict=True)
     works = [
-        working(label == COPIES, own, apart=between.apart) for label, own in zip(labels, shares, strict=True)
+        at_work(label == COPIES, own, apart=between.apart) for label, own in zip(labels, shares, strict=True)
     ]
     high = np.cumsum(needed, axis=-1)
     wide = np.minimum(high + border, 1.0) - np.maximum(high - needed - border, 0.0)
@@ -145,7 +153,7 @@ def _of_split(
             np.maximum(np.minimum(end, high + own) - np.maximum(end - mine, high - needed - own), 0.0)
             for own in (border, 0.0)
         )
-    left = terms = held * works[0] if made in between.makes else working(made == COPIES, held)
+    left = terms = held * works[0] if made in between.makes else at_work(made == COPIES, held)
     if _straight(between, made, read) and needed.shape[-1] > 1:
         straight = np.logical_and(*works).all(axis=-1, keepdims=True)
         kept, both, back, left = (np.where(straight, inside, own) for own in (kept, both, back, left))
