@@ -10,7 +10,7 @@ from hypar.costs.base import Cost, load_cost, parameters_of
 from hypar.costs.graphs.tables import Tables
 from hypar.registry import plugin_names
 from hypar.sharding.amounts.counted import outermost
-from hypar.sharding.levels import levels_of
+from hypar.sharding.placement import levels_of
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
 

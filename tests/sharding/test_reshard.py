@@ -19,8 +19,7 @@ from hypar.ops.nest import Nest
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.counted import Received, outermost, received_between, received_inside
 from hypar.sharding.amounts.transfers import Between, Sums, parts_of, windowed
-from hypar.sharding.levels import levels_of
-from hypar.sharding.placement import WHOLE, Choice, cut, grid, primes
+from hypar.sharding.placement import WHOLE, Choice, cut, grid, levels_of, primes
 from tests.effort import examples
 
 ORDER = ("batch", "height", "width", "in_channels", "out_channels", "channels")

@@ -17,8 +17,7 @@ from hypar.ops.nest import PHASES
 from hypar.planning.uneven.tree import graph_of_group
 from hypar.sharding.amounts.counted import outermost, received_inside
 from hypar.sharding.amounts.factors import Offered
-from hypar.sharding.levels import whole_shares
-from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
+from hypar.sharding.placement import WHOLE, Choice, cut, dim_of, whole_shares
 from tests.effort import examples
 from tests.heterogeneous import written
 from tests.oracle import elements_of

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph, Tensor
     from hypar.planning.pins import Pin
     from hypar.schedule.lanes import Ends, Lane, Lanes
-    from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Options
+    from hypar.sharding.placement import Level, Options
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from hypar.program.holding import Members, by_content, kinds_of
 from hypar.sharding.layout import PART, Grid, GroupShare, Layout, Places, given_in, laid, places_of, shares_of
-from hypar.sharding.levels import TINY, whole_ends
-from hypar.sharding.placement import Choice, Options, digits_of
+from hypar.sharding.placement import TINY, Choice, Options, digits_of, whole_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

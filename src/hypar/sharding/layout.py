@@ -18,6 +18,7 @@ from hypar.sharding.tree import Device, Node, Split, Stages, splits_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+
 T = TypeVar("T", bound=np.generic)
 
 Numbers = NDArray[np.int64]

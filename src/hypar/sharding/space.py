@@ -22,8 +22,7 @@ import numpy as np
 from hypar.errors import OptionError, shown
 from hypar.ops.dims import CUTTABLE, MADE, READ, atom_of
 from hypar.sharding.dims import BATCH, dim_of
-from hypar.sharding.levels import TINY
-from hypar.sharding.placement import COPIES, WHOLE, Options, copies, cut, grid, numbered
+from hypar.sharding.placement import COPIES, TINY, WHOLE, Options, copies, cut, grid, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -16,8 +16,7 @@ from hypar.schedule.pieces import crossing
 from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.layout import GroupShare
-from hypar.sharding.levels import TINY, divided_einsum, divided_size, whole_ends
-from hypar.sharding.placement import dim_of
+from hypar.sharding.placement import TINY, dim_of, divided_einsum, divided_size, whole_ends
 from hypar.sharding.tree import WHOLE_ARRAY, GroupRecord, Split
 from hypar.units import exact_number
 

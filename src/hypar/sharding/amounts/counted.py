@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.cuts import Cuts, ratios, unequal
+from hypar.sharding.amounts.cuts import Above, Cuts, ratios
 from hypar.sharding.amounts.factors import (
-    Above,
     Offered,
     Taken,
     apart_of,
     at_work,
     below,
     collective_of,
+    computing,
     digit_of,
     divides_image,
+    elements_of,
     factors_of,
     fractions_of,
     halo,
@@ -35,7 +36,6 @@ from hypar.sharding.amounts.transfers import (
     RESIDUE,
     SHARED,
     Factors,
-    fraction_read,
     mapped,
     network_of,
     phase_of,
@@ -43,8 +43,7 @@ from hypar.sharding.amounts.transfers import (
     windowed,
 )
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.levels import WHOLE_LAYER, LocalSizes, levels_of
-from hypar.sharding.placement import COPIES, WHOLE, Options, layout, terms, working
+from hypar.sharding.placement import COPIES, WHOLE, WHOLE_LAYER, LocalSizes, layout, levels_of, working
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.transfers import Between, Image, Network, Part, Parts, Products, Sums
-    from hypar.sharding.levels import Level
+    from hypar.sharding.placement import Level, Options
     from hypar.solve.edge import Costs
 
 SEAM = -1
@@ -200,37 +199,6 @@ def added(
             both = here * (new.need + new.added) - old.need - old.added - 2.0 * (here - 1.0)
             total[at, 0] += shards * np.where(abs(both[0]) > RESIDUE, both[0], 0.0)
     return total
-
-
-@lru_cache(maxsize=4096)
-def computing(roles: Nest, options: Options, ways: int) -> Costs:
-    """Return the devices that compute each element of each tensor, and the copies of it that are received as terms.
-
-    Returns:
-        ``[tensors, options, 2]``; no copies are received of the results of an op that multiplies nothing.
-    """
-    own = layout(options, ways)
-    found = np.zeros((len(roles.names), len(options), 2))
-    for row, tensor in enumerate(roles.names):
-        found[row, :, 0] = own.working
-        for dim in roles.names[tensor]:
-            found[row, :, 0] /= own.degree(dim)
-        found[row, :, 1] = 2.0 * (terms(roles, tensor, own) - 1.0)
-    return found
-
-
-def elements_of(nest: Nest, sums: Sums, above: Cuts | None = None) -> Costs:
-    """Return the elements of each tensor, none of those whose sums are not added up inside the layer.
-
-    Of the rows of an input a group of an uneven split is taken to have an equal share, as their ratios say what it has.
-    """
-    above = above or input_of(nest).cuts
-    rows = 1.0 if sums.apart else fraction_read(above.image) / (unequal(above.divided) or 1.0)
-    read = nest.input_elements * rows if sums.input else 0.0
-    made = (sums.as_read if sums.apart else nest.elements("output")) if sums.output else 0.0
-    weight = nest.elements("weight") if sums.weight else 0.0
-    others = [[nest.elements(tensor) if sums.input else 0.0] for tensor in nest.others]
-    return np.array([[read], [weight], [made], *others], dtype=np.float64)
 
 
 class State(NamedTuple):

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.transfers import EVERY_ROW, Factors, Image, Rows, before, mapped
+from hypar.sharding.amounts.transfers import EVERY_ROW, OUTERMOST, Factors, Image, Rows, before, mapped
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.levels import TINY
-from hypar.sharding.placement import COPIES, IDLE, Numbers
+from hypar.sharding.placement import COPIES, IDLE, TINY, Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -122,6 +121,37 @@ class Cuts(NamedTuple):
         return mapped(lambda own: own[self.number], _counted(self.image, self.digits, self.ways.tobytes()))
 
 
+class Above(NamedTuple):
+    """What the levels above leave of a tensor.
+
+    Attributes:
+        products: the products of their factors.
+        image: the image that it is, if it is one.
+        digits: what they divide of it.
+    """
+
+    products: Factors = OUTERMOST
+    image: Image = ()
+    digits: Digits = ()
+
+    @property
+    def cuts(self) -> Cuts:
+        """The image with its only cuts."""
+        return Cuts.of(self.image, self.digits)
+
+    def parted(self, digit: Digit | None, groups: int) -> list[Above]:
+        """Return what a split leaves of the image to each group."""
+        parts = [digit._replace(part=part) for part in range(groups)] if digit else ()
+        return [self._replace(digits=(*self.digits, part)) for part in parts] or [self] * groups
+
+
+def unequal(digits: Digits) -> float:
+    """Return how many times an equal share of an image its consumer has by the shares of the parts that are counted."""
+    return math.prod(
+        own.ways * own.of(1)[own.part] for own in digits if own.part is not None and own.read in SPATIAL
+    )
+
+
 def change(before: Any, after: Any) -> Any:
     """Return by how much factors are multiplied; nothing is left of nothing."""
     found = np.zeros(np.broadcast_shapes(np.shape(before), np.shape(after)))
@@ -149,13 +179,6 @@ def _counted(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Factors:
         of_terms = tuple([tuple([own.of_terms for own in known]) for known in digits])
         terms, left, met, placed, _ = _averages(made, of_terms, ways)
     return Factors(need, hold, both, there, there, hold, terms, left, placed, met, added)
-
-
-def unequal(digits: Digits) -> float:
-    """Return how many times an equal share of an image its consumer has by the shares of the parts that are counted."""
-    return math.prod(
-        own.ways * own.of(1)[own.part] for own in digits if own.part is not None and own.read in SPATIAL
-    )
 
 
 def _averages(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Costs:

@@ -1,4 +1,4 @@
-"""The transfers of a network, whatever the choices: the sums inside each layer, and those of each tensor between two.
+"""The transfers of a network, whatever the choices: the sums inside each layer, and those of each tensor, or image, between two.
 
 ``parts_of`` is the table of what each transfer counts, in products of factors; ``network_of`` says which of its rows run by each
 convention. A factor is the fraction of a tensor that all devices of a group have together: an array over options of the producer,
@@ -128,11 +128,6 @@ class Between(NamedTuple):
         """The producer's dims with their names in the tensor."""
         return dims_of(self.made, "weight" if self.operand == "weight" else "output")
 
-    @property
-    def reads(self) -> Mapping[str, str]:
-        """The consumer's dims with their names in the tensor."""
-        return dims_of(self.read, self.operand)
-
 
 def dims_of(nest: Nest, tensor: str) -> Mapping[str, str]:
     """Return the loop dims of a tensor with its own names; those of a weight are named as in other layers that use it."""
@@ -236,7 +231,7 @@ def mapped(
 def names_at(between: Between) -> tuple[tuple[str | None, str | None], ...]:
     """Return the op dims of producer and consumer for each dim of the tensor."""
     makes = {tensor: op for op, tensor in between.makes.items() if tensor not in between.contracted}
-    reads = {tensor: op for op, tensor in between.reads.items()}
+    reads = {tensor: op for op, tensor in dims_of(between.read, between.operand).items()}
     return tuple([(makes.get(dim), reads.get(dim)) for dim in ("batch", *between.dims, IN_GROUP)])
 
 
