@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hypar.network.nodes import PlanGraph
-from hypar.sharding.amounts.above import State, outermost
-from hypar.sharding.amounts.counted import received_between, received_inside
+from hypar.sharding.amounts.counted import State, outermost, received_between, received_inside
 from hypar.sharding.placement import Options
 
 

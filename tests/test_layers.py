@@ -27,7 +27,7 @@ INSIDE = {
     "ops": "windows dims nest tape run base families",
     "network": "training layer modelfile expand nodes graph",
     "importers": "trace atoms layers sequences rules experts fusion writing imported formats torch_module onnx_file jax_function config_file readers",
-    "sharding": "dims conventions placement levels space collectives direct amounts tree layout",
+    "sharding": "dims conventions placement space collectives amounts tree layout",
     "machine": "spatial step_times collectives schema compute_models topologies links work machine setting load profiles",
     "plan": "records stages request plan diff",
     "schedule": "timeline pieces record pipeline_orders lanes tasks stages lifetimes memory scoring",

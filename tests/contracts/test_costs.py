@@ -9,8 +9,8 @@ from hypar import LayerGraph, load_machine, load_model, plan_model
 from hypar.costs.base import Cost, load_cost, parameters_of
 from hypar.costs.graphs.tables import Tables
 from hypar.registry import plugin_names
-from hypar.sharding.amounts.above import outermost
-from hypar.sharding.levels import levels_of
+from hypar.sharding.amounts.counted import outermost
+from hypar.sharding.placement import levels_of
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
 

@@ -23,7 +23,7 @@ from hypar.planning.uneven.split import (
     settled_costs,
 )
 from hypar.planning.uneven.tree import state_above
-from hypar.sharding.amounts.above import outermost
+from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.amounts.factors import Offered
 from hypar.sharding.conventions import BY_LEVELS
 from hypar.sharding.placement import simple

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypar.execution.exchange import moved
 from hypar.planning.uneven.tree import graph_of_group
 from hypar.program.lowering import lower
-from hypar.sharding.amounts.above import outermost
+from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
 from hypar.sharding.tree import Device, Level, splits_of
 from tests.amounts import amounts
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanNode
-    from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.counted import State
     from hypar.sharding.tree import Node
 
 Shares = tuple[float, ...]

@@ -13,9 +13,8 @@ from hypar.machine.setting import Setting
 from hypar.schedule.lanes import Lane
 from hypar.schedule.pieces import Piece
 from hypar.schedule.stages import StepWork
-from hypar.sharding.amounts.above import outermost
-from hypar.sharding.levels import levels_of
-from hypar.sharding.placement import cut
+from hypar.sharding.amounts.counted import outermost
+from hypar.sharding.placement import cut, levels_of
 from hypar.sharding.space import parse_space
 from tests.amounts import Amount, amounts
 from tests.conventions import cost_of, drawn, network, question_of, random_network

@@ -18,8 +18,7 @@ import pytest
 from hypar.network.graph import LayerGraph
 from hypar.network.nodes import PlanGraph
 from hypar.planning.uneven.tree import graph_of_group
-from hypar.sharding.amounts.above import State, outermost
-from hypar.sharding.amounts.counted import received_between
+from hypar.sharding.amounts.counted import State, outermost, received_between
 from hypar.sharding.placement import WHOLE, Options, grid
 from tests.amounts import amounts
 from tests.program.networks import network

@@ -17,11 +17,9 @@ from hypar.ops.families.contract import Linear
 from hypar.ops.families.elementwise import Add
 from hypar.ops.nest import Nest
 from hypar.registry import load_plugin
-from hypar.sharding.amounts.above import outermost
-from hypar.sharding.amounts.counted import Received, received_between, received_inside
+from hypar.sharding.amounts.counted import Received, outermost, received_between, received_inside
 from hypar.sharding.amounts.transfers import Between, Sums, parts_of, windowed
-from hypar.sharding.levels import levels_of
-from hypar.sharding.placement import WHOLE, Choice, cut, grid, primes
+from hypar.sharding.placement import WHOLE, Choice, cut, grid, levels_of, primes
 from tests.effort import examples
 
 ORDER = ("batch", "height", "width", "in_channels", "out_channels", "channels")

@@ -15,11 +15,9 @@ from hypar import load_model
 from hypar.costs.base import GroupRates
 from hypar.ops.nest import PHASES
 from hypar.planning.uneven.tree import graph_of_group
-from hypar.sharding.amounts.above import outermost
-from hypar.sharding.amounts.counted import received_inside
+from hypar.sharding.amounts.counted import outermost, received_inside
 from hypar.sharding.amounts.factors import Offered
-from hypar.sharding.levels import whole_shares
-from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
+from hypar.sharding.placement import WHOLE, Choice, cut, dim_of, whole_shares
 from tests.effort import examples
 from tests.heterogeneous import written
 from tests.oracle import elements_of
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
     from hypar.sharding.amounts.counted import Received
-    from hypar.sharding.amounts.windows import Shares
+    from hypar.sharding.amounts.cuts import Shares
 
     Array = NDArray[np.float64]
     Mask = NDArray[np.bool_]

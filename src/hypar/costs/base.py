@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import DeviceGroup, Machine
     from hypar.machine.profiles import Profile
     from hypar.network.nodes import PlanNode
-    from hypar.sharding.levels import Level, LocalSizes
+    from hypar.sharding.placement import Level, LocalSizes
     from hypar.solve.edge import Costs
 
 CONTEXT = ("machine", "optimizer", "profile", "convention")

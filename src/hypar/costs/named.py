@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import DeviceGroup
     from hypar.machine.profiles import Profile
     from hypar.network.nodes import PlanNode
-    from hypar.sharding.levels import Level, LocalSizes
-    from hypar.sharding.placement import Options
+    from hypar.sharding.placement import Level, LocalSizes, Options
     from hypar.solve.edge import Costs
 
 MOST_WEIGHT = 10**6

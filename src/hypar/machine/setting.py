@@ -17,7 +17,7 @@ from hypar.network.layer import OPTIMIZERS
 from hypar.ops.nest import PHASES
 from hypar.sharding.collectives import COLLECTIVES
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.levels import divided_einsum
+from hypar.sharding.placement import divided_einsum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

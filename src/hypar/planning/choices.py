@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.planner import Planner
     from hypar.planning.uneven.tree import Branch, Branching
     from hypar.schedule.lanes import Lane
-    from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.counted import State
     from hypar.sharding.placement import Choice, Options
 
 

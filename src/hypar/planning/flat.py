@@ -15,8 +15,7 @@ from hypar.errors import TableLimitError
 from hypar.planning.question import Answer, ask, load_search
 from hypar.planning.searches.joint import COUNTS
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.levels import levels_of
-from hypar.sharding.placement import numbered, primes, runs_of
+from hypar.sharding.placement import levels_of, numbered, primes, runs_of
 from hypar.sharding.space import parse_space
 
 if TYPE_CHECKING:

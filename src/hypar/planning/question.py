@@ -12,11 +12,10 @@ from hypar.costs.graphs.tables import Tables, structure
 from hypar.machine.setting import Setting
 from hypar.planning.pins import Pin, apply_pins, parse_pin
 from hypar.registry import load_plugin
-from hypar.sharding.amounts.above import State, outermost
+from hypar.sharding.amounts.counted import State, outermost
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.dims import BATCH
-from hypar.sharding.levels import TINY, Level, levels_of
-from hypar.sharding.placement import Choice, Options
+from hypar.sharding.placement import TINY, Choice, Level, Options, levels_of
 from hypar.sharding.space import Space, fitting, parse_space, runs, shards_left
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 

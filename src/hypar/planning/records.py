@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from hypar.planning.pins import Pin
     from hypar.schedule.lanes import Ends, Lane, Lanes
     from hypar.schedule.stages import StepWork
-    from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Options
+    from hypar.sharding.placement import Level, Options
     from hypar.sharding.tree import Split
 
 

@@ -174,7 +174,7 @@ class Fragment:
         layout = self.layout
         if self.rests:
             # Who has an element of a tensor at rest has a term of its error.
-            return layout.copy()
+            return layout.copies()
         left = {*layout.dims} - self.nest.reduced
         terms = self.dims if self.chosen else layout.dims if self.partial else left
         return layout.copies(tuple(sorted(terms)))
@@ -329,7 +329,7 @@ class Fragment:
     def adding(self, have: Holding, need: Holding, copies: Copies | None = None) -> Transfer:
         """Return how terms are added up, of which devices have the copies of its output's terms, or others."""
         of = self.copies if copies is None else copies
-        return Transfer("add", have, need, of, _overlapping(have, of.number, self.layout.devices))
+        return Transfer("add", have, need, of, _overlapping(have, of.number, self.layout.places.devices))
 
 
 fragment_of = lru_cache(maxsize=1024)(Fragment)
@@ -440,4 +440,4 @@ def gradient_of(users: tuple[Fragment, ...]) -> Transfer:
     boxes = zip([own.have.members for own in each], axes, strict=True)
     first, *more = (tuple([box[own.index(axis)] for axis in axes[0]]) for box, own in boxes)
     have = Holding(first, tuple(more))
-    return users[0].adding(have, have, users[0].layout.copy())
+    return users[0].adding(have, have, users[0].layout.copies())

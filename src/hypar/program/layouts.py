@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from hypar.program.holding import Members, by_content, kinds_of
 from hypar.sharding.layout import PART, Grid, GroupShare, Layout, Places, given_in, laid, places_of, shares_of
-from hypar.sharding.levels import TINY, whole_ends
-from hypar.sharding.placement import Choice, Options, choice_of, digits_of
+from hypar.sharding.placement import TINY, Choice, Options, digits_of, whole_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -53,10 +52,7 @@ def grid_of(digits: tuple[tuple[tuple[int, str], ...], ...], above: tuple[GroupS
     """
     each = [*chain.from_iterable(digits)]
     array = (*(len(own.ends) for own in above), *(ways for ways, _ in each))
-    parts = [
-        *map(_of_groups, above),
-        *(shares_of(choice_of(label, ways), ways) for ways, label in each),
-    ]
+    parts = [*map(_of_groups, above), *(shares_of(label, ways) for ways, label in each)]
     working = np.ones([1] * len(parts), bool)
     for level, (_, works) in enumerate(parts):
         if not works.all():

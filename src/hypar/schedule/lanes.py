@@ -22,7 +22,7 @@ from hypar.schedule.pieces import (
     together,
 )
 from hypar.schedule.pipeline_orders import ALONE, Moment
-from hypar.sharding.amounts.above import State, outermost
+from hypar.sharding.amounts.counted import State, outermost
 from hypar.sharding.layout import GroupShare
 from hypar.sharding.placement import Options, degrees, working
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import DeviceGroup
     from hypar.machine.setting import Setting
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.factors import Above
+    from hypar.sharding.amounts.cuts import Above
     from hypar.sharding.amounts.transfers import Between, Part, Sums
     from hypar.sharding.placement import Options
 

@@ -6,17 +6,18 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import zip_longest
+from itertools import compress, zip_longest
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.sharding.placement import ALONE, IDLE, WHOLE, Choice, choice_of, digits_of, shards_of
+from hypar.sharding.placement import COPIES, IDLE, digits_of
 from hypar.sharding.tree import Device, Node, Split, Stages, splits_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+
 
 T = TypeVar("T", bound=np.generic)
 
@@ -34,8 +35,8 @@ Working = NDArray[np.bool_]
 PART = ""
 """The dim under which the part of each device stands at a level; 0 where a level has none."""
 
-Given = tuple[Choice, int | tuple[float, ...]]
-"""What a node decides for a layer: a choice, and the number of equal parts or the share of each; a stage has it alone."""
+Given = tuple[str, int | tuple[float, ...]]
+"""What a node divides of a layer: a dim, ``COPIES`` or ``IDLE``, and the number of equal parts or the share of each."""
 
 
 class Copies(NamedTuple):
@@ -65,15 +66,15 @@ class GroupShare(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def shares_of(choice: Choice, given: int | tuple[float, ...]) -> tuple[dict[str, Shares], Working]:
-    """Return the share of each part of a node of the dims that it divides, ``[parts, 2]``, and whether each part works."""
+def shares_of(label: str, given: int | tuple[float, ...]) -> tuple[dict[str, Shares], Working]:
+    """Return the share of each part of a node of the dim that it divides, ``[parts, 2]``, and whether each part works."""
     if isinstance(given, int):
-        numbers = shards_of(choice, given)
-        each = {dim: np.stack([numbers[dim], numbers[dim] + 1], axis=1) for dim in choice.divided}
-        return {dim: found / choice.degree(dim) for dim, found in each.items()}, numbers[IDLE] == 0
-    starts = [math.fsum(given[:part]) for part in range(len(given))]
-    ends = np.stack([starts, np.add(starts, given)], axis=1)
-    return dict.fromkeys(choice.divided, ends), (np.array(given) > 0) | (choice == WHOLE)
+        number = np.arange(given)
+        starts, ends, works = number / given, (number + 1) / given, (number == 0) | (label != IDLE)
+    else:
+        starts = np.array([math.fsum(given[:part]) for part in range(len(given))])
+        ends, works = starts + given, (np.array(given) > 0) | (label == COPIES)
+    return {} if label in {COPIES, IDLE} else {label: np.stack([starts, ends], axis=1)}, works
 
 
 def given_in(root: Node | None) -> dict[int, dict[str, tuple[Given, ...]]]:
@@ -82,13 +83,12 @@ def given_in(root: Node | None) -> dict[int, dict[str, tuple[Given, ...]]]:
 
 
 def _given(split: Split) -> dict[str, tuple[Given, ...]]:
-    choices = {name: split.choice(name) for name in split.choices}
     if split.sides is not None:
-        own = {name: ((choice, split.shares_of(name)),) for name, choice in choices.items()}
-        return {**own, "": ((WHOLE, split.ways),)}
-    digits = digits_of([*choices.values()], split.ways)
-    rows = zip(*[[(choice_of(label, own), own) for label in labels] for own, labels in digits], strict=True)
-    return {**dict(zip(choices, rows, strict=True)), "": tuple((WHOLE, own) for own, _ in digits)}
+        each = {name: ((split.dim(name) or COPIES, split.shares_of(name)),) for name in split.choices}
+        return {**each, "": ((COPIES, split.ways),)}
+    digits = digits_of([*map(split.choice, split.choices)], split.ways)
+    rows = zip(*[[(label, own) for label in labels] for own, labels in digits], strict=True)
+    return {**dict(zip(split.choices, rows, strict=True)), "": tuple((COPIES, own) for own, _ in digits)}
 
 
 def laid(
@@ -101,9 +101,10 @@ def laid(
     if isinstance(node, Device):
         return [], np.ones(1, bool)
     if isinstance(node, Stages):
-        given: tuple[Given, ...] = ((ALONE, tuple(float(name in own) for own in node.layers)),)
+        # A stage has its layers alone.
+        given: tuple[Given, ...] = ((IDLE, tuple(float(name in own) for own in node.layers)),)
     else:
-        decided = splits.get(id(node.split), {"": ((WHOLE, node.split.ways),)})
+        decided = splits.get(id(node.split), {"": ((COPIES, node.split.ways),)})
         given = decided.get(name, decided[""])
     ways = [own if isinstance(own, int) else len(own) for _, own in given]
     below = [None if part is None else laid(part, name, splits) for part in node.below]
@@ -174,29 +175,20 @@ class Layout:
         """The dims that some level divides, in order."""
         return dict.fromkeys(dim for shares in self.levels for dim in shares)
 
-    @property
-    def devices(self) -> int:
-        """Number of devices."""
-        return self.places.devices
-
     @cached_property
     def content(self) -> object:
         """A key that layouts of the same shares have in common."""
         each = (((dim, len(shares), shares.tobytes()) for dim, shares in own.items()) for own in self.levels)
         return self.places, tuple(map(tuple, each)), self.working.shape, self.working.tobytes()
 
-    def copies(self, dims: tuple[str, ...]) -> Copies:
-        """Return which copy of its shards of some dims each device has.
+    def copies(self, dims: tuple[str, ...] | None = None) -> Copies:
+        """Return which copy of its shards of some dims each device has; without any, of one copy of all devices that work.
 
         At every level the parts of a group that have the same shards are copies of one another. A copy at all levels is
         whole if its shards make up the dims; in a tree of unequal groups some are not. The devices of the first whole copy
         have 0, those of the next 1; idle devices and those of a copy that is not whole -1.
         """
-        return _copies(self, dims)
-
-    def copy(self) -> Copies:
-        """Return the copy of all devices that work."""
-        return Copies(np.where(self.working, 0, -1))
+        return Copies(np.where(self.working, 0, -1)) if dims is None else _copies(self, dims)
 
     def of(self, names: Mapping[str, str]) -> Layout:
         """Return the layout of a tensor that has the dims that are named, by these names; parts are copies where others differ."""
@@ -249,19 +241,14 @@ class Grid(Layout):
     own: tuple[int, ...]
     stops: tuple[int, ...]
 
-    def copies(self, dims: tuple[str, ...]) -> Copies:
+    def copies(self, dims: tuple[str, ...] | None = None) -> Copies:
         """Return the last copy for every device that works: all copies are whole, and as many."""
-        alike = [shares.keys().isdisjoint(dims) for shares in self.levels]
-        count = math.prod(int(self._at_work(level).sum()) for level, own in enumerate(alike) if own)
-        parts = zip(alike, self.copy().parts, strict=True)
+        alike = [dims is not None and shares.keys().isdisjoint(dims) for shares in self.levels]
+        parts = [int(self._at_work(level).sum()) for level in range(len(self.ways))]
+        number = np.where(self.working, math.prod(compress(parts, alike)) - 1, -1)
         return Copies(
-            np.where(self.working, count - 1, -1), tuple([1 if own else several for own, several in parts])
+            number, tuple([1 if own else several for own, several in zip(alike, parts, strict=True)])
         )
-
-    def copy(self) -> Copies:
-        """Return the copy of all devices that work."""
-        parts = tuple([int(self._at_work(level).sum()) for level in range(len(self.ways))])
-        return Copies(np.where(self.working, 0, -1), parts)
 
     def inside(self, amount: NDArray[T]) -> NDArray[T]:
         """Return an amount of each device on those of the group that the array is in."""

@@ -22,8 +22,7 @@ import numpy as np
 from hypar.errors import OptionError, shown
 from hypar.ops.dims import CUTTABLE, MADE, READ, atom_of
 from hypar.sharding.dims import BATCH, dim_of
-from hypar.sharding.levels import TINY
-from hypar.sharding.placement import COPIES, WHOLE, Options, copies, cut, grid, numbered
+from hypar.sharding.placement import COPIES, TINY, WHOLE, Options, copies, cut, grid, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -195,19 +194,12 @@ def fitting(
     """
     degrees = [np.array([[choice.degree(dim) for dim, _ in sizes] for choice in own]) for own in options]
     most = np.array([size for _, size in sizes]) * (1 + TINY)
-
-    def fit(levels: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
-        return np.asarray(
-            np.all(reduce(lambda outer, own: outer[..., None, :] * own, levels) <= most, axis=-1)
-        )
-
-    found = fit(degrees)
+    shards = reduce(lambda outer, own: outer[..., None, :] * own, degrees)
+    found = few = np.all(shards <= most, axis=-1)
     for at, (own, ways) in enumerate(zip(options if divides else (), array, strict=False)):
-        number = np.array([copies(choice, ways) for choice in own])
-        beside = np.moveaxis(fit([degrees[at], *degrees[:at], *degrees[at + 1 :]]), 0, -1)
-        least = np.where(beside, number, ways + 1).min(axis=-1)
-        found &= np.moveaxis(least[..., None] == number, -1, at)
-    return found.reshape(-1)
+        number = np.expand_dims([copies(choice, ways) for choice in own], [*range(1, few.ndim - at)])
+        found = found & (number == np.where(few, number, ways + 1).min(axis=at, keepdims=True))
+    return np.asarray(found.reshape(-1))
 
 
 def dims_named(layer: PlanNode, word: str) -> tuple[str, ...]:

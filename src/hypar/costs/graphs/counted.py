@@ -18,11 +18,10 @@ import numpy as np
 from hypar.costs.base import measured
 from hypar.costs.graphs.offered import UncountableError, exponents, offered
 from hypar.costs.graphs.pricing import prices_of
-from hypar.sharding.amounts.counted import elements_of
+from hypar.sharding.amounts.factors import elements_of
 from hypar.sharding.amounts.transfers import names_at, network_of
 from hypar.sharding.dims import BATCH
-from hypar.sharding.levels import TINY, WHOLE_LAYER, Level
-from hypar.sharding.placement import COPIES, IDLE, choice_of, grid, partial_results
+from hypar.sharding.placement import COPIES, IDLE, TINY, WHOLE_LAYER, Level, choice_of, grid, partial_results
 from hypar.sharding.space import runs
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Idle, Link, Once, Term, merged
 from hypar.solve.counts.states import Cells, Limit, Own, Tier, all_states, number_of_states

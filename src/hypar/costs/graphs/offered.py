@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from hypar.costs.base import Cost
     from hypar.network.nodes import PlanGraph
-    from hypar.sharding.levels import Level
+    from hypar.sharding.placement import Level
 
     Powers = Mapping[str, NDArray[np.int64]]
 

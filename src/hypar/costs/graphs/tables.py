@@ -34,8 +34,7 @@ from hypar.sharding.amounts.factors import divides_image, factors_of, of_input
 from hypar.sharding.amounts.transfers import OUTERMOST, Network, Part, mapped, names_of
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.levels import Level, LocalSizes
-from hypar.sharding.placement import WHOLE, Options, simple
+from hypar.sharding.placement import WHOLE, Level, LocalSizes, Options, simple
 from hypar.solve.cost_graph import CostGraph, Structure, structure_of
 from hypar.solve.edge import Costs, Edge, Indices
 from hypar.solve.limits import ENTRY_BYTES, Budget
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.counted import State
     from hypar.sharding.amounts.cuts import Cuts
 
     Found = TypeVar("Found")

@@ -21,9 +21,8 @@ from hypar.planning.records import Leaf
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.pieces import crossing, placed, priced
 from hypar.schedule.tasks import Arrival, Entering
-from hypar.sharding.amounts.above import crossed
-from hypar.sharding.amounts.counted import SEAM, STAGE, received_between
-from hypar.sharding.amounts.factors import Above
+from hypar.sharding.amounts.counted import SEAM, STAGE, crossed, received_between
+from hypar.sharding.amounts.cuts import Above
 from hypar.sharding.amounts.transfers import mapped, network_of, received
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import WHOLE, degrees, dim_of, grid, working

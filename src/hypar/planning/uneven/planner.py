@@ -28,7 +28,7 @@ from hypar.planning.uneven.search import SplitSearch, fits
 from hypar.planning.uneven.split import UnevenSplit, settled_costs
 from hypar.planning.uneven.tree import Branching, splits_of, state_above
 from hypar.schedule.lanes import Lane
-from hypar.sharding.amounts.above import outermost
+from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import simple
 from hypar.sharding.tree import WHOLE_ARRAY
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from hypar.planning.records import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.tree import Branch
-    from hypar.sharding.amounts.above import State
+    from hypar.sharding.amounts.counted import State
     from hypar.sharding.placement import Options
 
 RULES = {

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
     from hypar.costs.base import GroupRates
     from hypar.network.nodes import PlanGraph, PlanNode
-    from hypar.sharding.amounts.above import State
-    from hypar.sharding.amounts.counted import Received
+    from hypar.sharding.amounts.counted import Received, State
     from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import Structure

@@ -13,11 +13,10 @@ from hypar.planning.question import NO_MACHINE, Answer
 from hypar.planning.records import Leaf, Node
 from hypar.schedule.lanes import Lane
 from hypar.schedule.pieces import crossing
-from hypar.sharding.amounts.above import outermost
+from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.layout import GroupShare
-from hypar.sharding.levels import TINY, divided_einsum, divided_size, whole_ends
-from hypar.sharding.placement import dim_of
+from hypar.sharding.placement import TINY, dim_of, divided_einsum, divided_size, whole_ends
 from hypar.sharding.tree import WHOLE_ARRAY, GroupRecord, Split
 from hypar.units import exact_number
 
@@ -31,10 +30,9 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.schedule.lanes import Ends, Lanes
     from hypar.schedule.pieces import Crossing, Receiver, Rounds
-    from hypar.sharding.amounts.above import State
-    from hypar.sharding.amounts.counted import Received
+    from hypar.sharding.amounts.counted import Received, State
+    from hypar.sharding.amounts.cuts import Shares
     from hypar.sharding.amounts.factors import Taken
-    from hypar.sharding.amounts.windows import Shares
     from hypar.sharding.placement import Choice, Options
 
 

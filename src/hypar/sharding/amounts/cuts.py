@@ -1,4 +1,8 @@
-"""Ways to cut an image by several digits, what their parts read, hold, and add up the error of, and the factors of these."""
+"""The digits by which two layers divide an image, and what parts read, hold, and add up the error of.
+
+Which rows a part holds, and which its windows read, follow from the bounds of all digits so far, so that no factor for each digit
+says how they meet. Amounts are products of factors of equal shares without windows, times the ratios of the rows to these.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.transfers import Factors, mapped
-from hypar.sharding.amounts.windows import WHOLE, Digit, Digits, Image, Rows, before
+from hypar.sharding.amounts.transfers import EVERY_ROW, OUTERMOST, Factors, Image, Rows, before, mapped
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.levels import TINY
-from hypar.sharding.placement import COPIES, IDLE, Numbers
+from hypar.sharding.placement import COPIES, IDLE, TINY, Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +25,55 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
 
     Mask = NDArray[np.bool_]
+
+
+Shares = tuple[float, ...]
+
+
+class Digit(NamedTuple):
+    """What both ends divide by a digit of a level, by an uneven split, or by the stages.
+
+    Attributes:
+        ways: the number of parts.
+        made: the producer's dim of the tensor, ``COPIES`` or ``IDLE``; empty for one that is not of the image.
+        read: the consumer's.
+        terms: of a sum that goes straight to the consumer what its terms are divided by.
+        shares: the producer's shares of the parts, and the consumer's; a part of none does not work for that end. None for equal ones.
+        part: the only part that is counted; None for all.
+    """
+
+    ways: int
+    made: str
+    read: str
+    terms: str | None = None
+    shares: tuple[Shares, Shares] | None = None
+    part: int | None = None
+
+    @property
+    def of_terms(self) -> Digit:
+        """The digit as it divides the terms of a sum, and the places to which that goes."""
+        shares = self.shares and (self.shares[0],) * 2
+        return self._replace(read=self.made if self.terms is None else self.terms, shares=shares)
+
+    def of(self, end: int) -> Shares:
+        """Return the shares of an end, 0 for the producer."""
+        if self.shares is not None:
+            return self.shares[end]
+        return (1.0, *(0.0,) * (self.ways - 1)) if self[1 + end] == IDLE else (1 / self.ways,) * self.ways
+
+    def within(self, dims: tuple[str, ...]) -> Digit:
+        """Return the digit with ``here`` for some dims of an image; one by which no parts differ if it divides none of these."""
+        if {*dims}.isdisjoint(self[1:3]):
+            return Digit(self.ways, "", "")
+        made, read = ("here" if end in dims else end if end in {COPIES, IDLE} else "" for end in self[1:3])
+        return Digit(self.ways, made, read, None, self.shares)
+
+    def weighted(self, dims: tuple[str, ...]) -> Digit:
+        """Return the same for the other dims of the tensor, of which parts of equal shares have the same."""
+        return self.within(dims if self.shares or IDLE in self[1:3] else ())
+
+
+Digits = tuple[Digit, ...]
 
 
 class Cuts(NamedTuple):
@@ -70,6 +121,37 @@ class Cuts(NamedTuple):
         return mapped(lambda own: own[self.number], _counted(self.image, self.digits, self.ways.tobytes()))
 
 
+class Above(NamedTuple):
+    """What the levels above leave of a tensor.
+
+    Attributes:
+        products: the products of their factors.
+        image: the image that it is, if it is one.
+        digits: what they divide of it.
+    """
+
+    products: Factors = OUTERMOST
+    image: Image = ()
+    digits: Digits = ()
+
+    @property
+    def cuts(self) -> Cuts:
+        """The image with its only cuts."""
+        return Cuts.of(self.image, self.digits)
+
+    def parted(self, digit: Digit | None, groups: int) -> list[Above]:
+        """Return what a split leaves of the image to each group."""
+        parts = [digit._replace(part=part) for part in range(groups)] if digit else ()
+        return [self._replace(digits=(*self.digits, part)) for part in parts] or [self] * groups
+
+
+def unequal(digits: Digits) -> float:
+    """Return how many times an equal share of an image its consumer has by the shares of the parts that are counted."""
+    return math.prod(
+        own.ways * own.of(1)[own.part] for own in digits if own.part is not None and own.read in SPATIAL
+    )
+
+
 def change(before: Any, after: Any) -> Any:
     """Return by how much factors are multiplied; nothing is left of nothing."""
     found = np.zeros(np.broadcast_shapes(np.shape(before), np.shape(after)))
@@ -93,17 +175,10 @@ def _counted(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Factors:
     need, hold, both, there, added = _averages(image, digits, ways)
     terms = left = placed = met = np.ones_like(need)
     if any(own.terms is not None for known in digits for own in known):
-        made = tuple([(dim, Rows(WHOLE, rows.made, rows.made, adds=False)) for dim, rows in image])
+        made = tuple([(dim, Rows(EVERY_ROW, rows.made, rows.made, adds=False)) for dim, rows in image])
         of_terms = tuple([tuple([own.of_terms for own in known]) for known in digits])
         terms, left, met, placed, _ = _averages(made, of_terms, ways)
     return Factors(need, hold, both, there, there, hold, terms, left, placed, met, added)
-
-
-def unequal(digits: Digits) -> float:
-    """Return how many times an equal share of an image its consumer has by the shares of the parts that are counted."""
-    return math.prod(
-        own.ways * own.of(1)[own.part] for own in digits if own.part is not None and own.read in SPATIAL
-    )
 
 
 def _averages(image: Image, digits: tuple[Digits, ...], ways: bytes) -> Costs:

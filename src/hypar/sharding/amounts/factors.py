@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.ops.nest import IN_GROUP, Nest
-from hypar.sharding.amounts.cuts import Cuts, change, ratios
-from hypar.sharding.amounts.transfers import OUTERMOST, Between, Factors, Products, mapped, names_at
-from hypar.sharding.amounts.windows import Digit, Digits, Image, Shares, image_of
+from hypar.sharding.amounts.cuts import Above, Cuts, Digit, Digits, Shares, change, ratios, unequal
+from hypar.sharding.amounts.transfers import Between, Factors, fraction_read, image_of, mapped, names_at
 from hypar.sharding.collectives import CODE, COLLECTIVES, Codes
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE, Choice, Options, digits_of, dim_of, layout, terms
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.sharding.levels import LocalSizes
+    from hypar.sharding.amounts.transfers import Image, Sums
+    from hypar.sharding.placement import LocalSizes
     from hypar.solve.edge import Costs
 
 Taken = tuple["Choice", Shares]
@@ -36,30 +36,6 @@ Taken = tuple["Choice", Shares]
 
 Labels = tuple[str, ...]
 """What options divide by a digit: a dim, ``COPIES`` or ``IDLE``."""
-
-
-class Above(NamedTuple):
-    """What the levels above leave of a tensor.
-
-    Attributes:
-        products: the products of their factors.
-        image: the image that it is, if it is one.
-        digits: what they divide of it.
-    """
-
-    products: Products = OUTERMOST
-    image: Image = ()
-    digits: Digits = ()
-
-    @property
-    def cuts(self) -> Cuts:
-        """The image with its only cuts."""
-        return Cuts.of(self.image, self.digits)
-
-    def parted(self, digit: Digit | None, groups: int) -> list[Above]:
-        """Return what a split leaves of the image to each group."""
-        parts = [digit._replace(part=part) for part in range(groups)] if digit else ()
-        return [self._replace(digits=(*self.digits, part)) for part in parts] or [self] * groups
 
 
 class Offered(NamedTuple):
@@ -89,7 +65,7 @@ class Offered(NamedTuple):
         return np.array([[label in dims] for label in self.labels])
 
 
-def working(whole: bool | NDArray[np.bool_], shares: Costs, *, apart: bool = False) -> Costs:
+def at_work(whole: bool | NDArray[np.bool_], shares: Costs, *, apart: bool = False) -> Costs:
     """Return 1 for each group that computes something of a layer, of which all have the whole, or shares.
 
     Where a level is counted by itself one without a share computes nothing of a layer that no option divides either.
@@ -130,7 +106,7 @@ def _of_split(
     (made, read), (held, needed), names = labels, shares, names_at(between)
     makes, reads = zip(*names, strict=True)
     works = [
-        working(label == COPIES, own, apart=between.apart) for label, own in zip(labels, shares, strict=True)
+        at_work(label == COPIES, own, apart=between.apart) for label, own in zip(labels, shares, strict=True)
     ]
     high = np.cumsum(needed, axis=-1)
     wide = np.minimum(high + border, 1.0) - np.maximum(high - needed - border, 0.0)
@@ -145,7 +121,7 @@ def _of_split(
             np.maximum(np.minimum(end, high + own) - np.maximum(end - mine, high - needed - own), 0.0)
             for own in (border, 0.0)
         )
-    left = terms = held * works[0] if made in between.makes else working(made == COPIES, held)
+    left = terms = held * works[0] if made in between.makes else at_work(made == COPIES, held)
     if _straight(between, made, read) and needed.shape[-1] > 1:
         straight = np.logical_and(*works).all(axis=-1, keepdims=True)
         kept, both, back, left = (np.where(straight, inside, own) for own in (kept, both, back, left))
@@ -226,6 +202,20 @@ def of_input(nest: Nest) -> Between:
 def input_of(nest: Nest) -> Above:
     """Return what there is of the input of a layer above all levels, as the same tensor."""
     return Above(image=image_of(nest, "input", tuple(nest.input_sizes.items())))
+
+
+def elements_of(nest: Nest, sums: Sums, above: Cuts | None = None) -> Costs:
+    """Return the elements of each tensor, none of those whose sums are not added up inside the layer.
+
+    Of the rows of an input a group of an uneven split is taken to have an equal share, as their ratios say what it has.
+    """
+    above = above or input_of(nest).cuts
+    rows = 1.0 if sums.apart else fraction_read(above.image) / (unequal(above.divided) or 1.0)
+    read = nest.input_elements * rows if sums.input else 0.0
+    made = (sums.as_read if sums.apart else nest.elements("output")) if sums.output else 0.0
+    weight = nest.elements("weight") if sums.weight else 0.0
+    others = [[nest.elements(tensor) if sums.input else 0.0] for tensor in nest.others]
+    return np.array([[read], [weight], [made], *others], dtype=np.float64)
 
 
 @lru_cache(maxsize=4096)
@@ -348,6 +338,23 @@ def apart_of(between: Between, options: tuple[Options, Options], sizes: LocalSiz
         need, both = need * (1.0 + before), both * met
     owned = np.minimum(factors.owned * both, 1.0)
     return factors._replace(need=need, both=factors.both * both, owned=owned)
+
+
+@lru_cache(maxsize=4096)
+def computing(roles: Nest, options: Options, ways: int) -> Costs:
+    """Return the devices that compute each element of each tensor, and the copies of it that are received as terms.
+
+    Returns:
+        ``[tensors, options, 2]``; no copies are received of the results of an op that multiplies nothing.
+    """
+    own = layout(options, ways)
+    found = np.zeros((len(roles.names), len(options), 2))
+    for row, tensor in enumerate(roles.names):
+        found[row, :, 0] = own.working
+        for dim in roles.names[tensor]:
+            found[row, :, 0] /= own.degree(dim)
+        found[row, :, 1] = 2.0 * (terms(roles, tensor, own) - 1.0)
+    return found
 
 
 @lru_cache(maxsize=4096)

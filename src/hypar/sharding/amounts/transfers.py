@@ -1,4 +1,4 @@
-"""The transfers of a network, whatever the choices: the sums inside each layer, and those of each tensor between two.
+"""The transfers of a network, whatever the choices: the sums inside each layer, and those of each tensor, or image, between two.
 
 ``parts_of`` is the table of what each transfer counts, in products of factors; ``network_of`` says which of its rows run by each
 convention. A factor is the fraction of a tensor that all devices of a group have together: an array over options of the producer,
@@ -7,6 +7,7 @@ tuples of the consumer above the level, and options of the consumer. An axis alo
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache, reduce
@@ -19,13 +20,83 @@ from hypar.errors import OptionError
 from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
 from hypar.ops.dims import atom_of
 from hypar.ops.nest import IN_GROUP, Nest
-from hypar.sharding.amounts.windows import Image, fraction_read, image_of
+from hypar.ops.windows import Window
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, PAPER
+from hypar.sharding.dims import SPATIAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from hypar.sharding.placement import Numbers
     from hypar.solve.edge import Costs
+
+
+EVERY_ROW = Window(kernel=1)
+"""The window of a place that reads its own row."""
+
+
+class Rows(NamedTuple):
+    """A dim of an image between two layers.
+
+    Attributes:
+        window: the consumer's window.
+        size: its inputs.
+        places: its outputs.
+        made: the producer's outputs.
+        adds: whether the consumer adds up the error; otherwise its terms go to the producer.
+    """
+
+    window: Window
+    size: int
+    places: int
+    made: int = 0
+    adds: bool = True
+
+    @property
+    def read(self) -> int:
+        """The number of rows that windows read."""
+        return int(np.count_nonzero(before(self)[-1]))
+
+
+Image = tuple[tuple[str, Rows], ...]
+"""The dims of an image, by their names in the tensor."""
+
+
+@lru_cache(maxsize=4096)
+def image_of(
+    nest: Nest,
+    operand: str,
+    shape: Iterable[tuple[str, float]],
+    made: Nest | None = None,
+    *,
+    adds: bool = True,
+) -> Image:
+    """Return the image that a layer reads; of a device group, whose sizes may be real numbers, the next whole one."""
+    reads = {dim: op for op, dim in nest.names[operand].items()}
+    found = []
+    for dim, size in shape:
+        window = nest.windows.get(reads.get(dim, "")) if operand == "input" else None
+        places = size if window is None else nest.sizes[reads[dim]]
+        if dim in SPATIAL:
+            before = round(made.sizes.get(dim, size)) if made else 0
+            found.append((dim, Rows(window or EVERY_ROW, round(size), max(1, round(places)), before, adds)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def fraction_read(image: Image) -> float:
+    """Return the fraction of an image that windows read: below 1 if their stride leaves gaps, or rows at the end."""
+    return math.prod(rows.read / rows.size for _, rows in image)
+
+
+@lru_cache(maxsize=1024)
+def before(rows: Rows) -> Numbers:
+    """Return how many of the places before each one read each row, ``[places + 1, 1 + rows]``; the first column is of no row."""
+    taps = rows.window.taps(rows.size, np.arange(rows.places))
+    found = np.zeros((rows.places + 1, rows.size + 1), np.int32)
+    place, tap = np.nonzero(taps >= 0)
+    found[place + 1, taps[place, tap] + 1] = 1
+    return found.cumsum(axis=0, dtype=np.int32)
 
 
 class Between(NamedTuple):
@@ -56,11 +127,6 @@ class Between(NamedTuple):
     def makes(self) -> Mapping[str, str]:
         """The producer's dims with their names in the tensor."""
         return dims_of(self.made, "weight" if self.operand == "weight" else "output")
-
-    @property
-    def reads(self) -> Mapping[str, str]:
-        """The consumer's dims with their names in the tensor."""
-        return dims_of(self.read, self.operand)
 
 
 def dims_of(nest: Nest, tensor: str) -> Mapping[str, str]:
@@ -165,7 +231,7 @@ def mapped(
 def names_at(between: Between) -> tuple[tuple[str | None, str | None], ...]:
     """Return the op dims of producer and consumer for each dim of the tensor."""
     makes = {tensor: op for op, tensor in between.makes.items() if tensor not in between.contracted}
-    reads = {tensor: op for op, tensor in between.reads.items()}
+    reads = {tensor: op for op, tensor in dims_of(between.read, between.operand).items()}
     return tuple([(makes.get(dim), reads.get(dim)) for dim in ("batch", *between.dims, IN_GROUP)])
 
 
