@@ -158,16 +158,6 @@ def test_a_pool_that_reaches_over_the_image_contracts_it_as_a_global_one() -> No
     assert plan_model(pooled, **asked).cost.value == plan_model(residual(), **asked).cost.value  # type: ignore[arg-type]
 
 
-class TestPins:
-    def test_a_pin_holds_and_the_rest_is_planned_around_it(self) -> None:
-        free = plan_model(graph("vgg16"), levels=2)
-        held = plan_model(graph("vgg16"), levels=2, pins=["fc1@H2=dp"])
-        assert free.dims("fc1") == ("in_channels", "in_channels")
-        assert held.dims("fc1") == ("in_channels", "batch")
-        assert held.pins == ["fc1@H2=batch"]
-        assert held.cost.value > free.cost.value
-
-
 def said(plan: Plan) -> list[str]:
     return [own.text for own in remarks(plan)]
 
