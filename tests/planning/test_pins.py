@@ -96,10 +96,6 @@ def test_a_word_for_several_dims_is_one_that_divides_evenly(
     assert held(pin, array=array, network="llama3-8b")[pin.partition("=")[0]] == choices
 
 
-def test_the_groups_of_a_convolution() -> None:
-    assert held("conv2=g2 n4", network="alexnet-2012") == {"conv2": (grid({"batch": 4, "groups": 2}),)}
-
-
 @given(
     data=st.data(),
     array=st.sampled_from([(16,), (4, 4), (12,), (2, 6)]),

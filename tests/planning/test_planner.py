@@ -115,12 +115,6 @@ def test_four_way_levels_receive_three_quarters() -> None:
     assert plan.splits[0].shares == [0.25] * 4
 
 
-def test_half_precision_moves_half_the_bytes() -> None:
-    text = RESIDUAL.replace("batch: 8", "batch: 8\ndtype: bfloat16")
-    half = build_graph(parse_yaml(text, Path("half.yaml")), "half")
-    assert plan_model(half).cost.value * 2 == plan_model(residual()).cost.value
-
-
 @pytest.mark.parametrize(
     ("asked", "claim"),
     [
