@@ -8,24 +8,15 @@ from hypar.units import format_seconds, parse_quantity
 @pytest.mark.parametrize(("text", "kind", "number"), [
     ("1600 Mb/s", "bytes_per_s", 200e6),
     ("25.6 Gb/s", "bytes_per_s", 3.2e9),
-    ("1600 Mbit/s", "bytes_per_s", 200e6),
-    ("320 GB/s", "bytes_per_s", 320e9),
-    ("3.35 TB/s", "bytes_per_s", 3.35e12),
     ("1 b/s", "bytes_per_s", 1 / 8),
     ("108 KB", "bytes", 108_000),
-    ("108 kB", "bytes", 108_000),
     ("64 MiB", "bytes", 64 * 2**20),
-    ("1 KiB", "bytes", 1024),
-    ("4 B", "bytes", 4),
     ("16 bit", "bytes", 2),
     ("16b", "bytes", 2),
-    ("1 Gb", "bytes", 125e6),
     ("989.4 TFLOP/s", "flop_per_s", 989.4e12),
     ("84 GOPS/s", "flop_per_s", 84e9),
-    ("84 GOP/s", "flop_per_s", 84e9),
     ("250 MHz", "hertz", 250e6),
     ("3.7 pJ", "joules", 3.7e-12),
-    ("2 nJ", "joules", 2e-9),
     ("0 J", "joules", 0),
     ("5 us", "seconds", 5e-6),
     ("5 \u00b5s", "seconds", 5e-6),
@@ -71,8 +62,6 @@ def test_no_quantity(text: object, kind: str) -> None:
     ],
 )  # fmt: skip
 def test_seconds(seconds: float, text: str) -> None:
+    """Joules are written alike."""
     assert format_seconds(seconds) == text
-
-
-def test_joules() -> None:
-    assert format_seconds(3.7e-12, "J") == "3.70 pJ"
+    assert format_seconds(seconds, "J") == text.replace("s", "J")

@@ -87,12 +87,6 @@ def test_models_lists_all_and_shows_one(monkeypatch: pytest.MonkeyPatch) -> None
     }  # fmt: skip
 
 
-def test_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "\x1b[" not in output("plan", "lenet-c")
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    assert "\x1b[" in output("plan", "lenet-c")
-
-
 def test_the_module_runs_and_a_closed_pipe_is_no_traceback() -> None:
     command = f"{sys.executable} -m hypar models vgg16 --json | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)

@@ -73,7 +73,6 @@ STAGED: dict[str, Any] = json.loads(
 )
 LENET = load_model("lenet-c")
 HMC = load_machine("hmc", {"topology": "fully_connected", "devices": 12})
-P100 = load_machine("p100-4x4")
 MACHINE = (data_folder("hardware") / "h100-8x.yaml").read_text(encoding="utf-8")
 GRAPH = load_model("resnet18").contracted
 OPERATORS = load_model("resnet18").operators

@@ -1,18 +1,13 @@
 """What commands print is never wider than the terminal, and every number in it is whole."""
 
-import importlib
 import re
 import shlex
-from collections.abc import Callable, Iterator
-from functools import cache
-from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 from click.testing import CliRunner
 from rich.cells import cell_len
 
-from hypar import load_model, plan_model
+from hypar import plan_model
 from hypar.cli.main import main
 from tests.effort import late
 from tests.prose import unbroken
@@ -48,63 +43,22 @@ OTHERS = (
 """Commands, each over every network."""
 
 ONE = {
-    "vgg16": ("explore vgg16 --vary fc1 --vary conv5_3 --hardware hmc", "plan vgg16 --strategy optimal --explain fc1"),
+    "vgg16": ("explore vgg16 --vary fc1 --vary conv5_3 --hardware hmc --levels 3", "plan vgg16 --strategy optimal --explain fc1"),
     "resnet50": ("explore resnet50 --vary fc --levels 3 --hardware hmc", "plan resnet50 --explain layer4.0.conv1"),
 }  # fmt: skip
 """Commands that name layers."""
 
 
-QUICK = ("models",)
-"""Beginnings of the commands that the quick run tries over the residual network too."""
-
-
-def marked(names: list[str]) -> list[object | ParameterSet]:
-    """The commands, of which the quick run tries few over a residual network, and each over the other."""
-    return late(names, *(name for name in names if "resnet50" in name and not name.startswith(QUICK)))
-
-
 def commands() -> list[str]:
-    found = []
-    for network in NETWORKS:
-        found += [text.format(network) for text in OTHERS]
-        found += ONE[network]
-    return [*dict.fromkeys(found)]
+    found = [text.format(network) for network in NETWORKS for text in OTHERS]
+    return [*dict.fromkeys([*found, *(command for network in NETWORKS for command in ONE[network])])]
 
 
-STUDIES = (
-    "planning.planner.plan_model", "reports.of.plan.remarks", "reports.of.plan.baseline_scores",
-    "studies.grid.compare_strategies", "studies.grid.sweep_model", "studies.alternatives.explore_model",
-)  # fmt: skip
-"""What commands call that takes long, and gives the same for every output."""
-
-
-@pytest.fixture
-def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """A function that returns what one command prints with some more options, at a width."""
-    monkeypatch.setattr("hypar.network.graph.load_model", cache(load_model))
-    for study in STUDIES:
-        module, _, name = f"hypar.{study}".rpartition(".")
-        monkeypatch.setattr(f"{module}.{name}", once(getattr(importlib.import_module(module), name)))
-
-    def run(command: str, *options: str, width: int = 80) -> str:
-        result = CliRunner().invoke(main, [*shlex.split(command), *options], env={"COLUMNS": str(width)})
-        assert result.exit_code == 0, (command, result.stderr)
-        return result.stdout
-
-    return run
-
-
-def once(study: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that gives the first result of a study again."""
-    results: list[Any] = []
-
-    def called(*arguments: Any, **options: Any) -> Any:
-        if not results:
-            found = study(*arguments, **options)
-            results.append([*found] if isinstance(found, Iterator) else found)
-        return results[0]
-
-    return called
+def printed(command: str, *options: str, width: int = 80) -> str:
+    """What a command prints at a width."""
+    result = CliRunner().invoke(main, [*shlex.split(command), *options], env={"COLUMNS": str(width)})
+    assert result.exit_code == 0, (command, result.stderr)
+    return result.stdout
 
 
 NUMBER = re.compile(r"(?<![\w.])\d(?:[\d,.]*\d)?(?!\w)")
@@ -117,9 +71,9 @@ def check(text: str, width: int, wide: str) -> None:
     assert {*NUMBER.findall(unbroken(wide))} <= {*NUMBER.findall(unbroken(text))}
 
 
-@pytest.mark.parametrize("command", marked(commands()))
+@pytest.mark.parametrize("command", late(commands(), *(own for own in commands() if "resnet50" in own)))
 @pytest.mark.usefixtures("folder")
-def test_no_line_is_wider_and_every_number_is_whole(command: str, printed: Callable[..., str]) -> None:
+def test_no_line_is_wider_and_every_number_is_whole(command: str) -> None:
     wide = printed(command, width=300)
     assert wide
     for width in WIDTHS:
@@ -133,16 +87,12 @@ def test_scores_and_stored_plans_are_no_wider(network: str) -> None:
     plan_model("sfc", hardware="hmc").write("s.json")
     shown = ["score p.json", "show p.json", "show p.json --full", "score p.json --layers"]
     for command in (*shown, "verify s.json --count", "verify s.json --count --full"):
-        wide, *others = (
-            CliRunner().invoke(main, command.split(), env={"COLUMNS": str(width)}).stdout
-            for width in (300, *WIDTHS)
-        )
-        for width, text in zip(WIDTHS, others, strict=True):
-            check(text, width, wide)
+        for width in WIDTHS:
+            check(printed(command, width=width), width, printed(command, width=300))
 
 
 @pytest.mark.parametrize("strategy", ["hypar", pytest.param("accpar", marks=pytest.mark.slow)])
-def test_a_plan_of_resnet152_fits_a_screen_of_40_lines(printed: Callable[..., str], strategy: str) -> None:
+def test_a_plan_of_resnet152_fits_a_screen_of_40_lines(strategy: str) -> None:
     text = printed(f"plan resnet152 --levels 4 --hardware hmc --strategy {strategy}")
     assert len(text.splitlines()) <= 40
     assert "layer3 x145 " in text

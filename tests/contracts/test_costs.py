@@ -1,5 +1,6 @@
 """Every cost gives arrays of the shapes that it promises, and its optimum is that of exhaustive search."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.placement import levels_of
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
+from tests.effort import crossed, late
+from tests.planning.parts import scored
 
 HMC = load_machine("hmc")
 COSTS = plugin_names("costs")
@@ -95,3 +98,21 @@ def test_deepa_receives_at_all_devices_at_once_or_at_one_after_another() -> None
         moved = one.costs > 0
         assert (moved == (other.costs > 0)).all()
         assert (other.costs[moved] > one.costs[moved]).all()
+
+
+@crossed(
+    {
+        "space": ["all", "height*width", "batch*out_channels*height*width", "height,width,batch"],
+        "model": late(["lenet-c", "alexnet-2012", "inception-v3"], "inception-v3"),
+        "array": [[4], [2, 4], [16]],
+    }
+)
+def test_what_is_searched_is_what_is_scored(model: str, space: str, array: list[int]) -> None:
+    """Choices of one dim and grids of several are counted alike, whichever of them a search compares."""
+    space = f"conv:{space} linear:batch,out_channels" if "batch" not in space and space != "all" else space
+    for cost, convention in product(("time", "volume"), ("paper", "moved")):
+        plan = plan_model(
+            model, array=array, space=space, cost=cost, hardware="tpu-v3", convention=convention
+        )
+        counted = scored(plan).time_s if cost == "time" else scored(plan).communication_bytes
+        assert plan.cost.value == pytest.approx(counted, rel=1e-9)

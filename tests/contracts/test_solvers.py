@@ -17,7 +17,6 @@ from tests.solvers import EXHAUSTIVE
 
 NAMES = plugin_names("solvers")
 
-Graphs = st.SearchStrategy[tuple[int, list[tuple[int, int]]]]
 EXACT = [load_solver(name) for name in NAMES if load_solver(name).exact] + [EXHAUSTIVE]
 
 

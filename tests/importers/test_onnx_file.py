@@ -90,10 +90,6 @@ BAD: dict[str, tuple[Any, str]] = {
     "a folder": (lambda file: file.mkdir(), "cannot be read: Is a directory"),
     "empty": (lambda file: file.write_bytes(b""), "found no operator; allowed: an ONNX model with a graph"),
     "text": (lambda file: file.write_text("source: 3\n"), "not an ONNX file, or cut short: DecodeError: "),
-    "cut short": (
-        lambda file: net(file).write_bytes(net(file).read_bytes()[:-100]),
-        "not an ONNX file, or cut short: DecodeError: ",
-    ),
     "3 GB declared": (
         lambda file: one(file, [weight("w", 2**14, 3, 128, 128, external=False)], raw=True),
         "tensor 'w' cannot be read: ValueError: cannot reshape array of size 0 into shape (16384",
@@ -123,19 +119,6 @@ BAD: dict[str, tuple[Any, str]] = {
     "a number format of no name": (
         lambda file: one(file, [onnx.TensorProto(name="w", data_type=99, dims=[8, 3, 3, 3])]),
         "'w' has no number format of onnx: KeyError: 99",
-    ),
-    "a constant of such a format": (
-        lambda file: save(
-            file,
-            [
-                onnx.helper.make_node(
-                    "Constant", [], ["c"], value=onnx.TensorProto(data_type=99, dims=[1], raw_data=b"0")
-                ),
-                onnx.helper.make_node("Add", ["x", "c"], ["y"]),
-            ],
-            [],
-        ),
-        "tensor 'c' cannot be read: KeyError: 99",
     ),
     "no sample": (
         lambda file: save(file, [onnx.helper.make_node("Relu", ["x"], ["y"])], [], sizes=("N",)),

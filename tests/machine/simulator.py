@@ -10,6 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from hypar.machine.links import Tier
@@ -209,11 +210,11 @@ class Array:
         """Links between two subgroups."""
         return sum(hops for _, hops in self.lengths(one * self.inner, other * self.inner))
 
-    @property
-    def mean_hops(self) -> float:
-        """Links that a message between two members of a set goes over, on average."""
+    @cached_property
+    def every_hops(self) -> list[int]:
+        """Links that each message between two members of a set goes over."""
         each = [self.lengths(*ends) for own in self.sets for ends in itertools.permutations(own, 2)]
-        return sum(hops for own in each for _, hops in own) / len(each)
+        return [sum(hops for _, hops in own) for own in each]
 
     def capacity(self, link: tuple[Any, ...]) -> float:
         return float(self.tiers[link[0]].bytes_per_s * width(self.tiers[link[0]], (link[3], link[4])))

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import settings
 
 from hypar.errors import OptionError
-from hypar.files.yaml_file import read_yaml
 from hypar.machine.load import load_machine, parse_change
 from hypar.machine.machine import Machine
 from hypar.machine.setting import phase_energy
@@ -19,11 +18,13 @@ from hypar.ops.nest import PHASES
 from hypar.plan.plan import Plan
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import run_plan
-from hypar.registry import data_file, data_names
+from hypar.registry import data_names
 from hypar.schedule.lanes import Lane
 from hypar.sharding.placement import primes
 from tests.effort import LONG
 from tests.kit import known
+from tests.machine.test_load import at, read
+from tests.machine.test_load import numbers as found
 
 TIME = {
     **dict.fromkeys(("peak", "fp32_peak", "rows", "columns", "frequency", "buffer_words_per_cycle", "bandwidth", "link_bandwidth"), -1),
@@ -110,17 +111,10 @@ class Case(NamedTuple):
 
 def numbers(name: str) -> Iterator[Case]:
     """Yield the numbers of a hardware file; of a heterogeneous machine those of the groups' links."""
-
-    def found(node: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
-        if isinstance(node, dict) and "value" in node:
-            value = node["value"]
-            if isinstance(value, int | float) or (isinstance(value, str) and re.match(r"[0-9]", value)):
-                yield path, value
-        elif isinstance(node, dict | list):
-            for key, value in node.items() if isinstance(node, dict) else enumerate(node):
-                yield from found(value, (*path, key))
-
-    for path, value in dict.fromkeys(found(read_yaml(data_file("hardware", name)).data, ())):
+    for path in found(read(name)):
+        value = at(read(name), path)["value"]
+        if not re.match("[0-9]", str(value)):
+            continue
         part, *rest = path
         if part == "interconnect":
             rest = [part, *(rest if len(rest) > 1 else (0, *rest))]

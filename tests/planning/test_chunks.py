@@ -58,9 +58,6 @@ def chunks_of(plan: Plan) -> list[list[str]]:
     return plan.chunks.layers
 
 
-# Which chunks
-
-
 def test_levels_are_summed_from_the_innermost_outward_chunk_by_chunk() -> None:
     plan = planned("lenet-c", "p100-4x4", strategy="dp", chunks="one")
     names = names_of(run_plan(plan, hardware=machine_of("p100-4x4")))
@@ -178,9 +175,6 @@ def test_refinement_comes_first_with_every_layer_by_itself() -> None:
     assert both.chunks.alone_s == refined.refined.after_s
 
 
-# Machines of unlike devices
-
-
 @pytest.fixture(scope="module")
 def uneven() -> dict[str | None, Plan]:
     machine = load_machine("tpu-v2-v3")
@@ -206,9 +200,6 @@ def test_different_groups_exchange_together_over_their_splits(uneven: dict[str |
     assert "tpu-v3: conv5_2 to conv1 gradient all_reduce H2" in names
     times = {chunks: scored(plan).time_s for chunks, plan in uneven.items()}
     assert times["best"] <= min(times["one"], times["layers"])
-
-
-# The plan file
 
 
 @pytest.fixture(scope="module")

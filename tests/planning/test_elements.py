@@ -109,18 +109,14 @@ def test_the_joint_optimum_is_the_least_of_all_plans_that_run(
     assert not beyond(plan, graph)
 
 
-@pytest.mark.parametrize("strategy", ["dp", "optimal"])
+@pytest.mark.parametrize(
+    "asked", [{"strategy": "dp"}, {"strategy": "optimal", "space": "batch,out_channels"}]
+)
 @pytest.mark.parametrize("array", [(2, 2, 2), (8,), (4, 2), (3, 2)])
-def test_copies_of_a_layer_run_as_they_are_counted(strategy: str, array: tuple[int, ...]) -> None:
-    graph = small(2, 1, 3, 2)
-    plan = plan_model(
-        graph, array=array, strategy=strategy, space="batch,out_channels" * (strategy == "optimal") or None
-    )
-    assert any(
-        copies(choice, ways) > 1
-        for layer in plan.layers
-        for choice, ways in zip(plan.choices(layer), array, strict=True)
-    )
+def test_copies_of_a_layer_run_as_they_are_counted(asked: dict[str, Any], array: tuple[int, ...]) -> None:
+    plan = plan_model(small(2, 1, 3, 2), array=array, **asked)
+    each = [zip(plan.choices(layer), array, strict=True) for layer in plan.layers]
+    assert any(copies(choice, ways) > 1 for own in each for choice, ways in own)
     assert verify_plan(plan).ok
 
 

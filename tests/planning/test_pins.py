@@ -44,24 +44,18 @@ N4_H2 = grid({"batch": 4, "height": 2})
     [
         ("conv1=n4h2w2", grid({"batch": 4, "height": 2, "width": 2})),
         ("conv1=n4 c1 h2 w1", N4_H2),
-        ("conv1=batch4 height2", N4_H2),
         ("conv1= batch 4  height 2 ", N4_H2),
         ("conv1=height2 batch4", N4_H2),
         ("conv1=I4 h2", N4_H2),
         ("conv1=dp4 mp2", grid({"batch": 4, "in_channels": 2})),
         ("conv1=II2 III4", grid({"in_channels": 2, "out_channels": 4})),
-        ("conv1=out4", grid({"out_channels": 4})),
         ("conv1=batch", cut("batch", 16)),
         ("conv1=n16", cut("batch", 16)),
-        ("conv1@H1=n16", cut("batch", 16)),
         ("conv1@0=n16", cut("batch", 16)),
         ("conv1=c1", ALONE),
-        ("conv1=batch1", ALONE),
-        ("fc1=c1", ALONE),
         ("fc1=n1 c1 h1 w1", ALONE),
         ("fc1=n4 c4 h1 w1", grid({"batch": 4, "out_channels": 4})),
         ("pool1=n2 c4", grid({"batch": 2, "channels": 4})),
-        ("pool1=ch4", grid({"channels": 4})),
         ("pool1=i4", grid({"channels": 4})),
         ("pool1=mp", cut("channels", 16)),
         ("pool1=n1 c1", ALONE),
@@ -100,10 +94,6 @@ def test_a_word_for_several_dims_is_one_that_divides_evenly(
 ) -> None:
     """A query of llama3-8b has 4 groups of 8 heads; where no dim divides evenly, the first is held."""
     assert held(pin, array=array, network="llama3-8b")[pin.partition("=")[0]] == choices
-
-
-def test_the_groups_of_a_convolution() -> None:
-    assert held("conv2=g2 n4", network="alexnet-2012") == {"conv2": (grid({"batch": 4, "groups": 2}),)}
 
 
 @given(

@@ -57,8 +57,6 @@ def proven_by(solver: str, model: Any, **asked: Any) -> bool:
     return True
 
 
-# By counts
-
 TIME: dict[str, Any] = {"cost": "time", "space": THREE}
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("alexnet", {"levels": 3, "space": THREE}),
@@ -158,9 +156,6 @@ def test_a_gap_of_counts_is_closed_by_tuples_where_they_are_few() -> None:
     assert counted.bounds[0] <= plan.cost.value <= counted.cost.value
 
 
-# By counts, for time
-
-
 @pytest.mark.parametrize(("tied", "unweighted"), [(False, "free"), (False, "counted"), (True, "free")])
 def test_a_transformer_takes_the_time_of_its_attention_and_of_its_words_in_memory(
     tied: bool, unweighted: str
@@ -231,8 +226,6 @@ def test_a_bound_of_counts_is_valid_on_random_networks_and_machines(
     with contextlib.suppress(ProblemError):  # no tiers, as inner levels are dearer than outer ones
         proven_by("counts", graph, convention=asked[0], cost=asked[1], **own)
 
-
-# Cuts of height and width, by paper
 
 SMALL = ("lenet-c", "alexnet", "resnet18", "sfc")
 """Networks of the quick run, of one kind each: chains and residual ones, with convolutions and without."""

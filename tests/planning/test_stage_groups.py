@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
 
-MIXED = load_machine("tpu-v2-v3")
-
 
 def names_of(plan: Plan) -> list[str | None]:
     return [stage.group for stage in staged(plan).stages]

@@ -1,7 +1,11 @@
-"""The product form of the amounts, which costs and scores use, against the program's count, transfer by transfer."""
+"""The product form of the amounts, which costs and scores use, against the program's count, transfer by transfer.
+
+Of uneven splits that of all transfers of a phase; what lies below them is held by ``tests/sharding/test_edges.py``.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -10,8 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.sharding.placement import WHOLE, Choice, cut, grid
+from hypar.execution.exchange import moved
+from hypar.program.lowering import lower
+from hypar.sharding.amounts.counted import outermost
+from hypar.sharding.placement import WHOLE, Choice, cut, dim_of, grid
+from hypar.sharding.tree import Device
 from tests.effort import examples
+from tests.program.machines import Taken, groups_of, laid
 from tests.program.networks import network, read_by_last
 from tests.program.products import by_products, by_program
 
@@ -173,3 +182,66 @@ def test_a_join_of_makers_that_divide_channels_at_unlike_digits() -> None:
     whole = [cut("out_channels", 4)]
     choices = {"one": whole, "last": whole, "add": [cut("channels", 4)]}
     agree(graph, (4,), {**choices, "two": [grid({"in_channels": 2, "out_channels": 2})]}, "moved")
+
+
+# Uneven splits of single devices
+
+UNITS = 16
+
+
+@st.composite
+def shares(draw: st.DrawFn, groups: int, least: int = 1) -> tuple[float, ...]:
+    cuts = draw(st.lists(st.integers(least, UNITS // groups), min_size=groups - 1, max_size=groups - 1))
+    found = [count / UNITS for count in (*cuts, UNITS - sum(cuts))]
+    return tuple(draw(st.permutations(found)))
+
+
+@st.composite
+def taken(draw: st.DrawFn, graph: LayerGraph, groups: int, kind: str) -> Taken:
+    """Draw a choice of one dim for every layer, mostly with common shares; joins may be done whole.
+
+    Some linear layers are on fewer devices. Pieces of several inputs cannot lie where each of them is, so that all layers have
+    the same shares where there are sums.
+    """
+    common, found = draw(shares(groups)), {}
+    for layer in graph.contracted.layers:
+        dims = dims_of(layer, ROWS if kind in {"halos", "images"} else set())
+        choice = draw(st.sampled_from([cut(dim, groups) for dim in dims] + [WHOLE] * layer.join))
+        own = draw(st.sampled_from([common, common, draw(shares(groups, least=int(kind != "linear")))]))
+        found[layer.name] = (choice, common if choice == WHOLE or kind == "sums" else own)
+    return found
+
+
+def divides(graph: LayerGraph, own: Taken) -> bool:
+    """Return whether all shares are of whole elements, of what is read as well."""
+    for layer in graph.contracted.layers:
+        choice, given_shares = own[layer.name]
+        dim = dim_of(choice)
+        sizes = [] if dim is None else [layer.nest.sizes[dim], layer.nest.input_sizes.get(dim or "", SIZE)]
+        sizes += [dict(one.shape).get(dim or "", SIZE) for one in graph.contracted.tensors]
+        if any(share * size % 1 for share in given_shares for size in sizes):
+            return False
+    return True
+
+
+UNEVEN = {"linear": chains(), "images": convolutions(1), "halos": convolutions(3), "sums": joined()}
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+@pytest.mark.parametrize("kind", UNEVEN)
+@given(data=st.data(), groups=st.integers(2, 3))
+@settings(max_examples=examples(60), deadline=None)
+def test_uneven_splits(kind: str, convention: str, data: st.DataObject, groups: int) -> None:
+    graph = data.draw(UNEVEN[kind])
+    own = data.draw(taken(graph, groups, kind).filter(lambda own: divides(graph, own)))
+    planned, counted = Counter[str](), Counter[str]()
+    state = outermost(graph.contracted, convention, tied=False)
+    inside, between, _ = state.crossing(graph.contracted, [*own.values()])
+    for amount in (one for each in (*inside, *between) for one in each):
+        assert min(amount.elements) >= 0
+        planned[amount.phase] += sum(amount.elements)
+    places, cuts = laid(groups_of(own, [Device()] * groups), own)
+    for step in lower(graph, places, cuts, convention).transfers.values():
+        if step.item.layer in cuts and step.item.tensor in ("input", "output", "weight"):
+            counted[step.item.phase] += int(moved(places, step.transfer).sum())
+    assert +counted == Counter({phase: round(elements) for phase, elements in (+planned).items()})

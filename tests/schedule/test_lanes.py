@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hypar import LayerGraph, load_machine, plan_model
 from hypar.planning.replay import run_plan
+from hypar.schedule.pieces import BETWEEN_STAGES
 from tests.effort import examples
 from tests.heterogeneous import group, groups_of, kind, machines, networks, write_machine, written
 from tests.kit import names_of
@@ -163,6 +164,18 @@ def test_every_step_runs_in_order(drawn: Drawn, graph: LayerGraph, shares: str, 
     for lane, device in enumerate(done.lanes):
         kinds = [kind for kept, _, kind in computed if kept == (lane,)]
         assert len(kinds) == 4 * sum(time is not None for time in device.times)
+
+
+def test_a_stage_sends_a_tensor_once_to_each_replica() -> None:
+    """All at the same time: to each of two as long as stages alone do that have half of the batch."""
+    machine, sent = load_machine("hmc", {"topology": "fully_connected", "devices": 4}), []
+    cases: list[tuple[int, dict[str, Any]]] = [(16, {"array": (2, "s2")}), (8, {"stages": 2, "levels": 0})]
+    for batch, asked in cases:
+        ran = run_plan(
+            plan_model("lenet-c", batch=batch, hardware=machine, microbatches=2, strategy="dp", **asked)
+        )
+        sent.append([own.seconds for own in ran.step.pieces if own.level == BETWEEN_STAGES])
+    assert sent[0] == pytest.approx(sent[1])
 
 
 def test_a_group_is_idle_while_none_of_its_tasks_runs() -> None:

@@ -21,7 +21,6 @@ from tests.kit import known
 from tests.staged import pipeline, staging_of
 
 ALEXNET = load_model("alexnet").with_batch(16)
-LENET = load_model("lenet-c").with_batch(16)
 HMC = load_machine("hmc")
 OVERLAPPING = load_machine("hmc", {"overlap": "full"})
 

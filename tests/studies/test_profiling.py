@@ -3,7 +3,7 @@
 import itertools
 import sys
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -314,27 +314,23 @@ def test_torch_makes_the_output_that_a_piece_says(torch: Any, model: str | Path)
         assert tuple(bench.forward(shard)(*read).shape) == shard.output, shard
 
 
-WINDOW = Window(kernel=3, stride=2, padding=1)
-IMAGE = {"inputs": ((2, 4, 8, 8),), "windows": (WINDOW, WINDOW)}
-UP = Window(kernel=3, stride=2, padding=1, output_padding=1, transposed=True)
-ENLARGING = {"inputs": ((2, 4, 8, 8),), "windows": (UP, UP)}
-PIECES: list[dict[str, Any]] = [
-    {"op": "conv", **IMAGE, "weight": (6, 2, 3, 3), "groups": 2, "output": (2, 6, 4, 4)},
-    {"op": "linear", "inputs": ((2, 5),), "weight": (7, 5), "output": (2, 7)},
-    {"op": "max", **IMAGE, "round_up": True, "output": (2, 4, 5, 5)},
-    {"op": "average", **IMAGE, "output": (2, 4, 4, 4)},
-    {"op": "conv_transpose", **ENLARGING, "weight": (4, 3, 3, 3), "groups": 2, "output": (2, 6, 16, 16)},
-    {"op": "nearest", **ENLARGING, "output": (2, 4, 16, 16)},
-    {"op": "bilinear", **ENLARGING, "output": (2, 4, 16, 15)},
-    {"op": "crop", **IMAGE, "output": (2, 4, 6, 4)},
-    {"op": "add", "inputs": ((2, 5), (2, 5), (2, 5)), "output": (2, 5)},
-    {"op": "concat", "inputs": ((2, 5), (2, 3)), "output": (2, 8)},
-]
+@cache
+def pieces() -> dict[str, LayerShard]:
+    """The smallest piece of each op of some networks."""
+    found: dict[str, LayerShard] = {}
+    for model in ("lenet-c", "resnet18", "googlenet", "unet", ENLARGED):
+        for by_choice in shards_of(load_model(model, batch=2), "all", 8).values():
+            for own in by_choice.values():
+                found[own.op] = min(found.get(own.op, own), own, key=lambda each: each.num_bytes)
+    return found
 
 
-@pytest.mark.parametrize("fields", PIECES, ids=lambda fields: str(fields["op"]))
-def test_all_phases_of_every_op_run(torch: Any, fields: dict[str, Any]) -> None:
-    shard = LayerShard(dtype="float64", **fields)
+OPS = ["conv", "linear", "max", "average", "conv_transpose", "nearest", "bilinear", "crop", "add", "concat"]
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_all_phases_of_every_op_run(torch: Any, op: str) -> None:
+    shard = replace(pieces()[op], dtype="float64")
     gradients: Any = TorchBench().step(shard)()
     shapes = [*shard.inputs, *filter(None, [shard.weight])]
     assert [tuple(gradient.shape) for gradient in gradients] == shapes
@@ -344,5 +340,5 @@ def test_all_phases_of_every_op_run(torch: Any, fields: dict[str, Any]) -> None:
 def test_measuring_leaves_the_random_numbers_of_others_alone(torch: Any) -> None:
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    TorchBench().seconds(LayerShard(dtype="float32", **PIECES[1]))
+    TorchBench().seconds(pieces()["linear"])
     assert torch.equal(before, torch.get_rng_state())
