@@ -90,7 +90,7 @@ Every network that comes with hypar has a plan at 1 to 20 two-way levels by ever
 of levels without an entry is proven.
 
 The searches under `paper` had `--time-limit {SECONDS["paper"]}`, counted as work and not by the clock: more time closes some of them. Those under `moved` and `fused` are
-searched to their end.
+searched to their end. The rows are of searches before plans held [what can run](algebra.md#levels-and-volume): once the batch is used up networks on images are not proven either, and transformers are closer; [Optima](optima.md) has today's gaps.
 
 Written by `pytest tests/benchmarks/test_pages.py -m slow -n 0 --update-golden`.
 

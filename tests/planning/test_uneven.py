@@ -168,7 +168,7 @@ def test_the_volume_of_unlike_groups_is_summed_over_all_splits(
 @given(drawn=machines(most=1), graph=networks)
 @settings(max_examples=examples(50, 3), deadline=None)
 def test_shares_of_more_freedom_are_never_dearer(drawn: Drawn, graph: LayerGraph, folder: Path) -> None:
-    """Of groups of one device each, as those with levels inside do not yet."""
+    """Of groups of one device each."""
     machine = load_machine(write_machine(folder, *drawn))
     plans: dict[str, Plan] = {
         shares: plan_model(graph, hardware=machine, strategy="accpar", shares=shares)

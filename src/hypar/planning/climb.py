@@ -139,10 +139,8 @@ def _baseline(planner: Planner, graph: LayerGraph, found: Node, request: Resolve
 def _trials(request: Resolved, nodes: Mapping[str, Node]) -> dict[str, Ran]:
     """Run the step of every node, equal choices once; without chunks before a refinement, which has none."""
     keys = {name: node.lane.choices if isinstance(node, Leaf) else node for name, node in nodes.items()}
-    asked, different = (
-        None if request.refine else request.chunks,
-        dict(zip(keys.values(), nodes.values(), strict=True)),
-    )
+    asked = None if request.refine else request.chunks
+    different = dict(zip(keys.values(), nodes.values(), strict=True))
     ran = {key: run_node(node, asked) for key, node in different.items()}
     return {name: ran[key] for name, key in keys.items()}
 

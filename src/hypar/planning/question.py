@@ -284,13 +284,10 @@ def _runnable(
     sizes = space.sizes(layer, most)
     if all(most[dim] <= size for dim, size in sizes):
         return options, ()
-    divides, free = (
-        layer.nest.multiplies,
-        [ways for ways, pinned in zip(array, held, strict=True) if not pinned],
-    )
+    free = [ways for ways, pinned in zip(array, held, strict=True) if not pinned]
     left = shards_left(sizes, (own[0] for own, pinned in zip(options, held, strict=True) if pinned))
     cuts = sum(int(math.log(size + TINY, max(free))) for _, size in left if size > 1) if free else 0
-    if divides and cuts < len(free):
+    if layer.nest.multiplies and cuts < len(free):
         options = tuple(
             own if pinned else tuple(dict.fromkeys((*own, *space.in_copies(layer, ways))))
             for own, pinned, ways in zip(options, held, array, strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -28,27 +29,36 @@ if TYPE_CHECKING:
     from hypar.sharding.tree import Split
 
 
-class Node:
+class Node(ABC):
     """What is decided of some devices: ``Leaf`` of identical ones, ``Branching`` of an uneven split, or ``Staging``."""
 
-    def lanes(self, above: Ends = ()) -> Lanes:
-        """Return its groups of identical devices, with their shares at the splits above, and the transfers between them."""
-        raise NotImplementedError
-
+    @abstractmethod
     def taking(self, chosen: Iterator[Options]) -> Self:
         """Return the node with other choices, one for each layer at each node in turn, and its costs unchanged."""
-        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def work(self) -> StepWork:
+        """Its work in a step."""
+
+
+class GroupNode(Node):
+    """A node of device groups without stages."""
+
+    @abstractmethod
+    def lanes(self, above: Ends = ()) -> Lanes:
+        """Return its groups of identical devices, with their shares at the splits above, and the transfers between them."""
 
     @property
     def work(self) -> StepWork:
-        """Its work in a step."""
+        """Their work in a step."""
         from hypar.schedule.stages import StepWork  # noqa: PLC0415 (only where a step is run)
 
         return StepWork.of(*self.lanes())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Leaf(Node):
+class Leaf(GroupNode):
     """A group of identical devices.
 
     Its ``lane`` has the layers with the sizes that the splits above leave, their choices, and their setting; ``answer`` is

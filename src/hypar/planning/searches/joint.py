@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
@@ -164,11 +164,13 @@ def _proven(found: Answer, bound: float) -> Answer:
 
 def _improving(question: Question, problem: Counted, improving: Iterator[Found]) -> Iterator[Answer]:
     """Yield the plans of a search by counts, which do not say all costs, each with its price."""
-    known = lru_cache(maxsize=None)(partial(_priced, question))
+
+    @cache
+    def of(choices: Choices | None) -> Answer:
+        return greedy(question, solver=COUNTS) if choices is None else _priced(question, choices)
 
     def price(orders: Indices) -> Answer:
-        choices = problem.choices(orders)
-        return greedy(question, solver=COUNTS) if choices is None else known(choices)
+        return of(problem.choices(orders))
 
     every: list[Found] = []
     for found in improving:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.machine.setting import Setting
 from hypar.planning.question import NO_MACHINE, Answer
-from hypar.planning.records import Leaf, Node
+from hypar.planning.records import GroupNode, Leaf
 from hypar.schedule.lanes import Lane
 from hypar.schedule.pieces import crossing
 from hypar.sharding.amounts.counted import outermost
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Branching(Node):
+class Branching(GroupNode):
     """An uneven split with its subtree; a group without a share of any layer is idle.
 
     It divides the groups of a ``machine``, a group of some ``name`` itself, below ``depth`` other uneven splits, which leave
