@@ -138,8 +138,8 @@ MUTANTS = [
     Mutant("shares sum to one", "solve/balance.py", "if math.fsum(ends) < 1:", "if math.fsum(ends) < 2:"),
     # planning
     Mutant("a level is planned below those above it", "planning/question.py", "if index + 1 < len(question.levels):", "if index + 2 < len(question.levels):"),
-    Mutant("a baseline is taken if it is faster", "planning/climb.py", "return faster(self.seconds, other.seconds) if", "return faster(other.seconds, self.seconds) if"),
-    Mutant("refinement takes what is faster", "planning/climb.py", "if faster(own, best):", "if faster(best, own):"),
+    Mutant("a baseline is taken if it is faster", "planning/chunks.py", "return faster(self.seconds, other.seconds) and", "return faster(other.seconds, self.seconds) and"),
+    Mutant("refinement takes what is faster", "planning/fastest.py", "self.tried(changed, type(best).gains)", "self.tried(changed, lambda one, other: other.gains(one))"),
     Mutant("memory balances stages by what they hold", "planning/stages/spans.py", "return max(self.held_bytes(in_flight))", "return min(self.held_bytes(in_flight))"),
     Mutant("a stage receives in each microbatch", "planning/stages/spans.py", "return computing + microbatches * (received", "return computing + (received"),
     Mutant("the best stages are the fastest", "planning/stages/planner.py", "min(found, default=(limit, 0, None))", "max(found, default=(limit, 0, None))"),
@@ -175,14 +175,14 @@ MUTANTS = [
     Mutant("devices of a tree are told apart by all their coordinates", "sharding/layout.py", "tuple(group[own[group] == part] for part", "tuple(np.flatnonzero(own == part) for part"),
     Mutant("a separator is of two components", "solve/order.py", "if count > 1}", "if count > 2}"),
     Mutant("a device keeps where its samples lie", "program/layouts.py", "    if not held:\n        return piece, ends\n", "    if True:\n        return piece, ends\n"),
-    Mutant("chunks have as many synchronisations as there are", "planning/climb.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
+    Mutant("chunks have as many synchronisations as there are", "planning/chunks.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
     # planning, of stages, chunks and uneven splits
     Mutant("equal spans have equal layers", "planning/stages/partition.py", "kinds[start : start + length] == own", "kinds[start] == own[0]"),
     Mutant("no step is shorter than its bound", "planning/stages/partition.py", "np.asarray(table.costs[kept] + late)", "np.asarray(table.costs[kept] * 1.5 + late)"),
     Mutant("a span is no faster than its bound", "planning/stages/partition.py", "np.asarray(found + received + returned)", "np.asarray(1.5 * (found + received + returned))"),
-    Mutant("a refined plan says its time", "planning/climb.py", "best, found, unchanged = own, changed, 0", "best, found, unchanged = own * 0.99, changed, 0"),
+    Mutant("a refined plan says its time", "planning/engine.py", "after_s = tried.ran[tried.best].seconds", "after_s = tried.ran[tried.best].seconds * 0.99"),
     Mutant("a group may be idle", "planning/uneven/search.py", "while adapts and len(own.place.at_work) > 1:", "while adapts and len(own.place.at_work) > 9:"),
-    Mutant("a chunk is of one stage", "planning/climb.py", "key=stages.__getitem__", "key=lambda _: 0"),
+    Mutant("a chunk is of one stage", "planning/chunks.py", "key=stages.__getitem__", "key=lambda _: 0"),
     Mutant("two stages add up a tied gradient", "planning/stages/running.py", "if len(users) > 1:", "if len(users) > 2:"),
     Mutant("a buffer holds the gradient of a tied weight", "planning/stages/spans.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),
 ]  # fmt: skip

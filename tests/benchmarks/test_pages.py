@@ -17,7 +17,7 @@ import pytest
 from hypar import plan_model
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.plan import Plan
-from hypar.planning.searches import joint
+from hypar.planning import question
 from hypar.registry import plugin_names
 from hypar.sharding.conventions import BY_LEVELS
 from tests.effort import NETWORKS, TRANSFORMERS, crossed
@@ -60,7 +60,7 @@ class Rows(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def _no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joint, "timed", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(question, "timed", lambda _: contextlib.nullcontext())
 
 
 LONG = [pytest.mark.slow, pytest.mark.long]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hypar import load_model
 from hypar.network.graph import gradients_of
-from hypar.planning.climb import rule_sizes
+from hypar.planning.chunks import rule_sizes
 
 EACH = (1,) * 8
 

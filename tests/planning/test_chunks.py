@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypar import Plan, load_machine, plan_model
 from hypar.errors import OptionError
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.planning.climb import best_sizes, spans
+from hypar.planning.chunks import best_sizes, spans
 from hypar.planning.replay import run_plan
 from hypar.schedule.stages import StepWork
 from tests.effort import crossed, late
@@ -24,7 +24,7 @@ from tests.schedule.test_chunked import graph_of, lane_of
 
 if TYPE_CHECKING:
     from hypar import Machine
-    from hypar.planning.climb import Sizes
+    from hypar.planning.chunks import Sizes
     from hypar.schedule.lanes import Lane
 
 pytestmark = pytest.mark.usefixtures("folder")

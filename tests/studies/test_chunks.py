@@ -8,7 +8,7 @@ import pytest
 from hypar import check_plan, load_machine, plan_model
 from hypar.machine.profiles import measured_devices, read_step_times, whole_array
 from hypar.network.graph import gradients_of
-from hypar.planning.climb import best_sizes, spans
+from hypar.planning.chunks import best_sizes, spans
 from hypar.planning.replay import ScoredStep, run_plan
 from hypar.registry import data_names
 from hypar.studies.step import StepRows

@@ -215,7 +215,8 @@ def asked(*names: str, without: Iterable[str] = (), **own: Mapping[str, Any]) ->
     """Return the options of a request, all or some; ``own`` holds what a command says otherwise of one of them."""
     found: list[Parameter] = []
     for name, parameter in use("plan.request:PARAMETERS").items():
-        if name in (names or (name,)) and name not in without:
+        changing = name != "device_memory" or "changes" not in without
+        if name in (names or (name,)) and name not in without and changing:
             found.append(parameter._replace(**own.get(name, {})))
             found += [CHANGES] * (name == "hardware" and "changes" not in without)
     return found
@@ -237,6 +238,14 @@ def machine_of(hardware: str | None, changes: Mapping[str, Any], *, needed: bool
         where = "hardware" if needed else "--set"
         raise OptionError(where, "no machine is named", "one, as --hardware hmc")
     return None if hardware is None else use("machine.load:load_machine")(hardware, changes)
+
+
+def changes_of(changes: Mapping[str, Any], given: dict[str, Any], hardware: str | None) -> dict[str, Any]:
+    """Return the changes of a machine, with the memory of its devices if that is given, which is taken out."""
+    memory = given.pop("device_memory", None)
+    if memory is not None and hardware is None:
+        raise OptionError("device-memory", "no machine is named", "one, as --hardware hmc")
+    return {**changes} if memory is None else {**changes, "memory.capacity": memory}
 
 
 def network_of(model: str, inputs: tuple[str, ...], sequence: int | None) -> Any:
@@ -303,7 +312,8 @@ def study(
         shown = {name: given.pop(name) for name in ("full", "top", "as_json", "as_csv") if name in given}
         files = {write: given.pop(name, None) for name, write in (("plot", "plot"), ("output", "write"))}
         if loads:
-            given["hardware"] = machine_of(given["hardware"], given.pop("changes"), needed="vary" in given)
+            changes = changes_of(given.pop("changes"), given, given["hardware"])
+            given["hardware"] = machine_of(given["hardware"], changes, needed="vary" in given)
         with doing(meanwhile):
             if "inputs" in given:
                 subject = network_of(subject, given.pop("inputs"), given.pop("sequence"))

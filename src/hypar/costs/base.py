@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -21,14 +21,59 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import DeviceGroup, Machine
     from hypar.machine.profiles import Profile
-    from hypar.network.nodes import PlanNode
+    from hypar.network.nodes import Kept, PlanNode
+    from hypar.ops.nest import Nest
     from hypar.sharding.placement import Level, LocalSizes
     from hypar.solve.edge import Costs
 
-CONTEXT = ("machine", "optimizer", "profile", "convention")
+CONTEXT = ("machine", "optimizer", "profile", "convention", "prices")
 """Names of the fields that a cost may have besides its parameters."""
 
 setting_of = lru_cache(maxsize=256)(Setting)
+
+
+class Prices(NamedTuple):
+    """What a second of each kind of work of a step counts for, and the seconds that a byte on a device does.
+
+    Where transfers run beside computation the step is the longest path through it. Prices that are a mean of paths make a sum
+    that is no longer than the step, whatever the plan; any others propose plans.
+
+    Attributes:
+        forward: transfers of the forward phase that the layer which runs next waits for.
+        apart: those that only layers further on wait for.
+        backward: transfers of errors.
+        gradient: the exchange of gradients.
+        last: that of the first layer, whose gradient comes last.
+        update: the updates of all layers but the first.
+        byte: a byte of weights, gradients and optimizer state on a device.
+        saved: a byte of what layers save for the backward phase; several may save one tensor.
+    """
+
+    forward: float = 1.0
+    apart: float = 1.0
+    backward: float = 1.0
+    gradient: float = 1.0
+    last: float = 1.0
+    update: float = 1.0
+    byte: float = 0.0
+    saved: float = 0.0
+
+    def of(self, layer: int, *, near: bool) -> tuple[float, float, float]:
+        """Return the prices of the forward transfers, errors and gradient of a layer, whose output the next one reads if it is ``near``."""
+        return (
+            self.forward if near else self.apart,
+            self.backward,
+            self.gradient if layer else self.last,
+        )
+
+    @property
+    def first(self) -> Prices:
+        """The prices of the first layer, whose update is the last of all."""
+        return self._replace(update=1.0)
+
+
+EVEN = Prices()
+"""The prices that add up all seconds."""
 
 
 class GroupRates(NamedTuple):
@@ -65,6 +110,7 @@ class Cost(ABC):
         counts_work: whether computation is counted, so that more devices can be dearer or cheaper than fewer.
         slowest: whether an uneven split costs as much as its slowest device group, and not the sum of all.
         convention: the convention by which transfers are counted.
+        prices: what each kind of work counts for.
     """
 
     __slots__ = ()
@@ -72,6 +118,7 @@ class Cost(ABC):
     counts_work: ClassVar[bool] = False
     slowest: ClassVar[bool] = False
     convention: str = PAPER
+    prices: Prices = EVEN
 
     @abstractmethod
     def rates(self, level: Level) -> tuple[Rates, Rates]:
@@ -84,6 +131,10 @@ class Cost(ABC):
         Raises:
             OptionError: the cost needs identical devices.
         """
+
+    def at(self, prices: Prices) -> Self:
+        """Return the cost with other prices, where it has any."""
+        return self if prices == self.prices else replace(self, prices=prices)  # type: ignore[type-var]
 
     def compute(
         self,
@@ -104,6 +155,7 @@ class Time(Cost):
         machine: the machine that the step runs on.
         optimizer: the optimizer whose updates are counted.
         convention: the convention by which transfers are counted.
+        prices: what each kind of work counts for, in a search by counts.
     """
 
     unit: ClassVar[str] = "seconds"
@@ -112,6 +164,7 @@ class Time(Cost):
     machine: Machine | None = None
     optimizer: str = "sgd"
     convention: str = PAPER
+    prices: Prices = EVEN
 
     def rates(self, level: Level) -> tuple[Rates, Rates]:
         """Return the seconds of an element at the bandwidth of a device on the links of a level."""
@@ -142,7 +195,22 @@ class Time(Cost):
             return None
         left = sizes.divided(layer.nest, options, level.ways)
         degrees = np.rint(1 / np.stack([left.of(dim) for dim in layer.nest.counted], axis=1)).astype(np.int64)
-        return setting.layer_seconds(layer.nest, degrees).reshape(-1, len(options))
+        seconds = setting.layer_seconds(layer.nest, degrees, self.prices.update)
+        return seconds.reshape(-1, len(options))
+
+    def held(self, level: Level, nest: Nest, options: Options, saved: Kept) -> Costs:
+        """Return the seconds for which the bytes on a device count, ``[options]``, of options at a level of all devices.
+
+        Args:
+            level: the level.
+            nest: the layer.
+            options: its options.
+            saved: what it saves for the backward phase.
+        """
+        setting = self.setting(level)
+        degrees = np.array([[choice.degree(dim) for dim in nest.counted] for choice in options], np.int64)
+        state = self.prices.byte * setting.state_bytes(nest, degrees)
+        return state + self.prices.saved * setting.saved_bytes(nest, degrees, saved)
 
     def setting(self, level: Level) -> Setting:
         """Return the machine at a level, with the settings of the step.

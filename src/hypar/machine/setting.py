@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hypar.machine.work import fullest_share
 from hypar.network.layer import OPTIMIZERS
 from hypar.ops.nest import PHASES
 from hypar.sharding.collectives import COLLECTIVES
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.work import LayerTime
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import Kept
     from hypar.ops.nest import Nest
 
 
@@ -55,14 +57,17 @@ class Setting:
         """Return the time of an update: that of its memory accesses on the fullest device."""
         return self.machine.memory_seconds(self.update_accesses * time.fullest["weight"] * self.element_bytes)
 
-    def layer_seconds(self, nest: Nest, degrees: NDArray[np.int64]) -> NDArray[np.float64]:
+    def layer_seconds(
+        self, nest: Nest, degrees: NDArray[np.int64], update: float = 1.0
+    ) -> NDArray[np.float64]:
         """Return the seconds of a layer's phases and update on one device, for each row of degrees ``[rows, dims]``.
 
-        A compute model that takes arrays is called once, another one for each distinct row.
+        A compute model that takes arrays is called once, another one for each distinct row. A second of the update counts for
+        as much as is given.
         """
 
         def whole(time: LayerTime) -> Any:
-            return sum(time.seconds.values()) + self.update_seconds(time)
+            return sum(time.seconds.values()) + update * self.update_seconds(time)
 
         if self.machine.compute.takes_arrays:
             columns = tuple(own if own.max() > 1 else 1 for own in degrees.T)
@@ -71,6 +76,19 @@ class Setting:
         rows, which = np.unique(degrees, axis=0, return_inverse=True)
         times = [self.machine.layer_time(nest, tuple(row), self.element_bytes) for row in rows.tolist()]
         return np.array([whole(time) for time in times])[which.reshape(-1)]
+
+    def state_bytes(self, nest: Nest, degrees: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the bytes of a layer's weight, gradient and optimizer state on the fullest device, for each row of degrees."""
+        share = fullest_share(nest, tuple(degrees.T), "weight")
+        of_each = (2 + OPTIMIZERS[self.optimizer]) * self.element_bytes
+        return np.broadcast_to(of_each * nest.elements("weight") * np.asarray(share), len(degrees))
+
+    def saved_bytes(self, nest: Nest, degrees: NDArray[np.int64], saved: Kept) -> NDArray[np.float64]:
+        """Return the bytes that a layer saves for its backward phase on the fullest device, for each row of degrees."""
+        total = np.zeros(len(degrees))
+        for tensor, times in saved:
+            total = total + times * nest.elements(tensor) * fullest_share(nest, tuple(degrees.T), tensor)
+        return total * self.element_bytes
 
 
 class Rate(NamedTuple):

@@ -183,6 +183,40 @@ kept_with_graph = lru_cache(maxsize=1024)
 """Keeps the results of a function of a graph and of further arguments, for equal graphs."""
 
 
+Kept = tuple[tuple[str, float], ...]
+"""What a node saves for the backward phase: its tensors by name, each with how much of it."""
+
+
+@kept_with_graph
+def saved_by(graph: PlanGraph) -> tuple[Kept, ...]:
+    """Return what each node saves, with the ops behind it: a tensor that several read is shared among those that save it."""
+    reads = [own for own in graph.tensors if _saves_input(graph.layers[own.consumer])]
+    savers = Counter((own.producer, own.number) for own in reads)
+    found: list[Counter[str]] = [Counter() for _ in graph.layers]
+    for own in reads:
+        found[own.consumer][own.operand] += 1 / savers[own.producer, own.number]  # type: ignore[assignment]
+    for at, (node, kept) in enumerate(zip(graph.layers, found, strict=True)):
+        if _saves_input(node) and not kept:
+            kept["input"] = 1
+        kept["output"] += _saved_behind(node, {number for producer, number in savers if producer == at})  # type: ignore[assignment]
+    return tuple(tuple((name, float(times)) for name, times in own.items() if times) for own in found)
+
+
+def _saves_input(node: PlanNode) -> bool:
+    return node.nest.saved.input or bool(node.nest.others)
+
+
+def _saved_behind(node: PlanNode, read: Container[int]) -> float:
+    """Return what the ops of a node save of what it makes, but for tensors that other nodes save, in parts of its output."""
+    first, *more = node.trail
+    elements = {op.number: op.elements for op in node.trail}
+    made = {op.name: op.number for op in node.ops if op.owner is not None}
+    inputs = [made[name] for op in more if op.nest.saved.input for name in op.inputs if name in made]
+    saved = {*inputs, *(op.number for op in node.trail if op.nest.saved.output)}
+    further = sum(op.nest.saved.elements for op in node.trail)
+    return (further + sum(elements.get(at, 0) for at in saved if at not in read)) / first.elements
+
+
 def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) -> PlanGraph:
     """Contract a network to its weighted layers and joins.
 

@@ -74,6 +74,8 @@ class Request:
         "be repeated.", "LAYER[@LEVEL]=CHOICE", several=True)] = ()
     hardware: Annotated[Any, Parameter("--hardware", MACHINE, "Machine to use: {names}, or a hardware file.", "NAME",
         names=lambda: data_names("hardware"), ending=".yaml")] = None
+    device_memory: Annotated[str | None, Parameter("--device-memory", MACHINE, "Memory of a device, as 70GB, in place of the "
+        "machine's own; the same as --set memory.capacity=.", "BYTES")] = None
     optimizer: Annotated[str, Parameter("--optimizer", MACHINE, "Optimizer, for updates and memory: {names}.", "NAME",
         names=lambda: OPTIMIZERS, closed=True)] = "sgd"
     shares: Annotated[str | None, Parameter("--shares", MACHINE, "How device groups share the work: equal, linear, "
@@ -135,6 +137,7 @@ PARAMETERS: dict[str, Parameter] = {
 
 _KINDS: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(("strategy", "space", "cost", "search", "solver"), ((str,), "a text")),
+    "device_memory": ((str,), "a text, as '70 GB'"),
     **dict.fromkeys(("array", "pins"), ((str, list, tuple), "a list")),
     "starts": ((str, list, tuple), "names of layers, as 'conv1,conv3,fc1'"),
 }

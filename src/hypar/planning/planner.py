@@ -30,6 +30,7 @@ from hypar.planning.resolved import (
     drafted,
     space_text,
 )
+from hypar.planning.searches.joint import COUNTS, greedy
 from hypar.planning.uneven.planner import Planner
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.placement import primes
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
+    from hypar.planning.question import Answer, Question
     from hypar.planning.records import Node
 
 USUAL = {"schedule": "1f1b", "balance": "time"}
@@ -133,7 +135,7 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
     planner, node = planned(request, graph)
     if request.machine is None:
         return planner.decided(graph, node, planner.claim(node))
-    from hypar.planning.climb import timed  # noqa: PLC0415 (only where a machine is named)
+    from hypar.planning.engine import timed  # noqa: PLC0415 (only where a machine is named)
 
     return timed(planner, graph, node)
 
@@ -151,9 +153,19 @@ def planned(request: Resolved, graph: LayerGraph) -> tuple[Planner, Node]:
 
         found = by_digits(request, graph)
     question = ask(request, graph) if found is None else found[0]
-    answer = load_search(request.search).run(question) if found is None else found[1]
+    answer = _answered(request, graph, question) if found is None else found[1]
     planner = Planner(request, question.graph, question.pins, graph.element_bytes)
     return planner, planner.answered(question, answer)
+
+
+def _answered(request: Resolved, graph: LayerGraph, question: Question) -> Answer:
+    """Return the answer of the request's search; where the least sum of seconds is no least step, one from which the engine searches on."""
+    if question.overlaps and request.cost == "time" and request.solver in {None, COUNTS}:
+        from hypar.planning.fastest import is_least_time, proposer_of  # noqa: PLC0415 (only for least time)
+
+        if is_least_time(request, question) and proposer_of(request, graph, question) is not None:
+            return greedy(question, solver=COUNTS)
+    return load_search(request.search).run(question)
 
 
 def resolve(request: Request, network: LayerGraph) -> Resolved:
@@ -172,9 +184,12 @@ def _read(request: Request, network: LayerGraph) -> Request:
     if machine is not None:
         from hypar.machine.load import load_machine  # noqa: PLC0415 (only where a machine is named)
 
-        machine = load_machine(machine)
+        changes = {} if request.device_memory is None else {"memory.capacity": request.device_memory}
+        machine = load_machine(machine, changes)
+    elif request.device_memory is not None:
+        raise OptionError("device-memory", "no machine is named", "one, as --hardware hmc")
     pins = (request.pins,) if isinstance(request.pins, str) else tuple(map(str, request.pins))
-    request = replace(request, hardware=machine, pins=pins)
+    request = replace(request, hardware=machine, pins=pins, device_memory=None)
     if profile is None:
         return request
     from hypar.machine.profiles import Profile, measured_machine, read_profile, whole_array  # noqa: PLC0415 (only where times are named)

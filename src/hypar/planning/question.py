@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
+from hypar.activity import INTERRUPTIBLE
 from hypar.costs.base import Cost, load_cost
 from hypar.costs.graphs.tables import Tables, structure
 from hypar.machine.setting import Setting
@@ -17,10 +18,11 @@ from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.dims import BATCH
 from hypar.sharding.placement import TINY, Choice, Level, Options, levels_of
 from hypar.sharding.space import Space, fitting, parse_space, runs, shards_left
+from hypar.solve.limits import Cut, Limits, OutOfTime, timed
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hypar.costs.graphs.counted import Counted
     from hypar.machine.machine import Machine
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.sharding.space import Sizes
     from hypar.solve.cost_graph import CostGraph, Structure
-    from hypar.solve.limits import Cut, Limits
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,12 @@ class Question:
     def leaves_no_choice(self) -> bool:
         """Whether every layer has a single option at every level, so that there is nothing to search."""
         return all(len(options) == 1 for at_layer in self.options for options in at_layer)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether transfers run beside computation, so that a step is shorter than the sum of its seconds."""
+        machine: Machine | None = getattr(self.cost, "machine", None)
+        return machine is not None and machine.overlap
 
     @property
     def by_products(self) -> bool:
@@ -127,15 +136,18 @@ class Question:
             found.append((*own[:index], left, *own[index + 1 :]))
         return replace(self, options=tuple(found))
 
-    def counted(self) -> Counted | None:
-        """Return the problem of counts of all levels; None if costs may depend on the order of the levels."""
+    def counted(self, times: tuple[Sequence[int], Sequence[int]] | None = None) -> Counted | None:
+        """Return the problem of counts of all levels; None if costs may depend on the order of the levels.
+
+        ``times`` says how many equal layers, and tensors, each stands for.
+        """
         if not self.by_products:
             return None
         from hypar.costs.graphs.counted import counted  # noqa: PLC0415 (only for products over levels)
         from hypar.costs.graphs.offered import UncountableError  # noqa: PLC0415 (only for products over levels)
 
         try:
-            return counted(self.cost, self.graph, self.levels, self.options, self.sizes)
+            return counted(self.cost, self.graph, self.levels, self.options, self.sizes, times)
         except UncountableError:
             return None
 
@@ -165,7 +177,8 @@ class Answer:
 
     It is ``exact`` if the ``solver`` found a proven optimum of every cost graph; ``bounds`` are lower bounds of these
     optima, empty if the solver states none; ``limits`` kept the search from a proof, and ``cut`` says how it was cut short,
-    if it was.
+    if it was. Of a search for the least time of the engine ``step`` has the seconds found, a lower bound, and what takes them, and ``smallest``
+    the bytes of the plan that holds least, item by item, if none fits.
     """
 
     choices: tuple[Options, ...]
@@ -175,11 +188,35 @@ class Answer:
     bounds: tuple[float, ...] = ()
     limits: Limits | None = None
     cut: Cut | None = None
+    step: tuple[float, float, str] | None = None
+    smallest: Mapping[str, float] | None = None
 
     @property
     def cost(self) -> float:
         """The cost of all levels, added up as a plan does."""
         return math.fsum(map(math.fsum, self.costs))
+
+
+def latest(
+    steps: Iterable[T], limits: Limits | None, said: Callable[[T], None] = lambda _: None
+) -> tuple[T | None, Cut | None]:
+    """Return the last step of a search that its time allows, each of which is said, and what cut it short.
+
+    That is the clock, or an interrupt where it is allowed.
+    """
+    number, last = 0, None
+    try:
+        with timed(math.inf if limits is None else limits.seconds):
+            for step in steps:
+                number, last = number + 1, step
+                said(step)
+    except OutOfTime:
+        return last, Cut("time", number)
+    except KeyboardInterrupt:
+        if not INTERRUPTIBLE.get():
+            raise
+        return last, Cut("interrupt", number)
+    return last, None
 
 
 class Search(NamedTuple):

@@ -174,12 +174,32 @@ def claim_of(request: Resolved, question: Question, answer: Answer) -> str:
     if question.leaves_no_choice:
         return f"fixed: the only plan {over}"
     claim = load_search(request.search).claim
-    if answer.bounds and not answer.exact:
+    if answer.step is not None:
+        claim = f"{_step_claim(*answer.step)} {request.search} search{_limited(answer)}"
+    elif answer.bounds and not answer.exact:
         claim = f"not proven optimal, but {_gap_of(answer)}; {request.search} search{_limited(answer)}"
     elif not answer.exact:
         claim = f"not optimal: solver {answer.solver!r} is not exact; {request.search} search"
     kind = _kind_of(question) + _numbering(request, question)
-    return f"{claim} {over}, {kind}, for least {objective(request)}"
+    claim = f"{claim} {over}, {kind}, for least {objective(request, summed=answer.step is None)}"
+    return claim + _smallest(answer.smallest)
+
+
+def _step_claim(found_s: float, bound_s: float, path: str) -> str:
+    """Return how far the time of a step is from a lower bound."""
+    if bound_s >= found_s:
+        return "optimal by the engine,"
+    lower = gap_text(1 - bound_s / found_s)
+    return f"not proven the fastest, but the least time is {lower} lower, that of {path};"
+
+
+def _smallest(held: Mapping[str, float] | None) -> str:
+    """Return what a claim says where no plan fits: what the smallest one holds, and most of."""
+    if not held:
+        return ""
+    most = max(held, key=lambda item: held[item])
+    whole, item = format_bytes(math.fsum(held.values())), format_bytes(held[most])
+    return f"; none that was found fits: the smallest holds {whole}, {item} of it {most}"
 
 
 def pins_text(request: Resolved) -> str:
@@ -196,12 +216,12 @@ def _numbering(request: Resolved, question: Question) -> str:
     return ", numbered through" * numberable(request)
 
 
-def objective(request: Resolved) -> str:
+def objective(request: Resolved, *, summed: bool = True) -> str:
     """Return the name of the minimised cost, with the convention if it is not ``paper``.
 
-    The cost ``time`` ignores a machine's overlap, so this is added.
+    The cost ``time``, ``summed``, ignores a machine's overlap, so this is added.
     """
-    overlap = request.cost == "time" and any(machine.overlap for machine in request.machines)
+    overlap = summed and request.cost == "time" and any(machine.overlap for machine in request.machines)
     counted = "" if request.convention == PAPER else f", counted by {request.convention}"
     return f"{request.cost}{', nothing overlapped' * overlap}{counted}"
 
@@ -211,8 +231,12 @@ def _gap_of(answer: Answer) -> str:
     found = [answer.cost] if len(answer.bounds) == 1 else [*map(math.fsum, answer.costs)]
     gaps = [1 - bound / cost if cost else 0.0 for bound, cost in zip(answer.bounds, found, strict=True)]
     of = "each level's optimum" if len(gaps) > 1 else "the optimum"
-    gap = max(0.0, *gaps)
-    return f"{of} is less than 0.01% lower" if 0 < gap < 5e-5 else f"{of} is at most {gap:.2%} lower"
+    return f"{of} is {gap_text(max(0.0, *gaps))} lower"
+
+
+def gap_text(gap: float) -> str:
+    """Return how far a bound is from what was found, as a claim says it."""
+    return "less than 0.01%" if 0 < gap < 5e-5 else f"at most {gap:.2%}"
 
 
 def _limited(answer: Answer) -> str:

@@ -12,7 +12,7 @@ from hypar.machine.load import load_machine
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import Origin, Score, origin_of, remember
 from hypar.plan.request import checked
-from hypar.planning.climb import chunks_of
+from hypar.planning.chunks import chunks_of
 from hypar.planning.resolved import Resolved, score_convention
 from hypar.planning.sources import as_planned, machine_of, network_of, require_groups, wrong_in
 from hypar.planning.stages.planner import StagePlanner, stages_of, stored_stages

@@ -200,7 +200,12 @@ def _gradients(graph: PlanGraph, fragments: Mapping[str, Fragment]) -> Iterator[
 
 def holds(lanes: Iterable[Lane], buckets: Buckets = ()) -> bool:
     """Return whether a step fits the memory of every lane's devices; arguments as of ``memory_of``."""
-    return all(lane.setting.machine.fits(math.fsum(memory_of(lane, buckets).values())) for lane in lanes)
+    return all(lane.setting.machine.fits(held_by(lane, buckets)) for lane in lanes)
+
+
+def held_by(lane: Lane, buckets: Buckets = ()) -> float:
+    """Return the bytes on the fullest device of a lane; arguments as of ``memory_of``."""
+    return math.fsum(memory_of(lane, buckets).values())
 
 
 # What arrives at once

@@ -16,7 +16,7 @@ from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.plan import Plan, rooted
 from hypar.plan.request import Request, checked
 from hypar.planning.choices import LevelChoices, choices_by_level
-from hypar.planning.climb import run_chunked
+from hypar.planning.chunks import run_chunked
 from hypar.planning.pins import targets_of
 from hypar.planning.replay import run_step
 from hypar.planning.resolved import BASELINE, Resolved, of_baseline, score_convention

@@ -70,7 +70,8 @@ def baseline_scores(plan: Plan) -> dict[str, Score]:
     if graph is None or machine is None or plan.score is None or (plan.staged and plan.heterogeneous):
         # Device groups in stages have arrays of their own, which are none of the whole machine.
         return {}
-    from hypar.planning.climb import baselines, run_node  # noqa: PLC0415 (only for a plan with a score)
+    from hypar.planning.chunks import run_node  # noqa: PLC0415 (only for a plan with a score)
+    from hypar.planning.engine import baselines  # noqa: PLC0415 (only for a plan with a score)
 
     request = _over_all(plan, replace(Resolved.of(plan, machine, made.profile), refine=False))
     timed = () if plan.baselines is None or (plan.refined and plan.chunks) else plan.baselines.names

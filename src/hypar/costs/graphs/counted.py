@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.costs.base import measured
+from hypar.costs.base import Time, measured
 from hypar.costs.graphs.offered import UncountableError, exponents, offered
 from hypar.costs.graphs.pricing import prices_of
+from hypar.network.nodes import saved_by
+from hypar.ops.nest import PHASES
 from hypar.sharding.amounts.factors import elements_of
 from hypar.sharding.amounts.transfers import names_at, network_of
 from hypar.sharding.dims import BATCH
 from hypar.sharding.placement import COPIES, IDLE, TINY, WHOLE_LAYER, Level, choice_of, grid, partial_results
 from hypar.sharding.space import runs
-from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Idle, Link, Once, Term, merged
+from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Idle, Link, Once, Term, merged, repeated
 from hypar.solve.counts.states import Cells, Limit, Own, Tier, all_states, number_of_states
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from hypar.costs.base import Cost
     from hypar.costs.graphs.offered import Dims, Offered, Powers
-    from hypar.network.nodes import PlanGraph, PlanNode
+    from hypar.network.nodes import Kept, PlanGraph, PlanNode
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.transfers import Between, Part, Sums
     from hypar.sharding.placement import Options
@@ -108,6 +110,7 @@ def counted(
     levels: Sequence[Level],
     options: Sequence[tuple[Options, ...]],
     sizes: tuple[Sizes, ...] = (),
+    times: tuple[Sequence[int], Sequence[int]] | None = None,
 ) -> Counted:
     """Return the problem of counts of a network.
 
@@ -117,6 +120,7 @@ def counted(
         levels: the levels, outermost first.
         options: for each layer, its options at each level.
         sizes: for each layer the dims that all levels might divide too far; empty if no layer has any.
+        times: how many equal layers each stands for, and each tensor, those of a weight last; None for one.
 
     Raises:
         UncountableError: it is none.
@@ -130,26 +134,36 @@ def counted(
     latencies = tuple(once[group[0]] for group in groups) if any(once) else ()
     ways = tuple(levels[group[0]].ways for group in groups)
     cells = Cells(tuple(map(len, groups)), tuple(range(len(groups))), ways, tiers, latencies)
+    near = {tensor.producer for tensor in graph.tensors if tensor.consumer == tensor.producer + 1}
     layers = zip(graph.layers, network.sums, dims, strict=True)
-    terms = [_added(layer.nest, own, of, prices[0]) for layer, own, of in layers]
+    terms = [
+        _added(layer.nest, own, of, prices[0], cost.prices.of(at, near=at in near))
+        for at, (layer, own, of) in enumerate(layers)
+    ]
+    of_layers, of_tensors = times or ((1,) * len(graph.layers), (1,) * len(network.tensors))
     links = []
-    for tensor, between, parts in zip(network.tensors, network.between, network.parts, strict=True):
+    every = zip(network.tensors, network.between, network.parts, of_tensors, strict=True)
+    for tensor, between, parts, count in every:
         ends = (dims[tensor.producer], dims[tensor.consumer])
-        form = _form_of(between, parts, ends, prices, late=bool(latencies))
-        links.append(Link(tensor.producer, tensor.consumer, form))
+        of = cost.prices.of(tensor.producer, near=tensor.consumer == tensor.producer + 1)
+        form = _form_of(between, _charged_parts(parts, of), ends, prices, late=bool(latencies))
+        links.append(Link(tensor.producer, tensor.consumer, form.repeated(count)))
     problem = CountGraph(
         cells=cells,
         offered=tuple(
             tuple(tuple(own.dims.index(dim) for dim in own.levels[group[0]]) for group in groups)
             for own in offers
         ),
-        nodes=tuple(merged(own, len(of)) for own, of in zip(terms, dims, strict=True)),
+        nodes=tuple(
+            merged(repeated(own, count), len(of))
+            for own, of, count in zip(terms, dims, of_layers, strict=True)
+        ),
         links=tuple(links),
         idle=tuple(own.index(IDLE) if IDLE in own else None for own in dims),
         limits=tuple(map(partial(_limit, ways), graph.layers, offers, sizes)),
     )
     if cost.counts_work or latencies:
-        further = _further(cost, levels[-1], problem, graph.layers, offers, terms)
+        further = _further(cost, levels[-1], problem, graph, offers, terms, of_layers)
         problem = replace(problem, own=further)
     order = [level for group in groups for level in group]
     columns = tuple(map(order.index, range(len(levels))))
@@ -174,13 +188,31 @@ def _limit(ways: Sequence[int], layer: PlanNode, own: Offered, sizes: Sizes) -> 
 
 
 @lru_cache(maxsize=4096)
-def _added(nest: Nest, sums: Sums, dims: Dims, price: float) -> tuple[Term, ...]:
-    """Return the terms of adding up partial sums inside a layer, twice what all but one device have."""
+def _charged_parts(parts: tuple[Part, ...], prices: tuple[float, ...]) -> tuple[Part, ...]:
+    """Return transfers with the elements of each phase times its price."""
+    if {*prices} == {1.0}:
+        return parts
+    of = dict(zip(PHASES, prices, strict=True))
+    return tuple(
+        part._replace(
+            changes=tuple(own._replace(elements=own.elements * of[part.phase]) for own in part.changes)
+        )
+        for part in parts
+    )
+
+
+@lru_cache(maxsize=4096)
+def _added(
+    nest: Nest, sums: Sums, dims: Dims, price: float, phases: tuple[float, float, float]
+) -> tuple[Term, ...]:
+    """Return the terms of adding up partial sums inside a layer, twice what all but one device have, at a price of each phase."""
     if not (nest.multiplies or nest.view):
         return ()
     found: list[Term] = []
+    forward, backward, gradient = phases
+    of = {"output": forward, "weight": gradient}
     for tensor, elements in zip(nest.names, elements_of(nest, sums)[:, 0].tolist(), strict=True):
-        weight = 2 * elements * price
+        weight = 2 * elements * price * of.get(tensor, backward)
         powers = tuple(int(tensor in partial_results(nest, dim)) for dim in dims)
         found += [Term(weight, powers), Term(-weight, (0,) * len(dims))]
     return tuple(found)
@@ -350,9 +382,10 @@ def _further(
     cost: Cost,
     innermost: Level,
     problem: CountGraph,
-    layers: Sequence[PlanNode],
+    graph: PlanGraph,
     offers: Sequence[Offered],
     terms: Sequence[tuple[Term, ...]],
+    times: Sequence[int],
 ) -> tuple[Own, ...]:
     """Return the costs of layers that are no products: computation, and the latency of sums; those of equal ones are one object.
 
@@ -361,16 +394,19 @@ def _further(
     """
     level = Level(index=0, array=(math.prod(innermost.array),), element_bytes=innermost.element_bytes)
     known: dict[object, Own] = {}
-    found = []
-    for layer, own, in_groups, inside in zip(layers, offers, problem.offered, terms, strict=True):
-        key = (layer.nest, measured(cost, layer), own, in_groups, inside)
+    found, first = [], cost.at(cost.prices.first)
+    saved = saved_by(graph) if cost.prices.saved else ((),) * len(graph.layers)
+    each = zip(graph.layers, offers, problem.offered, terms, times, saved, strict=True)
+    for at, (layer, own, in_groups, inside, count, kept) in enumerate(each):
+        by = cost if at else first
+        key = (layer.nest, measured(cost, layer), own, in_groups, inside, by.prices, count, kept)
         if key not in known:
             if number_of_states(problem.cells.sizes, in_groups) > MOST_STATES:
                 raise UncountableError
             states = all_states(problem.cells.sizes, in_groups, len(own.dims))
-            costs = _work(cost, level, layer, own, problem, states)
+            costs = _work(by, level, layer, own, problem, states, kept)
             costs = costs + _late(problem, len(own.dims), inside, states, late=layer.weighted or layer.rest)
-            known[key] = Own(states=states, costs=costs)
+            known[key] = Own(states=states, costs=count * costs)
         found.append(known[key])
     return tuple(found)
 
@@ -385,9 +421,9 @@ def _late(
 
 
 def _work(
-    cost: Cost, level: Level, layer: PlanNode, own: Offered, problem: CountGraph, states: Numbers
+    cost: Cost, level: Level, layer: PlanNode, own: Offered, problem: CountGraph, states: Numbers, kept: Kept
 ) -> Costs:
-    """Return the least cost of the work on a device, with any part of the batch's cuts in height and width."""
+    """Return the least cost of the work and the bytes on a device, with any part of the batch's cuts in height and width."""
     names, count, sizes = (*own.dims, *own.replaced), len(own.dims), np.unique(problem.cells.ways)
     alike = (sizes[:, None] == np.array(problem.cells.ways)).astype(np.int8)
     depths = tuple((alike @ np.array(problem.cells.sizes)).tolist())
@@ -397,7 +433,10 @@ def _work(
     rows, which = np.unique(degrees[:, named], axis=0, return_inverse=True)
     options = tuple(grid(dict(zip([names[at] for at in named], row, strict=True))) for row in rows.tolist())
     found = cost.compute(level, layer, options, WHOLE_LAYER)
-    costs = (np.zeros(len(options)) if found is None else found[0])[which.reshape(-1)]
+    each = np.zeros(len(options)) if found is None else found[0]
+    if isinstance(cost, Time) and (cost.prices.byte or cost.prices.saved):
+        each = each + cost.held(level, layer.nest, options, kept)
+    costs = each[which.reshape(-1)]
     counts = every[:, :, :count].copy()
     if own.replaced:
         counts[:, :, own.dims.index(BATCH)] += every[:, :, count:].sum(axis=2, dtype=np.int8)

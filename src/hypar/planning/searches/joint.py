@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.activity import INTERRUPTIBLE, tell
+from hypar.activity import tell
 from hypar.errors import TableLimitError
-from hypar.planning.question import Answer, Question, Search, costs_by_level, load_search
+from hypar.planning.question import Answer, Question, Search, costs_by_level, latest, load_search
 from hypar.solve.cost_graph import CostGraph, Solution, Structure
-from hypar.solve.limits import Budget, Cut, Limits, OutOfTime, timed
+from hypar.solve.limits import Budget, Limits
 from hypar.solve.solvers.base import FALLBACK, load_solver, require_tables
 from hypar.units import format_bytes
 
@@ -68,20 +68,8 @@ def _bounded(found: Answer, bound: float | None = None, *, exact: bool = False) 
 def run(question: Question) -> Answer:
     """Search one cost graph for all levels, as far as the limits allow."""
     limits = question.limits or Limits()
-    budget, number = Budget(limits), 0
-    best: Answer | None = None
-    cut: Cut | None = None
-    try:
-        with timed(math.inf if question.limits is None else limits.seconds):
-            for best in _standings(question, budget):
-                number += 1
-                _tell(question, best)
-    except OutOfTime:
-        cut = Cut("time", number)
-    except KeyboardInterrupt:
-        if not INTERRUPTIBLE.get():
-            raise
-        cut = Cut("interrupt", number)
+    budget = Budget(limits)
+    best, cut = latest(_standings(question, budget), question.limits, partial(_tell, question))
     answer = best or relaxed(question)
     if best is not None and best.solver == FALLBACK and not best.exact:
         answer = min(best, _bounded(greedy(question), *best.bounds), key=lambda each: each.cost)

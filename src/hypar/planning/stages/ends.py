@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.errors import OptionError, TableLimitError, shown, suggestion
-from hypar.network.nodes import PlanGraph, kept_with_graph
-from hypar.planning.pins import pins_of_each
-from hypar.sharding.amounts.transfers import network_of, sends_back
-from hypar.sharding.conventions import MOVED
+from hypar.network.nodes import PlanGraph
+from hypar.planning.folding import counted_from
+from hypar.sharding.amounts.transfers import sends_back
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import Tensor
-    from hypar.planning.pins import Pin
     from hypar.sharding.amounts.transfers import Network
     from hypar.solve.edge import Costs
 
@@ -98,29 +94,6 @@ def given_bounds(starts: Sequence[str], graph: LayerGraph, nodes: PlanGraph) -> 
     return (*bounds, len(index))
 
 
-@kept_with_graph
-def kinds_of(graph: PlanGraph, pins: tuple[Pin, ...]) -> str:
-    """Return a letter for each layer: equal ones for equal layers, whatever their names, with equal pins and tensors around them."""
-    around: list[list[Hashable]] = [[] for _ in graph.layers]
-    for tensor, parts in zip(graph.tensors, network_of(graph, MOVED, tied=False).parts, strict=True):
-        ends = tuple(graph.layers[end].nest for end in (tensor.producer, tensor.consumer))
-        # By ``paper`` a stage also receives what only passes.
-        for layer in range(tensor.producer, tensor.consumer + 1):
-            around[layer].append((_counted_from(layer, tensor), parts, ends))
-    for tie in graph.ties:
-        for layer in (tie.producer, tie.consumer):
-            around[layer].append(_counted_from(layer, tie))
-    kinds: defaultdict[Hashable, int] = defaultdict(lambda: len(kinds))
-    held = [tuple((pin.level, pin.degrees) for pin in own) for own in pins_of_each(pins, graph)]
-    each = zip(graph.layers, held, around, strict=True)
-    return "".join(chr(kinds[replace(layer, name=""), pinned, *own]) for layer, pinned, own in each)
-
-
-def _counted_from(start: int, tensor: Tensor) -> Tensor:
-    """Return a tensor whose ends are counted from a layer on."""
-    return tensor._replace(producer=tensor.producer - start, consumer=tensor.consumer - start)
-
-
 def span_of(graph: PlanGraph, start: int, end: int, network: Network | None = None) -> PlanGraph:
     """Return the layers from ``start`` up to ``end``, with the tensors between them.
 
@@ -130,7 +103,7 @@ def span_of(graph: PlanGraph, start: int, end: int, network: Network | None = No
     for at, tensor in enumerate(graph.tensors):
         makes, reads = (start <= layer < end for layer in (tensor.producer, tensor.consumer))
         if makes and reads:
-            inside.append(_counted_from(start, tensor))
+            inside.append(counted_from(start, tensor))
         elif makes:
             sent.append(tensor.producer - start)
         elif reads and network is not None and sends_back(network.parts[at]):
@@ -162,13 +135,13 @@ def _ties_inside(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
         own = (layer for layer in (tie.producer, tie.consumer) if start <= layer < end)
         firsts[tie.producer] = min((firsts.get(tie.producer, end), *own))
     inside = (tie for tie in graph.ties if firsts[tie.producer] < tie.consumer < end)
-    return tuple(_counted_from(start, tie._replace(producer=firsts[tie.producer])) for tie in inside)
+    return tuple(counted_from(start, tie._replace(producer=firsts[tie.producer])) for tie in inside)
 
 
 def read_outside(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
     """Return the tensors that these layers read of earlier layers, whose indices are negative, and those that later ones read."""
     ends = ((one, start <= one.producer < end, start <= one.consumer < end) for one in graph.tensors)
-    return tuple(_counted_from(start, one) for one, makes, reads in ends if makes != reads)
+    return tuple(counted_from(start, one) for one, makes, reads in ends if makes != reads)
 
 
 def crossing(graph: PlanGraph) -> Costs:

@@ -20,7 +20,7 @@ from hypar.activity import count, tell
 from hypar.errors import HardwareError, OptionError
 from hypar.plan.request import BEST
 from hypar.plan.stages import FLUSHES, StageRecord, StagesRecord
-from hypar.planning.climb import timed
+from hypar.planning.engine import timed
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import load_search
 from hypar.planning.records import objective, pins_text, plan_of

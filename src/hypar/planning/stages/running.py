@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from hypar.machine.machine import DeviceGroup
 from hypar.plan.stages import stage_name
-from hypar.planning.climb import run_node
+from hypar.planning.chunks import run_node
 from hypar.planning.records import Node
 from hypar.planning.stages.arriving import Outer, places_for
 from hypar.schedule.lanes import StagePlace

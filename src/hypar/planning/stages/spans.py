@@ -15,11 +15,12 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.plan.stages import FLUSHES
+from hypar.planning.folding import kinds_of
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import setting_for
 from hypar.planning.records import Leaf
 from hypar.planning.stages.arriving import Outer, StageDevices, entering, link_of, places_for
-from hypar.planning.stages.ends import crossing, kinds_of, most_shared, read_outside, span_of, stage_ends
+from hypar.planning.stages.ends import crossing, most_shared, read_outside, span_of, stage_ends
 from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import stored_branch
 from hypar.schedule.lanes import StagePlace

@@ -57,6 +57,7 @@ class Once(NamedTuple):
         shared: the weight of ``s``.
         everywhere: the weight of the levels at which both have the whole tensor.
         again: whether these levels move something below others that do.
+        times: the number of equal transfers that it stands for.
     """
 
     made: tuple[int, ...]
@@ -64,6 +65,7 @@ class Once(NamedTuple):
     shared: int
     everywhere: int
     again: bool
+    times: int = 1
 
     def costs(self, ends: Ends, totals: Exponents, lacks: Exponents, latencies: Sequence[float]) -> Any:
         """Return the least fixed costs, given ``s`` of each group, and the part of it of options that divide in different ways."""
@@ -78,7 +80,7 @@ class Once(NamedTuple):
             if latency:
                 found = found + latency * (sure + together * before if self.again else sure)
             before = before | (sure > 0)
-        return found
+        return self.times * found
 
 
 class Idle(NamedTuple):
@@ -136,6 +138,20 @@ class Form(NamedTuple):
     once: tuple[Once, ...] = ()
     idle: Idle | None = None
 
+    def repeated(self, times: int) -> Form:
+        """Return the cost of some equal tensors."""
+        if times == 1:
+            return self
+        idle = self.idle
+        return self._replace(
+            both=times * self.both,
+            owned=times * self.owned,
+            kept=times * self.kept,
+            alone=(repeated(self.alone[0], times), repeated(self.alone[1], times)),
+            once=tuple([own._replace(times=times) for own in self.once]),
+            idle=idle and idle._replace(received=(times * idle.received[0], times * idle.received[1])),
+        )
+
     @property
     def exponents(self) -> Numbers:
         """The contribution of each pair of options to ``s``, ``[options of the producer, options of the consumer]``."""
@@ -152,6 +168,11 @@ class Form(NamedTuple):
         kept = np.maximum(s, 0)
         kept[np.ix_([own == EVERYWHERE for own in self.made], self.staying)] = 1
         return s, np.minimum(s, 0), kept
+
+
+def repeated(terms: Iterable[Term], times: int) -> tuple[Term, ...]:
+    """Return the terms of some equal layers."""
+    return tuple([term._replace(weight=times * term.weight) for term in terms])
 
 
 class Link(NamedTuple):

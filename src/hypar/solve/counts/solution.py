@@ -44,8 +44,8 @@ MOST_STATES = 2**16
 """Most states of a layer, of which a plan leaves few."""
 
 
-def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
-    """Yield plans that are no dearer and bounds that are no lower than those before.
+def improving(graph: CountGraph, budget: Budget, *, bounded: bool = True) -> Iterator[Found]:
+    """Yield plans that are no dearer and, where they are asked for, bounds that are no lower than those before.
 
     Nothing if there are too many levels or states of a layer, or the network is too wide.
     """
@@ -56,17 +56,19 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
     search = Columns(graph)
     if not search.widest or not budget.allows(stored=_entries(graph, sizes, STEPS[0])):
         return
-    plan, relaxed = search.greedy(), Relaxed(graph, steps[0])
-    bound = max(relaxed.bound(), 0.0)
+    plan, relaxed = search.greedy(), Relaxed(graph, steps[0]) if bounded else None
+    bound = 0.0 if relaxed is None else max(relaxed.bound(), 0.0)
     yield _found(graph, plan, bound)
     if bound < plan.cost * (1 - ROUNDING):
         for better in search.improving(plan, search.widest):
             plan = better
             yield _found(graph, plan, bound)
+        if relaxed is None:
+            return
         # A good plan leaves few of many states.
         bound = max(bound, _narrowed(relaxed, plan.cost, steps))
         yield _found(graph, plan, bound)
-    if bound < plan.cost * (1 - ROUNDING) and relaxed.complete:
+    if relaxed is not None and bound < plan.cost * (1 - ROUNDING) and relaxed.complete:
         yield from _closed(relaxed, search, plan, bound)
 
 
@@ -77,6 +79,8 @@ def _narrowed(relaxed: Relaxed, known: float, steps: Sequence[int]) -> float:
         if relaxed.complete:
             break
     bound = relaxed.bound()
+    if not relaxed.pairs and steps[-1] == STEPS[-1]:
+        bound = max(bound, Relaxed(relaxed.graph, 2 * STEPS[-1]).bound())
     for closer in (relaxed.by_messages, relaxed.by_cliques):
         if bound < known * (1 - ROUNDING):
             bound = max(bound, closer(known))

@@ -1,14 +1,4 @@
-"""What only the engine can judge: the fastest of several plans, refined choices, and the chunks of gradients.
-
-A cost adds up times level by level, without overlap; the engine runs the whole step, so a plan of least cost may take
-longer than plain data parallelism if transfers overlap with computation, or if the search is greedy. Nothing here claims an
-optimum; each is no slower than what it starts from.
-
-*Baselines:* each known strategy is planned as under its own name, with the pins of the request; the fastest of them and
-the search's plan is taken, and plans that fit the memory come before plans that do not.
-
-*Refinement:* for each layer in turn, every exchange of its choice at one level for another option is timed, and the fastest is
-kept, until a whole round over the network changes nothing.
+"""The step of a planned node, and the chunks in which it exchanges gradients, which only the engine can judge.
 
 *Chunks:* ``best`` takes the fastest of several candidates, of which single layers are the first, and then moves to
 neighbouring chunks as long as that is faster, or until the devices of a group always compute. If the step with single layers
@@ -35,39 +25,26 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain, cycle, groupby, pairwise
+from itertools import accumulate, chain, groupby, pairwise
 from typing import TYPE_CHECKING
 
-from hypar.activity import count, tell
-from hypar.errors import InputError, PlanError, TableLimitError, shown
+from hypar.errors import PlanError, shown
 from hypar.machine.step_times import LayerTimes, StepTimes
-from hypar.network.nodes import PlanGraph, kept_with_graph
-from hypar.plan.records import SEARCHED, BaselinesRecord, Chunks, ChunksRecord, RefinementRecord, Score
-from hypar.planning.question import load_search, question_of
-from hypar.planning.records import Leaf
-from hypar.planning.resolved import Resolved, baseline_request, of_strategy
-from hypar.schedule.memory import holds
+from hypar.plan.records import Chunks, ChunksRecord, Score
+from hypar.schedule.memory import held_by, holds
 from hypar.schedule.pieces import COMMUNICATION, PHASE
 from hypar.schedule.scoring import summarise
-from hypar.sharding.placement import WHOLE, Options, cut, dim_of
-from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import Machine
-    from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import Plan
-    from hypar.planning.pins import Pin
     from hypar.planning.records import Node
-    from hypar.planning.uneven.planner import Planner, Slot
     from hypar.schedule.lanes import Lane
     from hypar.schedule.record import Buckets
     from hypar.schedule.stages import Step, StepWork
-    from hypar.sharding.placement import Options
 
 
 Sizes = tuple[int, ...]
@@ -80,148 +57,6 @@ MOST_TRIES = 100
 def faster(seconds: float, than: float) -> bool:
     """Return whether a time is less than another one, by more than rounding."""
     return seconds < than * (1 - 1e-12)
-
-
-def timed(planner: Planner, graph: LayerGraph, found: Node) -> Plan:
-    """Return the fastest of a planner's plan for a machine and the baselines, refined if that is asked for, with its score.
-
-    Raises ``InputError`` or ``TableLimitError`` as ``plan_model`` does.
-    """
-    request, names = planner.request, planner.request.baselines
-    if isinstance(found, Leaf) and found.question is not None and found.question.leaves_no_choice:
-        names = ()
-    entrants = baselines(planner, graph, found, names)
-    # They compete within the space that is asked for.
-    nodes = {name: node for name, node in entrants if request.beyond_space or planner.within(node)}
-    nodes = {SEARCHED: found, **nodes}
-    trials, taken, refined = _trials(request, nodes), SEARCHED, None
-    for name in [*nodes][1:]:
-        taken = name if trials[name].beats(trials[taken]) else taken
-    node, ran = nodes[taken], trials[taken]
-    if request.refine:
-        start, slots = node, [*planner.slots(node)]
-        choices, refined = refine(slots, lambda chosen: run_node(start.taking(iter(chosen))).seconds)
-        node = start.taking(iter(choices))
-        ran = run_node(node, request.chunks)
-    if refined or taken != SEARCHED:
-        node = planner.costed(node)
-    claim, record = planner.claim(node if taken == SEARCHED else found), None
-    if len(nodes) > 1:
-        claim = _claim(claim, trials, taken)
-        record = BaselinesRecord(taken=taken, step_s={name: own.seconds for name, own in trials.items()})
-    claim += f"{'; ' if record else ', '}then refined" * bool(refined)
-    assert request.machine is not None  # noqa: S101 (the request is for a machine)
-    own = {"baselines": record, "refined": refined, "chunks": ran.chunks, "score": ran.score(request.machine)}
-    return planner.decided(graph, node, claim).model_copy(update=own)
-
-
-def baselines(
-    planner: Planner, graph: LayerGraph, found: Node, names: Iterable[str]
-) -> Iterator[tuple[str, Node]]:
-    """Yield the nodes of strategies that can be planned, beside a node of some plan of the planner's network."""
-    for name in names:
-        request = baseline_request(planner.request, name)
-        with suppress(InputError, TableLimitError):
-            yield name, _baseline(planner, graph, found, request)
-
-
-def _baseline(planner: Planner, graph: LayerGraph, found: Node, request: Resolved) -> Node:
-    nodes, pins, size = graph.nodes(request.graph), tuple(planner.pins), planner.element_bytes
-    if not isinstance(found, Leaf):
-        from hypar.planning.uneven.planner import Planner  # noqa: PLC0415 (only for device groups)
-
-        return Planner(request, nodes, pins, size).planned(nodes)
-    plain = graph.without_rests.nodes(request.graph)
-    choices = _strategy(plain, request.strategy, request.array, pins, size, beyond=request.beyond_elements)
-    return found.taking(iter(_as_made(nodes, choices, request.array)))
-
-
-def _trials(request: Resolved, nodes: Mapping[str, Node]) -> dict[str, Ran]:
-    """Run the step of every node, equal choices once; without chunks before a refinement, which has none."""
-    keys = {name: node.lane.choices if isinstance(node, Leaf) else node for name, node in nodes.items()}
-    asked = None if request.refine else request.chunks
-    different = dict(zip(keys.values(), nodes.values(), strict=True))
-    ran = {key: run_node(node, asked) for key, node in different.items()}
-    return {name: ran[key] for name, key in keys.items()}
-
-
-def _claim(claim: str, trials: Mapping[str, Ran], taken: str) -> str:
-    """Return the claim of the plan that was taken, given the claim of the search's plan."""
-    fits = ", of those that fit" * any(faster(own.seconds, trials[taken].seconds) for own in trials.values())
-    others = [name for name in trials if name not in {SEARCHED, taken}]
-    if taken == SEARCHED:
-        return f"{claim}; by the engine no slower than {_listed(others)}{fits}"
-    listed = _listed(["the search's plan", *others])
-    return f"the plan of {taken}, by the engine no slower than {listed}{fits}; the search's plan is {claim}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-@kept_with_graph
-def _strategy(
-    graph: PlanGraph,
-    name: str,
-    array: tuple[int, ...],
-    pins: tuple[Pin, ...],
-    element_bytes: int,
-    *,
-    beyond: bool,
-) -> tuple[Options, ...]:
-    """Plan by a strategy, whatever the machine; raises ``InputError`` or ``TableLimitError`` where that is not possible."""
-    request = Resolved(**of_strategy(name), arrays={WHOLE_ARRAY: array}, pins=(), beyond=beyond)
-    question = question_of(request, graph, pins, element_bytes)
-    if question.leaves_no_choice:
-        return tuple(tuple(options[0] for options in at_layer) for at_layer in question.options)
-    return load_search(request.search).run(question).choices
-
-
-def _as_made(graph: PlanGraph, choices: Sequence[Options], array: tuple[int, ...]) -> tuple[Options, ...]:
-    """Return choices with those of tensors at rest, which lie as they are made; given are those of all other layers."""
-    makers = {tensor.consumer: tensor.producer for tensor in graph.tensors}
-    given = iter(choices)
-    found: list[Options] = []
-    for at, layer in enumerate(graph.layers):
-        if not layer.rest:
-            found.append(next(given))
-            continue
-        made, dims = found[makers[at]], graph.layers[makers[at]].nest.names["output"]
-        pairs = zip([dims.get(dim_of(choice) or "", "") for choice in made], array, strict=True)
-        found.append(tuple([cut(dim, ways) if dim in layer.nest.sizes else WHOLE for dim, ways in pairs]))
-    return tuple(found)
-
-
-def refine(
-    slots: Sequence[Slot], seconds: Callable[[Sequence[Options]], float]
-) -> tuple[Sequence[Options], RefinementRecord]:
-    """Exchange choices one by one as long as the engine's ``seconds`` of a step, with choices for each slot, decrease.
-
-    Return the choice of each slot at each of its levels, and the record in a plan.
-    """
-    chosen, unchanged = [slot.chosen for slot in slots], 0
-    before = best = seconds(chosen)
-    for at, slot in cycle(enumerate(slots)):
-        tell(f"refining {slot.layer}")
-        count(at + 1, len(slots))
-        found, unchanged = chosen[at], unchanged + 1
-        for changed in filter(slot.runs, _exchanges(chosen[at], slot.options)):
-            own = seconds([*chosen[:at], changed, *chosen[at + 1 :]])
-            if faster(own, best):
-                best, found, unchanged = own, changed, 0
-        chosen[at] = found
-        if unchanged == len(slots):
-            break
-    pairs = zip(slots, chosen, strict=True)
-    changes = sum(a != b for slot, new in pairs for a, b in zip(slot.chosen, new, strict=True))
-    return chosen, RefinementRecord(before_s=before, after_s=best, changed=changes)
-
-
-def _exchanges(held: Options, options: Sequence[Options]) -> Iterator[Options]:
-    """Yield a layer's choices with one level's choice exchanged, for every level and option."""
-    for level, allowed in enumerate(options):
-        others = (choice for choice in allowed if choice != held[level])
-        yield from ((*held[:level], choice, *held[level + 1 :]) for choice in others)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,9 +77,18 @@ class Ran:
         """Whether it fits the devices' memory."""
         return holds(self.work.lanes, self.step.buckets)
 
+    @cached_property
+    def held(self) -> float:
+        """The most bytes on a device."""
+        return max(held_by(lane, self.step.buckets) for lane in self.work.lanes)
+
     def beats(self, other: Ran) -> bool:
         """Return whether only this one fits the memory or, if both or neither fit, whether it is faster."""
-        return faster(self.seconds, other.seconds) if self.fits == other.fits else self.fits
+        return self.gains(other) or (self.fits and not other.fits)
+
+    def gains(self, other: Ran) -> bool:
+        """Return whether it is faster, and fits the memory if the other one does."""
+        return faster(self.seconds, other.seconds) and (self.fits or not other.fits)
 
     def score(self, machine: Machine) -> Score:
         """Return the score of the step."""
