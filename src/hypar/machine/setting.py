@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.network.layer import OPTIMIZERS
+from hypar.network.training import AS_USUAL, Training
 from hypar.ops.nest import PHASES
 from hypar.sharding.collectives import COLLECTIVES
 from hypar.sharding.conventions import PAPER
@@ -38,6 +39,7 @@ class Setting:
         element_bytes: bytes of one element.
         optimizer: one of ``OPTIMIZERS``.
         convention: the convention by which transfers are counted.
+        training: how the step trains.
     """
 
     machine: Machine
@@ -45,6 +47,7 @@ class Setting:
     element_bytes: int
     optimizer: str = "sgd"
     convention: str = PAPER
+    training: Training = AS_USUAL
 
     @property
     def update_accesses(self) -> int:

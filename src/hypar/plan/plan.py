@@ -27,7 +27,7 @@ from hypar.sharding import tree
 from hypar.sharding.placement import Choice
 from hypar.sharding.space import parse_space
 
-SCHEMA: Final = "hypar.plan/2"
+SCHEMA: Final = "hypar.plan/3"
 """The only format that is written and read."""
 
 
@@ -62,7 +62,7 @@ class Plan(Result, Record):
     _document: ClassVar[str] = "plan"
     model_config = ConfigDict(populate_by_name=True)
 
-    schema_: Literal["hypar.plan/2"] = Field(alias="schema")
+    schema_: Literal["hypar.plan/3"] = Field(alias="schema")
     model: records.ModelRecord
     graph: records.Operators | None = None
     strategy: str
@@ -81,6 +81,7 @@ class Plan(Result, Record):
     convention: records.Counted = "paper"
     cost: records.CostRecord
     claim: str
+    training: records.TrainingRecord | None = None
     stages: StagesRecord | None = None
     root: Root = Field(alias="splits")
     baselines: records.BaselinesRecord | None = None
@@ -132,6 +133,12 @@ class Plan(Result, Record):
     def staged(self) -> bool:
         """Return whether it has stages that form a pipeline."""
         return self.stages is not None and self.stages.pipelined
+
+    @property
+    def microbatches(self) -> int:
+        """Return into how many microbatches it divides a mini-batch."""
+        own = self.stages if self.staged else self.training
+        return (own and own.microbatches) or 1
 
     @property
     def uneven(self) -> bool:
@@ -227,6 +234,9 @@ class Plan(Result, Record):
             yield "splits: found groups without an uneven split; allowed: group 'all', no arrays and no path"
         yield from self._bound_faults()
         yield from () if self.limits is None else self.limits.faults()
+        if self.training is not None:
+            known = {"scored": self.score is not None, "staged": self.stages is not None}
+            yield from self.training.faults(self.model.batch, **known)
         if self.chunks is not None:
             yield from self.chunks.faults(self.layers, scored=self.score is not None)
 
@@ -320,7 +330,7 @@ def read_plan(file: str | Path) -> Plan:
     if data.get("schema") != SCHEMA:
         version = re.fullmatch(r"hypar\.plan/0*([1-9][0-9]*)", str(data.get("schema")))
         hint = "" if version is None else "it was written by a newer hypar"
-        hint = "plan again, as it is of an older hypar" if version and version[1] == "1" else hint
+        hint = "plan again, as it is of an older hypar" if version and version[1] in {"1", "2"} else hint
         raise PlanError(f"{path}: schema", f"found {shown(data.get('schema'))}", SCHEMA, hint)
 
     def place(where: Where) -> str:

@@ -64,6 +64,20 @@ class CostRecord(Record):
     parameters: dict[str, int | float | str]
 
 
+class TrainingRecord(Record):
+    """How a step trains, in what is not as usual: the microbatches of a mini-batch without stages."""
+
+    microbatches: Annotated[int, Field(ge=2)] | None = None
+
+    def faults(self, batch: int, *, scored: bool, staged: bool) -> Iterator[str]:
+        """Yield where it is not of a plan with such a mini-batch."""
+        if not scored:
+            yield "score: found none; allowed: one, as the plan says how it trains"
+        if self.microbatches is not None and (staged or batch % self.microbatches):
+            allowed = "stages.microbatches" if staged else f"a divisor of the batch {batch:,}"
+            yield fault("training.microbatches", self.microbatches, allowed)
+
+
 class LimitsRecord(Record):
     """The limits that kept a joint search from a proof, and what ``cut`` it after how many answers, if anything did."""
 

@@ -83,8 +83,8 @@ class Request:
         lambda text: text if text == BEST else int(text), lambda: (BEST,), allowed="a whole number, or best")] = None
     schedule: Annotated[str | None, Parameter("--schedule", STAGES, "Order of the stages' work: 1f1b, interleaved, gpipe "
         "or layer-block.  [default: 1f1b]", "NAME", names=lambda: FLUSHES, closed=True)] = None
-    microbatches: Annotated[int | None, Parameter("--microbatches", STAGES, "Microbatches in a mini-batch, with stages.  "
-        "[default: the number of stages, or the next smaller divisor of the batch]", "N", int)] = None
+    microbatches: Annotated[int | None, Parameter("--microbatches", STAGES, "Microbatches in a mini-batch, whose gradients are added "
+        "up.  [default: 1; with stages their number, or the next smaller divisor of the batch]", "N", int)] = None
     parts: Annotated[int | None, Parameter("--parts", STAGES, "Parts of the network that each stage works for, in "
         "schedule interleaved.  [default: 2]", "V", int)] = None
     balance: Annotated[str | None, Parameter("--balance", STAGES, "Quantity to minimise in the costliest stage: time, "

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
-    from hypar.planning.records import Node
+    from hypar.planning.uneven.tree import Branch
 
 USUAL = {"schedule": "1f1b", "balance": "time"}
 """Options that a command does not say, as they are usual in stages, and refused without."""
@@ -128,17 +128,21 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
         from hypar.planning.stages.planner import decided_stages  # noqa: PLC0415 (only where they are asked for)
 
         with uncounted():
-            whole = _decided(replace(request, stages=None), graph) if request.stages == BEST else None
+            whole = (
+                _decided(replace(request, stages=None, microbatches=None), graph)
+                if request.stages == BEST
+                else None
+            )
         return decided_stages(request, graph, whole)
     planner, node = planned(request, graph)
     if request.machine is None:
         return planner.decided(graph, node, planner.claim(node))
     from hypar.planning.climb import timed  # noqa: PLC0415 (only where a machine is named)
 
-    return timed(planner, graph, node)
+    return timed(planner, graph, replace(node, microbatch=request.microbatch(graph)))
 
 
-def planned(request: Resolved, graph: LayerGraph) -> tuple[Planner, Node]:
+def planned(request: Resolved, graph: LayerGraph) -> tuple[Planner, Branch]:
     """Return the planner of a request without stages, and what its search decides for a network of ``Resolved.network``."""
     if request.heterogeneous is not None:
         nodes = graph.nodes(request.graph)
@@ -162,6 +166,9 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     own = drafted(request)
     require_together(request, own)
     chunks = checked_chunks(request.chunks, network)
+    if own.stages is None and own.microbatches is not None:
+        layers = len(network.nodes(own.graph).layers)
+        checked_microbatches(own.microbatches, own.schedule, request.batch or network.batch, 1, layers)
     arrays, limits = _arrays(request, own), _limits(request)
     return replace(own, space=space_text(own.space), arrays=arrays, chunks=chunks, limits=limits)
 

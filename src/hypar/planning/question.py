@@ -356,4 +356,5 @@ def setting_for(request: Resolved, element_bytes: int, cost: Cost) -> Setting:
         element_bytes=element_bytes,
         optimizer=request.optimizer,
         convention=DIRECT if direct else request.counted,
+        training=request.training,
     )

@@ -197,8 +197,11 @@ class StepWork:
 
     @classmethod
     def of(cls, lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> Self:
-        """Return the work of lanes without stages."""
-        return cls(stages=(StageWork(tuple(lanes), tuple(crossings)),))
+        """Return the work of lanes without stages, which take one microbatch forward and backward before the next one."""
+        microbatches = lanes[0].setting.training.microbatches
+        if microbatches > 1:
+            lanes = [lane.having(place=lane.place._replace(microbatches=microbatches)) for lane in lanes]
+        return cls(stages=(StageWork(tuple(lanes), tuple(crossings)),), microbatches=microbatches)
 
     @property
     def count(self) -> int:
@@ -233,6 +236,6 @@ class StepWork:
             parts.append(part_of(stage, found, chunks, layer, None if self.schedule is None else shared))
             layer += stage.layers
         pipeline = Pipeline(found, parts, self.count, self.exchanges)
-        timeline = pipeline.run(self.schedule or Schedule("gpipe"), self.microbatches)
+        timeline = pipeline.run(self.schedule or Schedule("1f1b"), self.microbatches)
         pieces, places = tuple(found.pieces), tuple(found.places)
         return Step(timeline=timeline, pieces=pieces, places=places, buckets=chunks or ())

@@ -403,5 +403,7 @@ def branch_of(plan: Plan, request: Resolved, graph: LayerGraph) -> Branch:
         element_bytes=graph.element_bytes,
         optimizer=request.optimizer,
         convention=request.counted,
+        training=request.training,
     )
-    return stored_branch(plan, setting, WHOLE_ARRAY, used, graph.nodes(plan.graph))
+    found = stored_branch(plan, setting, WHOLE_ARRAY, used, graph.nodes(plan.graph))
+    return replace(found, microbatch=request.microbatch(graph))
