@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from hypar import LayerGraph, Plan, load_model, plan_model, read_plan, verify_plan
+from hypar.network.training import PRECISIONS
 from hypar.planning.replay import run_plan
 from tests.kit import known
-from tests.studies.nets import chain
+from tests.studies.nets import chain, mlp
 from tests.transformers import gpt, llama, mixtral, vit
 
 BLOCKS = {"gpt": gpt, "llama": llama, "mixtral": mixtral, "vit": vit}
@@ -17,7 +18,7 @@ ARRAYS: tuple[tuple[int | str, ...], ...] = ((2,), (4,), (2, 2), (2, 4), ("s2", 
 def trained(graph: LayerGraph, array: tuple[int | str, ...], **more: Any) -> Plan:
     """Return a plan with Adam on a machine, of samples alone at one level and in stages, of any dims at two."""
     given = {"strategy": "dp"} if len(array) < 2 or "s2" in array else {"strategy": "optimal"}
-    return plan_model(graph, array=array, hardware="h100-8x", optimizer="adam", **{**given, **more})
+    return plan_model(graph, array=array, hardware="h100-8x", **{"optimizer": "adam", **given, **more})
 
 
 def holds_what_it_says(plan: Plan, graph: LayerGraph) -> None:
@@ -28,7 +29,7 @@ def holds_what_it_says(plan: Plan, graph: LayerGraph) -> None:
     assert found.ok
     for group in found.memory:
         # A position for each patch and one more leave room on some devices that the fullest one fills.
-        assert group.held == pytest.approx(group.said, rel=5e-3 if graph.name == "vit" else 1e-9)
+        assert group.held == pytest.approx(group.said, rel=6e-3 if graph.name == "vit" else 1e-9)
 
 
 @pytest.mark.parametrize("array", ARRAYS, ids=str)
@@ -60,3 +61,40 @@ def test_a_plan_file_says_microbatches_where_there_are_several(folder: Any) -> N
     assert read_plan("plan.json") == plan
     assert run_plan("plan.json").score == plan.score
     assert load_model("lenet-c").batch % plan.microbatches == 0
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("array", ARRAYS, ids=str)
+def test_tensors_have_the_formats_of_a_precision(array: tuple[int | str, ...], precision: str) -> None:
+    graph = llama(batch=16)
+    holds_what_it_says(trained(graph, array, precision=precision), graph)
+
+
+@pytest.mark.parametrize(
+    ("precision", "model", "optimizer", "each"),
+    [
+        (None, "float32", "adam", (4, 4, 8)),
+        (None, "bfloat16", "adam", (2, 2, 4)),
+        ("fp32", "bfloat16", "adam", (4, 4, 8)),
+        ("bf16", "float32", "adam", (2, 2, 12)),
+        ("bf16", "bfloat16", "sgd", (2, 2, 4)),
+        ("bf16-fp32-gradients", "bfloat16", "adam", (2, 4, 12)),
+    ],
+)
+def test_a_parameter_has_as_many_bytes_as_frameworks_hold(
+    precision: str | None, model: str, optimizer: str, each: tuple[int, int, int]
+) -> None:
+    graph = mlp(64).with_fields({}, dtype=model)
+    plan = trained(graph, (2,), strategy="dp", precision=precision, optimizer=optimizer)
+    score, numbers = known(plan.score), 2 * 16 * 16
+    assert [score.memory[term] for term in ("weights", "gradients", "optimizer")] == [
+        size * numbers for size in each
+    ]
+    assert score.communication_bytes == 2 * each[1] * numbers
+
+
+def test_a_precision_is_that_of_the_machines_arithmetic() -> None:
+    graph = mlp(2**16).with_fields({}, dtype="float32")
+    own = {name: known(trained(graph, (2,), precision=name).score) for name in ("fp32", "bf16")}
+    assert own["bf16"].time["forward"] < own["fp32"].time["forward"]
+    assert known(trained(graph, (2,)).score) == own["fp32"]

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.network.layer import OPTIMIZERS
-from hypar.network.training import AS_USUAL, Training
+from hypar.network.training import AS_USUAL, Formats, Training, formats_of
 from hypar.ops.nest import PHASES
 from hypar.sharding.collectives import COLLECTIVES
 from hypar.sharding.conventions import PAPER
@@ -36,7 +35,7 @@ class Setting:
     Attributes:
         machine: the devices and links.
         array: ways of each level, outermost first.
-        element_bytes: bytes of one element.
+        element_bytes: bytes of one element of F and E.
         optimizer: one of ``OPTIMIZERS``.
         convention: the convention by which transfers are counted.
         training: how the step trains.
@@ -50,13 +49,13 @@ class Setting:
     training: Training = AS_USUAL
 
     @property
-    def update_accesses(self) -> int:
-        """Memory accesses per weight: it and its state read and written, its gradient read."""
-        return 3 + 2 * OPTIMIZERS[self.optimizer]
+    def formats(self) -> Formats:
+        """The number formats of its tensors."""
+        return formats_of(self.training.precision, self.element_bytes)
 
     def update_seconds(self, time: LayerTime) -> float:
         """Return the time of an update: that of its memory accesses on the fullest device."""
-        return self.machine.memory_seconds(self.update_accesses * time.fullest["weight"] * self.element_bytes)
+        return self.machine.memory_seconds(time.fullest["weight"] * self.formats.updated(self.optimizer))
 
     def layer_seconds(self, nest: Nest, degrees: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the seconds of a layer's phases and update on one device, for each row of degrees ``[rows, dims]``.
@@ -224,7 +223,8 @@ def layer_energy(
     if costs is None:
         return []
     weight, macs = time.words["weight"], microbatches * math.fsum(map(time.done_macs, time.work))
-    updates, each = setting.update_accesses * weight, access_energies(setting.machine).items()
+    updates = setting.formats.updated(setting.optimizer) / setting.element_bytes * weight
+    each = access_energies(setting.machine).items()
     return [
         ("arithmetic", devices * (macs + weight) * (costs.multiply.value + costs.add.value)),
         *((place, devices * words * microbatches * time.accesses[place] * own) for place, own in each),

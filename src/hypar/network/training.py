@@ -1,8 +1,63 @@
-"""How a step trains a network: what a plan says of it beside its choices."""
+"""How a step trains a network: what a plan says of it beside its choices, and the number formats of a step."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
+
+from hypar.network.layer import OPTIMIZERS
+
+
+class Formats(NamedTuple):
+    """The bytes of an element of each kind of tensor.
+
+    Attributes:
+        activation: F and E, and their transfers.
+        weight: a weight as layers read it.
+        gradient: a gradient as it is added up and exchanged.
+        state: a number that the optimizer keeps for a weight.
+        master: the copy of a weight that the optimizer updates; 0 where it updates the weight itself.
+    """
+
+    activation: int
+    weight: int
+    gradient: int
+    state: int
+    master: int = 0
+
+    def kept(self, optimizer: str) -> int:
+        """Return the bytes that an optimizer keeps for an element of a weight, beside the weight and its gradient."""
+        return self.master + OPTIMIZERS[optimizer] * self.state
+
+    def updated(self, optimizer: str) -> int:
+        """Return the bytes that an update moves: all that the optimizer keeps read and written, the weight too, its gradient read.
+
+        A weight beside a copy is written alone.
+        """
+        weight = self.weight if self.master else 2 * self.weight
+        return 2 * self.kept(optimizer) + weight + self.gradient
+
+    def of(self, phase: str) -> int:
+        """Return the bytes of an element that moves in a phase."""
+        return self.gradient if phase == "gradient" else self.activation
+
+
+PRECISIONS = {
+    "fp32": Formats(4, 4, 4, 4),
+    "bf16": Formats(2, 2, 2, 4, 4),
+    "bf16-fp32-gradients": Formats(2, 2, 4, 4, 4),
+}
+"""The number formats of a step by their names.
+
+``bf16`` is mixed precision: with Adam 16 bytes of a parameter, 2 + 2 + 12 (Rajbhandari et al., ZeRO, SC20, 3.1); with gradients in fp32,
+as Megatron-LM adds them up, 18 (Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, MLSys 2023).
+"""
+
+
+@lru_cache(maxsize=64)
+def formats_of(precision: str | None, element_bytes: int) -> Formats:
+    """Return the formats of a precision by its name; without one all tensors have the elements of the network."""
+    return Formats(*[element_bytes] * 4) if precision is None else PRECISIONS[precision]
 
 
 class Training(NamedTuple):
@@ -11,9 +66,11 @@ class Training(NamedTuple):
     Attributes:
         microbatches: microbatches in a mini-batch, taken one after another without stages; gradients are added up, and weights
             updated once.
+        precision: the number formats, one of ``PRECISIONS``; None for those of the network.
     """
 
     microbatches: int = 1
+    precision: str | None = None
 
 
 AS_USUAL = Training()

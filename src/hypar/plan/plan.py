@@ -141,6 +141,11 @@ class Plan(Result, Record):
         return (own and own.microbatches) or 1
 
     @property
+    def precision(self) -> str | None:
+        """Return the number formats of its step, one of ``PRECISIONS``; None for those of the network."""
+        return None if self.training is None else self.training.precision
+
+    @property
     def uneven(self) -> bool:
         """Return whether it has uneven splits."""
         return any(split.sides is not None for split in self.splits)

@@ -17,6 +17,7 @@ from pydantic import Field
 from hypar.document import Result
 from hypar.files.validation import Record, one_of
 from hypar.network.layer import OPTIMIZERS
+from hypar.network.training import PRECISIONS
 from hypar.sharding.conventions import BY_LEVELS, FUSED, MOVED
 from hypar.sharding.tree import Amount, fault
 
@@ -65,9 +66,10 @@ class CostRecord(Record):
 
 
 class TrainingRecord(Record):
-    """How a step trains, in what is not as usual: the microbatches of a mini-batch without stages."""
+    """How a step trains, in what is not as usual; the microbatches are those of a mini-batch without stages."""
 
     microbatches: Annotated[int, Field(ge=2)] | None = None
+    precision: Annotated[str, one_of(PRECISIONS)] | None = None
 
     def faults(self, batch: int, *, scored: bool, staged: bool) -> Iterator[str]:
         """Yield where it is not of a plan with such a mini-batch."""

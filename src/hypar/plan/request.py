@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 
 from hypar.errors import OptionError, UnknownNameError, shown
 from hypar.network.layer import OPTIMIZERS
+from hypar.network.training import PRECISIONS
 from hypar.ops.dims import CUTTABLE
 from hypar.plan.parameter import ARRAY, MACHINE, NETWORK, SEARCH, STAGES, Parameter
 from hypar.plan.records import CHUNKS
@@ -76,6 +77,8 @@ class Request:
         names=lambda: data_names("hardware"), ending=".yaml")] = None
     optimizer: Annotated[str, Parameter("--optimizer", MACHINE, "Optimizer, for updates and memory: {names}.", "NAME",
         names=lambda: OPTIMIZERS, closed=True)] = "sgd"
+    precision: Annotated[str | None, Parameter("--precision", MACHINE, "Number formats of a step: {names}.  [default: all "
+        "as the model file says]", "NAME", names=lambda: PRECISIONS, closed=True)] = None
     shares: Annotated[str | None, Parameter("--shares", MACHINE, "How device groups share the work: equal, linear, "
         "exact, or layers.  [default: the strategy's]", "NAME", names=lambda: SHARES, closed=True)] = None
     stages: Annotated[int | str | None, Parameter("--stages", STAGES, "Number of stages of consecutive layers, each "

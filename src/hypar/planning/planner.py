@@ -139,7 +139,7 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
         return planner.decided(graph, node, planner.claim(node))
     from hypar.planning.climb import timed  # noqa: PLC0415 (only where a machine is named)
 
-    return timed(planner, graph, replace(node, microbatch=request.microbatch(graph)))
+    return timed(planner, graph, node)
 
 
 def planned(request: Resolved, graph: LayerGraph) -> tuple[Planner, Branch]:
@@ -147,8 +147,8 @@ def planned(request: Resolved, graph: LayerGraph) -> tuple[Planner, Branch]:
     if request.heterogeneous is not None:
         nodes = graph.nodes(request.graph)
         pins = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
-        groups = Planner(request, nodes, pins, graph.element_bytes)
-        return groups, groups.planned(nodes)
+        groups = Planner(request, nodes, pins, request.element_bytes(graph))
+        return groups, replace(groups.planned(nodes), microbatch=request.microbatch(graph))
     found = None
     if len(request.array) == 1:
         from hypar.planning.flat import by_digits  # noqa: PLC0415 (only for a single level, whose devices may be numbered)
@@ -156,8 +156,8 @@ def planned(request: Resolved, graph: LayerGraph) -> tuple[Planner, Branch]:
         found = by_digits(request, graph)
     question = ask(request, graph) if found is None else found[0]
     answer = load_search(request.search).run(question) if found is None else found[1]
-    planner = Planner(request, question.graph, question.pins, graph.element_bytes)
-    return planner, planner.answered(question, answer)
+    planner = Planner(request, question.graph, question.pins, request.element_bytes(graph))
+    return planner, replace(planner.answered(question, answer), microbatch=request.microbatch(graph))
 
 
 def resolve(request: Request, network: LayerGraph) -> Resolved:

@@ -53,6 +53,7 @@ REFUSALS = (
             "both say the ways of the levels"),
     Refusal("an optimizer", "no machine", "optimizer", *_MACHINE,
             "an optimizer changes updates and memory, which a score alone counts"),
+    Refusal("a precision", "no machine", "precision", *_MACHINE, "it is that of a step, which a score alone counts"),
     Refusal("a timed cost", "no machine", "cost {cost}", *_MACHINE, _TIMED),
     Refusal("refinement", "no machine", "refine", *_MACHINE, _TIMED),
     Refusal("chunks", "no machine", "chunks", *_MACHINE, _TIMED),

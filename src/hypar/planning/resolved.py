@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, shown
-from hypar.network.training import Training
+from hypar.network.training import Training, formats_of
 from hypar.plan.records import CHUNKS, Chunks, Manner, Operators, Score, of_score
 from hypar.plan.request import BEST, checked
 from hypar.plan.stages import FLUSHES, INTERLEAVED
@@ -85,6 +85,7 @@ class Resolved:
     schedule: str = "1f1b"
     parts: int | None = None
     microbatches: int | None = None
+    precision: str | None = None
     balance: str = "time"
     starts: tuple[str, ...] = ()
     outside: int = 0
@@ -157,8 +158,12 @@ class Resolved:
 
     @property
     def training(self) -> Training:
-        """How a step without stages trains."""
-        return Training(microbatches=(self.microbatches or 1) if self.stages is None else 1)
+        """How a step trains; the microbatches of stages are theirs."""
+        return Training((self.microbatches or 1) if self.stages is None else 1, self.precision)
+
+    def element_bytes(self, graph: LayerGraph) -> int:
+        """Return the bytes of an element of F and E."""
+        return formats_of(self.precision, graph.element_bytes).activation
 
     @property
     def uneven(self) -> bool:
@@ -181,8 +186,8 @@ class Resolved:
             more |= {"stages": stages.asked, "microbatches": asked, "balance": stages.balance or "time"}
             more |= {"outside": stages.outside or 0}
             more |= {"starts": tuple(layers[0] for _, layers in stages.spans)} if stages.starts else {}
-        elif plan.training is not None:
-            more["microbatches"] = plan.training.microbatches
+        if plan.training is not None:
+            more |= plan.training.model_dump(exclude_none=True)
         return cls(
             **{name: getattr(plan, name) for name in AS_ASKED},
             **more,
@@ -305,6 +310,7 @@ def of_strategy(name: str, *, uneven: bool = False) -> dict[str, Any]:
 def baseline_request(request: Resolved, name: str) -> Resolved:
     """Return the request of a known strategy with the graph, pins, array, chunks and machine of another request."""
     alone: dict[str, Any] = {"profile": None, "refine": False, "stages": None, "baselines": ()}
+    alone["microbatches"] = request.training.microbatches
     alone["beyond"], uneven = request.beyond_elements, request.heterogeneous is not None
     return replace(request, **of_strategy(name, uneven=uneven), **alone)
 

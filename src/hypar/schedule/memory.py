@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.network.layer import OPTIMIZERS
 from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
 from hypar.program.fragments import Fragment, following, fragment_of, gradient_of
 from hypar.program.holding import Holding, Transfer
@@ -65,17 +64,19 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
         buckets: the layers that exchange their gradients together, by their index in the network; without any each does alone.
     """
     held, device = _fullest(lane)
-    course, size = held.course, lane.setting.element_bytes
-    weights = size * float(held.weights[device])
+    course, formats = held.course, lane.setting.formats
+    weights = float(held.weights[device])
     waiting, most = (_on(amount, device) for amount in course.held(lane.place.moments))
     each = ([held.gradients.get(at, ()) for at in bucket] for bucket in buckets or zip(held.gradients))
     return {
-        "weights": weights,
-        "gradients": weights,
-        "optimizer": weights * OPTIMIZERS[lane.setting.optimizer],
+        "weights": formats.weight * weights,
+        "gradients": formats.gradient * weights,
+        "optimizer": formats.kept(lane.setting.optimizer) * weights,
         "activations": waiting,
         "errors": max(0.0, most - waiting),
-        "buffers": max([float(course.entering[device]), *(size * largest_together(own) for own in each)]),
+        "buffers": max(
+            [float(course.entering[device]), *(formats.gradient * largest_together(own) for own in each)]
+        ),
     }
 
 
@@ -93,7 +94,8 @@ def _on(amount: Bytes, device: int) -> float:
 
 def _fullest(lane: Lane) -> tuple[Held, int]:
     """Return what the devices of a lane hold, and the kind of the fullest of these."""
-    held, each = _held(lane), lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
+    held, formats = _held(lane), lane.setting.formats
+    each = formats.weight + formats.gradient + formats.kept(lane.setting.optimizer)
     total = each * held.weights + np.maximum(*held.course.held(lane.place.moments))
     return held, int(total.argmax())
 

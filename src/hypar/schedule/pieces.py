@@ -118,10 +118,10 @@ def _merged(pieces: Sequence[Piece]) -> Piece:
 
 def priced(setting: Setting, found: Sequence[Received]) -> Pieces:
     """Return the transfers of counted elements on the links of identical devices."""
-    pieces, size = [], setting.element_bytes
+    pieces, formats = [], setting.formats
     links = setting.machine.links(setting.array) if setting.array else ()
     for phase, _, kind, elements, _, level, receivers in found:
-        link, num_bytes = links[level], elements * size
+        link, num_bytes = links[level], elements * formats.of(phase)
         link_bytes = num_bytes / receivers
         line = link.line(kind, link_bytes)
         own = ((0,), (0,), link.resource, line.seconds(link_bytes), COMMUNICATION, phase, kind, level)

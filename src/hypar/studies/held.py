@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.execution.exchange import shares
-from hypar.network.layer import OPTIMIZERS
+from hypar.network.training import formats_of
 from hypar.planning.stages.running import fullest_moments
 from hypar.program.lowering import exchanges_gradients
 from hypar.schedule.lifetimes import Arrays, ops_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.network.nodes import PlanGraph
+    from hypar.network.training import Formats
     from hypar.plan.plan import Plan
     from hypar.plan.records import Score
     from hypar.plan.stages import StagesRecord
@@ -71,13 +72,15 @@ def held_by(
     """
     places, stages = _places(plan.root), plan.stages if plan.staged else None
     nodes, size = program.graph.nodes(plan.graph), score.element_bytes
+    formats = formats_of(plan.precision, program.graph.element_bytes)
     parts = {} if stages is None else _parts(stages)
     place_of = {op.name: parts.get(node.name, (0, 0)) for node in nodes.layers for op in node.ops}
     of = np.array([stage for stage, _ in places])
     chunks = [frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else []
     received = {at: shares(program.places, step, arrived[at], of) for at, step in program.transfers.items()}
-    buffers = _buffers(program, received, chunks, place_of)
-    found = size * ((2 + OPTIMIZERS[score.optimizer]) * _weights(program, nodes) + buffers)
+    buffers = _buffers(program, received, chunks, place_of, formats)
+    each = formats.weight + formats.gradient + formats.kept(score.optimizer)
+    found = each * _weights(program, nodes) + buffers
     for stage, moments in enumerate(
         [ALONE] if stages is None else fullest_moments(stages, len(stages.stages))
     ):
@@ -149,8 +152,9 @@ def _buffers(
     received: Mapping[int, Bytes],
     chunks: Sequence[frozenset[str]],
     place_of: Mapping[str, Place],
+    formats: Formats,
 ) -> Bytes:
-    """Return the room in elements of each device for the largest transfer, from what each has ``received``, ``[levels, devices]``.
+    """Return the room in bytes of each device for the largest transfer, from what each has ``received``, ``[levels, devices]``.
 
     A transfer is what arrives for one tensor or one chunk of gradients at a level, as a collective is called for one of these; of
     what other stages have made everything that a phase needs, as its work begins when all of it is there.
@@ -168,5 +172,5 @@ def _buffers(
         crosses = moved.kind != "add" and not moved.have.meets(moved.need)
         for level, own in enumerate(received[number]):
             at = (item.phase, place_of[reader]) if crosses else (level, key)
-            together[at] = together.get(at, 0) + own
+            together[at] = together.get(at, 0) + formats.of(item.phase) * own
     return np.asarray(np.max([np.zeros(program.places.devices), *together.values()], axis=0))

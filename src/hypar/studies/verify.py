@@ -12,6 +12,7 @@ from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.execution.simulator import most_elements
 from hypar.execution.verify import Verification, counted, verify_program
+from hypar.network.training import formats_of
 from hypar.ops.nest import PHASES
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.records import Score, origin_of
@@ -178,7 +179,7 @@ def verify_plan(
     tell(f"comparing the counts of {graph.name}")
     changes = changes_between(plan, priced(plan, Resolved.of(plan, machine, times_of(plan)), whole))
     levels = _levels(plan, len(program.places.parts))
-    transfers = [*_transfers(program, plan.microbatches, numbers, levels)]
+    transfers = [*_transfers(plan, program, numbers, levels)]
     planned = _planned(plan, graph, machine, planned_by)
     received = [*_received(levels, transfers, planned, ran=not count)]
     return Verified(
@@ -231,11 +232,12 @@ def _levels(plan: Plan, count: int) -> list[str]:
 
 
 def _transfers(
-    program: Program, parts: int, numbers: Verification | None, levels: Sequence[str]
+    plan: Plan, program: Program, numbers: Verification | None, levels: Sequence[str]
 ) -> Iterator[Transfer]:
-    size = program.graph.element_bytes
+    formats = formats_of(plan.precision, program.graph.element_bytes)
     moved = repeat(None) if numbers is None else (each.moved for each in numbers.transfers)
-    for (item, own), ran in zip(counted(program, parts), moved, strict=False):
+    for (item, own), ran in zip(counted(program, plan.microbatches), moved, strict=False):
+        size = formats.of(item.phase)
         for at, level in enumerate(levels):
             received = None if ran is None else size * int(ran[at])
             if own[at] or received:
