@@ -215,14 +215,14 @@ def phase_energy(machine: Machine, time: LayerTime, phase: str) -> dict[str, flo
 
 
 def layer_energy(
-    setting: Setting, time: LayerTime, microbatches: int, devices: int
+    setting: Setting, time: LayerTime, microbatches: int, devices: int, sharing: int = 1
 ) -> list[tuple[str, float]]:
-    """Return the joules of a layer on some devices in all microbatches and in its update, component by component."""
+    """Return the joules of a layer on some devices in all microbatches and in its update, which some share, component by component."""
     device = setting.machine.content.device
     costs, words = device.energy, setting.element_bytes / device.word.value
     if costs is None:
         return []
-    weight, macs = time.words["weight"], microbatches * math.fsum(map(time.done_macs, time.work))
+    weight, macs = time.words["weight"] / sharing, microbatches * math.fsum(map(time.done_macs, time.work))
     updates = setting.formats.updated(setting.optimizer) / setting.element_bytes * weight
     each = access_energies(setting.machine).items()
     return [

@@ -37,9 +37,14 @@ class Formats(NamedTuple):
         weight = self.weight if self.master else 2 * self.weight
         return 2 * self.kept(optimizer) + weight + self.gradient
 
+    def whole(self, zero: int, optimizer: str) -> int:
+        """Return the bytes of an element of a weight that each device holds that has it, at a stage of ZeRO; others are shared."""
+        each = self.kept(optimizer), self.gradient, self.weight
+        return sum(own for stage, own in enumerate(each, start=1) if zero < stage)
+
     def of(self, phase: str) -> int:
         """Return the bytes of an element that moves in a phase."""
-        return self.gradient if phase == "gradient" else self.activation
+        return {"gradient": self.gradient, "weight": self.weight}.get(phase, self.activation)
 
 
 PRECISIONS = {
@@ -67,10 +72,13 @@ class Training(NamedTuple):
         microbatches: microbatches in a mini-batch, taken one after another without stages; gradients are added up, and weights
             updated once.
         precision: the number formats, one of ``PRECISIONS``; None for those of the network.
+        zero: how weights rest between their uses, a stage of ZeRO: devices that add up the gradient of a piece of a weight share
+            its optimizer state from 1 on, its gradient too from 2 on, and by 3 the piece itself.
     """
 
     microbatches: int = 1
     precision: str | None = None
+    zero: int = 0
 
 
 AS_USUAL = Training()

@@ -146,6 +146,11 @@ class Plan(Result, Record):
         return None if self.training is None else self.training.precision
 
     @property
+    def zero(self) -> int:
+        """Return the stage of ZeRO by which its weights rest."""
+        return (self.training and self.training.zero) or 0
+
+    @property
     def uneven(self) -> bool:
         """Return whether it has uneven splits."""
         return any(split.sides is not None for split in self.splits)

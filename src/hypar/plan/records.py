@@ -70,6 +70,7 @@ class TrainingRecord(Record):
 
     microbatches: Annotated[int, Field(ge=2)] | None = None
     precision: Annotated[str, one_of(PRECISIONS)] | None = None
+    zero: Annotated[int, Field(ge=1, le=3)] | None = None
 
     def faults(self, batch: int, *, scored: bool, staged: bool) -> Iterator[str]:
         """Yield where it is not of a plan with such a mini-batch."""

@@ -79,6 +79,8 @@ class Request:
         names=lambda: OPTIMIZERS, closed=True)] = "sgd"
     precision: Annotated[str | None, Parameter("--precision", MACHINE, "Number formats of a step: {names}.  [default: all "
         "as the model file says]", "NAME", names=lambda: PRECISIONS, closed=True)] = None
+    zero: Annotated[int | None, Parameter("--zero", MACHINE, "Stage of ZeRO: devices with the same piece of a weight share its "
+        "optimizer state (1), its gradient too (2), and the piece itself (3).", "0|1|2|3", int)] = None
     shares: Annotated[str | None, Parameter("--shares", MACHINE, "How device groups share the work: equal, linear, "
         "exact, or layers.  [default: the strategy's]", "NAME", names=lambda: SHARES, closed=True)] = None
     stages: Annotated[int | str | None, Parameter("--stages", STAGES, "Number of stages of consecutive layers, each "

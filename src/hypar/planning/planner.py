@@ -28,6 +28,7 @@ from hypar.planning.resolved import (
     checked_chunks,
     checked_microbatches,
     drafted,
+    require_whole,
     space_text,
 )
 from hypar.planning.uneven.planner import Planner
@@ -166,6 +167,7 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     own = drafted(request)
     require_together(request, own)
     chunks = checked_chunks(request.chunks, network)
+    require_whole("zero", own.zero, 0, 3)
     if own.stages is None and own.microbatches is not None:
         layers = len(network.nodes(own.graph).layers)
         checked_microbatches(own.microbatches, own.schedule, request.batch or network.batch, 1, layers)

@@ -86,6 +86,7 @@ class Resolved:
     parts: int | None = None
     microbatches: int | None = None
     precision: str | None = None
+    zero: int = 0
     balance: str = "time"
     starts: tuple[str, ...] = ()
     outside: int = 0
@@ -159,7 +160,8 @@ class Resolved:
     @property
     def training(self) -> Training:
         """How a step trains; the microbatches of stages are theirs."""
-        return Training((self.microbatches or 1) if self.stages is None else 1, self.precision)
+        microbatches = (self.microbatches or 1) if self.stages is None else 1
+        return Training(microbatches, self.precision, self.zero)
 
     def element_bytes(self, graph: LayerGraph) -> int:
         """Return the bytes of an element of F and E."""

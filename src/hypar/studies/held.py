@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hypar.execution.exchange import shares
 from hypar.network.training import formats_of
 from hypar.planning.stages.running import fullest_moments
-from hypar.program.lowering import exchanges_gradients
+from hypar.program.fragments import Whole
 from hypar.schedule.lifetimes import Arrays, ops_of
 from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.tree import Device, Level, Node, Stages
@@ -79,12 +79,12 @@ def held_by(
     chunks = [frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else []
     received = {at: shares(program.places, step, arrived[at], of) for at, step in program.transfers.items()}
     buffers = _buffers(program, received, chunks, place_of, formats)
-    each = formats.weight + formats.gradient + formats.kept(score.optimizer)
-    found = each * _weights(program, nodes) + buffers
+    found, whole = _weights(program, nodes, elements, formats, score.optimizer)
+    found += buffers
     for stage, moments in enumerate(
         [ALONE] if stages is None else fullest_moments(stages, len(stages.stages))
     ):
-        found += (of == stage) * _peak(program, nodes, elements, stage, place_of, moments, size)
+        found += (of == stage) * _peak(program, nodes, elements, stage, place_of, moments, size, whole)
     if score.groups is None:
         return [Held("all", score.memory_bytes, float(found.max()))]
     groups = [group.group for group in score.groups]
@@ -113,12 +113,23 @@ def _parts(stages: StagesRecord) -> dict[str, Place]:
     return {layer: (number, part) for number, part, span in spans for layer in span}
 
 
-def _weights(program: Program, nodes: PlanGraph) -> Bytes:
+def _weights(
+    program: Program, nodes: PlanGraph, elements: Mapping[str, Numbers], formats: Formats, optimizer: str
+) -> tuple[Bytes, dict[str, Whole]]:
+    """Return the bytes of weights, gradients and optimizer state on each device, and the weights in shares, by the layer's name."""
     weighted, found = {node.name for node in nodes.layers if node.weighted}, np.zeros(program.places.devices)
+    summed = {step.target: step for step in program.transfers.values() if step.item.phase == "gradient"}
+    whole = dict[str, Whole]()
     for step in program.updates:
         if step.layer in weighted and step.parameter not in UNCOUNTED:
-            found += step.holding.elements
-    return found
+            name, gradient, updated = step.layer, step.holding, step.rest or step.holding
+            if step.gradient in summed and not summed[step.gradient].once:
+                gradient, needed = updated, elements.get(f"W forward {name}")
+                terms = formats.gradient * elements[f"d terms {name} {step.parameter}"]
+                whole[name] = Whole(None if needed is None else formats.weight * needed, terms)
+            found += formats.weight * step.holding.elements + formats.gradient * gradient.elements
+            found += formats.kept(optimizer) * updated.elements
+    return found, whole
 
 
 def _peak(
@@ -129,6 +140,7 @@ def _peak(
     place_of: Mapping[str, Place],
     moments: Sequence[Moment],
     element_bytes: int,
+    whole: Mapping[str, Whole],
 ) -> Bytes:
     """Return the most bytes of activations and errors at once on the devices, if they are those of a stage."""
     of, places = [place_of[node.name] for node in nodes.layers], dict[int, list[int]]()
@@ -142,7 +154,7 @@ def _peak(
     )
     parts = tuple((own[0], tuple(nodes.layers[at] for at in own)) for _, own in sorted(places.items()))
     ops = ops_of(parts, sent)
-    arrays = Arrays(ops, program.fragments, element_bytes, elements)
+    arrays = Arrays(ops, program.fragments, element_bytes, elements, whole=whole)
     each = arrays.course(len(parts)).held(moments)[1]
     return np.asarray(np.broadcast_to(each[arrays.kind], program.places.devices))
 
@@ -165,7 +177,7 @@ def _buffers(
         if item.tensor in UNCOUNTED:
             continue
         key: object = number
-        if exchanges_gradients(step):
+        if item.phase == "gradient":
             key = next((chunk for chunk in chunks if item.layer in chunk), number)
         reader = item.maker if item.maker and item.phase == "backward" else item.layer
         # Between stages no device has elements at both ends.

@@ -21,7 +21,7 @@ from hypar.planning.replay import run_step
 from hypar.planning.resolved import Resolved, cost_convention, score_convention
 from hypar.planning.sources import machine_of, times_of
 from hypar.planning.uneven.tree import branch_of
-from hypar.schedule.pieces import BETWEEN_STAGES, Piece, level_name
+from hypar.schedule.pieces import BETWEEN_STAGES, WEIGHT, Piece, level_name
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.studies.check import near, priced
 from hypar.studies.held import Held, held_by
@@ -43,7 +43,9 @@ proposed; and the relative difference of a number that a search rounded, or adde
 
 LESS, ALL = "try --shrink or a smaller --batch", "all"
 
-TENSORS = {ALL: PHASES, "activations": ("forward",), "errors": ("backward",), "gradients": ("gradient",)}
+TENSORS = {
+    ALL: (*PHASES, WEIGHT), "activations": ("forward",), "errors": ("backward",), "gradients": ("gradient",), "weights": (WEIGHT,),
+}  # fmt: skip
 """What moves in which phases: tensors between layers, with sums of them."""
 
 

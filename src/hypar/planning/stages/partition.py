@@ -107,7 +107,9 @@ class LowerBounds:
         if not setting.machine.times(layer.nest):
             return LayerBounds(0.0, 0.0, 0.0, *held)
         time = setting.machine.layer_time(layer.nest, divisors, setting.element_bytes)
-        spent, once = [*time.seconds.values()], [setting.update_seconds(time)]
+        # Devices may share an update, by how many depends on the cuts.
+        spent = [*time.seconds.values()]
+        once = [] if setting.training.zero else [setting.update_seconds(time)]
         moved = (
             received_inside(layer.nest, sums, setting.array, chosen) if not setting.machine.overlap else ()
         )
@@ -174,7 +176,7 @@ class LowerBounds:
         """
         setting, size = self.spans.setting, self.spans.setting.element_bytes
         formats, kept = setting.formats, in_flight * size
-        each = formats.weight + formats.gradient + formats.kept(setting.optimizer)
+        each = formats.whole(setting.training.zero, setting.optimizer)
         errors = size * np.array([0.0, *(layer.error for layer in self.layers)])[[*self.spans.ends]]
         # By ``paper`` tensors arrive as well that only pass, for which a device has no room.
         buffers = np.maximum(*self.arriving) / math.prod(setting.array) * (setting.convention != PAPER)
