@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hypar import LayerGraph, Plan, load_model, plan_model, read_plan, verify_plan
-from hypar.network.training import PRECISIONS
+from hypar.network.training import PRECISIONS, RECOMPUTED
 from hypar.planning.replay import run_plan
 from tests.kit import known
 from tests.studies.nets import chain, mlp
@@ -109,22 +109,29 @@ def test_weights_rest_in_shares(name: str, array: tuple[int | str, ...], zero: i
     holds_what_it_says(trained(graph, array, zero=zero, microbatches=2), graph)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_weights_of_random_choices_rest_in_shares(seed: int) -> None:
+@pytest.mark.parametrize("recompute", ["attention", "full"])
+@pytest.mark.parametrize("array", ARRAYS, ids=str)
+@pytest.mark.parametrize("name", BLOCKS)
+def test_layers_are_computed_again(name: str, array: tuple[int | str, ...], recompute: str) -> None:
+    graph = BLOCKS[name](batch=16)
+    plan = trained(graph, array, recompute=recompute, zero=3 * (recompute == "full"))
+    holds_what_it_says(plan, graph)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_choices_train_as_they_say(seed: int) -> None:
     random = Random(seed)
-    array, graph = (
-        random.choice([(4,), (2, 2), (8,), (2, 2, 2)]),
-        random.choice([gpt, llama, mixtral])(batch=12),
-    )
+    array = random.choice([(4,), (2, 2), (8,), (2, 2, 2)])
+    graph = random.choice([gpt, llama, mixtral])(batch=12, blocks=2)
     nodes = graph.at_rest.contracted
     pins = [
         f"{layer.name}@H{level + 1}={'*'.join(choice.divided) or 'rep'}"
         for layer, own in zip(nodes.layers, drawn(nodes, array, random), strict=True)
         for level, choice in enumerate(own)
     ]
-    plan = trained(
-        graph, array, strategy="hypar", space="all", convention="moved", pins=pins, zero=1 + seed % 3
-    )
+    given = {"strategy": "hypar", "space": "all", "convention": "moved", "zero": seed % 4}
+    again = random.choice(RECOMPUTED)
+    plan = trained(graph, array, pins=pins, recompute=again, precision=random.choice([*PRECISIONS]), **given)
     found = verify_plan(plan, model=graph)
     assert not found.mismatches
     assert known(found.numbers).error_below is not None
@@ -173,3 +180,19 @@ def test_gathers_of_weights_run_beside_computation_one_layer_ahead() -> None:
     assert tasks.index(("communication", "weight", 1)) < tasks.index(("forward", "forward", 0))
     shared = known(trained(graph, (2,), strategy="dp", zero=1).score).time["update"]
     assert 2 * shared == pytest.approx(known(trained(graph, (2,), strategy="dp").score).time["update"])
+
+
+def test_what_is_computed_again_takes_its_forward_phase_and_moves_its_tensors_once_more() -> None:
+    """Of all but what is outside the blocks; attention alone moves nothing again (Korthikanti et al., 5)."""
+    graph = llama(batch=8, blocks=2)
+    pins = ["h.*.q=kv_heads", "h.*.k=kv_heads", "h.*.v=kv_heads", "h.*.attention=kv_heads", "h.*.o=kv_heads"]
+    given = {"strategy": "optimal", "space": "all", "pins": pins}
+    runs = {name: run_plan(trained(graph, (2,), recompute=name, **given)) for name in RECOMPUTED}
+    forward = {name: ran.score.time["forward"] for name, ran in runs.items()}
+    assert forward["none"] < forward["attention"] < forward["full"] < 2 * forward["none"]
+    for phase in ("backward", "gradient", "update"):
+        assert {ran.score.time[phase] for ran in runs.values()} == {runs["none"].score.time[phase]}
+    moved = {name: ran.score.communication_bytes for name, ran in runs.items()}
+    assert moved["none"] == moved["attention"] < moved["full"]
+    kept = {name: ran.score.memory["activations"] for name, ran in runs.items()}
+    assert kept["full"] < kept["attention"] < kept["none"]

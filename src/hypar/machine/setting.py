@@ -215,19 +215,28 @@ def phase_energy(machine: Machine, time: LayerTime, phase: str) -> dict[str, flo
 
 
 def layer_energy(
-    setting: Setting, time: LayerTime, microbatches: int, devices: int, sharing: int = 1
+    setting: Setting, time: LayerTime, microbatches: int, devices: int, sharing: int = 1, forward: int = 1
 ) -> list[tuple[str, float]]:
-    """Return the joules of a layer on some devices in all microbatches and in its update, which some share, component by component."""
+    """Return the joules of a layer on some devices in all microbatches and in its update, component by component.
+
+    Some devices share an update; a microbatch may go forward several times.
+    """
     device = setting.machine.content.device
     costs, words = device.energy, setting.element_bytes / device.word.value
     if costs is None:
         return []
-    weight, macs = time.words["weight"] / sharing, microbatches * math.fsum(map(time.done_macs, time.work))
+    weight, macs = (
+        time.words["weight"] / sharing,
+        microbatches
+        * math.fsum([*map(time.done_macs, time.work), (forward - 1) * time.done_macs("forward")]),
+    )
+    more = time.work["forward"].accesses
+    moved = {place: own + (forward - 1) * more[place] for place, own in time.accesses.items()}
     updates = setting.formats.updated(setting.optimizer) / setting.element_bytes * weight
     each = access_energies(setting.machine).items()
     return [
         ("arithmetic", devices * (macs + weight) * (costs.multiply.value + costs.add.value)),
-        *((place, devices * words * microbatches * time.accesses[place] * own) for place, own in each),
+        *((place, devices * words * microbatches * moved[place] * own) for place, own in each),
         ("memory", devices * words * updates * costs.memory.value),
     ]
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hypar.network.layer import OPTIMIZERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Formats(NamedTuple):
@@ -74,12 +77,50 @@ class Training(NamedTuple):
         precision: the number formats, one of ``PRECISIONS``; None for those of the network.
         zero: how weights rest between their uses, a stage of ZeRO: devices that add up the gradient of a piece of a weight share
             its optimizer state from 1 on, its gradient too from 2 on, and by 3 the piece itself.
+        recompute: what the backward phase computes again, one of ``RECOMPUTED``.
     """
 
     microbatches: int = 1
     precision: str | None = None
     zero: int = 0
+    recompute: str = "none"
 
 
 AS_USUAL = Training()
 """How a step trains where nothing is said of it."""
+
+RECOMPUTED = ("none", "attention", "full")
+"""What the backward phase computes again: nothing, each attention, or each block of layers from what it reads.
+
+Source: Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, MLSys 2023, 5: selective and full.
+"""
+
+
+class Named(Protocol):
+    """A layer, or a node of the plan graph."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def op_name(self) -> str:
+        """The name of its op."""
+
+
+def block_of(name: str) -> str:
+    """Return the name of the block of a layer, as ``layers.3`` of ``layers.3.mlp.up``; one of no block is its own."""
+    *parents, _ = name.split(".")
+    numbered = [at for at, word in enumerate(parents, 1) if word.isdecimal()]
+    return ".".join(parents[: numbered[-1]] if numbered else parents) or name
+
+
+def computed_again(layers: Iterable[Named], recompute: Iterable[str]) -> frozenset[str]:
+    """Return the names of the blocks, and of the single layers, that the backward phase computes again, as each layer asks."""
+    found = set[str]()
+    for layer, own in zip(layers, recompute, strict=False):
+        if own == "full" and block_of(layer.name) != layer.name:
+            found.add(block_of(layer.name))
+        elif own == "attention" and layer.op_name == own:
+            found.add(layer.name)
+    return frozenset(found)

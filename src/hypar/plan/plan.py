@@ -20,6 +20,7 @@ from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_name, shown, suggestion
 from hypar.files.text import format_json, read_json, write
 from hypar.files.validation import Record, validated
+from hypar.network.training import AS_USUAL, Named, computed_again
 from hypar.ops.dims import CUTTABLE
 from hypar.plan import records
 from hypar.plan.stages import StagesRecord, Ways, stage_name
@@ -149,6 +150,11 @@ class Plan(Result, Record):
     def zero(self) -> int:
         """Return the stage of ZeRO by which its weights rest."""
         return (self.training and self.training.zero) or 0
+
+    def computed_again(self, layers: Sequence[Named]) -> frozenset[str]:
+        """Return the names of the blocks, and of the single layers of a network, that its backward phase computes again."""
+        own = None if self.training is None else self.training.recompute
+        return computed_again(layers, [own or AS_USUAL.recompute] * len(layers))
 
     @property
     def uneven(self) -> bool:

@@ -17,7 +17,7 @@ from pydantic import Field
 from hypar.document import Result
 from hypar.files.validation import Record, one_of
 from hypar.network.layer import OPTIMIZERS
-from hypar.network.training import PRECISIONS
+from hypar.network.training import PRECISIONS, RECOMPUTED
 from hypar.sharding.conventions import BY_LEVELS, FUSED, MOVED
 from hypar.sharding.tree import Amount, fault
 
@@ -71,6 +71,7 @@ class TrainingRecord(Record):
     microbatches: Annotated[int, Field(ge=2)] | None = None
     precision: Annotated[str, one_of(PRECISIONS)] | None = None
     zero: Annotated[int, Field(ge=1, le=3)] | None = None
+    recompute: Annotated[str, one_of(RECOMPUTED[1:])] | None = None
 
     def faults(self, batch: int, *, scored: bool, staged: bool) -> Iterator[str]:
         """Yield where it is not of a plan with such a mini-batch."""

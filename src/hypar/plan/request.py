@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from hypar.errors import OptionError, UnknownNameError, shown
 from hypar.network.layer import OPTIMIZERS
-from hypar.network.training import PRECISIONS
+from hypar.network.training import PRECISIONS, RECOMPUTED
 from hypar.ops.dims import CUTTABLE
 from hypar.plan.parameter import ARRAY, MACHINE, NETWORK, SEARCH, STAGES, Parameter
 from hypar.plan.records import CHUNKS
@@ -81,6 +81,8 @@ class Request:
         "as the model file says]", "NAME", names=lambda: PRECISIONS, closed=True)] = None
     zero: Annotated[int | None, Parameter("--zero", MACHINE, "Stage of ZeRO: devices with the same piece of a weight share its "
         "optimizer state (1), its gradient too (2), and the piece itself (3).", "0|1|2|3", int)] = None
+    recompute: Annotated[str | None, Parameter("--recompute", MACHINE, "What the backward phase computes again in place of "
+        "keeping it: {names}.  [default: none]", "NAME", names=lambda: RECOMPUTED, closed=True)] = None
     shares: Annotated[str | None, Parameter("--shares", MACHINE, "How device groups share the work: equal, linear, "
         "exact, or layers.  [default: the strategy's]", "NAME", names=lambda: SHARES, closed=True)] = None
     stages: Annotated[int | str | None, Parameter("--stages", STAGES, "Number of stages of consecutive layers, each "

@@ -16,6 +16,7 @@ from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, shown
 from hypar.machine.step_times import is_step_table
 from hypar.network.graph import LayerGraph, load_model
+from hypar.network.training import RECOMPUTED, computed_again
 from hypar.plan.records import Origin, remember
 from hypar.plan.request import BEST, GRAPHS, PARAMETERS, Request
 from hypar.planning.pins import parse_pin
@@ -168,6 +169,11 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     require_together(request, own)
     chunks = checked_chunks(request.chunks, network)
     require_whole("zero", own.zero, 0, 3)
+    if own.recompute != RECOMPUTED[0]:
+        nodes = network.nodes(own.graph).layers
+        if not computed_again(nodes, [own.recompute] * len(nodes)):
+            found = f"found {own.recompute!r} of a network without any"
+            raise OptionError("recompute", found, "attention, or blocks of numbered layers as h.0.q")
     if own.stages is None and own.microbatches is not None:
         layers = len(network.nodes(own.graph).layers)
         checked_microbatches(own.microbatches, own.schedule, request.batch or network.batch, 1, layers)

@@ -55,6 +55,7 @@ REFUSALS = (
             "an optimizer changes updates and memory, which a score alone counts"),
     Refusal("a precision", "no machine", "precision", *_MACHINE, "it is that of a step, which a score alone counts"),
     Refusal("zero", "no machine", "zero", *_MACHINE, "how weights rest is a matter of a step, which a score alone counts"),
+    Refusal("recompute", "no machine", "recompute", *_MACHINE, "it is a matter of a step's time and memory, which a score alone counts"),
     Refusal("a timed cost", "no machine", "cost {cost}", *_MACHINE, _TIMED),
     Refusal("refinement", "no machine", "refine", *_MACHINE, _TIMED),
     Refusal("chunks", "no machine", "chunks", *_MACHINE, _TIMED),

@@ -87,6 +87,7 @@ class Resolved:
     microbatches: int | None = None
     precision: str | None = None
     zero: int = 0
+    recompute: str = "none"
     balance: str = "time"
     starts: tuple[str, ...] = ()
     outside: int = 0
@@ -161,7 +162,7 @@ class Resolved:
     def training(self) -> Training:
         """How a step trains; the microbatches of stages are theirs."""
         microbatches = (self.microbatches or 1) if self.stages is None else 1
-        return Training(microbatches, self.precision, self.zero)
+        return Training(microbatches, self.precision, self.zero, self.recompute)
 
     def element_bytes(self, graph: LayerGraph) -> int:
         """Return the bytes of an element of F and E."""

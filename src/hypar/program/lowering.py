@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.network.nodes import LayerOp
+from hypar.network.training import block_of
 from hypar.ops.nest import operand_name
 from hypar.program.fragments import Fragment, following, rest_of
 from hypar.program.holding import Holding, Members, Transfer, members, pieces_of
@@ -153,6 +154,7 @@ def lower(
     layouts: Mapping[str, Layout],
     convention: str = "moved",
     zero: int = 0,
+    again: frozenset[str] = frozenset(),
 ) -> Program:
     """Lower a training step to a program.
 
@@ -163,6 +165,7 @@ def lower(
         convention: what becomes of partial sums: ``moved`` adds them up for all who have a term, ``fused`` for those who
             need them next, ``direct`` sends the terms of errors straight to those who need their sums.
         zero: the stage of ZeRO by which weights rest.
+        again: the names of the blocks that the backward phase computes again; a single layer's backward phase does so by itself.
     """
     whole = Layout(places, ({},) * len(places.parts), np.ones(places.devices, bool))
     ops = [LayerOp(layer, layer.nest(graph.batch)) for layer in graph.layers]
@@ -170,9 +173,12 @@ def lower(
     fragments = following(ops, layouts, whole, convention)
     for layer, fragment in zip(graph.layers, fragments.values(), strict=True):
         flow.made[layer.name] = _Lowered(flow, layer, fragment)
-    for own in reversed(flow.made.values()):
-        if own.fragment.trained:
-            own.backward()
+    for name in reversed([*flow.made]):
+        if (block := block_of(name)) in again and block != name and not flow.made[name].again:
+            for own in [own for own in flow.made.values() if block_of(own.name) == block and own.sources]:
+                flow.made[own.name] = _Lowered(flow, own.layer, own.fragment, own)
+        if flow.made[name].fragment.trained:
+            flow.made[name].backward()
     steps = (*flow.steps, *flow.updates, *flow.gathers)
     return Program(graph=graph, places=places, steps=steps, fragments=fragments)
 
@@ -208,21 +214,23 @@ class _Lowered:
         users: the layers that use its weight, with how each would add up its terms of the gradient.
     """
 
-    def __init__(self, flow: _Flow, layer: Layer, fragment: Fragment) -> None:
+    def __init__(self, flow: _Flow, layer: Layer, fragment: Fragment, before: _Lowered | None = None) -> None:
+        """Lower the forward phase, perhaps once more for the backward phase of a layer as it was ``before``."""
         self.flow, self.layer, self.name, self.fragment = flow, layer, layer.name, fragment
         self.nest = fragment.nest
         self.holding, self.output = fragment.left[0], fragment.output
         self.sources = [flow.made[name] for name in layer.inputs]
-        self.errors: dict[str, tuple[str, Holding]] = {}
-        self.users: list[tuple[Tie, str, Transfer]] = []
-        self.array = f"F {self.name}"
+        self.errors: dict[str, tuple[str, Holding]] = {} if before is None else before.errors
+        self.users: list[tuple[Tie, str, Transfer]] = [] if before is None else before.users
+        self.again, self.tag = before is not None, self.name if before is None else f"{self.name} again"
+        self.array = f"F {self.tag}"
         tied = any(self.name in {tie.owner, tie.user} for tie in flow.graph.ties)
         own = None if tied or flow.zero < GATHERED or not self.weighs else fragment.gradient("weight")
         self.rest = None if own is None else rest_of((fragment,), own)
         if layer.inputs:
             partial = {f"input_{axis}": own for axis, own in fragment.partial.items()}
             self.dims: Mapping[str, Members] = {**fragment.dims, **partial}
-            self._forward()
+            self._forward({} if before is None else before.reads)
 
     @property
     def weighs(self) -> bool:
@@ -230,10 +238,15 @@ class _Lowered:
         return self.layer.weighted and bool(self.nest.weight)
 
     def _weight(self, phase: str) -> dict[str, str]:
-        """Gather the weight for a phase where it rests in shares between its uses, and return its array by its role."""
+        """Gather the weight for a phase where it rests in shares between its uses, and return its array by its role.
+
+        What is gathered for a phase that is computed again stays until the layer goes backward.
+        """
         if self.rest is None:
             return {}
-        item, target = Item(self.name, None, "weight", "weight"), f"W {phase} {self.name}"
+        item, target = Item(self.name, None, "weight", "weight"), f"W {phase} {self.tag}"
+        if phase == "backward" and self.again:
+            return {"weight": f"W forward {self.tag}"}
         return {"weight": self.flow.move(self.rest.gathered, f"W share {self.name}", target, item)}
 
     def _compute(self, kind: str, of: Holding | None, reads: Arrays, writes: Arrays, **due: Holding) -> None:
@@ -242,21 +255,25 @@ class _Lowered:
 
     # Forward
 
-    def _forward(self) -> None:
-        """Bring the inputs to the devices that compute, add up statistics and partial sums, and add the bias."""
+    def _forward(self, kept: Arrays) -> None:
+        """Bring the inputs to the devices that compute, add up statistics and partial sums, and add the bias.
+
+        What has come from other stages is ``kept`` for a second time.
+        """
         name, nest, move, summed = self.name, self.nest, self.flow.move, self.fragment.summed
-        self.reads = {
-            operand_name(at): move(
-                own, source.array, f"in {name} {at}", Item(name, source.name, "forward", "input")
-            )
-            for at, (source, own) in enumerate(zip(self.sources, self.fragment.reads, strict=True))
-        }
+        self.reads = dict[str, str]()
+        for at, (source, own) in enumerate(zip(self.sources, self.fragment.reads, strict=True)):
+            role, item = operand_name(at), Item(name, source.name, "forward", "input")
+            if kept and own.moves and not own.have.meets(own.need):
+                self.reads[role] = kept[role]
+            else:
+                self.reads[role] = move(own, source.array, f"in {self.tag} {at}", item)
         self.reads = self.reads | self._statistics(self.reads)
-        array = f"terms {name}" if summed else self.array
+        array = f"terms {self.tag}" if summed else self.array
         self._compute("forward", None, {**self.reads, **self._weight("forward")}, {"output": array})
         if summed:
             target, item = (
-                f"sums {name}" if nest.multiplies else self.array,
+                f"sums {self.tag}" if nest.multiplies else self.array,
                 Item(name, None, "forward", "output"),
             )
             sums = move(summed, array, target, item)
@@ -279,7 +296,7 @@ class _Lowered:
                 needed.append(name)
         if not needed:
             return {}
-        writes = {name: f"{before}{name} terms {self.name}" for name in needed}
+        writes = {name: f"{before}{name} terms {self.tag}" for name in needed}
         self._compute("statistics", None, reads, writes)
         item, found = Item(self.name, None, "backward" if before else "forward", "statistics"), {}
         for name, terms in writes.items():
@@ -287,7 +304,7 @@ class _Lowered:
             held = Holding(members(trained, dims) if trained else tuple(dims[dim] for dim in sum_.dims))
             have, runs = held.on(active), [sum_.together.get(dim, 1) for dim in sum_.dims]
             need = held if name in own else Holding(tuple(map(_whole, have.members, runs)))
-            found[role] = self.flow.move(self.fragment.adding(have, need), terms, f"{role} {self.name}", item)
+            found[role] = self.flow.move(self.fragment.adding(have, need), terms, f"{role} {self.tag}", item)
         return found
 
     # Backward

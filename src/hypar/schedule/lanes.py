@@ -8,6 +8,7 @@ from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hypar.network.nodes import PlanGraph, Tensor
+from hypar.network.training import AS_USUAL, block_of, computed_again
 from hypar.ops.nest import PHASES
 from hypar.schedule.pieces import (
     COMMUNICATION,
@@ -25,7 +26,7 @@ from hypar.schedule.pieces import (
     together,
 )
 from hypar.schedule.pipeline_orders import ALONE, Moment
-from hypar.schedule.record import GATHERED
+from hypar.schedule.record import GATHERED, Again
 from hypar.sharding.amounts.counted import State, outermost
 from hypar.sharding.layout import GroupShare
 from hypar.sharding.placement import Options, degrees, working
@@ -87,6 +88,7 @@ class _Devices(NamedTuple):
         ends: its shares at the uneven splits above.
         number: its number among the groups of all stages.
         zero: for each layer a stage of ZeRO; empty for that of the setting.
+        recompute: for each layer what of it is computed again, one of ``RECOMPUTED``; empty for that of the setting.
     """
 
     graph: PlanGraph
@@ -99,6 +101,7 @@ class _Devices(NamedTuple):
     ends: Ends = ()
     number: int = 0
     zero: tuple[int, ...] = ()
+    recompute: tuple[str, ...] = ()
 
 
 class Lane(_Devices):
@@ -134,13 +137,34 @@ class Lane(_Devices):
         )
 
     @property
-    def computing(self) -> Iterator[tuple[int, LayerTime | None, int, int]]:
-        """Each layer by its index in the network, with its time, the number of devices that work, and of those that share an update.
+    def computing(self) -> Iterator[tuple[int, LayerTime | None, int, int, int]]:
+        """Each layer by its index in the network, with its time, the devices that work, those that share an update, and forward phases.
 
         They are the layers of all parts of its stage.
         """
         for part in self.place.parts or (self,):
-            yield from zip(count(part.place.first), part.times, part._working, part.sharing, strict=False)
+            again = {node for own in part.again for node in own.nodes}
+            forward = [1 + (at in again) for at in range(len(part.times))]
+            each = part.times, part._working, part.sharing, forward
+            yield from zip(count(part.place.first), *each, strict=False)
+
+    @property
+    def recomputed(self) -> frozenset[str]:
+        """The names of the blocks, and of the single layers, that the backward phase computes again."""
+        own = self.setting.training.recompute
+        if not self.recompute and own == AS_USUAL.recompute:
+            return frozenset()
+        return computed_again(self.graph.layers, self.recompute or repeat(own))
+
+    @cached_property
+    def again(self) -> tuple[Again, ...]:
+        """What the backward phase computes again: each block of layers with what comes to it, single ones alone."""
+        found: dict[str, list[int]] = {}
+        for at, layer in enumerate(self.graph.layers if self.recomputed else ()):
+            for name in self.recomputed.intersection({layer.name, block_of(layer.name)}):
+                found.setdefault(name, []).append(at)
+        names = {layer.name for layer in self.graph.layers}
+        return tuple([Again(tuple(nodes), name not in names) for name, nodes in found.items()])
 
     @cached_property
     def rests(self) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.network.training import block_of
 from hypar.program.holding import Holding, Members, Transfer
 from hypar.schedule.liveness import Bytes, Ledger
 
@@ -130,6 +131,7 @@ class Arrays:
         element_bytes: bytes of an element.
         written: the elements of the arrays that a run has written, by name; None for those that devices are to have.
         whole: the weights in shares, by the layer's name.
+        again: the names of the blocks, and of the single layers, that are computed again.
         kind: the kind of each device, ``[*devices]``.
         first: the number of one device of each kind.
     """
@@ -142,6 +144,7 @@ class Arrays:
         written: Mapping[str, Elements] | None = None,
         *,
         whole: Mapping[str, Whole] | None = None,
+        again: frozenset[str] = frozenset(),
         unit: int = 1,
         more: Iterable[NDArray[Any]] = (),
         inside: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray,
@@ -151,7 +154,7 @@ class Arrays:
         ``inside`` returns an amount of all devices of the fragments on those that count.
         """
         self.ops, self.fragments, self.written, self.inside = ops, fragments, written, inside
-        self.element_bytes, self.unit, self.whole = float(element_bytes), unit, whole or {}
+        self.element_bytes, self.unit, self.whole, self.again = float(element_bytes), unit, whole or {}, again
         every = [fragments[op.layer.name] for op in ops]
         self.flags = [own for fragment in every for own in fragment.flags]
         amounts = [own for fragment in every for own in fragment.amounts]
@@ -207,6 +210,7 @@ class _Walk:
         self.entering = np.zeros((2 * parts, len(kinds)))
         self.ends: dict[tuple[int, int], tuple[int, int]] = {}
         self.ahead, self.there, self.summing = dict[str, str](), dict[str, int](), list[int]()
+        self.arrived, self.anew = dict[str, int](), set[str]()
 
     def course(self) -> Course:
         each = [[op for op in self.ops if op.part == part] for part in range(self.parts)]
@@ -216,7 +220,7 @@ class _Walk:
             self.ledger.end()
         for part, own in reversed([*enumerate(each)]):
             self._arrive(part, own)
-            self._run(reversed(own), 1, self._backward)
+            self._run(reversed(own), 1, self._back)
             self.ledger.end()
         during, behind = self.ledger.course(self._saved)
         nodes = np.zeros((1 + max((op.node for op in self.ops), default=-1), 2, len(self.kinds)))
@@ -332,12 +336,25 @@ class _Walk:
                 self.ledger.next()
                 self.samples[source, held] = self.ledger.write(self._bytes(held.elements))
             return self.samples[source, held]
-        self.ledger.next()
-        found = self._write(name, held)
-        self.entering[op.part] += self.ledger.sizes[found]
-        return found
+        if name not in self.arrived:
+            self.ledger.next()
+            self.arrived[name] = self._write(name, held)
+            self.entering[op.part] += self.ledger.sizes[self.arrived[name]]
+        return self.arrived[name]
 
     # Backward
+
+    def _back(self, op: StepOp) -> None:
+        """Go backward through a layer, before the last one of a block that is computed again forward through all of it."""
+        block = block_of(op.layer.name)
+        if block in self.arrays.again - self.anew and block != op.layer.name:
+            self.anew.add(block)
+            for own in [own for own in self.ops if own.part == op.part and block_of(own.layer.name) == block]:
+                name, before = own.layer.name, self.own[own.layer.name]
+                self._forward(own)
+                if before in self.errors:
+                    self.errors[self.own[name]] = self.errors.pop(before)
+        self._backward(op)
 
     def _arrive(self, part: int, own: Sequence[StepOp]) -> None:
         """Begin the backward phase of a part: later parts hand errors on, then other stages send theirs, the last reader first."""
@@ -365,6 +382,9 @@ class _Walk:
         inputs = self.inputs[name] if saved.input else []
         for buffer, need in zip(inputs, fragment.shards, strict=False):
             self.saves.setdefault(buffer, set()).add(need)
+        if name in self.arrays.again and name in self.kept:
+            ledger.next(saved=inputs)
+            self.kept[name] = ledger.write(ledger.sizes[self.kept[name]])
         ledger.next(*reads, *([self.kept[name]] if name in self.kept else []), saved=inputs)
         self._gathered(name)
         self._send(op, error)

@@ -118,6 +118,7 @@ class _Part(NamedTuple):
     outside: tuple[Tensor, ...]
     tied: tuple[tuple[int, int], ...]
     rests: tuple[int, ...]
+    again: frozenset[str]
 
 
 def _held(lane: Lane) -> Held:
@@ -125,7 +126,16 @@ def _held(lane: Lane) -> Held:
     each = ((own, own.place) for own in lane.place.parts or (lane,))
     parts = tuple(
         [
-            _Part(own.graph, tuple(own.choices), own.ends, at.first, at.outside, at.tied, own.rests)
+            _Part(
+                own.graph,
+                tuple(own.choices),
+                own.ends,
+                at.first,
+                at.outside,
+                at.tied,
+                own.rests,
+                own.recomputed,
+            )
             for own, at in each
         ]
     )
@@ -166,8 +176,16 @@ def _held_by(
             gradients[part.first + at] = (*arriving(own, whole), *stages)
     moved = (most_arriving(one, whole) for own in fragments.values() for one in own.transfers)
     most = unit * formats.activation * max(moved, default=0.0)
+    again = frozenset[str]().union(*[part.again for part in parts])
     arrays = Arrays(
-        ops, fragments, formats.activation, whole=weights, unit=unit, more=[*kept], inside=whole.inside
+        ops,
+        fragments,
+        formats.activation,
+        whole=weights,
+        again=again,
+        unit=unit,
+        more=[*kept],
+        inside=whole.inside,
     )
     course = arrays.course(len(parts))
     course = course._replace(entering=np.maximum(course.entering, most))

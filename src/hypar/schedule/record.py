@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.network.nodes import PlanGraph, kept_with_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
 
 Buckets = tuple[tuple[int, ...], ...]
@@ -84,10 +84,18 @@ GATHERED = 3
 """The stage of ZeRO by which weights are gathered for each use."""
 
 
+class Again(NamedTuple):
+    """Nodes that the backward phase computes again before it goes back through the last of them, perhaps with what comes to them."""
+
+    nodes: tuple[int, ...]
+    moves: bool
+
+
 @kept_with_graph
-def record_of(graph: PlanGraph, rests: Stages = ()) -> Record:
+def record_of(graph: PlanGraph, rests: Stages = (), again: tuple[Again, ...] = ()) -> Record:
     """Return the record of the nodes of a graph, which are in topological order.
 
+    What is computed again waits for the error that the last of these nodes reads. A weight that is gathered then stays.
     A weight in shares is gathered while the node with such a weight that runs before computes, the first as soon as it can be.
     """
     nodes = range(len(graph.layers))
@@ -101,9 +109,14 @@ def record_of(graph: PlanGraph, rests: Stages = ()) -> Record:
         _backward(graph, node, into[node], out_of[node], once=not rests or rests[node] < 2)
         for node in reversed(nodes)
     ]
+    for own in again:
+        at = next(number for number, ops in enumerate(backward) if ops[0].node == own.nodes[-1])
+        backward[at:at] = _again(own, forward, backward[at][0].reads)
     buffers = _way(graph, len(graph.tensors))
     if GATHERED in rests:
-        forward, backward = (_gathering(each, rests, buffers) for each in (forward, backward))
+        kept = {node for own in again for node in own.nodes}
+        forward = _gathering(forward, rests, buffers)
+        backward = _gathering(backward, rests, buffers, kept)
         buffers += len(nodes)
     return Record(
         forward=tuple([op for own in forward for op in own]),
@@ -114,8 +127,19 @@ def record_of(graph: PlanGraph, rests: Stages = ()) -> Record:
     )
 
 
-def _gathering(each: list[list[Op]], rests: Stages, first: int) -> list[list[Op]]:
-    """Return the ops of each node in turn with those that gather weights, whose buffers follow a ``first`` one."""
+def _again(own: Again, forward: Sequence[list[Op]], errors: tuple[int, ...]) -> list[list[Op]]:
+    """Return the ops of the forward phase of each of some nodes, the first behind the error that the last one reads."""
+    each = [[op for op in forward[node] if own.moves or op.kind == "compute"] for node in own.nodes]
+    at = next(number for number, op in enumerate(each[0]) if op.kind == "compute")
+    each[0][at] = each[0][at]._replace(reads=(*each[0][at].reads, *errors))
+    return each
+
+
+def _gathering(each: list[list[Op]], rests: Stages, first: int, kept: Container[int] = ()) -> list[list[Op]]:
+    """Return the ops of each node in turn with those that gather weights, whose buffers follow a ``first`` one.
+
+    Those of nodes that are computed again are ``kept`` until these go backward.
+    """
     found, waiting = list[list[Op]](), Op("gather", "", -1, (), ())
     for own in reversed(each):
         at = next(number for number, op in enumerate(own) if op.kind == "compute")
@@ -125,8 +149,13 @@ def _gathering(each: list[list[Op]], rests: Stages, first: int) -> list[list[Op]
             ahead = [waiting._replace(phase=phase, reads=own[at].reads)] if waiting.writes else []
             using = [op._replace(reads=(*op.reads, whole)) if op.kind == "compute" else op for op in own[at:]]
             ops = [*own[:at], *ahead, *using]
-            waiting = waiting._replace(node=node, writes=(whole,))
+            if phase == "forward" or node not in kept:
+                waiting = waiting._replace(node=node, writes=(whole,))
+            elif ahead:
+                waiting = Op("gather", "", -1, (), ())
         found.append(ops)
+    if not waiting.writes:
+        return found[::-1]
     start = next(op for op in each[0] if op.kind == "compute")
     found[-1] = [waiting._replace(phase=start.phase, reads=start.reads), *found[-1]]
     return found[::-1]
@@ -204,14 +233,15 @@ def issued(ops: Iterable[Op], *, eager: bool, deferred: bool, final: bool) -> li
         return order
     computed = {op.node: at for at, op in enumerate(order) if (op.kind, op.phase) == ("compute", "backward")}
     places = [
-        (computed[op.node], 0, op.edge) if op.kind == "move" else (at, 1, -1) for at, op in enumerate(order)
+        (computed[op.node], 0, op.edge) if (op.kind, op.phase) == ("move", "backward") else (at, 1, -1)
+        for at, op in enumerate(order)
     ]
     return [op for _, op in sorted(zip(places, order, strict=True))]
 
 
 @kept_with_graph
 def backward_of(
-    graph: PlanGraph, rests: Stages, *, eager: bool, deferred: bool, final: bool
+    graph: PlanGraph, rests: Stages, again: tuple[Again, ...], *, eager: bool, deferred: bool, final: bool
 ) -> tuple[Op, ...]:
     """Return the ops of the backward phase of a graph in the order of issue, each node summing its own gradient."""
-    return tuple(issued(record_of(graph, rests).backward, eager=eager, deferred=deferred, final=final))
+    return tuple(issued(record_of(graph, rests, again).backward, eager=eager, deferred=deferred, final=final))

@@ -148,8 +148,8 @@ def part_of(
     """
     machines = [lane.setting.machine for lane in stage.lanes]
     graph, overlaps = stage.lanes[0].graph, tuple([machine.overlap for machine in machines])
-    rests = stage.lanes[0].rests
-    record, eager = record_of(graph, rests), any(overlaps)
+    rests, again = stage.lanes[0].rests, stage.lanes[0].again
+    record, eager = record_of(graph, rests, again), any(overlaps)
     # Where nothing overlaps, the stage before would wait for the sums of gradients.
     deferred = shared is not None and not all(overlaps)
     if buckets is not None:
@@ -163,7 +163,7 @@ def part_of(
         if phase == "forward":
             return stage.costed(record.forward)
         if buckets is None:
-            return stage.costed(backward_of(graph, rests, eager=eager, deferred=deferred, final=final))
+            return stage.costed(backward_of(graph, rests, again, eager=eager, deferred=deferred, final=final))
         summed = bucketed(record.backward, buckets)
         return stage.costed(issued(summed, eager=eager, deferred=deferred, final=final))
 

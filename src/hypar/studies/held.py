@@ -80,11 +80,11 @@ def held_by(
     received = {at: shares(program.places, step, arrived[at], of) for at, step in program.transfers.items()}
     buffers = _buffers(program, received, chunks, place_of, formats)
     found, whole = _weights(program, nodes, elements, formats, score.optimizer)
-    found += buffers
+    found, again = found + buffers, plan.computed_again(program.graph.layers)
     for stage, moments in enumerate(
         [ALONE] if stages is None else fullest_moments(stages, len(stages.stages))
     ):
-        found += (of == stage) * _peak(program, nodes, elements, stage, place_of, moments, size, whole)
+        found += (of == stage) * _peak(program, nodes, elements, stage, place_of, moments, size, whole, again)
     if score.groups is None:
         return [Held("all", score.memory_bytes, float(found.max()))]
     groups = [group.group for group in score.groups]
@@ -141,6 +141,7 @@ def _peak(
     moments: Sequence[Moment],
     element_bytes: int,
     whole: Mapping[str, Whole],
+    again: frozenset[str],
 ) -> Bytes:
     """Return the most bytes of activations and errors at once on the devices, if they are those of a stage."""
     of, places = [place_of[node.name] for node in nodes.layers], dict[int, list[int]]()
@@ -154,7 +155,7 @@ def _peak(
     )
     parts = tuple((own[0], tuple(nodes.layers[at] for at in own)) for _, own in sorted(places.items()))
     ops = ops_of(parts, sent)
-    arrays = Arrays(ops, program.fragments, element_bytes, elements, whole=whole)
+    arrays = Arrays(ops, program.fragments, element_bytes, elements, whole=whole, again=again)
     each = arrays.course(len(parts)).held(moments)[1]
     return np.asarray(np.broadcast_to(each[arrays.kind], program.places.devices))
 

@@ -177,9 +177,9 @@ def _schedule_notes(stages: StagesRecord | None) -> Iterator[Note]:
 def _training_notes(own: TrainingRecord | None) -> Iterator[Note]:
     if own is not None:
         parts = f"{own.microbatches} microbatches a mini-batch" if own.microbatches else ""
-        yield Note(
-            "training", ", ".join(filter(None, (parts, own.precision, f"ZeRO {own.zero}" * bool(own.zero))))
-        )
+        shares = f"ZeRO {own.zero}" if own.zero else ""
+        again = f"recompute {own.recompute}" if own.recompute else ""
+        yield Note("training", ", ".join(filter(None, (parts, own.precision, shares, again))))
 
 
 def _count(number: int, name: str, plural: str = "s") -> str:
