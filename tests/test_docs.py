@@ -106,7 +106,13 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
         *(("models.md", part) for part in (modelfile.BlockUse, modelfile.LayerHead)),
         *(
             ("plans.md", part)
-            for part in (plan.Plan, records.ModelRecord, records.FilesRecord, records.CostRecord)
+            for part in (
+                plan.Plan,
+                records.ModelRecord,
+                records.FilesRecord,
+                records.TrainingRecord,
+                records.CostRecord,
+            )
         ),
         *(("plans.md", part) for part in (tree.Split, tree.GroupRecord, records.GroupScore)),
         *(("plans.md", part) for part in (records.RefinementRecord, records.ChunksRecord, records.Score)),

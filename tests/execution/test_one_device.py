@@ -8,9 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hypar.execution.compute import loss
-from hypar.execution.devices import Devices, Parameters, Start, start
+from hypar.execution.devices import LEARNING_RATE, Devices, Parameters, Start, start
 from hypar.execution.simulator import run
-from hypar.execution.verify import LEARNING_RATE, alone
+from hypar.execution.verify import alone
 from hypar.network.graph import LayerGraph
 from tests.effort import examples
 from tests.ops.layers import bench

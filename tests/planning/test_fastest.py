@@ -181,7 +181,7 @@ def test_the_fastest_of_all_plans_that_fit_is_found(
     optimizer: str,
     share: float,
 ) -> None:
-    own = {"link": link, "latency": latency, "overlap": overlap, "peak": "0.1 TFLOP/s"}
+    own: dict[str, Any] = {"link": link, "latency": latency, "overlap": overlap, "peak": "0.1 TFLOP/s"}
     file = write_machine(tmp_path_factory.mktemp("machine"), {"a": kind(devices=4, **own)}, [])
     file = file.parent / "a.yaml"
     space, levels = CHANNELS, 2

@@ -34,6 +34,8 @@ CASES: dict[str, Case] = {
     "heterogeneous": MIXED,
     "no machine": {"--hardware": None},
     "optimizer": {"--optimizer": "adam"},
+    "precision": {"--precision": "bf16"},
+    "zero": {"--zero": "3"},
     "refine": {"--refine": ""},
     "chunks": {"--chunks": "best"},
     "stages": {"--stages": "2"},

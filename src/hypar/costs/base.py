@@ -207,10 +207,15 @@ class Time(Cost):
             options: its options.
             saved: what it saves for the backward phase.
         """
+        from hypar.machine.work import fullest_share  # noqa: PLC0415 (only where the memory counts)
+
         setting = self.setting(level)
-        degrees = np.array([[choice.degree(dim) for dim in nest.counted] for choice in options], np.int64)
-        state = self.prices.byte * setting.state_bytes(nest, degrees)
-        return state + self.prices.saved * setting.saved_bytes(nest, degrees, saved)
+        formats, rows = setting.formats, [[own.degree(dim) for own in options] for dim in nest.counted]
+        degrees, total = np.array(rows, np.int64), np.zeros(len(options))
+        each = self.prices.byte * formats.whole(0, self.optimizer), self.prices.saved * formats.activation
+        for tensor, times in [("weight", each[0]), *((name, each[1] * part) for name, part in saved)]:
+            total = total + times * nest.elements(tensor) * fullest_share(nest, tuple(degrees), tensor)
+        return total
 
     def setting(self, level: Level) -> Setting:
         """Return the machine at a level, with the settings of the step.

@@ -73,7 +73,8 @@ def _computed(
         value=layer.op.value,
         nest=nest,
         pieces=pieces,
-        arrays=reads | {name: own[at] for name, own in devices.parameters.get(layer.name, {}).items()},
+        # A weight that is gathered takes the place of what devices hold of it.
+        arrays={name: own[at] for name, own in devices.parameters.get(layer.name, {}).items()} | reads,
         sums=reads,
         back_sums={name: reads[f"back {name}"] for name in nest.sums if f"back {name}" in reads},
     )

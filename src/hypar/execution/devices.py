@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from hypar.ops.base import Op
     from hypar.ops.nest import Nest
     from hypar.ops.tape import Array
-    from hypar.program.lowering import Program
+    from hypar.program.lowering import Program, Update
     from hypar.sharding.layout import Numbers
+
+LEARNING_RATE = 0.1
+"""Rate of the stochastic gradient descent, without momentum, that updates parameters."""
 
 Parameters = dict[str, dict[str, "Array"]]
 """Values of the trained tensors by their names in each layer, and those by the layer's name."""
@@ -86,6 +89,10 @@ class Devices:
         """The gradient of each trained tensor by a name such as ``conv1.weight``, ``[devices, *shape]``."""
         updates = self.program.updates
         return {f"{update.layer}.{update.parameter}": self.values[update.gradient] for update in updates}
+
+    def updated(self, update: Update) -> Array:
+        """Return what each device holds of a trained tensor with its own update, ``[devices, *shape]``."""
+        return self.parameters[update.layer][update.parameter] - LEARNING_RATE * self.values[update.gradient]
 
     @property
     def loss(self) -> float:

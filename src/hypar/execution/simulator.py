@@ -10,11 +10,12 @@ import numpy as np
 from hypar.execution.compute import compute
 from hypar.execution.devices import Devices, Parameters, Start
 from hypar.execution.exchange import add, copy, mask, reduced
-from hypar.program.lowering import Compute, Step, Update, exchanges_gradients
+from hypar.program.lowering import Compute, Move, Step, Update, runs_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.ops.tape import Array
     from hypar.program.lowering import Program
 
 
@@ -36,7 +37,7 @@ def run(program: Program, starts: Sequence[Start], *, without: int | None = None
         # Microbatches add to the terms of gradients, and to the gradients that need no addition.
         gradients = {name: devices.values[name] for name in late - written if name in devices.values}
         for number, step in enumerate(program.steps):
-            if not exchanges_gradients(step):
+            if not runs_once(step):
                 _do(devices, step, number, drop=number == without)
                 _note(devices, step)
             for name in last.get(number, ()):
@@ -44,7 +45,7 @@ def run(program: Program, starts: Sequence[Start], *, without: int | None = None
         for name, before in gradients.items():
             devices.values[name] = devices.values[name] + before
     for number, step in enumerate(program.steps):
-        if exchanges_gradients(step):
+        if runs_once(step):
             _do(devices, step, number, drop=number == without)
     return devices
 
@@ -53,7 +54,9 @@ def _arrays(step: Step) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the arrays that a step reads, and those that it writes."""
     if isinstance(step, Compute):
         return (*step.reads.values(),), (*step.writes.values(),)
-    return ((step.gradient,), ()) if isinstance(step, Update) else ((step.source,), (step.target,))
+    if isinstance(step, Update):
+        return (step.gradient,), (step.writes,) if step.writes else ()
+    return (step.source,), (step.target,)
 
 
 def most_elements(program: Program) -> int:
@@ -76,8 +79,10 @@ def _sizes(program: Program) -> dict[str, int]:
             tensors = {**nest.operands, "output": nest.result, "error": nest.result}
             sizes = {role: math.prod(own.shape) for role, own in tensors.items()}
             found |= {name: sizes.get(role, 0) for role, name in step.writes.items()}
-        elif not isinstance(step, Update):
+        elif isinstance(step, Move):
             found[step.target] = math.prod(step.transfer.need.shape)
+        elif step.writes:
+            found[step.writes] = math.prod(step.holding.shape)
     return found
 
 
@@ -94,7 +99,7 @@ def _last_reads(program: Program) -> dict[int, list[str]]:
 
 def _late(program: Program) -> tuple[set[str], set[str]]:
     """Return the arrays that are read, and those that are written, behind all microbatches."""
-    late = [step for step in program.steps if isinstance(step, Update) or exchanges_gradients(step)]
+    late = [step for step in program.steps if runs_once(step)]
     reads, writes = zip(*map(_arrays, late), strict=True)
     return set().union(*reads), set().union(*writes)
 
@@ -115,8 +120,11 @@ def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:
     """Run one step; a transfer that is dropped leaves terms unsummed, or nothing."""
     if isinstance(step, Compute):
         compute(devices, step)
-    elif not isinstance(step, Update):
-        places, source, need = devices.program.places, devices.values[step.source], mask(step.transfer.need)
+    elif isinstance(step, Update):
+        if step.writes:
+            devices.values[step.writes] = devices.updated(step)
+    else:
+        places, source, need = devices.program.places, _read(devices, step), mask(step.transfer.need)
         if drop:
             left = need & mask(step.transfer.have) if step.transfer.kind != "copy" else False
             devices.values[step.target] = np.where(left, source, np.nan)
@@ -126,6 +134,13 @@ def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:
         found, arrived = exchange(places, source, mask(step.transfer.have), need, *added)
         devices.values[step.target] = found
         devices.arrived[number] = devices.arrived[number] + arrived
+
+
+def _read(devices: Devices, step: Move) -> Array:
+    """Return the array that a transfer reads: of a weight for a phase what devices hold of it."""
+    if step.item.phase == "weight" and not step.once:
+        return devices.parameters[step.item.layer][step.item.tensor]
+    return devices.values[step.source]
 
 
 def _load(devices: Devices, parameters: Parameters) -> None:

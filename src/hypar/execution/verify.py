@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.execution.devices import Devices, Parameters, start
+from hypar.execution.devices import LEARNING_RATE, Devices, Parameters, start
 from hypar.execution.exchange import mask, moved
 from hypar.execution.simulator import run
-from hypar.program.lowering import Item, Program, exchanges_gradients, lower
+from hypar.program.lowering import Item, Program, lower, runs_once
 from hypar.sharding.layout import Layout, Numbers, Places
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.ops.tape import Array
-
-LEARNING_RATE = 0.1
-"""Rate of the stochastic gradient descent, without momentum, that updates parameters."""
 
 TOLERANCE = 1e-10
 """Largest error of a number, relative to the largest of its tensor."""
@@ -130,7 +127,7 @@ def verify_program(
         zero=tuple(name for name, own in whole.items() if not own.any()),
         elements=devices.elements,
         arrived={
-            number: own // (1 if exchanges_gradients(devices.program.steps[number]) else microbatches)
+            number: own // (1 if runs_once(devices.program.steps[number]) else microbatches)
             for number, own in devices.arrived.items()
         },
     )
@@ -139,7 +136,7 @@ def verify_program(
 def counted(program: Program, microbatches: int = 1) -> Iterator[tuple[Item, Numbers]]:
     """Yield what each transfer is for, and the elements that each level moves in a mini-batch."""
     for step in program.transfers.values():
-        times = 1 if exchanges_gradients(step) else microbatches
+        times = 1 if runs_once(step) else microbatches
         yield step.item, times * moved(program.places, step.transfer)
 
 
@@ -155,11 +152,11 @@ def _errors(
     """Return the largest relative error of each trained tensor on any device."""
     found, largest = {}, max([loss, *(float(np.abs(own).max()) for own in whole.values())])
     for update, (name, gradient) in zip(devices.program.updates, devices.gradients.items(), strict=True):
-        value, held = devices.parameters[update.layer][update.parameter], mask(update.holding)
-        updated = value - LEARNING_RATE * gradient
+        rest, held = (mask(own) for own in (update.rest or update.holding, update.holding))
+        updated = devices.values[update.gathered] if update.gathered else devices.updated(update)
         after = parameters[update.layer][update.parameter] - LEARNING_RATE * whole[name]
-        pairs = (gradient, whole[name]), (updated, after)
-        found[name] = max(_error(own, other, held, SMALL * largest) for own, other in pairs)
+        pairs = (gradient, whole[name], rest), (updated, after, held)
+        found[name] = max(_error(*own, SMALL * largest) for own in pairs)
     return found
 
 

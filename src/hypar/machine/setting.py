@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.machine.work import fullest_share
-from hypar.network.layer import OPTIMIZERS
+from hypar.network.training import AS_USUAL, Formats, Training, formats_of
 from hypar.ops.nest import PHASES
 from hypar.sharding.collectives import COLLECTIVES
 from hypar.sharding.conventions import PAPER
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.work import LayerTime
     from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import Kept
     from hypar.ops.nest import Nest
 
 
@@ -37,9 +35,10 @@ class Setting:
     Attributes:
         machine: the devices and links.
         array: ways of each level, outermost first.
-        element_bytes: bytes of one element.
+        element_bytes: bytes of one element of F and E.
         optimizer: one of ``OPTIMIZERS``.
         convention: the convention by which transfers are counted.
+        training: how the step trains.
     """
 
     machine: Machine
@@ -47,15 +46,16 @@ class Setting:
     element_bytes: int
     optimizer: str = "sgd"
     convention: str = PAPER
+    training: Training = AS_USUAL
 
     @property
-    def update_accesses(self) -> int:
-        """Memory accesses per weight: it and its state read and written, its gradient read."""
-        return 3 + 2 * OPTIMIZERS[self.optimizer]
+    def formats(self) -> Formats:
+        """The number formats of its tensors."""
+        return formats_of(self.training.precision, self.element_bytes)
 
     def update_seconds(self, time: LayerTime) -> float:
         """Return the time of an update: that of its memory accesses on the fullest device."""
-        return self.machine.memory_seconds(self.update_accesses * time.fullest["weight"] * self.element_bytes)
+        return self.machine.memory_seconds(time.fullest["weight"] * self.formats.updated(self.optimizer))
 
     def layer_seconds(
         self, nest: Nest, degrees: NDArray[np.int64], update: float = 1.0
@@ -76,19 +76,6 @@ class Setting:
         rows, which = np.unique(degrees, axis=0, return_inverse=True)
         times = [self.machine.layer_time(nest, tuple(row), self.element_bytes) for row in rows.tolist()]
         return np.array([whole(time) for time in times])[which.reshape(-1)]
-
-    def state_bytes(self, nest: Nest, degrees: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the bytes of a layer's weight, gradient and optimizer state on the fullest device, for each row of degrees."""
-        share = fullest_share(nest, tuple(degrees.T), "weight")
-        of_each = (2 + OPTIMIZERS[self.optimizer]) * self.element_bytes
-        return np.broadcast_to(of_each * nest.elements("weight") * np.asarray(share), len(degrees))
-
-    def saved_bytes(self, nest: Nest, degrees: NDArray[np.int64], saved: Kept) -> NDArray[np.float64]:
-        """Return the bytes that a layer saves for its backward phase on the fullest device, for each row of degrees."""
-        total = np.zeros(len(degrees))
-        for tensor, times in saved:
-            total = total + times * nest.elements(tensor) * fullest_share(nest, tuple(degrees.T), tensor)
-        return total * self.element_bytes
 
 
 class Rate(NamedTuple):
@@ -231,18 +218,28 @@ def phase_energy(machine: Machine, time: LayerTime, phase: str) -> dict[str, flo
 
 
 def layer_energy(
-    setting: Setting, time: LayerTime, microbatches: int, devices: int
+    setting: Setting, time: LayerTime, microbatches: int, devices: int, sharing: int = 1, forward: int = 1
 ) -> list[tuple[str, float]]:
-    """Return the joules of a layer on some devices in all microbatches and in its update, component by component."""
+    """Return the joules of a layer on some devices in all microbatches and in its update, component by component.
+
+    Some devices share an update; a microbatch may go forward several times.
+    """
     device = setting.machine.content.device
     costs, words = device.energy, setting.element_bytes / device.word.value
     if costs is None:
         return []
-    weight, macs = time.words["weight"], microbatches * math.fsum(map(time.done_macs, time.work))
-    updates, each = setting.update_accesses * weight, access_energies(setting.machine).items()
+    weight, macs = (
+        time.words["weight"] / sharing,
+        microbatches
+        * math.fsum([*map(time.done_macs, time.work), (forward - 1) * time.done_macs("forward")]),
+    )
+    more = time.work["forward"].accesses
+    moved = {place: own + (forward - 1) * more[place] for place, own in time.accesses.items()}
+    updates = setting.formats.updated(setting.optimizer) / setting.element_bytes * weight
+    each = access_energies(setting.machine).items()
     return [
         ("arithmetic", devices * (macs + weight) * (costs.multiply.value + costs.add.value)),
-        *((place, devices * words * microbatches * time.accesses[place] * own) for place, own in each),
+        *((place, devices * words * microbatches * moved[place] * own) for place, own in each),
         ("memory", devices * words * updates * costs.memory.value),
     ]
 

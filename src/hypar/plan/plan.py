@@ -20,6 +20,7 @@ from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_name, shown, suggestion
 from hypar.files.text import format_json, read_json, write
 from hypar.files.validation import Record, validated
+from hypar.network.training import AS_USUAL, Named, computed_again
 from hypar.ops.dims import CUTTABLE
 from hypar.plan import records
 from hypar.plan.stages import StagesRecord, Ways, stage_name
@@ -27,7 +28,7 @@ from hypar.sharding import tree
 from hypar.sharding.placement import Choice
 from hypar.sharding.space import parse_space
 
-SCHEMA: Final = "hypar.plan/2"
+SCHEMA: Final = "hypar.plan/3"
 """The only format that is written and read."""
 
 
@@ -62,7 +63,7 @@ class Plan(Result, Record):
     _document: ClassVar[str] = "plan"
     model_config = ConfigDict(populate_by_name=True)
 
-    schema_: Literal["hypar.plan/2"] = Field(alias="schema")
+    schema_: Literal["hypar.plan/3"] = Field(alias="schema")
     model: records.ModelRecord
     graph: records.Operators | None = None
     strategy: str
@@ -81,6 +82,7 @@ class Plan(Result, Record):
     convention: records.Counted = "paper"
     cost: records.CostRecord
     claim: str
+    training: records.TrainingRecord | None = None
     stages: StagesRecord | None = None
     root: Root = Field(alias="splits")
     baselines: records.BaselinesRecord | None = None
@@ -132,6 +134,27 @@ class Plan(Result, Record):
     def staged(self) -> bool:
         """Return whether it has stages that form a pipeline."""
         return self.stages is not None and self.stages.pipelined
+
+    @property
+    def microbatches(self) -> int:
+        """Return into how many microbatches it divides a mini-batch."""
+        own = self.stages if self.staged else self.training
+        return (own and own.microbatches) or 1
+
+    @property
+    def precision(self) -> str | None:
+        """Return the number formats of its step, one of ``PRECISIONS``; None for those of the network."""
+        return None if self.training is None else self.training.precision
+
+    @property
+    def zero(self) -> int:
+        """Return the stage of ZeRO by which its weights rest."""
+        return (self.training and self.training.zero) or 0
+
+    def computed_again(self, layers: Sequence[Named]) -> frozenset[str]:
+        """Return the names of the blocks, and of the single layers of a network, that its backward phase computes again."""
+        own = None if self.training is None else self.training.recompute
+        return computed_again(layers, [own or AS_USUAL.recompute] * len(layers))
 
     @property
     def uneven(self) -> bool:
@@ -227,6 +250,9 @@ class Plan(Result, Record):
             yield "splits: found groups without an uneven split; allowed: group 'all', no arrays and no path"
         yield from self._bound_faults()
         yield from () if self.limits is None else self.limits.faults()
+        if self.training is not None:
+            known = {"scored": self.score is not None, "staged": self.stages is not None}
+            yield from self.training.faults(self.model.batch, **known)
         if self.chunks is not None:
             yield from self.chunks.faults(self.layers, scored=self.score is not None)
 
@@ -320,7 +346,7 @@ def read_plan(file: str | Path) -> Plan:
     if data.get("schema") != SCHEMA:
         version = re.fullmatch(r"hypar\.plan/0*([1-9][0-9]*)", str(data.get("schema")))
         hint = "" if version is None else "it was written by a newer hypar"
-        hint = "plan again, as it is of an older hypar" if version and version[1] == "1" else hint
+        hint = "plan again, as it is of an older hypar" if version and version[1] in {"1", "2"} else hint
         raise PlanError(f"{path}: schema", f"found {shown(data.get('schema'))}", SCHEMA, hint)
 
     def place(where: Where) -> str:

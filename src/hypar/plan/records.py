@@ -17,6 +17,7 @@ from pydantic import Field
 from hypar.document import Result
 from hypar.files.validation import Record, one_of
 from hypar.network.layer import OPTIMIZERS
+from hypar.network.training import PRECISIONS, RECOMPUTED
 from hypar.sharding.conventions import BY_LEVELS, FUSED, MOVED
 from hypar.sharding.tree import Amount, fault
 
@@ -62,6 +63,23 @@ class CostRecord(Record):
     value: Amount
     unit: str
     parameters: dict[str, int | float | str]
+
+
+class TrainingRecord(Record):
+    """How a step trains, in what is not as usual; the microbatches are those of a mini-batch without stages."""
+
+    microbatches: Annotated[int, Field(ge=2)] | None = None
+    precision: Annotated[str, one_of(PRECISIONS)] | None = None
+    zero: Annotated[int, Field(ge=1, le=3)] | None = None
+    recompute: Annotated[str, one_of(RECOMPUTED[1:])] | None = None
+
+    def faults(self, batch: int, *, scored: bool, staged: bool) -> Iterator[str]:
+        """Yield where it is not of a plan with such a mini-batch."""
+        if not scored:
+            yield "score: found none; allowed: one, as the plan says how it trains"
+        if self.microbatches is not None and (staged or batch % self.microbatches):
+            allowed = "stages.microbatches" if staged else f"a divisor of the batch {batch:,}"
+            yield fault("training.microbatches", self.microbatches, allowed)
 
 
 class LimitsRecord(Record):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 
 from hypar.errors import OptionError, UnknownNameError, shown
 from hypar.network.layer import OPTIMIZERS
+from hypar.network.training import PRECISIONS, RECOMPUTED
 from hypar.ops.dims import CUTTABLE
 from hypar.plan.parameter import ARRAY, MACHINE, NETWORK, SEARCH, STAGES, Parameter
 from hypar.plan.records import CHUNKS
@@ -78,6 +79,12 @@ class Request:
         "machine's own; the same as --set memory.capacity=.", "BYTES")] = None
     optimizer: Annotated[str, Parameter("--optimizer", MACHINE, "Optimizer, for updates and memory: {names}.", "NAME",
         names=lambda: OPTIMIZERS, closed=True)] = "sgd"
+    precision: Annotated[str | None, Parameter("--precision", MACHINE, "Number formats of a step: {names}.  [default: all "
+        "as the model file says]", "NAME", names=lambda: PRECISIONS, closed=True)] = None
+    zero: Annotated[int | None, Parameter("--zero", MACHINE, "Stage of ZeRO: devices with the same piece of a weight share its "
+        "optimizer state (1), its gradient too (2), and the piece itself (3).", "0|1|2|3", int)] = None
+    recompute: Annotated[str | None, Parameter("--recompute", MACHINE, "What the backward phase computes again in place of "
+        "keeping it: {names}.  [default: none]", "NAME", names=lambda: RECOMPUTED, closed=True)] = None
     shares: Annotated[str | None, Parameter("--shares", MACHINE, "How device groups share the work: equal, linear, "
         "exact, or layers.  [default: the strategy's]", "NAME", names=lambda: SHARES, closed=True)] = None
     stages: Annotated[int | str | None, Parameter("--stages", STAGES, "Number of stages of consecutive layers, each "
@@ -85,8 +92,8 @@ class Request:
         lambda text: text if text == BEST else int(text), lambda: (BEST,), allowed="a whole number, or best")] = None
     schedule: Annotated[str | None, Parameter("--schedule", STAGES, "Order of the stages' work: 1f1b, interleaved, gpipe "
         "or layer-block.  [default: 1f1b]", "NAME", names=lambda: FLUSHES, closed=True)] = None
-    microbatches: Annotated[int | None, Parameter("--microbatches", STAGES, "Microbatches in a mini-batch, with stages.  "
-        "[default: the number of stages, or the next smaller divisor of the batch]", "N", int)] = None
+    microbatches: Annotated[int | None, Parameter("--microbatches", STAGES, "Microbatches in a mini-batch, whose gradients are added "
+        "up.  [default: 1; with stages their number, or the next smaller divisor of the batch]", "N", int)] = None
     parts: Annotated[int | None, Parameter("--parts", STAGES, "Parts of the network that each stage works for, in "
         "schedule interleaved.  [default: 2]", "V", int)] = None
     balance: Annotated[str | None, Parameter("--balance", STAGES, "Quantity to minimise in the costliest stage: time, "

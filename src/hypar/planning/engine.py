@@ -132,7 +132,8 @@ def _baseline(planner: Planner, graph: LayerGraph, found: Node, request: Resolve
     if not isinstance(found, Leaf):
         from hypar.planning.uneven.planner import Planner  # noqa: PLC0415 (only for device groups)
 
-        return Planner(request, nodes, pins, size).planned(nodes)
+        other = Planner(request, nodes, pins, size).planned(nodes)
+        return replace(other, microbatch=request.microbatch(graph))
     plain = graph.without_rests.nodes(request.graph)
     choices = _strategy(plain, request.strategy, request.array, pins, size, beyond=request.beyond_elements)
     return found.taking(iter(_as_made(nodes, choices, request.array)))

@@ -16,6 +16,7 @@ from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, shown
 from hypar.machine.step_times import is_step_table
 from hypar.network.graph import LayerGraph, load_model
+from hypar.network.training import RECOMPUTED, computed_again
 from hypar.plan.records import Origin, remember
 from hypar.plan.request import BEST, GRAPHS, PARAMETERS, Request
 from hypar.planning.pins import parse_pin
@@ -28,6 +29,7 @@ from hypar.planning.resolved import (
     checked_chunks,
     checked_microbatches,
     drafted,
+    require_whole,
     space_text,
 )
 from hypar.planning.searches.joint import COUNTS, greedy
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
     from hypar.planning.question import Answer, Question
-    from hypar.planning.records import Node
+    from hypar.planning.uneven.tree import Branch
 
 USUAL = {"schedule": "1f1b", "balance": "time"}
 """Options that a command does not say, as they are usual in stages, and refused without."""
@@ -130,7 +132,11 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
         from hypar.planning.stages.planner import decided_stages  # noqa: PLC0415 (only where they are asked for)
 
         with uncounted():
-            whole = _decided(replace(request, stages=None), graph) if request.stages == BEST else None
+            whole = (
+                _decided(replace(request, stages=None, microbatches=None), graph)
+                if request.stages == BEST
+                else None
+            )
         return decided_stages(request, graph, whole)
     planner, node = planned(request, graph)
     if request.machine is None:
@@ -140,13 +146,13 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
     return timed(planner, graph, node)
 
 
-def planned(request: Resolved, graph: LayerGraph) -> tuple[Planner, Node]:
+def planned(request: Resolved, graph: LayerGraph) -> tuple[Planner, Branch]:
     """Return the planner of a request without stages, and what its search decides for a network of ``Resolved.network``."""
     if request.heterogeneous is not None:
         nodes = graph.nodes(request.graph)
         pins = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
-        groups = Planner(request, nodes, pins, graph.element_bytes)
-        return groups, groups.planned(nodes)
+        groups = Planner(request, nodes, pins, request.element_bytes(graph))
+        return groups, replace(groups.planned(nodes), microbatch=request.microbatch(graph))
     found = None
     if len(request.array) == 1:
         from hypar.planning.flat import by_digits  # noqa: PLC0415 (only for a single level, whose devices may be numbered)
@@ -154,8 +160,8 @@ def planned(request: Resolved, graph: LayerGraph) -> tuple[Planner, Node]:
         found = by_digits(request, graph)
     question = ask(request, graph) if found is None else found[0]
     answer = _answered(request, graph, question) if found is None else found[1]
-    planner = Planner(request, question.graph, question.pins, graph.element_bytes)
-    return planner, planner.answered(question, answer)
+    planner = Planner(request, question.graph, question.pins, request.element_bytes(graph))
+    return planner, replace(planner.answered(question, answer), microbatch=request.microbatch(graph))
 
 
 def _answered(request: Resolved, graph: LayerGraph, question: Question) -> Answer:
@@ -174,6 +180,15 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     own = drafted(request)
     require_together(request, own)
     chunks = checked_chunks(request.chunks, network)
+    require_whole("zero", own.zero, 0, 3)
+    if own.recompute != RECOMPUTED[0]:
+        nodes = network.nodes(own.graph).layers
+        if not computed_again(nodes, [own.recompute] * len(nodes)):
+            found = f"found {own.recompute!r} of a network without any"
+            raise OptionError("recompute", found, "attention, or blocks of numbered layers as h.0.q")
+    if own.stages is None and own.microbatches is not None:
+        layers = len(network.nodes(own.graph).layers)
+        checked_microbatches(own.microbatches, own.schedule, request.batch or network.batch, 1, layers)
     arrays, limits = _arrays(request, own), _limits(request)
     return replace(own, space=space_text(own.space), arrays=arrays, chunks=chunks, limits=limits)
 

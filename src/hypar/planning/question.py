@@ -267,7 +267,9 @@ def ask(request: Resolved, graph: LayerGraph) -> Question:
     if request.profile is not None:
         request.profile.require(graph.name, graph.digest, graph.batch, request.array)
     pins = tuple(parse_pin(text, contracted, len(request.array)) for text in request.pins)
-    return replace(question_of(request, contracted, pins, graph.element_bytes), limits=request.limits)
+    return replace(
+        question_of(request, contracted, pins, request.element_bytes(graph)), limits=request.limits
+    )
 
 
 def question_of(request: Resolved, graph: PlanGraph, pins: Sequence[Pin], element_bytes: int) -> Question:
@@ -393,4 +395,5 @@ def setting_for(request: Resolved, element_bytes: int, cost: Cost) -> Setting:
         element_bytes=element_bytes,
         optimizer=request.optimizer,
         convention=DIRECT if direct else request.counted,
+        training=request.training,
     )

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from hypar.costs.base import parameters_of
+from hypar.network.training import AS_USUAL
 from hypar.ops.dims import in_order
 from hypar.plan.plan import SCHEMA, Plan, rooted
-from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord
+from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord, TrainingRecord
 from hypar.planning.question import Answer, Question, cost_of, load_search
 from hypar.planning.resolved import AS_ASKED, Resolved
 from hypar.sharding.conventions import PAPER
@@ -42,19 +43,27 @@ class Node(ABC):
         """Its work in a step."""
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class GroupNode(Node):
-    """A node of device groups without stages."""
+    """A node of device groups without stages; with several microbatches in a mini-batch it has the layers of one beside its own."""
+
+    microbatch: PlanGraph | None = None
 
     @abstractmethod
     def lanes(self, above: Ends = ()) -> Lanes:
         """Return its groups of identical devices, with their shares at the splits above, and the transfers between them."""
+
+    @abstractmethod
+    def of(self, graph: PlanGraph) -> Self:
+        """Return the same choices for other layers."""
 
     @property
     def work(self) -> StepWork:
         """Their work in a step."""
         from hypar.schedule.stages import StepWork  # noqa: PLC0415 (only where a step is run)
 
-        return StepWork.of(*self.lanes())
+        own = self if self.microbatch is None else self.of(self.microbatch)
+        return StepWork.of(*own.lanes())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -144,12 +153,20 @@ def plan_of(
         shares=request.shares if request.uneven else None,
         pins=[str(pin) for pin in pins],
         profile=_profile_of(request),
+        training=_training_of(request),
         bounds=[exact_number(max(0.0, bound)) for bound in bounds] or None,
         cost=CostRecord.model_construct(
             name=request.cost, value=exact_number(cost), unit=own.unit, parameters=parameters_of(own)
         ),
         root=rooted(splits, found.get("stages")),
     )
+
+
+def _training_of(request: Resolved) -> TrainingRecord | None:
+    """Return the record of how a step trains; None where all is as usual."""
+    own = request.training._asdict()
+    asked = {name: value for name, value in own.items() if value != getattr(AS_USUAL, name)}
+    return TrainingRecord(**asked) if asked else None
 
 
 def _profile_of(request: Resolved) -> ProfileRecord | None:

@@ -158,7 +158,9 @@ def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[Plann
         request.profile.require(graph.name, graph.digest, graph.batch, request.array)
     nodes = graph.nodes(plan.graph)
     planner = (
-        StagePlanner(request, graph) if plan.staged else Planner(request, nodes, (), graph.element_bytes)
+        StagePlanner(request, graph)
+        if plan.staged
+        else Planner(request, nodes, (), request.element_bytes(graph))
     )
     return planner, planner.costed(node_of(plan, request, graph))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, shown
+from hypar.network.training import Training, formats_of
 from hypar.plan.records import CHUNKS, Chunks, Manner, Operators, Score, of_score
 from hypar.plan.request import BEST, checked
 from hypar.plan.stages import FLUSHES, INTERLEAVED
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
     from hypar.plan.request import Request
 
@@ -83,6 +85,9 @@ class Resolved:
     schedule: str = "1f1b"
     parts: int | None = None
     microbatches: int | None = None
+    precision: str | None = None
+    zero: int = 0
+    recompute: str = "none"
     balance: str = "time"
     starts: tuple[str, ...] = ()
     outside: int = 0
@@ -147,6 +152,22 @@ class Resolved:
         """Return the network that it plans: with tensors at rest, if cost and score count what a correct execution moves."""
         return graph.at_rest if {self.convention, self.counted} <= {MOVED, FUSED} else graph.without_rests
 
+    def microbatch(self, graph: LayerGraph) -> PlanGraph | None:
+        """Return the layers of a microbatch of a network; None without several of them, or with stages, whose spans know theirs."""
+        if self.training.microbatches == 1:
+            return None
+        return graph.with_batch(graph.batch // self.training.microbatches).nodes(self.graph)
+
+    @property
+    def training(self) -> Training:
+        """How a step trains; the microbatches of stages are theirs."""
+        microbatches = (self.microbatches or 1) if self.stages is None else 1
+        return Training(microbatches, self.precision, self.zero, self.recompute)
+
+    def element_bytes(self, graph: LayerGraph) -> int:
+        """Return the bytes of an element of F and E."""
+        return formats_of(self.precision, graph.element_bytes).activation
+
     @property
     def uneven(self) -> bool:
         """Whether there are uneven splits: on a heterogeneous machine, but where each stage is on identical devices."""
@@ -168,6 +189,8 @@ class Resolved:
             more |= {"stages": stages.asked, "microbatches": asked, "balance": stages.balance or "time"}
             more |= {"outside": stages.outside or 0}
             more |= {"starts": tuple(layers[0] for _, layers in stages.spans)} if stages.starts else {}
+        if plan.training is not None:
+            more |= plan.training.model_dump(exclude_none=True)
         return cls(
             **{name: getattr(plan, name) for name in AS_ASKED},
             **more,
@@ -290,6 +313,7 @@ def of_strategy(name: str, *, uneven: bool = False) -> dict[str, Any]:
 def baseline_request(request: Resolved, name: str) -> Resolved:
     """Return the request of a known strategy with the graph, pins, array, chunks and machine of another request."""
     alone: dict[str, Any] = {"profile": None, "refine": False, "stages": None, "baselines": ()}
+    alone["microbatches"] = request.training.microbatches
     alone["beyond"], uneven = request.beyond_elements, request.heterogeneous is not None
     return replace(request, **of_strategy(name, uneven=uneven), **alone)
 
@@ -444,5 +468,7 @@ def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: i
         raise OptionError("microbatches", found, allowed)
     most = MOST_TASKS // (TASKS * max(stages, layers))
     if asked > most and FLUSHES[schedule]:
-        raise OptionError("microbatches", f"found {asked:,}", f"at most {most:,} in {stages} stages")
+        raise OptionError(
+            "microbatches", f"found {asked:,}", f"at most {most:,}{f' in {stages} stages' * (stages > 1)}"
+        )
     return asked

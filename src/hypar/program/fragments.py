@@ -441,3 +441,46 @@ def gradient_of(users: tuple[Fragment, ...]) -> Transfer:
     first, *more = (tuple([box[own.index(axis)] for axis in axes[0]]) for box, own in boxes)
     have = Holding(first, tuple(more))
     return users[0].adding(have, have, users[0].layout.copies())
+
+
+class Whole(NamedTuple):
+    """The bytes of a weight that devices gather for its use, and those of its gradient until it is shared; None where they hold these.
+
+    On each device, ``[*devices]``.
+    """
+
+    weight: NDArray[Any] | None
+    gradient: NDArray[Any] | None
+
+
+class Rest(NamedTuple):
+    """A weight whose pieces rest in shares: how the terms of its gradient come to those who rest it, and how it is gathered."""
+
+    summed: Transfer
+    gathered: Transfer
+
+
+@lru_cache(maxsize=512)
+def rest_of(users: tuple[Fragment, ...], gradient: Transfer) -> Rest | None:
+    """Return how a weight rests that devices share among those whose terms of its gradient are added up; None where none do.
+
+    They share an axis that they divide evenly, or the longest. A weight that several layers use rests so where none divides it.
+    """
+    each = [own.layout.ranks(own.nest.weight) for own in users]
+    number, count = each[0]
+    alike = all(
+        others == round(own.layout.working.mean() * own.layout.places.devices)
+        and (own.layout.working == users[0].layout.working).all()
+        for own, (_, others) in zip(users, each, strict=True)
+    )
+    if count == 1 or not (alike or len(users) == 1):
+        return None
+    members = [*gradient.need.members]
+    sizes = [own.sum(axis=-1, keepdims=True) for own in members]
+    even = (axis for axis, own in enumerate(sizes) if not (own % count).any())
+    axis = next(even, max(range(len(sizes)), key=lambda at: int(sizes[at].max())))
+    place = np.cumsum(members[axis], axis=-1) - 1
+    mine = place * count // np.maximum(sizes[axis], 1) == number[..., None]
+    members[axis] = members[axis] & mine
+    rest = Holding(tuple(members))
+    return Rest(replace(gradient, need=rest), Transfer("copy", rest, Holding(gradient.need.members)))

@@ -164,7 +164,8 @@ def cells(*holdings: Holding) -> tuple[list[Members], NDArray[np.int64]]:
     """
     boxes, weights, rows = [box for holding in holdings for box in holding.each], [], []
     for members in zip(*boxes, strict=True):
-        stacked = np.concatenate(members)
+        devices = max(map(len, members))
+        stacked = np.concatenate([np.broadcast_to(own, (devices, own.shape[-1])) for own in members])
         first, _, counts = kinds_of(stacked)
         weights.append(counts)
         rows.append(np.split(stacked[:, first], len(boxes)))

@@ -7,14 +7,15 @@ array is written once. Every array is as large as its tensor on every device, of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.network.nodes import LayerOp
+from hypar.network.training import block_of
 from hypar.ops.nest import operand_name
-from hypar.program.fragments import Fragment, following
+from hypar.program.fragments import Fragment, following, rest_of
 from hypar.program.holding import Holding, Members, Transfer, members, pieces_of
 from hypar.sharding.layout import Copies, Layout, Places
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 Arrays = Mapping[str, str]
 
+GATHERED = 3
+"""The stage of ZeRO by which weights are gathered for each use."""
+
 
 class Item(NamedTuple):
     """What a transfer is for.
@@ -32,7 +36,7 @@ class Item(NamedTuple):
     Attributes:
         layer: name of the layer inside which it happens, or that reads the tensor.
         maker: name of the layer that makes the tensor; None inside a layer.
-        phase: ``forward``, ``backward`` or ``gradient``.
+        phase: ``forward``, ``backward``, ``gradient``, or ``weight`` of one that is gathered.
         tensor: ``input``, ``output``, ``weight``, ``bias`` or ``statistics``.
     """
 
@@ -51,12 +55,14 @@ class Move:
         target: the array that is written.
         item: what it is for.
         transfer: the transfer.
+        once: whether it runs once, behind all microbatches.
     """
 
     source: str
     target: str
     item: Item
     transfer: Transfer
+    once: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -90,8 +96,11 @@ class Update:
         layer: name of the layer.
         parameter: name of the tensor, as ``weight``.
         gradient: the array of its summed gradient.
-        holding: who holds what of it.
+        holding: who holds what of it between steps.
         ties: the other layers that use the tensor.
+        rest: who updates what; None for all that devices hold.
+        writes: the array of what is updated, where it is gathered.
+        gathered: the array behind that; the next step begins with it.
     """
 
     layer: str
@@ -99,14 +108,17 @@ class Update:
     gradient: str
     holding: Holding
     ties: tuple[Tie, ...] = ()
+    rest: Holding | None = None
+    writes: str = ""
+    gathered: str = ""
 
 
 Step = Move | Compute | Update
 
 
-def exchanges_gradients(step: Step) -> bool:
+def runs_once(step: Step) -> bool:
     """Return whether a step runs once, behind all microbatches."""
-    return isinstance(step, Move) and step.item.phase == "gradient"
+    return isinstance(step, Update) or (isinstance(step, Move) and step.once)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -137,7 +149,12 @@ class Program:
 
 
 def lower(
-    graph: LayerGraph, places: Places, layouts: Mapping[str, Layout], convention: str = "moved"
+    graph: LayerGraph,
+    places: Places,
+    layouts: Mapping[str, Layout],
+    convention: str = "moved",
+    zero: int = 0,
+    again: frozenset[str] = frozenset(),
 ) -> Program:
     """Lower a training step to a program.
 
@@ -147,17 +164,23 @@ def lower(
         layouts: the layout of each layer that has choices, by name.
         convention: what becomes of partial sums: ``moved`` adds them up for all who have a term, ``fused`` for those who
             need them next, ``direct`` sends the terms of errors straight to those who need their sums.
+        zero: the stage of ZeRO by which weights rest.
+        again: the names of the blocks that the backward phase computes again; a single layer's backward phase does so by itself.
     """
     whole = Layout(places, ({},) * len(places.parts), np.ones(places.devices, bool))
     ops = [LayerOp(layer, layer.nest(graph.batch)) for layer in graph.layers]
-    flow = _Flow(graph=graph, places=places)
+    flow = _Flow(graph=graph, places=places, zero=zero)
     fragments = following(ops, layouts, whole, convention)
     for layer, fragment in zip(graph.layers, fragments.values(), strict=True):
         flow.made[layer.name] = _Lowered(flow, layer, fragment)
-    for own in reversed(flow.made.values()):
-        if own.fragment.trained:
-            own.backward()
-    return Program(graph=graph, places=places, steps=(*flow.steps, *flow.updates), fragments=fragments)
+    for name in reversed([*flow.made]):
+        if (block := block_of(name)) in again and block != name and not flow.made[name].again:
+            for own in [own for own in flow.made.values() if block_of(own.name) == block and own.sources]:
+                flow.made[own.name] = _Lowered(flow, own.layer, own.fragment, own)
+        if flow.made[name].fragment.trained:
+            flow.made[name].backward()
+    steps = (*flow.steps, *flow.updates, *flow.gathers)
+    return Program(graph=graph, places=places, steps=steps, fragments=fragments)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,15 +189,17 @@ class _Flow:
 
     graph: LayerGraph
     places: Places
+    zero: int
     made: dict[str, _Lowered] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
+    gathers: list[Step] = field(default_factory=list)
 
-    def move(self, own: Transfer, source: str, target: str, item: Item) -> str:
+    def move(self, own: Transfer, source: str, target: str, item: Item, *, once: bool = False) -> str:
         """Add a transfer, and return the array that it writes; where it moves nothing, the one that it would read."""
         if not own.moves:
             return source
-        self.steps.append(Move(source, target, item, own))
+        self.steps.append(Move(source, target, item, own, once))
         return target
 
 
@@ -189,18 +214,40 @@ class _Lowered:
         users: the layers that use its weight, with how each would add up its terms of the gradient.
     """
 
-    def __init__(self, flow: _Flow, layer: Layer, fragment: Fragment) -> None:
+    def __init__(self, flow: _Flow, layer: Layer, fragment: Fragment, before: _Lowered | None = None) -> None:
+        """Lower the forward phase, perhaps once more for the backward phase of a layer as it was ``before``."""
         self.flow, self.layer, self.name, self.fragment = flow, layer, layer.name, fragment
         self.nest = fragment.nest
         self.holding, self.output = fragment.left[0], fragment.output
         self.sources = [flow.made[name] for name in layer.inputs]
-        self.errors: dict[str, tuple[str, Holding]] = {}
-        self.users: list[tuple[Tie, str, Transfer]] = []
-        self.array = f"F {self.name}"
+        self.errors: dict[str, tuple[str, Holding]] = {} if before is None else before.errors
+        self.users: list[tuple[Tie, str, Transfer]] = [] if before is None else before.users
+        self.again, self.tag = before is not None, self.name if before is None else f"{self.name} again"
+        self.array = f"F {self.tag}"
+        tied = any(self.name in {tie.owner, tie.user} for tie in flow.graph.ties)
+        own = None if tied or flow.zero < GATHERED or not self.weighs else fragment.gradient("weight")
+        self.rest = None if own is None else rest_of((fragment,), own)
         if layer.inputs:
             partial = {f"input_{axis}": own for axis, own in fragment.partial.items()}
             self.dims: Mapping[str, Members] = {**fragment.dims, **partial}
-            self._forward()
+            self._forward({} if before is None else before.reads)
+
+    @property
+    def weighs(self) -> bool:
+        """Whether it is a node with a weight, which may rest in shares."""
+        return self.layer.weighted and bool(self.nest.weight)
+
+    def _weight(self, phase: str) -> dict[str, str]:
+        """Gather the weight for a phase where it rests in shares between its uses, and return its array by its role.
+
+        What is gathered for a phase that is computed again stays until the layer goes backward.
+        """
+        if self.rest is None:
+            return {}
+        item, target = Item(self.name, None, "weight", "weight"), f"W {phase} {self.tag}"
+        if phase == "backward" and self.again:
+            return {"weight": f"W forward {self.tag}"}
+        return {"weight": self.flow.move(self.rest.gathered, f"W share {self.name}", target, item)}
 
     def _compute(self, kind: str, of: Holding | None, reads: Arrays, writes: Arrays, **due: Holding) -> None:
         dims = self.dims if of is None else dict(zip(self.nest.result.axes, of.members, strict=True))
@@ -208,21 +255,25 @@ class _Lowered:
 
     # Forward
 
-    def _forward(self) -> None:
-        """Bring the inputs to the devices that compute, add up statistics and partial sums, and add the bias."""
+    def _forward(self, kept: Arrays) -> None:
+        """Bring the inputs to the devices that compute, add up statistics and partial sums, and add the bias.
+
+        What has come from other stages is ``kept`` for a second time.
+        """
         name, nest, move, summed = self.name, self.nest, self.flow.move, self.fragment.summed
-        self.reads = {
-            operand_name(at): move(
-                own, source.array, f"in {name} {at}", Item(name, source.name, "forward", "input")
-            )
-            for at, (source, own) in enumerate(zip(self.sources, self.fragment.reads, strict=True))
-        }
+        self.reads = dict[str, str]()
+        for at, (source, own) in enumerate(zip(self.sources, self.fragment.reads, strict=True)):
+            role, item = operand_name(at), Item(name, source.name, "forward", "input")
+            if kept and own.moves and not own.have.meets(own.need):
+                self.reads[role] = kept[role]
+            else:
+                self.reads[role] = move(own, source.array, f"in {self.tag} {at}", item)
         self.reads = self.reads | self._statistics(self.reads)
-        array = f"terms {name}" if summed else self.array
-        self._compute("forward", None, self.reads, {"output": array})
+        array = f"terms {self.tag}" if summed else self.array
+        self._compute("forward", None, {**self.reads, **self._weight("forward")}, {"output": array})
         if summed:
             target, item = (
-                f"sums {name}" if nest.multiplies else self.array,
+                f"sums {self.tag}" if nest.multiplies else self.array,
                 Item(name, None, "forward", "output"),
             )
             sums = move(summed, array, target, item)
@@ -245,7 +296,7 @@ class _Lowered:
                 needed.append(name)
         if not needed:
             return {}
-        writes = {name: f"{before}{name} terms {self.name}" for name in needed}
+        writes = {name: f"{before}{name} terms {self.tag}" for name in needed}
         self._compute("statistics", None, reads, writes)
         item, found = Item(self.name, None, "backward" if before else "forward", "statistics"), {}
         for name, terms in writes.items():
@@ -253,7 +304,7 @@ class _Lowered:
             held = Holding(members(trained, dims) if trained else tuple(dims[dim] for dim in sum_.dims))
             have, runs = held.on(active), [sum_.together.get(dim, 1) for dim in sum_.dims]
             need = held if name in own else Holding(tuple(map(_whole, have.members, runs)))
-            found[role] = self.flow.move(self.fragment.adding(have, need), terms, f"{role} {self.name}", item)
+            found[role] = self.flow.move(self.fragment.adding(have, need), terms, f"{role} {self.tag}", item)
         return found
 
     # Backward
@@ -275,7 +326,9 @@ class _Lowered:
         if self.layer.weighted:
             writes |= {name: f"d terms {self.name} {name}" for name in self.nest.trained}
         pieces = pieces_of(self.dims, self.nest.result.dims)
-        self.flow.steps.append(Compute("backward", self.name, pieces, reads | sums, writes))
+        self.flow.steps.append(
+            Compute("backward", self.name, pieces, reads | sums | self._weight("backward"), writes)
+        )
         for number in trained:
             self._return(number)
         for name in dict.fromkeys((*(["weight"] if self.layer.op.tied else []), *self.layer.trained)):
@@ -297,7 +350,7 @@ class _Lowered:
         The terms of a weight that an earlier layer has are left to that one, which adds up those of all its users at once.
         """
         flow, users = self.flow, self.users if name == "weight" else []
-        added = self.fragment.gradient(name)
+        added, rest = self.fragment.gradient(name), None
         if summed is None:
             source, item = f"d terms {self.name} {name}", Item(self.name, None, "gradient", name)
             for tie in flow.graph.ties:
@@ -305,8 +358,20 @@ class _Lowered:
                     flow.made[tie.owner].users.append((tie, source, added))
                     return
             source, added = self._of_users(source, added) if users else (source, added)
-            summed = flow.move(added, source, f"d {self.name} {name}", item)
-        flow.updates.append(Update(self.name, name, summed, added.need, tuple(tie for tie, *_ in users)))
+            if name == "weight" and flow.zero and self.weighs:
+                rest = rest_of((self.fragment, *(flow.made[tie.user].fragment for tie, *_ in users)), added)
+            own, once = added if rest is None else rest.summed, rest is None or flow.zero == 1 or bool(users)
+            summed = flow.move(own, source, f"d {self.name} {name}", item, once=once)
+        found = Update(self.name, name, summed, added.need, tuple(tie for tie, *_ in users))
+        if rest is None:
+            flow.updates.append(found)
+        elif self.rest is not None:
+            flow.updates.append(replace(found, holding=rest.summed.need))
+        else:
+            made, whole = f"new share {self.name}", f"new {self.name}"
+            flow.updates.append(replace(found, rest=rest.summed.need, writes=made, gathered=whole))
+            item = Item(self.name, None, "weight", name)
+            flow.gathers.append(Move(made, whole, item, rest.gathered, once=True))
 
     def _of_users(self, source: str, own: Transfer) -> tuple[str, Transfer]:
         """Return how the terms of all users of a weight are added up, after each device has added up those that it has."""

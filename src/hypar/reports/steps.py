@@ -70,7 +70,7 @@ def _peak_share(ran: ScoredStep | None) -> str:
         return ""
     units = machine.content.assumptions.units_per_device.value
     flop = math.fsum(sum(layer.nest.flop.values()) for layer in ran.graph.contracted.layers)
-    peak = machine.compute.of_format(ran.graph.element_bytes).flop_per_s(units)
+    peak = machine.compute.of_format(ran.score.element_bytes).flop_per_s(units)
     done = ran.score.time_s * ran.plan.num_devices * peak
     return f"; {100 * flop / done:.2g}% of the peak FLOP/s used"
 

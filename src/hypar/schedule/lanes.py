@@ -8,20 +8,25 @@ from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hypar.network.nodes import PlanGraph, Tensor
+from hypar.network.training import AS_USUAL, block_of, computed_again
 from hypar.ops.nest import PHASES
 from hypar.schedule.pieces import (
     COMMUNICATION,
     PHASE,
+    WEIGHT,
     Crossing,
     Piece,
     Pieces,
     Rounds,
     between,
+    gathered,
     inside,
     placed,
+    shared,
     together,
 )
 from hypar.schedule.pipeline_orders import ALONE, Moment
+from hypar.schedule.record import GATHERED, Again
 from hypar.sharding.amounts.counted import State, outermost
 from hypar.sharding.layout import GroupShare
 from hypar.sharding.placement import Options, degrees, working
@@ -82,6 +87,8 @@ class _Devices(NamedTuple):
         place: its place in a pipeline.
         ends: its shares at the uneven splits above.
         number: its number among the groups of all stages.
+        zero: for each layer a stage of ZeRO; empty for that of the setting.
+        recompute: for each layer what of it is computed again, one of ``RECOMPUTED``; empty for that of the setting.
     """
 
     graph: PlanGraph
@@ -93,6 +100,8 @@ class _Devices(NamedTuple):
     place: StagePlace = StagePlace()
     ends: Ends = ()
     number: int = 0
+    zero: tuple[int, ...] = ()
+    recompute: tuple[str, ...] = ()
 
 
 class Lane(_Devices):
@@ -128,15 +137,93 @@ class Lane(_Devices):
         )
 
     @property
-    def computing(self) -> Iterator[tuple[int, LayerTime | None, int]]:
-        """Each layer by its index in the network, with its time and the number of devices that work, of all parts of its stage."""
+    def computing(self) -> Iterator[tuple[int, LayerTime | None, int, int, int]]:
+        """Each layer by its index in the network, with its time, the devices that work, those that share an update, and forward phases.
+
+        They are the layers of all parts of its stage.
+        """
         for part in self.place.parts or (self,):
-            devices = (working(chosen, part.setting.array)[-1] for chosen in part.choices)
-            yield from zip(count(part.place.first), part.times, devices, strict=False)
+            again = {node for own in part.again for node in own.nodes}
+            forward = [1 + (at in again) for at in range(len(part.times))]
+            each = part.times, part._working, part.sharing, forward
+            yield from zip(count(part.place.first), *each, strict=False)
+
+    @property
+    def recomputed(self) -> frozenset[str]:
+        """The names of the blocks, and of the single layers, that the backward phase computes again."""
+        own = self.setting.training.recompute
+        if not self.recompute and own == AS_USUAL.recompute:
+            return frozenset()
+        return computed_again(self.graph.layers, self.recompute or repeat(own))
+
+    @cached_property
+    def again(self) -> tuple[Again, ...]:
+        """What the backward phase computes again: each block of layers with what comes to it, single ones alone."""
+        found: dict[str, list[int]] = {}
+        for at, layer in enumerate(self.graph.layers if self.recomputed else ()):
+            for name in self.recomputed.intersection({layer.name, block_of(layer.name)}):
+                found.setdefault(name, []).append(at)
+        names = {layer.name for layer in self.graph.layers}
+        return tuple([Again(tuple(nodes), name not in names) for name, nodes in found.items()])
+
+    @cached_property
+    def rests(self) -> tuple[int, ...]:
+        """For each layer the stage of ZeRO by which its weight rests; empty where all weights lie as they are used.
+
+        Of a weight that several layers use the optimizer state alone, where none of them divides it, as the terms of its gradient come at
+        several times; one that other stages have as well lies as it is used.
+        """
+        zero = self.zero or (self.setting.training.zero,) * len(self.graph.layers)
+        if not any(zero):
+            return ()
+        most = {layer: 0 for layer, *_ in (*self.place.tied, *self.place.shared)}
+        for tie in self.graph.ties:
+            users = tie.producer, tie.consumer
+            divided = any(self._replicas[user] < self._working[user] for user in users)
+            most |= {user: min(most.get(user, 1), 0 if divided else 1) for user in users}
+        each = enumerate(zip(zero, self._replicas, strict=True))
+        return tuple([min(own, most.get(at, own)) if several > 1 else 0 for at, (own, several) in each])
+
+    @cached_property
+    def _working(self) -> list[int]:
+        """For each layer the number of devices that work."""
+        return [working(chosen, self.setting.array)[-1] for chosen in self.choices]
+
+    @cached_property
+    def _replicas(self) -> list[int]:
+        """For each layer the number of devices that add up the gradient of a piece of its weight; 1 without one."""
+        found = []
+        for layer, chosen in zip(self.graph.layers, self.choices, strict=True):
+            own, dims = layer.nest, layer.nest.counted
+            each = zip(dims, degrees(chosen, dims), strict=True)
+            found.append(
+                math.prod(degree for dim, degree in each if dim not in own.weight) if own.weight else 1
+            )
+        return found
+
+    @property
+    def sharing(self) -> list[int]:
+        """For each layer the number of devices that share the update of a piece of its weight."""
+        if not self.rests:
+            return [1] * len(self.graph.layers)
+        return [several if zero else 1 for zero, several in zip(self.rests, self._replicas, strict=True)]
 
     @cached_property
     def inner(self) -> tuple[Pieces, ...]:
-        """For each layer the transfers inside it."""
+        """For each layer the transfers inside it, without those that gather its weight."""
+        found = self._inner
+        if not self.rests:
+            return found
+        return tuple([shared(own) if zero else own for own, zero in zip(found, self.rests, strict=True)])
+
+    @property
+    def gathers(self) -> tuple[Pieces, ...]:
+        """For each layer the transfers that gather its weight where that rests in shares."""
+        each, formats = zip(self._inner, self.rests, strict=False), self.setting.formats
+        return tuple([gathered(own, formats) if zero else () for own, zero in each])
+
+    @cached_property
+    def _inner(self) -> tuple[Pieces, ...]:
         found = [self._measured((layer,), own) for layer, own in enumerate(self._moved[0])]
         levels = self.setting.machine.outside if self.place.shared else 0
         for layer, outside in self.place.shared:
@@ -186,7 +273,21 @@ class Lane(_Devices):
         """The pieces of ops by kind and phase, for each layer, or for each tensor that is moved; ops of equal costs share them."""
         computed, inner, outer = _each(self.times, self._computed), self.inner, self.outer
         moved = {"sum": _each(inner, self.sent), "move": _each(outer, self.sent)}
-        return {"compute": computed, "update": computed, **moved}
+        return {"compute": computed, "update": computed, **moved, **self._resting(computed)}
+
+    def _resting(self, computed: dict[str, list[Rounds]]) -> dict[str, dict[str, list[Rounds]]]:
+        """Return the pieces of ops of weights in shares: an update of a share, and what gathers the weight."""
+        if not self.rests:
+            return {}
+        gathers = _each(self.gathers, self.sent)[WEIGHT]
+        rows = [*zip(self.times, computed["update"], self.sharing, self.rests, gathers, strict=True)]
+        updates = [
+            (*(self._busy(self.setting.update_seconds(time) / several, "update") if time else own),
+             *(sent if 0 < zero < GATHERED else ()))
+            for time, own, several, zero, sent in rows
+        ]  # fmt: skip
+        each = [sent if zero == GATHERED else () for *_, zero, sent in rows]
+        return {"update": {"update": updates}, "gather": {"forward": each, "backward": each}}
 
     def _computed(self, time: LayerTime | None) -> dict[str, Rounds]:
         each = {} if time is None else {**time.seconds, "update": self.setting.update_seconds(time)}
@@ -209,7 +310,7 @@ class Lane(_Devices):
 
         On a machine of independent exchanges (CGDP) each bucket has links of its own, and its latency stalls the devices.
         """
-        kind, phase, node, _, _, edge, bucket = op
+        kind, phase, node, _, _, edge, bucket, _ = op
         if not bucket:
             return self.rounds[kind][phase][node if edge < 0 else edge]
         pieces = self.together(bucket)
@@ -229,7 +330,7 @@ class Lane(_Devices):
 def _each(every: Sequence[T], of: Callable[[T], dict[str, Rounds]]) -> dict[str, list[Rounds]]:
     """Return the pieces of layers or tensors phase by phase, found once for each object."""
     known = {key: of(own) for key, own in {id(own): own for own in every}.items()}
-    return {phase: [known[id(own)].get(phase, ()) for own in every] for phase in (*PHASES, "update")}
+    return {phase: [known[id(own)].get(phase, ()) for own in every] for phase in (*PHASES, "update", WEIGHT)}
 
 
 Lanes = tuple[list[Lane], list["Crossing"]]

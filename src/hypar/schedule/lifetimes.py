@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache, reduce
+from itertools import pairwise
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.network.training import block_of
 from hypar.program.holding import Holding, Members, Transfer
 from hypar.schedule.liveness import Bytes, Ledger
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hypar.network.nodes import LayerOp, PlanNode
-    from hypar.program.fragments import Fragment
+    from hypar.program.fragments import Fragment, Whole
     from hypar.schedule.pipeline_orders import Moment
 
 Elements = NDArray[np.int64]
@@ -128,6 +130,8 @@ class Arrays:
         fragments: the fragment of each, by name, and of those before all nodes.
         element_bytes: bytes of an element.
         written: the elements of the arrays that a run has written, by name; None for those that devices are to have.
+        whole: the weights in shares, by the layer's name.
+        again: the names of the blocks, and of the single layers, that are computed again.
         kind: the kind of each device, ``[*devices]``.
         first: the number of one device of each kind.
     """
@@ -139,6 +143,8 @@ class Arrays:
         element_bytes: int,
         written: Mapping[str, Elements] | None = None,
         *,
+        whole: Mapping[str, Whole] | None = None,
+        again: frozenset[str] = frozenset(),
         unit: int = 1,
         more: Iterable[NDArray[Any]] = (),
         inside: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray,
@@ -148,10 +154,11 @@ class Arrays:
         ``inside`` returns an amount of all devices of the fragments on those that count.
         """
         self.ops, self.fragments, self.written, self.inside = ops, fragments, written, inside
-        self.element_bytes, self.unit = float(element_bytes), unit
+        self.element_bytes, self.unit, self.whole, self.again = float(element_bytes), unit, whole or {}, again
         every = [fragments[op.layer.name] for op in ops]
         self.flags = [own for fragment in every for own in fragment.flags]
         amounts = [own for fragment in every for own in fragment.amounts]
+        amounts += [own for each in self.whole.values() for own in each if own is not None]
         known = {id(own): own for own in (*more, *self.flags, *amounts, *(written or {}).values())}
         varied = [inside(own) for own in known.values() if own.size > 1]
         shape = np.broadcast_shapes((1,), *[own.shape for own in varied])
@@ -202,6 +209,8 @@ class _Walk:
         self.waiting: list[list[tuple[StepOp, int, int]]] = [[] for _ in range(parts)]
         self.entering = np.zeros((2 * parts, len(kinds)))
         self.ends: dict[tuple[int, int], tuple[int, int]] = {}
+        self.ahead, self.there, self.summing = dict[str, str](), dict[str, int](), list[int]()
+        self.arrived, self.anew = dict[str, int](), set[str]()
 
     def course(self) -> Course:
         each = [[op for op in self.ops if op.part == part] for part in range(self.parts)]
@@ -211,7 +220,7 @@ class _Walk:
             self.ledger.end()
         for part, own in reversed([*enumerate(each)]):
             self._arrive(part, own)
-            self._run(reversed(own), 1, self._backward)
+            self._run(reversed(own), 1, self._back)
             self.ledger.end()
         during, behind = self.ledger.course(self._saved)
         nodes = np.zeros((1 + max((op.node for op in self.ops), default=-1), 2, len(self.kinds)))
@@ -221,7 +230,14 @@ class _Walk:
         return Course(*self.ledger.pieces(during, behind), nodes, entering)
 
     def _run(self, ops: Iterable[StepOp], phase: int, write: Callable[[StepOp], None]) -> None:
-        for op in ops:
+        every, whole = [*ops], self.arrays.whole
+        gathered = [
+            op.layer.name
+            for op in every
+            if op.layer.name in whole and whole[op.layer.name].weight is not None
+        ]
+        self.ahead, self.there, self.summing = dict(pairwise(gathered)), {}, []
+        for op in every:
             start = self.ledger.op + 1
             write(op)
             first, _ = self.ends.get((op.node, phase), (start, 0))
@@ -265,6 +281,26 @@ class _Walk:
         inside = self.arrays.of(own.inside)[self.kinds[0]]
         return self._write(name, held or own.need, before if inside else -1)
 
+    # Weights in shares
+
+    def _whole(self, bytes_of: NDArray[Any]) -> int:
+        return self.ledger.write(self.arrays.of(bytes_of)[self.kinds].astype(float))
+
+    def _gathered(self, name: str) -> None:
+        """Have the weight that an op computes with, and gather that of the next one meanwhile."""
+        for own in filter(None, (name, self.ahead.get(name))):
+            if (each := self.arrays.whole.get(own)) and each.weight is not None:
+                if own not in self.there:
+                    self.there[own] = self._whole(each.weight)
+                self.ledger.last[self.there[own]] = self.ledger.op
+
+    def _summed(self, name: str) -> None:
+        """Have the terms of a gradient until they are shared, which is while the next one is computed."""
+        if (each := self.arrays.whole.get(name)) and each.gradient is not None:
+            self.summing.append(self._whole(each.gradient))
+            for buffer in self.summing[-2:]:
+                self.ledger.last[buffer] = self.ledger.op
+
     # Forward
 
     def _forward(self, op: StepOp) -> None:
@@ -274,6 +310,7 @@ class _Walk:
             return
         reads = [self._read(op, own, number) for number in range(len(op.layer.inputs))]
         ledger.next(*reads, *[self.whole[read] for read in reads if read in self.whole])
+        self._gathered(name)
         # A tensor at rest is what it reads.
         array = f"terms {name}" if own.summed else f"F {name}"
         made = self._write(array, own.output, reads[0] if own.rests else -1)
@@ -299,12 +336,25 @@ class _Walk:
                 self.ledger.next()
                 self.samples[source, held] = self.ledger.write(self._bytes(held.elements))
             return self.samples[source, held]
-        self.ledger.next()
-        found = self._write(name, held)
-        self.entering[op.part] += self.ledger.sizes[found]
-        return found
+        if name not in self.arrived:
+            self.ledger.next()
+            self.arrived[name] = self._write(name, held)
+            self.entering[op.part] += self.ledger.sizes[self.arrived[name]]
+        return self.arrived[name]
 
     # Backward
+
+    def _back(self, op: StepOp) -> None:
+        """Go backward through a layer, before the last one of a block that is computed again forward through all of it."""
+        block = block_of(op.layer.name)
+        if block in self.arrays.again - self.anew and block != op.layer.name:
+            self.anew.add(block)
+            for own in [own for own in self.ops if own.part == op.part and block_of(own.layer.name) == block]:
+                name, before = own.layer.name, self.own[own.layer.name]
+                self._forward(own)
+                if before in self.errors:
+                    self.errors[self.own[name]] = self.errors.pop(before)
+        self._backward(op)
 
     def _arrive(self, part: int, own: Sequence[StepOp]) -> None:
         """Begin the backward phase of a part: later parts hand errors on, then other stages send theirs, the last reader first."""
@@ -332,11 +382,16 @@ class _Walk:
         inputs = self.inputs[name] if saved.input else []
         for buffer, need in zip(inputs, fragment.shards, strict=False):
             self.saves.setdefault(buffer, set()).add(need)
+        if name in self.arrays.again and name in self.kept:
+            ledger.next(saved=inputs)
+            self.kept[name] = ledger.write(ledger.sizes[self.kept[name]])
         ledger.next(*reads, *([self.kept[name]] if name in self.kept else []), saved=inputs)
+        self._gathered(name)
         self._send(op, error)
         if op.layer.nest.weight:
             # The gradient may be computed while the error of the input is sent, so its operands stay until then.
             ledger.next(*reads, saved=inputs)
+            self._summed(name)
 
     def _send(self, op: StepOp, error: int) -> None:
         """Send the errors of a layer's inputs to those that have made them, of an earlier part when its work begins.

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from itertools import pairwise, repeat, zip_longest
+from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.network.layer import OPTIMIZERS
 from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
-from hypar.program.fragments import Fragment, following, fragment_of, gradient_of
+from hypar.program.fragments import Fragment, Whole, following, fragment_of, gradient_of, rest_of
 from hypar.program.holding import Holding, Transfer
 from hypar.program.layouts import grids
 from hypar.schedule.lifetimes import Arrays, Course, StepOp, ops_of
@@ -28,6 +28,7 @@ from hypar.sharding.placement import WHOLE, Options
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from hypar.network.training import Formats
     from hypar.schedule.lanes import Ends, Lane
     from hypar.schedule.liveness import Bytes
     from hypar.schedule.record import Buckets
@@ -47,14 +48,16 @@ class Held(NamedTuple):
     """What the devices of a lane hold over a step.
 
     Attributes:
-        weights: the elements of weights on the devices of each kind, ``[kinds]``.
+        weights: the elements of weights, of their gradients and of those that devices update, on the devices of each kind, ``[kinds]``.
         course: their activations and errors.
         gradients: for each layer with a weight, by its index in the network, the elements of its gradient that arrive at each level.
+        gathered: the most elements of a weight that arrive at a level.
     """
 
-    weights: NDArray[np.float64]
+    weights: tuple[NDArray[np.float64], ...]
     course: Course
     gradients: Mapping[int, Sequence[Amount]]
+    gathered: float
 
 
 def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
@@ -65,17 +68,23 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
         buckets: the layers that exchange their gradients together, by their index in the network; without any each does alone.
     """
     held, device = _fullest(lane)
-    course, size = held.course, lane.setting.element_bytes
-    weights = size * float(held.weights[device])
+    course, formats = held.course, lane.setting.formats
+    weights, gradients, updated = (float(own[device]) for own in held.weights)
     waiting, most = (_on(amount, device) for amount in course.held(lane.place.moments))
     each = ([held.gradients.get(at, ()) for at in bucket] for bucket in buckets or zip(held.gradients))
     return {
-        "weights": weights,
-        "gradients": weights,
-        "optimizer": weights * OPTIMIZERS[lane.setting.optimizer],
+        "weights": formats.weight * weights,
+        "gradients": formats.gradient * gradients,
+        "optimizer": formats.kept(lane.setting.optimizer) * updated,
         "activations": waiting,
         "errors": max(0.0, most - waiting),
-        "buffers": max([float(course.entering[device]), *(size * largest_together(own) for own in each)]),
+        "buffers": max(
+            [
+                float(course.entering[device]),
+                formats.weight * held.gathered,
+                *(formats.gradient * largest_together(own) for own in each),
+            ]
+        ),
     }
 
 
@@ -93,8 +102,9 @@ def _on(amount: Bytes, device: int) -> float:
 
 def _fullest(lane: Lane) -> tuple[Held, int]:
     """Return what the devices of a lane hold, and the kind of the fullest of these."""
-    held, each = _held(lane), lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
-    total = each * held.weights + np.maximum(*held.course.held(lane.place.moments))
+    held, formats = _held(lane), lane.setting.formats
+    sizes = formats.weight, formats.gradient, formats.kept(lane.setting.optimizer)
+    total = sum(map(mul, sizes, held.weights), 0.0) + np.maximum(*held.course.held(lane.place.moments))
     return held, int(total.argmax())
 
 
@@ -107,21 +117,35 @@ class _Part(NamedTuple):
     first: int
     outside: tuple[Tensor, ...]
     tied: tuple[tuple[int, int], ...]
+    rests: tuple[int, ...]
+    again: frozenset[str]
 
 
 def _held(lane: Lane) -> Held:
     setting = lane.setting
     each = ((own, own.place) for own in lane.place.parts or (lane,))
     parts = tuple(
-        [_Part(own.graph, tuple(own.choices), own.ends, at.first, at.outside, at.tied) for own, at in each]
+        [
+            _Part(
+                own.graph,
+                tuple(own.choices),
+                own.ends,
+                at.first,
+                at.outside,
+                at.tied,
+                own.rests,
+                own.recomputed,
+            )
+            for own, at in each
+        ]
     )
     convention = MOVED if setting.convention == PAPER else setting.convention
-    return _held_by(parts[0].graph, parts, setting.array, convention, setting.element_bytes)
+    return _held_by(parts[0].graph, parts, setting.array, convention, setting.formats)
 
 
 @kept_with_graph
 def _held_by(
-    _: PlanGraph, parts: tuple[_Part, ...], array: tuple[int, ...], convention: str, element_bytes: int
+    _: PlanGraph, parts: tuple[_Part, ...], array: tuple[int, ...], convention: str, formats: Formats
 ) -> Held:
     nodes = [node for part in parts for node in part.graph.layers]
     choices = [own for part in parts for own in part.choices]
@@ -134,18 +158,38 @@ def _held_by(
     if unit > 1:
         every = [op._replace(nest=op.layer.nest(op.nest.sizes["batch"] // unit)) for op in every]
     fragments = following(every, chosen, whole, convention, sent=gone, make=fragment_of)
-    weights, gradients = np.zeros(1, np.int64), {}
+    kept, gradients, weights, gathered = np.zeros((3, 1)), {}, dict[str, Whole](), 0.0
     for part in parts:
-        for at, gradient in _gradients(part.graph, fragments):
-            weights = weights + whole.inside(gradient.need.elements)
+        for at, users in _weights(part.graph, fragments):
+            gradient, zero = gradient_of(users), part.rests[at] if part.rests else 0
+            own, alone = gradient, whole.inside(gradient.need.elements)
+            some = alone
+            if zero and (rest := rest_of(users, gradient)):
+                own, some = rest.summed, whole.inside(rest.summed.need.elements)
+                gathered = max(gathered, most_arriving(rest.gathered, whole))
+                terms = formats.gradient * gradient.have.elements if zero > 1 else None
+                needed = formats.weight * gradient.need.elements if zero > 2 else None
+                weights[part.graph.layers[at].name] = Whole(needed, terms)
+            each = np.broadcast_arrays(*kept, *[some if zero > own else alone for own in (2, 1, 0)])
+            kept = np.array(each[:3]) + np.array(each[3:])
             stages = [others * shared(gradient) for layer, others in part.tied if layer == at]
-            gradients[part.first + at] = (*arriving(gradient, whole), *stages)
-    each = (most_arriving(one, whole) for own in fragments.values() for one in own.transfers)
-    most = unit * element_bytes * max(each, default=0.0)
-    arrays = Arrays(ops, fragments, element_bytes, unit=unit, more=[weights], inside=whole.inside)
+            gradients[part.first + at] = (*arriving(own, whole), *stages)
+    moved = (most_arriving(one, whole) for own in fragments.values() for one in own.transfers)
+    most = unit * formats.activation * max(moved, default=0.0)
+    again = frozenset[str]().union(*[part.again for part in parts])
+    arrays = Arrays(
+        ops,
+        fragments,
+        formats.activation,
+        whole=weights,
+        again=again,
+        unit=unit,
+        more=[*kept],
+        inside=whole.inside,
+    )
     course = arrays.course(len(parts))
     course = course._replace(entering=np.maximum(course.entering, most))
-    return Held(arrays.of(weights).astype(float), course, gradients)
+    return Held(tuple(arrays.of(own).astype(float) for own in kept), course, gradients, gathered)
 
 
 def _ops(parts: Sequence[_Part]) -> tuple[StepOp, ...]:
@@ -186,16 +230,17 @@ def _samples_alike(
     return int(batch // parts)
 
 
-def _gradients(graph: PlanGraph, fragments: Mapping[str, Fragment]) -> Iterator[tuple[int, Transfer]]:
-    """Yield how the gradient of each weight of some layers that have an element is added up; of one that several use once."""
+def _weights(
+    graph: PlanGraph, fragments: Mapping[str, Fragment]
+) -> Iterator[tuple[int, tuple[Fragment, ...]]]:
+    """Yield each weight of some layers that has an element, of one that several use once: the layer's index, and the users, it first."""
     users: dict[int, list[int]] = {}
     for tie in graph.ties:
         users.setdefault(tie.producer, []).append(tie.consumer)
     used = {at for own in users.values() for at in own}
     for at, node in enumerate(graph.layers):
         if at not in used and node.weighted:
-            names = [graph.layers[one].name for one in (at, *users.get(at, ()))]
-            yield at, gradient_of(tuple([fragments[name] for name in names]))
+            yield at, tuple([fragments[graph.layers[one].name] for one in (at, *users.get(at, ()))])
 
 
 def holds(lanes: Iterable[Lane], buckets: Buckets = ()) -> bool:

@@ -6,14 +6,15 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from hypar.machine.links import LevelLink
 from hypar.sharding.amounts.counted import SEAM, Received, received_between, received_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.machine.links import LevelLink
     from hypar.machine.machine import DeviceGroup
     from hypar.machine.setting import Setting
+    from hypar.network.training import Formats
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.cuts import Above
     from hypar.sharding.amounts.transfers import Between, Part, Sums
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 PHASE = "gradient"
 """The phase whose results are exchanged in chunks."""
+
+WEIGHT = "weight"
+"""The phase of transfers that gather weights."""
 
 COMMUNICATION = "communication"
 """The kind of transfers."""
@@ -116,12 +120,34 @@ def _merged(pieces: Sequence[Piece]) -> Piece:
     )
 
 
+def shared(pieces: Iterable[Piece]) -> Pieces:
+    """Return transfers that leave the sums of gradients in shares: half of what hands them to all."""
+    return tuple([_half(own, PHASE, "reduce_scatter") if own.phase == PHASE else own for own in pieces])
+
+
+def gathered(pieces: Sequence[Piece], formats: Formats) -> Pieces:
+    """Return the transfers that gather a weight whose gradient some add up, the outermost level first: the other half."""
+    size = formats.weight / formats.gradient
+    return tuple([_half(own, WEIGHT, "all_gather", size) for own in reversed(pieces) if own.phase == PHASE])
+
+
+def _half(piece: Piece, phase: str, collective: str, size: float = 1.0) -> Piece:
+    link, share = piece.link, size / 2
+    assert isinstance(link, LevelLink)  # noqa: S101 (of identical devices)
+    link_bytes = share * piece.link_bytes
+    line = link.line(collective, link_bytes)
+    return piece._replace(
+        phase=phase, collective=collective, seconds=line.seconds(link_bytes), latency_s=line.latency_s,
+        link_bytes=link_bytes, num_bytes=share * piece.num_bytes,
+    )  # fmt: skip
+
+
 def priced(setting: Setting, found: Sequence[Received]) -> Pieces:
     """Return the transfers of counted elements on the links of identical devices."""
-    pieces, size = [], setting.element_bytes
+    pieces, formats = [], setting.formats
     links = setting.machine.links(setting.array) if setting.array else ()
     for phase, _, kind, elements, _, level, receivers in found:
-        link, num_bytes = links[level], elements * size
+        link, num_bytes = links[level], elements * formats.of(phase)
         link_bytes = num_bytes / receivers
         line = link.line(kind, link_bytes)
         own = ((0,), (0,), link.resource, line.seconds(link_bytes), COMMUNICATION, phase, kind, level)

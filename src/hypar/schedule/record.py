@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.network.nodes import PlanGraph, kept_with_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
 
 Buckets = tuple[tuple[int, ...], ...]
@@ -28,13 +28,15 @@ class Op(NamedTuple):
     """An op of all devices of a part of a stage.
 
     Attributes:
-        kind: ``compute``; ``sum`` of the terms that the devices of a node have; ``move`` of a tensor between two nodes; ``update``.
+        kind: ``compute``; ``sum`` of the terms that the devices of a node have; ``move`` of a tensor between two nodes; ``gather``
+            of a weight that rests in shares; ``update``, behind which a weight may be gathered.
         phase: ``forward``, ``backward``, ``gradient`` or ``update``.
         node: the node; of a move the one that receives.
         reads: the buffers that it waits for.
         writes: the buffers that are there when it is done.
         edge: the edge of a move; -1 for the others.
         bucket: the nodes whose gradients it adds up together; empty for its own alone.
+        once: whether it runs once in a mini-batch.
     """
 
     kind: str
@@ -44,11 +46,7 @@ class Op(NamedTuple):
     writes: tuple[int, ...]
     edge: int = -1
     bucket: tuple[int, ...] = ()
-
-    @property
-    def once(self) -> bool:
-        """Whether it runs once in a mini-batch."""
-        return self.kind == "update" or (self.kind == "sum" and self.phase == "gradient")
+    once: bool = False
 
 
 INPUT, ERROR = 0, 1
@@ -79,24 +77,88 @@ class Record(NamedTuple):
     buffers: int
 
 
+Stages = tuple[int, ...]
+"""For each node the stage of ZeRO by which its weight rests; empty for 0."""
+
+GATHERED = 3
+"""The stage of ZeRO by which weights are gathered for each use."""
+
+
+class Again(NamedTuple):
+    """Nodes that the backward phase computes again before it goes back through the last of them, perhaps with what comes to them."""
+
+    nodes: tuple[int, ...]
+    moves: bool
+
+
 @kept_with_graph
-def record_of(graph: PlanGraph) -> Record:
-    """Return the record of the nodes of a graph, which are in topological order."""
+def record_of(graph: PlanGraph, rests: Stages = (), again: tuple[Again, ...] = ()) -> Record:
+    """Return the record of the nodes of a graph, which are in topological order.
+
+    What is computed again waits for the error that the last of these nodes reads. A weight that is gathered then stays.
+    A weight in shares is gathered while the node with such a weight that runs before computes, the first as soon as it can be.
+    """
     nodes = range(len(graph.layers))
     into: list[list[int]] = [[] for _ in nodes]
     out_of: list[list[int]] = [[] for _ in nodes]
     for edge, tensor in enumerate(graph.tensors):
         into[tensor.consumer].append(edge)
         out_of[tensor.producer].append(edge)
+    forward = [_forward(graph, node, into[node]) for node in nodes]
+    backward = [
+        _backward(graph, node, into[node], out_of[node], once=not rests or rests[node] < 2)
+        for node in reversed(nodes)
+    ]
+    for own in again:
+        at = next(number for number, ops in enumerate(backward) if ops[0].node == own.nodes[-1])
+        backward[at:at] = _again(own, forward, backward[at][0].reads)
+    buffers = _way(graph, len(graph.tensors))
+    if GATHERED in rests:
+        kept = {node for own in again for node in own.nodes}
+        forward = _gathering(forward, rests, buffers)
+        backward = _gathering(backward, rests, buffers, kept)
+        buffers += len(nodes)
     return Record(
-        forward=tuple([op for node in nodes for op in _forward(graph, node, into[node])]),
-        backward=tuple(
-            [op for node in reversed(nodes) for op in _backward(graph, node, into[node], out_of[node])]
-        ),
+        forward=tuple([op for own in forward for op in own]),
+        backward=tuple([op for own in backward for op in own]),
         made=tuple([EACH * node + OUTPUT for node in nodes if not out_of[node]]),
         sent=tuple([EACH * node + SENT for node in nodes if not into[node]]),
-        buffers=_way(graph, len(graph.tensors)),
+        buffers=buffers,
     )
+
+
+def _again(own: Again, forward: Sequence[list[Op]], errors: tuple[int, ...]) -> list[list[Op]]:
+    """Return the ops of the forward phase of each of some nodes, the first behind the error that the last one reads."""
+    each = [[op for op in forward[node] if own.moves or op.kind == "compute"] for node in own.nodes]
+    at = next(number for number, op in enumerate(each[0]) if op.kind == "compute")
+    each[0][at] = each[0][at]._replace(reads=(*each[0][at].reads, *errors))
+    return each
+
+
+def _gathering(each: list[list[Op]], rests: Stages, first: int, kept: Container[int] = ()) -> list[list[Op]]:
+    """Return the ops of each node in turn with those that gather weights, whose buffers follow a ``first`` one.
+
+    Those of nodes that are computed again are ``kept`` until these go backward.
+    """
+    found, waiting = list[list[Op]](), Op("gather", "", -1, (), ())
+    for own in reversed(each):
+        at = next(number for number, op in enumerate(own) if op.kind == "compute")
+        node, phase, ops = own[at].node, own[at].phase, own
+        if rests[node] == GATHERED:
+            whole = first + node
+            ahead = [waiting._replace(phase=phase, reads=own[at].reads)] if waiting.writes else []
+            using = [op._replace(reads=(*op.reads, whole)) if op.kind == "compute" else op for op in own[at:]]
+            ops = [*own[:at], *ahead, *using]
+            if phase == "forward" or node not in kept:
+                waiting = waiting._replace(node=node, writes=(whole,))
+            elif ahead:
+                waiting = Op("gather", "", -1, (), ())
+        found.append(ops)
+    if not waiting.writes:
+        return found[::-1]
+    start = next(op for op in each[0] if op.kind == "compute")
+    found[-1] = [waiting._replace(phase=start.phase, reads=start.reads), *found[-1]]
+    return found[::-1]
 
 
 def _way(graph: PlanGraph, edge: int) -> int:
@@ -115,7 +177,9 @@ def _forward(graph: PlanGraph, node: int, into: Sequence[int]) -> list[Op]:
     ]
 
 
-def _backward(graph: PlanGraph, node: int, into: Sequence[int], out_of: Sequence[int]) -> list[Op]:
+def _backward(
+    graph: PlanGraph, node: int, into: Sequence[int], out_of: Sequence[int], *, once: bool
+) -> list[Op]:
     at, arrived = EACH * node, tuple([_way(graph, edge) + 1 for edge in out_of])
     reads = (*(arrived or (ERROR,)), at + OUTPUT)
     moves = sorted((-graph.tensors[edge].producer, edge) for edge in into)
@@ -127,8 +191,8 @@ def _backward(graph: PlanGraph, node: int, into: Sequence[int], out_of: Sequence
             for maker, edge in moves
         ],
         Op("compute", "gradient", node, reads, (at + GRADIENT_TERMS,)),
-        Op("sum", "gradient", node, (at + GRADIENT_TERMS,), (at + GRADIENT,)),
-        Op("update", "update", node, (at + GRADIENT,), (at + WEIGHT,)),
+        Op("sum", "gradient", node, (at + GRADIENT_TERMS,), (at + GRADIENT,), once=once),
+        Op("update", "update", node, (at + GRADIENT,), (at + WEIGHT,), once=True),
     ]
 
 
@@ -141,7 +205,7 @@ def bucketed(ops: Iterable[Op], buckets: Buckets) -> list[Op]:
     updates = {op.node: op for op in every if op.kind == "update"}
     inside, last = {node for bucket in buckets for node in bucket}, {bucket[-1]: bucket for bucket in buckets}
     for op in every:
-        if not op.once:
+        if op.phase not in {"gradient", "update"} or op.kind in {"compute", "gather"}:
             found.append(op)
         elif op.node not in inside and op.kind == "update":
             found.append(op._replace(reads=(EACH * op.node + GRADIENT_TERMS,)))
@@ -169,12 +233,15 @@ def issued(ops: Iterable[Op], *, eager: bool, deferred: bool, final: bool) -> li
         return order
     computed = {op.node: at for at, op in enumerate(order) if (op.kind, op.phase) == ("compute", "backward")}
     places = [
-        (computed[op.node], 0, op.edge) if op.kind == "move" else (at, 1, -1) for at, op in enumerate(order)
+        (computed[op.node], 0, op.edge) if (op.kind, op.phase) == ("move", "backward") else (at, 1, -1)
+        for at, op in enumerate(order)
     ]
     return [op for _, op in sorted(zip(places, order, strict=True))]
 
 
 @kept_with_graph
-def backward_of(graph: PlanGraph, *, eager: bool, deferred: bool, final: bool) -> tuple[Op, ...]:
+def backward_of(
+    graph: PlanGraph, rests: Stages, again: tuple[Again, ...], *, eager: bool, deferred: bool, final: bool
+) -> tuple[Op, ...]:
     """Return the ops of the backward phase of a graph in the order of issue, each node summing its own gradient."""
-    return tuple(issued(record_of(graph).backward, eager=eager, deferred=deferred, final=final))
+    return tuple(issued(record_of(graph, rests, again).backward, eager=eager, deferred=deferred, final=final))

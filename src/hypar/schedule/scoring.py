@@ -170,9 +170,9 @@ def joules_of(lanes: Sequence[Lane], step: Step) -> Iterator[Joules]:
 def _computed(lane: Lane) -> Iterator[Joules]:
     """Yield the joules of each layer, place by place, in all microbatches and in its update."""
     known: dict[object, list[tuple[str, float]]] = {}
-    for layer, time, devices in lane.computing:
-        key = (id(time), devices)
+    for layer, time, *counts in lane.computing:
+        key = (id(time), *counts)
         if time is not None and key not in known:
-            known[key] = layer_energy(lane.setting, time, lane.place.microbatches, devices)
+            known[key] = layer_energy(lane.setting, time, lane.place.microbatches, *counts)
         for component, joules in known.get(key, ()):
             yield layer, None, component, joules

@@ -148,7 +148,8 @@ def part_of(
     """
     machines = [lane.setting.machine for lane in stage.lanes]
     graph, overlaps = stage.lanes[0].graph, tuple([machine.overlap for machine in machines])
-    record, eager = record_of(graph), any(overlaps)
+    rests, again = stage.lanes[0].rests, stage.lanes[0].again
+    record, eager = record_of(graph, rests, again), any(overlaps)
     # Where nothing overlaps, the stage before would wait for the sums of gradients.
     deferred = shared is not None and not all(overlaps)
     if buckets is not None:
@@ -162,7 +163,7 @@ def part_of(
         if phase == "forward":
             return stage.costed(record.forward)
         if buckets is None:
-            return stage.costed(backward_of(graph, eager=eager, deferred=deferred, final=final))
+            return stage.costed(backward_of(graph, rests, again, eager=eager, deferred=deferred, final=final))
         summed = bucketed(record.backward, buckets)
         return stage.costed(issued(summed, eager=eager, deferred=deferred, final=final))
 
@@ -197,8 +198,11 @@ class StepWork:
 
     @classmethod
     def of(cls, lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> Self:
-        """Return the work of lanes without stages."""
-        return cls(stages=(StageWork(tuple(lanes), tuple(crossings)),))
+        """Return the work of lanes without stages, which take one microbatch forward and backward before the next one."""
+        microbatches = lanes[0].setting.training.microbatches
+        if microbatches > 1:
+            lanes = [lane.having(place=lane.place._replace(microbatches=microbatches)) for lane in lanes]
+        return cls(stages=(StageWork(tuple(lanes), tuple(crossings)),), microbatches=microbatches)
 
     @property
     def count(self) -> int:
@@ -233,6 +237,6 @@ class StepWork:
             parts.append(part_of(stage, found, chunks, layer, None if self.schedule is None else shared))
             layer += stage.layers
         pipeline = Pipeline(found, parts, self.count, self.exchanges)
-        timeline = pipeline.run(self.schedule or Schedule("gpipe"), self.microbatches)
+        timeline = pipeline.run(self.schedule or Schedule("1f1b"), self.microbatches)
         pieces, places = tuple(found.pieces), tuple(found.places)
         return Step(timeline=timeline, pieces=pieces, places=places, buckets=chunks or ())

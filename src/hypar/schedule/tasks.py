@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from hypar.machine.machine import DeviceGroup
@@ -243,7 +244,7 @@ class PartTasks:
         done = self._done[item] = [[]] * record.buffers if forward else self._done.pop(item)
         done[INPUT if forward else ERROR] = self._handed_on(phase, item, after)
         late: list[Issue] = []
-        for (kind, _, node, reads, writes, _, bucket), rounds in self.ops(phase, final):
+        for (kind, _, node, reads, writes, _, bucket, _), rounds in self.ops(phase, final):
             if kind == "update":
                 late += self._updated(node, (rounds, done[reads[0]], self.place(node, item)))
                 continue
@@ -276,12 +277,12 @@ class PartTasks:
             self.summed[node] = update
             return
         rounds, after, place = update
-        for one in rounds:
-            group = one[0].groups[0] - self.first
+        for groups, own in groupby(rounds, key=lambda one: one[0].groups):
+            each, group = tuple(own), groups[0] - self.first
             if self.overlaps[group] and any(self.found.pieces[task].collective for task in after[group]):
-                yield (one,), after, place
+                yield each, after, place
             else:
-                self.found.issue((one,), after, place, self.first)
+                self.found.issue(each, after, place, self.first)
 
     def place(self, node: int, item: int, bucket: tuple[int, ...] = ()) -> Place:
         """Return what a task is for: a layer, or a bucket, of a microbatch."""

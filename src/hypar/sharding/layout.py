@@ -190,6 +190,23 @@ class Layout:
         """
         return Copies(np.where(self.working, 0, -1)) if dims is None else _copies(self, dims)
 
+    def ranks(self, dims: Collection[str]) -> tuple[Numbers, int]:
+        """Return the number of each device among those that divide other dims, level by level, and how many these are."""
+        number, count = np.zeros([1] * self.working.ndim, np.int64), 1
+        for level, shares in enumerate(self.levels):
+            for own in (own for dim, own in shares.items() if dim not in dims):
+                start, end = self._along(level, own)
+                ways = np.rint(1 / (end - start)).astype(np.int64)
+                number, count = (
+                    number * ways + np.rint(start * ways).astype(np.int64),
+                    count * int(ways.max()),
+                )
+        return number, count
+
+    def _along(self, level: int, shares: Shares) -> tuple[Shares, Shares]:  # noqa: ARG002
+        """Return where the shares of a level begin and end, ``[*devices]``."""
+        return shares[:, 0], shares[:, 1]
+
     def of(self, names: Mapping[str, str]) -> Layout:
         """Return the layout of a tensor that has the dims that are named, by these names; parts are copies where others differ."""
         levels = [{names[dim]: own for dim, own in shares.items() if dim in names} for shares in self.levels]
@@ -254,6 +271,10 @@ class Grid(Layout):
         """Return an amount of each device on those of the group that the array is in."""
         each = zip(self.own, amount.shape, strict=False)
         return amount[tuple([slice(own, own + 1) if size > 1 else slice(None) for own, size in each])]
+
+    def _along(self, level: int, shares: Shares) -> tuple[Shares, Shares]:
+        along = [-1 if at == level else 1 for at in range(len(self.ways))]
+        return shares[:, 0].reshape(along), shares[:, 1].reshape(along)
 
     def _at_work(self, level: int) -> NDArray[np.bool_]:
         others = tuple(at for at in range(len(self.ways)) if at != level)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.execution.exchange import shares
-from hypar.network.layer import OPTIMIZERS
+from hypar.network.training import formats_of
 from hypar.planning.stages.running import fullest_moments
-from hypar.program.lowering import exchanges_gradients
+from hypar.program.fragments import Whole
 from hypar.schedule.lifetimes import Arrays, ops_of
 from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.tree import Device, Level, Node, Stages
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.network.nodes import PlanGraph
+    from hypar.network.training import Formats
     from hypar.plan.plan import Plan
     from hypar.plan.records import Score
     from hypar.plan.stages import StagesRecord
@@ -71,17 +72,19 @@ def held_by(
     """
     places, stages = _places(plan.root), plan.stages if plan.staged else None
     nodes, size = program.graph.nodes(plan.graph), score.element_bytes
+    formats = formats_of(plan.precision, program.graph.element_bytes)
     parts = {} if stages is None else _parts(stages)
     place_of = {op.name: parts.get(node.name, (0, 0)) for node in nodes.layers for op in node.ops}
     of = np.array([stage for stage, _ in places])
     chunks = [frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else []
     received = {at: shares(program.places, step, arrived[at], of) for at, step in program.transfers.items()}
-    buffers = _buffers(program, received, chunks, place_of)
-    found = size * ((2 + OPTIMIZERS[score.optimizer]) * _weights(program, nodes) + buffers)
+    buffers = _buffers(program, received, chunks, place_of, formats)
+    found, whole = _weights(program, nodes, elements, formats, score.optimizer)
+    found, again = found + buffers, plan.computed_again(program.graph.layers)
     for stage, moments in enumerate(
         [ALONE] if stages is None else fullest_moments(stages, len(stages.stages))
     ):
-        found += (of == stage) * _peak(program, nodes, elements, stage, place_of, moments, size)
+        found += (of == stage) * _peak(program, nodes, elements, stage, place_of, moments, size, whole, again)
     if score.groups is None:
         return [Held("all", score.memory_bytes, float(found.max()))]
     groups = [group.group for group in score.groups]
@@ -110,12 +113,23 @@ def _parts(stages: StagesRecord) -> dict[str, Place]:
     return {layer: (number, part) for number, part, span in spans for layer in span}
 
 
-def _weights(program: Program, nodes: PlanGraph) -> Bytes:
+def _weights(
+    program: Program, nodes: PlanGraph, elements: Mapping[str, Numbers], formats: Formats, optimizer: str
+) -> tuple[Bytes, dict[str, Whole]]:
+    """Return the bytes of weights, gradients and optimizer state on each device, and the weights in shares, by the layer's name."""
     weighted, found = {node.name for node in nodes.layers if node.weighted}, np.zeros(program.places.devices)
+    summed = {step.target: step for step in program.transfers.values() if step.item.phase == "gradient"}
+    whole = dict[str, Whole]()
     for step in program.updates:
         if step.layer in weighted and step.parameter not in UNCOUNTED:
-            found += step.holding.elements
-    return found
+            name, gradient, updated = step.layer, step.holding, step.rest or step.holding
+            if step.gradient in summed and not summed[step.gradient].once:
+                gradient, needed = updated, elements.get(f"W forward {name}")
+                terms = formats.gradient * elements[f"d terms {name} {step.parameter}"]
+                whole[name] = Whole(None if needed is None else formats.weight * needed, terms)
+            found += formats.weight * step.holding.elements + formats.gradient * gradient.elements
+            found += formats.kept(optimizer) * updated.elements
+    return found, whole
 
 
 def _peak(
@@ -126,6 +140,8 @@ def _peak(
     place_of: Mapping[str, Place],
     moments: Sequence[Moment],
     element_bytes: int,
+    whole: Mapping[str, Whole],
+    again: frozenset[str],
 ) -> Bytes:
     """Return the most bytes of activations and errors at once on the devices, if they are those of a stage."""
     of, places = [place_of[node.name] for node in nodes.layers], dict[int, list[int]]()
@@ -139,7 +155,7 @@ def _peak(
     )
     parts = tuple((own[0], tuple(nodes.layers[at] for at in own)) for _, own in sorted(places.items()))
     ops = ops_of(parts, sent)
-    arrays = Arrays(ops, program.fragments, element_bytes, elements)
+    arrays = Arrays(ops, program.fragments, element_bytes, elements, whole=whole, again=again)
     each = arrays.course(len(parts)).held(moments)[1]
     return np.asarray(np.broadcast_to(each[arrays.kind], program.places.devices))
 
@@ -149,8 +165,9 @@ def _buffers(
     received: Mapping[int, Bytes],
     chunks: Sequence[frozenset[str]],
     place_of: Mapping[str, Place],
+    formats: Formats,
 ) -> Bytes:
-    """Return the room in elements of each device for the largest transfer, from what each has ``received``, ``[levels, devices]``.
+    """Return the room in bytes of each device for the largest transfer, from what each has ``received``, ``[levels, devices]``.
 
     A transfer is what arrives for one tensor or one chunk of gradients at a level, as a collective is called for one of these; of
     what other stages have made everything that a phase needs, as its work begins when all of it is there.
@@ -161,12 +178,12 @@ def _buffers(
         if item.tensor in UNCOUNTED:
             continue
         key: object = number
-        if exchanges_gradients(step):
+        if item.phase == "gradient":
             key = next((chunk for chunk in chunks if item.layer in chunk), number)
         reader = item.maker if item.maker and item.phase == "backward" else item.layer
         # Between stages no device has elements at both ends.
         crosses = moved.kind != "add" and not moved.have.meets(moved.need)
         for level, own in enumerate(received[number]):
             at = (item.phase, place_of[reader]) if crosses else (level, key)
-            together[at] = together.get(at, 0) + own
+            together[at] = together.get(at, 0) + formats.of(item.phase) * own
     return np.asarray(np.max([np.zeros(program.places.devices), *together.values()], axis=0))

@@ -66,11 +66,6 @@ def opened(plan: Plan | str | Path, model: LayerGraph | str | Path | None = None
     return plan, graph
 
 
-def microbatches_of(plan: Plan) -> int:
-    """Return into how many microbatches the stages of a plan divide a mini-batch; 1 without stages."""
-    return plan.stages.microbatches if plan.stages is not None and plan.staged else 1
-
-
 def lowered(plan: Plan, graph: LayerGraph, convention: str = MOVED, hint: str = "") -> Program:
     """Lower a plan to the program of a microbatch; raises ``PlanError`` with a hint where it would be too large."""
     # The tables say which device holds which index of each dim, of activations and errors of each layer.
@@ -78,7 +73,13 @@ def lowered(plan: Plan, graph: LayerGraph, convention: str = MOVED, hint: str = 
     if (entries := plan.num_devices * 3 * sum(rows)) > MOST_ENTRIES:
         found = f"to count a step of {graph.name!r} on {plan.num_devices:,} devices takes {entries:,} entries"
         raise PlanError(str(origin_of(plan).file), found, f"at most {MOST_ENTRIES:,}", hint)
-    return lower(graph.with_batch(graph.batch // microbatches_of(plan)), *layouts_of(plan), convention)
+    return lower(
+        graph.with_batch(graph.batch // plan.microbatches),
+        *layouts_of(plan),
+        convention,
+        plan.zero,
+        plan.computed_again(graph.layers),
+    )
 
 
 def problems_of(

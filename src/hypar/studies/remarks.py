@@ -109,8 +109,8 @@ def _faster(plan: Plan, scores: Mapping[str, Score]) -> Iterator[Note]:
 def _too_fine(plan: Plan, graph: LayerGraph) -> Iterator[Note]:
     if plan.heterogeneous:
         return
-    microbatches, found = 1 if plan.stages is None else plan.stages.microbatches, []
-    for layer in graph.with_batch(graph.batch // microbatches).nodes(plan.graph).layers:
+    found: list[str] = []
+    for layer in graph.with_batch(graph.batch // plan.microbatches).nodes(plan.graph).layers:
         shards: dict[str, int] = {}
         for dim, degree in (pair for choice in plan.choices(layer.name) for pair in choice.degrees):
             shards[dim] = shards.get(dim, 1) * degree

@@ -14,7 +14,7 @@ from hypar.network.graph import LayerGraph, gradients_of
 from hypar.ops.nest import PHASES
 from hypar.planning.replay import ScoredStep, run_plan
 from hypar.schedule.memory import layers_of, memory_of
-from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE, Piece, level_name
+from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE, WEIGHT, Piece, level_name
 from hypar.schedule.scoring import joules_of
 from hypar.sharding.tree import WHOLE_ARRAY
 
@@ -134,6 +134,7 @@ class StepRows:
     def tasks(self) -> tuple[StepTask, ...]:
         """The tasks in the order in which they are issued."""
         step, layers, staged = self.ran.step, self.ran.plan.layers, self.ran.stages is not None
+        staged = staged or self.ran.work.microbatches > 1
         names = task_names(step, [lane.name for lane in self.ran.lanes], layers, staged=staged)
         critical = {*step.timeline.critical_path}
         each = zip(names, step.pieces, step.places, step.timeline.starts, strict=True)
@@ -179,11 +180,12 @@ class StepRows:
         found = []
         for lane, devices in enumerate(self.ran.lanes):
             machine, group = devices.setting.machine, {"group": groups[lane].group} if groups else {}
-            times = {number: time for number, time, _ in devices.computing}
-            for (number, layer), phase in product(enumerate(self.ran.plan.layers), PHASES):
-                time = times.get(number)
-                own = {} if time is None else phase_of(phase, time, machine)
-                moved = sent[lane, layer, phase]
+            times = {number: time for number, time, *_ in devices.computing}
+            for (number, layer), phase in product(enumerate(self.ran.plan.layers), (*PHASES, WEIGHT)):
+                time, moved = times.get(number), sent[lane, layer, phase]
+                if phase == WEIGHT and not moved:
+                    continue
+                own = {} if time is None or phase == WEIGHT else phase_of(phase, time, machine)
                 sums = {"communication_s": sum(each["time_s"] for each in moved), "transfers": moved}
                 found.append({**group, "layer": layer, "phase": phase, **own, **sums})
         return found

@@ -12,6 +12,7 @@ from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.execution.simulator import most_elements
 from hypar.execution.verify import Verification, counted, verify_program
+from hypar.network.training import formats_of
 from hypar.ops.nest import PHASES
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.records import Score, origin_of
@@ -20,11 +21,11 @@ from hypar.planning.replay import run_step
 from hypar.planning.resolved import Resolved, cost_convention, score_convention
 from hypar.planning.sources import machine_of, times_of
 from hypar.planning.uneven.tree import branch_of
-from hypar.schedule.pieces import BETWEEN_STAGES, Piece, level_name
+from hypar.schedule.pieces import BETWEEN_STAGES, WEIGHT, Piece, level_name
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.studies.check import near, priced
 from hypar.studies.held import Held, held_by
-from hypar.studies.pieces import lowered, microbatches_of, opened
+from hypar.studies.pieces import lowered, opened
 from hypar.studies.shrink import changes_of, shrunk
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ proposed; and the relative difference of a number that a search rounded, or adde
 
 LESS, ALL = "try --shrink or a smaller --batch", "all"
 
-TENSORS = {ALL: PHASES, "activations": ("forward",), "errors": ("backward",), "gradients": ("gradient",)}
+TENSORS = {
+    ALL: (*PHASES, WEIGHT), "activations": ("forward",), "errors": ("backward",), "gradients": ("gradient",), "weights": (WEIGHT,),
+}  # fmt: skip
 """What moves in which phases: tensors between layers, with sums of them."""
 
 
@@ -178,7 +181,7 @@ def verify_plan(
     tell(f"comparing the counts of {graph.name}")
     changes = changes_between(plan, priced(plan, Resolved.of(plan, machine, times_of(plan)), whole))
     levels = _levels(plan, len(program.places.parts))
-    transfers = [*_transfers(program, microbatches_of(plan), numbers, levels)]
+    transfers = [*_transfers(plan, program, numbers, levels)]
     planned = _planned(plan, graph, machine, planned_by)
     received = [*_received(levels, transfers, planned, ran=not count)]
     return Verified(
@@ -205,7 +208,7 @@ def runs_by(convention: str) -> str:
 
 def _sized(plan: Plan, whole: LayerGraph, batch: int | None, *, shrink: bool) -> LayerGraph:
     """Return the network with the mini-batch that is asked for, or a smaller one with the same cuts; raises ``OptionError``."""
-    graph, parts = whole if batch is None else whole.with_batch(batch), microbatches_of(plan)
+    graph, parts = whole if batch is None else whole.with_batch(batch), plan.microbatches
     if graph.batch % parts:
         raise OptionError("batch", f"found {graph.batch:,}", f"a multiple of the plan's {parts} microbatches")
     return shrunk(plan, whole, parts, batch) if shrink else graph
@@ -220,7 +223,7 @@ def _run(plan: Plan, program: Program, *, shrink: bool) -> Verification:
         raise PlanError(str(origin_of(plan).file), found, f"at most {MOST_ELEMENTS:,}", hint)
     faster = " (--shrink runs a smaller network)" if elements > MANY_ELEMENTS and not shrink else ""
     tell(f"running {name} on {plan.num_devices} simulated devices, and on one{faster}")
-    return verify_program(program, microbatches=microbatches_of(plan))
+    return verify_program(program, microbatches=plan.microbatches)
 
 
 def _levels(plan: Plan, count: int) -> list[str]:
@@ -231,11 +234,12 @@ def _levels(plan: Plan, count: int) -> list[str]:
 
 
 def _transfers(
-    program: Program, parts: int, numbers: Verification | None, levels: Sequence[str]
+    plan: Plan, program: Program, numbers: Verification | None, levels: Sequence[str]
 ) -> Iterator[Transfer]:
-    size = program.graph.element_bytes
+    formats = formats_of(plan.precision, program.graph.element_bytes)
     moved = repeat(None) if numbers is None else (each.moved for each in numbers.transfers)
-    for (item, own), ran in zip(counted(program, parts), moved, strict=False):
+    for (item, own), ran in zip(counted(program, plan.microbatches), moved, strict=False):
+        size = formats.of(item.phase)
         for at, level in enumerate(levels):
             received = None if ran is None else size * int(ran[at])
             if own[at] or received:
@@ -279,5 +283,5 @@ def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:
         yield f"smaller than planned: {', '.join(changes)}"
     if plan.uneven:
         yield "shares that are not of whole elements are rounded by the largest remainder"
-    if (parts := microbatches_of(plan)) > 1:
+    if (parts := plan.microbatches) > 1:
         yield f"{parts} microbatches of {graph.batch // parts:,} samples"

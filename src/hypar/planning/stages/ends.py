@@ -10,6 +10,7 @@ import numpy as np
 
 from hypar.errors import OptionError, TableLimitError, shown, suggestion
 from hypar.network.nodes import PlanGraph
+from hypar.network.training import block_of
 from hypar.planning.folding import counted_from
 from hypar.sharding.amounts.transfers import sends_back
 
@@ -48,7 +49,7 @@ def stage_ends(names: Sequence[str]) -> tuple[int, ...]:
     """
     if len(names) <= MOST_LAYERS:
         return tuple(range(len(names) + 1))
-    blocks = [*map(_block, names)]
+    blocks = [*map(block_of, names)]
     first = [at for at, block in enumerate(blocks) if at == 0 or block != blocks[at - 1]]
     if len(first) > MOST_PLACES:
         found = f"found {len(names):,} layers that are cut"
@@ -57,13 +58,6 @@ def stage_ends(names: Sequence[str]) -> tuple[int, ...]:
             f"stages: {found}; allowed: {MOST_PLACES:,}; try --starts", len(first), MOST_PLACES
         )
     return (*first, len(names))
-
-
-def _block(name: str) -> str:
-    """Return the name of the block of a layer, as ``layers.3`` of ``layers.3.mlp.up``; one of no block is its own."""
-    *parents, _ = name.split(".")
-    numbered = [at for at, word in enumerate(parents, 1) if word.isdecimal()]
-    return ".".join(parents[: numbered[-1]] if numbered else parents) or name
 
 
 def given_bounds(starts: Sequence[str], graph: LayerGraph, nodes: PlanGraph) -> tuple[int, ...]:

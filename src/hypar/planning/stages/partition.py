@@ -24,7 +24,6 @@ import numpy as np
 
 from hypar.errors import MemoryLimitError
 from hypar.machine.work import fullest_share
-from hypar.network.layer import OPTIMIZERS
 from hypar.network.nodes import kept_with_graph
 from hypar.plan.stages import FLUSHES
 from hypar.planning.question import question_of
@@ -108,7 +107,9 @@ class LowerBounds:
         if not setting.machine.times(layer.nest):
             return LayerBounds(0.0, 0.0, 0.0, *held)
         time = setting.machine.layer_time(layer.nest, divisors, setting.element_bytes)
-        spent, once = [*time.seconds.values()], [setting.update_seconds(time)]
+        # Devices may share an update, by how many depends on the cuts.
+        spent = [*time.seconds.values()]
+        once = [] if setting.training.zero else [setting.update_seconds(time)]
         moved = (
             received_inside(layer.nest, sums, setting.array, chosen) if not setting.machine.overlap else ()
         )
@@ -174,7 +175,8 @@ class LowerBounds:
         Those of weights, gradients, optimizer state, activations, the error of the last output, and a buffer for what arrives.
         """
         setting, size = self.spans.setting, self.spans.setting.element_bytes
-        each, kept = (2 + OPTIMIZERS[setting.optimizer]) * size, in_flight * size
+        formats, kept = setting.formats, in_flight * size
+        each = formats.whole(setting.training.zero, setting.optimizer)
         errors = size * np.array([0.0, *(layer.error for layer in self.layers)])[[*self.spans.ends]]
         # By ``paper`` tensors arrive as well that only pass, for which a device has no room.
         buffers = np.maximum(*self.arriving) / math.prod(setting.array) * (setting.convention != PAPER)

@@ -206,7 +206,7 @@ class StagePlanner(Planner):
         # Pins hold at the levels inside every stage.
         apart = request.heterogeneous is not None and not request.outside
         nodes, levels = graph.nodes(request.graph), request.levels - apart
-        self.request, self.element_bytes = replace(request, baselines=()), graph.element_bytes
+        self.request, self.element_bytes = replace(request, baselines=()), request.element_bytes(graph)
         self.pins = tuple(parse_pin(text, nodes, levels) for text in request.pins)
 
     def costed(self, node: Node) -> Node:

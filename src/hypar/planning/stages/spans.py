@@ -238,7 +238,7 @@ class CutSpans(StageDevices):
         received, returned = entering(self, span.ends, span.node, outer)
         work = span.work._replace(received=received, returned=returned)
         devices = sum(lane.devices for lane in span.lanes)
-        shared = self.replicas * self.setting.element_bytes * most_shared(self.ties, *span.ends) / devices
+        shared = self.replicas * self.setting.formats.gradient * most_shared(self.ties, *span.ends) / devices
         return replace(span, spans=self, work=work, shared_bytes=shared, counted=span.counted or span)
 
     def layers_of(self, graph: PlanGraph, start: int, end: int) -> PlanGraph:
@@ -321,10 +321,10 @@ def _spans(
     request = replace(request, machine=inside.using(arrays))
     pins = [parse_pin(text, whole, MOST_DEVICES.bit_length()) for text in request.pins]
     pins = [pin for pin in pins if pin.level is None or pin.level < request.levels]
-    planner = Planner(request, whole, pins, graph.element_bytes, root=name, in_stage=True)
+    planner = Planner(request, whole, pins, request.element_bytes(graph), root=name, in_stage=True)
     leaves = [(machine, own) for own, machine, _ in _machine(request).leaves()]
     link = link_of([(machine, arrays[own]) for machine, own in leaves], stages)
-    setting = setting_for(request.on(*leaves[0]), graph.element_bytes, planner.cost)
+    setting = setting_for(request.on(*leaves[0]), request.element_bytes(graph), planner.cost)
     return CutSpans(
         request=request,
         planner=planner,

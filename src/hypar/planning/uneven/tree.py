@@ -295,8 +295,8 @@ def _crossings(branch: Branch, lanes: list[Lane], entered: State | None, ends: E
         inner += _crossings(below, lanes, state, own)
 
     def rounds(amounts: tuple[Received, ...]) -> Rounds:
-        size = branch.setting.element_bytes
-        found = (crossing(own, receivers, branch.depth, size) for own in amounts)
+        size = branch.setting.formats.of
+        found = (crossing(own, receivers, branch.depth, size(own.phase)) for own in amounts)
         return tuple(filter(None, found))
 
     yield tuple(map(rounds, of_layers)), tuple(map(rounds, of_tensors))
@@ -400,8 +400,10 @@ def branch_of(plan: Plan, request: Resolved, graph: LayerGraph) -> Branch:
     setting = Setting(
         machine=used,
         array=(),
-        element_bytes=graph.element_bytes,
+        element_bytes=request.element_bytes(graph),
         optimizer=request.optimizer,
         convention=request.counted,
+        training=request.training,
     )
-    return stored_branch(plan, setting, WHOLE_ARRAY, used, graph.nodes(plan.graph))
+    found = stored_branch(plan, setting, WHOLE_ARRAY, used, graph.nodes(plan.graph))
+    return replace(found, microbatch=request.microbatch(graph))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hypar.plan.plan import Plan
+    from hypar.plan.records import TrainingRecord
     from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
     from hypar.sharding.tree import Split
@@ -67,6 +68,7 @@ def plan_document(plan: Plan, *, full: bool = False, costs: bool = False) -> Doc
         ),
         notes=(
             *_schedule_notes(plan.stages),
+            *_training_notes(plan.training),
             _cost_note(plan),
             *([] if score is None else steps.step_notes(plan, score, ran)),
             *_request_notes(plan),
@@ -170,6 +172,14 @@ def _schedule_notes(stages: StagesRecord | None) -> Iterator[Note]:
     each = f"{parts}, {_count(stages.microbatches, 'microbatch', 'es')} a mini-batch"
     by = f"{_count(len(stages.stages), 'stage')} by {stages.schedule}{each}"
     yield Note("stages", f"{by}; the costliest is busy {format_seconds(stages.bottleneck_s)} a step")
+
+
+def _training_notes(own: TrainingRecord | None) -> Iterator[Note]:
+    if own is not None:
+        parts = f"{own.microbatches} microbatches a mini-batch" if own.microbatches else ""
+        shares = f"ZeRO {own.zero}" if own.zero else ""
+        again = f"recompute {own.recompute}" if own.recompute else ""
+        yield Note("training", ", ".join(filter(None, (parts, own.precision, shares, again))))
 
 
 def _count(number: int, name: str, plural: str = "s") -> str:

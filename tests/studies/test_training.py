@@ -1,0 +1,198 @@
+"""A step trains as its plan says: its run on simulated devices gives the numbers of one device, and moves and holds what is said."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from hypar import LayerGraph, Plan, load_model, plan_model, read_plan, verify_plan
+from hypar.network.training import PRECISIONS, RECOMPUTED
+from hypar.planning.replay import run_plan
+from tests.kit import known
+from tests.studies.nets import chain, mlp
+from tests.transformers import drawn, gpt, llama, mixtral, vit
+
+BLOCKS = {"gpt": gpt, "llama": llama, "mixtral": mixtral, "vit": vit}
+ARRAYS: tuple[tuple[int | str, ...], ...] = ((2,), (4,), (2, 2), (2, 4), ("s2", 2))
+
+
+def trained(graph: LayerGraph, array: tuple[int | str, ...], **more: Any) -> Plan:
+    """Return a plan with Adam on a machine, of samples alone at one level and in stages, of any dims at two."""
+    given = {"strategy": "dp"} if len(array) < 2 or "s2" in array else {"strategy": "optimal"}
+    return plan_model(graph, array=array, hardware="h100-8x", **{"optimizer": "adam", **given, **more})
+
+
+def holds_what_it_says(plan: Plan, graph: LayerGraph) -> None:
+    found = verify_plan(plan, model=graph)
+    assert not found.changes
+    assert not found.mismatches
+    assert known(found.numbers).error_below is not None
+    assert found.ok
+    for group in found.memory:
+        # A position for each patch and one more leave room on some devices that the fullest one fills.
+        assert group.held == pytest.approx(group.said, rel=1e-2 if graph.name == "vit" else 1e-9)
+
+
+@pytest.mark.parametrize("array", ARRAYS, ids=str)
+@pytest.mark.parametrize("name", BLOCKS)
+def test_gradients_of_microbatches_are_added_up(name: str, array: tuple[int | str, ...]) -> None:
+    graph = BLOCKS[name](batch=16)
+    holds_what_it_says(trained(graph, array, microbatches=2), graph)
+
+
+def test_a_step_of_microbatches_takes_their_phases_in_turn_and_updates_once() -> None:
+    graph = chain().with_batch(32)
+    one, four = (run_plan(trained(graph, (4,), microbatches=count)) for count in (1, 4))
+    part = run_plan(trained(graph.with_batch(8), (4,)))
+    computed = {name: part.score.time[name] for name in ("forward", "backward", "gradient")}
+    assert {name: four.score.time[name] for name in computed} == {
+        name: pytest.approx(4 * seconds) for name, seconds in computed.items()
+    }
+    for name in ("update", "communication"):
+        assert four.score.time[name] == pytest.approx(one.score.time[name])
+    assert four.score.communication == one.score.communication
+    assert four.score.memory == part.score.memory
+
+
+def test_a_plan_file_says_microbatches_where_there_are_several(folder: Any) -> None:
+    plan, usual = (plan_model("lenet-c", hardware="hmc", microbatches=count) for count in (2, 1))
+    assert "training" not in usual.to_data()
+    assert plan.to_data()["training"] == {"microbatches": 2}
+    plan.write("plan.json")
+    assert read_plan("plan.json") == plan
+    assert run_plan("plan.json").score == plan.score
+    assert load_model("lenet-c").batch % plan.microbatches == 0
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("array", ARRAYS, ids=str)
+def test_tensors_have_the_formats_of_a_precision(array: tuple[int | str, ...], precision: str) -> None:
+    graph = llama(batch=16)
+    holds_what_it_says(trained(graph, array, precision=precision), graph)
+
+
+@pytest.mark.parametrize(
+    ("precision", "model", "optimizer", "each"),
+    [
+        (None, "float32", "adam", (4, 4, 8)),
+        (None, "bfloat16", "adam", (2, 2, 4)),
+        ("fp32", "bfloat16", "adam", (4, 4, 8)),
+        ("bf16", "float32", "adam", (2, 2, 12)),
+        ("bf16", "bfloat16", "sgd", (2, 2, 4)),
+        ("bf16-fp32-gradients", "bfloat16", "adam", (2, 4, 12)),
+    ],
+)
+def test_a_parameter_has_as_many_bytes_as_frameworks_hold(
+    precision: str | None, model: str, optimizer: str, each: tuple[int, int, int]
+) -> None:
+    graph = mlp(64).with_fields({}, dtype=model)
+    plan = trained(graph, (2,), strategy="dp", precision=precision, optimizer=optimizer)
+    score, numbers = known(plan.score), 2 * 16 * 16
+    assert [score.memory[term] for term in ("weights", "gradients", "optimizer")] == [
+        size * numbers for size in each
+    ]
+    assert score.communication_bytes == 2 * each[1] * numbers
+
+
+def test_a_precision_is_that_of_the_machines_arithmetic() -> None:
+    graph = mlp(2**16).with_fields({}, dtype="float32")
+    own = {name: known(trained(graph, (2,), precision=name).score) for name in ("fp32", "bf16")}
+    assert own["bf16"].time["forward"] < own["fp32"].time["forward"]
+    assert known(trained(graph, (2,)).score) == own["fp32"]
+
+
+@pytest.mark.parametrize("zero", [1, 2, 3])
+@pytest.mark.parametrize("array", ARRAYS, ids=str)
+@pytest.mark.parametrize("name", BLOCKS)
+def test_weights_rest_in_shares(name: str, array: tuple[int | str, ...], zero: int) -> None:
+    graph = BLOCKS[name](batch=16)
+    holds_what_it_says(trained(graph, array, zero=zero, microbatches=2), graph)
+
+
+@pytest.mark.parametrize("recompute", ["attention", "full"])
+@pytest.mark.parametrize("array", ARRAYS, ids=str)
+@pytest.mark.parametrize("name", BLOCKS)
+def test_layers_are_computed_again(name: str, array: tuple[int | str, ...], recompute: str) -> None:
+    graph = BLOCKS[name](batch=16)
+    plan = trained(graph, array, recompute=recompute, zero=3 * (recompute == "full"))
+    holds_what_it_says(plan, graph)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_choices_train_as_they_say(seed: int) -> None:
+    random = Random(seed)
+    array = random.choice([(4,), (2, 2), (8,), (2, 2, 2)])
+    graph = random.choice([gpt, llama, mixtral])(batch=12, blocks=2)
+    nodes = graph.at_rest.contracted
+    pins = [
+        f"{layer.name}@H{level + 1}={'*'.join(choice.divided) or 'rep'}"
+        for layer, own in zip(nodes.layers, drawn(nodes, array, random), strict=True)
+        for level, choice in enumerate(own)
+    ]
+    given = {"strategy": "hypar", "space": "all", "convention": "moved", "zero": seed % 4}
+    again = random.choice(RECOMPUTED)
+    plan = trained(graph, array, pins=pins, recompute=again, precision=random.choice([*PRECISIONS]), **given)
+    found = verify_plan(plan, model=graph)
+    assert not found.mismatches
+    assert known(found.numbers).error_below is not None
+    assert not found.fuller
+
+
+@pytest.mark.parametrize(("zero", "gathers"), [(0, 0), (1, 1), (2, 1), (3, 2)])
+def test_devices_receive_as_many_bytes_as_zero_says(zero: int, gathers: int) -> None:
+    """Rajbhandari et al., ZeRO, SC20, 7: twice the parameters, and three times where these are in shares too."""
+    hidden, devices = 4096, 8
+    layers = [{"op": "input", "channels": hidden}]
+    layers += [{"name": f"l{at}", "op": "linear", "out_features": hidden, "bias": False} for at in range(12)]
+    graph = load_model({"source": "a test", "batch": 8, "dtype": "bfloat16", "layers": layers}, name="block")
+    ran = run_plan(trained(graph, (devices,), zero=zero))
+    own = dict.fromkeys(("gradient", "weight"), 0.0)
+    for piece in ran.step.pieces:
+        if piece.collective:
+            own[piece.phase] += piece.num_bytes / devices
+    share = 12 * hidden**2 * 2 * (devices - 1) / devices
+    assert share == 352_321_536
+    assert own == {"gradient": (1 if zero else 2) * share, "weight": gathers * share}
+    assert ran.score.communication_bytes == devices * sum(own.values())
+
+
+@pytest.mark.parametrize(("zero", "gigabytes"), [(0, 120.0), (1, 31.40625), (2, 16.640625), (3, 1.875)])
+def test_a_model_of_many_parameters_takes_what_zero_says(zero: int, gigabytes: float) -> None:
+    """Rajbhandari et al., ZeRO, SC20, Figure 1: 7.5 billion parameters on 64 devices: 120, 31.4, 16.6 and 1.9 GB."""
+    layers = [{"op": "input", "channels": 50_000}]
+    layers += [{"name": f"l{at}", "op": "linear", "out_features": 50_000, "bias": False} for at in range(3)]
+    graph = load_model({"source": "a test", "batch": 64, "layers": layers}, name="large")
+    score = known(trained(graph, (64,), strategy="dp", zero=zero, precision="bf16").score)
+    held = sum(score.memory[term] for term in ("weights", "gradients", "optimizer"))
+    # 50,000 rows are no multiple of 64: the fullest device has 782 of them.
+    assert held / 1e9 == pytest.approx(gigabytes, rel=1e-3)
+
+
+def test_gathers_of_weights_run_beside_computation_one_layer_ahead() -> None:
+    graph = mlp(2**14)
+    ran = run_plan(trained(graph, (2,), strategy="dp", zero=3))
+    tasks = [
+        (piece.kind, piece.phase, place.layer)
+        for piece, place in zip(ran.step.pieces, ran.step.places, strict=True)
+    ]
+    sent = [task for task in tasks if task[1] == "weight"]
+    assert [layer for *_, layer in sent] == [0, 1, 1, 0]
+    assert tasks.index(("communication", "weight", 1)) < tasks.index(("forward", "forward", 0))
+    shared = known(trained(graph, (2,), strategy="dp", zero=1).score).time["update"]
+    assert 2 * shared == pytest.approx(known(trained(graph, (2,), strategy="dp").score).time["update"])
+
+
+def test_what_is_computed_again_takes_its_forward_phase_and_moves_its_tensors_once_more() -> None:
+    """Of all but what is outside the blocks; attention alone moves nothing again (Korthikanti et al., 5)."""
+    graph = llama(batch=8, blocks=2)
+    pins = ["h.*.q=kv_heads", "h.*.k=kv_heads", "h.*.v=kv_heads", "h.*.attention=kv_heads", "h.*.o=kv_heads"]
+    given = {"strategy": "optimal", "space": "all", "pins": pins}
+    runs = {name: run_plan(trained(graph, (2,), recompute=name, **given)) for name in RECOMPUTED}
+    forward = {name: ran.score.time["forward"] for name, ran in runs.items()}
+    assert forward["none"] < forward["attention"] < forward["full"] < 2 * forward["none"]
+    for phase in ("backward", "gradient", "update"):
+        assert {ran.score.time[phase] for ran in runs.values()} == {runs["none"].score.time[phase]}
+    moved = {name: ran.score.communication_bytes for name, ran in runs.items()}
+    assert moved["none"] == moved["attention"] < moved["full"]
+    kept = {name: ran.score.memory["activations"] for name, ran in runs.items()}
+    assert kept["full"] < kept["attention"] < kept["none"]
