@@ -138,6 +138,10 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
                 else None
             )
         return decided_stages(request, graph, whole)
+    if request.free:
+        from hypar.planning.fit import trained  # noqa: PLC0415 (only where the search chooses how a step trains)
+
+        request = trained(request, graph)
     planner, node = planned(request, graph)
     if request.machine is None:
         return planner.decided(graph, node, planner.claim(node))

@@ -50,6 +50,9 @@ TASKS = 10
 FIXED = ("dp", "owt")
 """Strategies that decide without a search: what practitioners do by default."""
 
+TRAINED = ("zero", "recompute", "microbatches")
+"""How a step trains, as far as a search may choose it."""
+
 BASELINES = (*FIXED, "hypar", "accpar")
 """The strategies that compete with a search for least time."""
 
@@ -64,7 +67,7 @@ class Resolved:
     ``baselines`` are strategies that the engine times beside the search's plan, of which the fastest is taken; they may
     have choices ``beyond_space`` if none was requested. The cost counts bytes by ``convention``, engine and score as
     ``counted`` says; ``limits`` are those of a joint search. Dims may be cut ``beyond`` their elements; None for what the
-    strategy says.
+    strategy says. Of how a step trains the search chooses what is ``free``.
     """
 
     strategy: str
@@ -98,6 +101,7 @@ class Resolved:
     counted: str = PAPER
     limits: Limits = UNLIMITED
     beyond: bool | None = None
+    free: frozenset[str] = frozenset()
 
     @property
     def beyond_elements(self) -> bool:
@@ -250,6 +254,8 @@ def drafted(request: Request) -> Resolved:
     counted = (request.convention or usual, request.convention or of_score(usual))
     convention, of_step = counted if follows(cost) else (PAPER, PAPER)
     timed = request.hardware is not None and (cost == "time" or request.refine)
+    zero = load_strategy(strategy).zero
+    open_ = zero is None and request.hardware is not None and not (staged or plain.heterogeneous)
     return replace(
         plain,
         cost=cost,
@@ -258,6 +264,8 @@ def drafted(request: Request) -> Resolved:
         convention=convention,
         counted=of_step,
         baselines=BASELINES if timed else (),
+        zero=(zero or 0) if request.zero is None else request.zero,
+        free=frozenset(name for name in TRAINED if open_ and name not in given),
         beyond_space=request.strategy is None and request.space is None and cost == "time",
     )
 

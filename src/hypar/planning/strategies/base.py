@@ -15,6 +15,7 @@ class Strategy(NamedTuple):
     names of the cost, of the ``heterogeneous_cost`` if that of a heterogeneous machine differs, and of the search; the
     graph, ``contracted``, or ``operators`` to plan pools too; the rule for the ``shares`` of device groups; and the
     ``convention`` by which its cost counts, that of its paper, if it has one. A paper may divide dims ``beyond`` their elements.
+    Weights rest by a stage of ``zero``; None where the search chooses how a step trains.
     """
 
     summary: str
@@ -27,6 +28,7 @@ class Strategy(NamedTuple):
     shares: str = "equal"
     convention: str = MOVED
     beyond: bool = False
+    zero: int | None = 0
 
 
 def load_strategy(name: str) -> Strategy:

@@ -46,6 +46,31 @@ plugins: dict[str, Strategy] = {
         convention=PAPER,
         beyond=True,
     ),
+    **{
+        name: Strategy(
+            summary=f"data parallelism, {what}",
+            source="ZeRO (SC20): stage " + str(zero) if zero else "PyTorch Distributed (VLDB 2020)",
+            space="batch",
+            cost="time",
+            zero=zero,
+        )
+        for zero, (name, what) in enumerate(
+            (
+                ("ddp", "each device with all of each weight"),
+                ("zero1", "with the optimizer's state in shares"),
+                ("zero2", "with gradients and the optimizer's state in shares"),
+                ("fsdp", "with weights, gradients and the optimizer's state in shares"),
+            )
+        )
+    },
+    "fit": Strategy(
+        summary="the least time that fits the devices: any dims, ZeRO, recompute, microbatches",
+        source="a search within a memory by prices, and by the engine",
+        space="all",
+        cost="time",
+        search="joint",
+        zero=None,
+    ),
     "optimal": Strategy(
         summary="any dims, all levels jointly",
         source="the optimum that the level-by-level strategies approach",

@@ -1,0 +1,193 @@
+"""How a step trains so that it is fastest within the devices' memory: a stage of ZeRO, what is computed again, and microbatches.
+
+Choices are proposed at prices of a byte of what weights need and of what layers save, as one or the other may be what is short. What a
+way of training adds to the time of one plan, and leaves of what it saves, is taken to hold for all; with the bytes of each plan's weights,
+which are known, that ranks the pairs of a plan and a way. The engine runs them, those of the least estimate first, until
+one that fits is faster than all estimates left. Guarantee: none; the search for least time goes on from the way that is found.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.activity import tell
+from hypar.network.training import RECOMPUTED, Formats, computed_again
+from hypar.planning.chunks import run_node
+from hypar.planning.fastest import HIDDEN, proposer_of
+from hypar.planning.question import ask
+from hypar.planning.searches.joint import greedy
+from hypar.planning.uneven.planner import Planner
+from hypar.schedule.memory import memory_of
+from hypar.sharding.dims import BATCH
+from hypar.sharding.placement import degrees
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hypar.network.graph import LayerGraph
+    from hypar.planning.chunks import Ran
+    from hypar.planning.question import Question
+    from hypar.planning.resolved import Resolved
+    from hypar.sharding.placement import Options
+
+    Choices = tuple[Options, ...]
+
+SHORT = ((0, 0), (1, 1), (4, 4), (16, 16), (0, 4), (0, 16), (4, 0), (16, 0), (64, 64))
+"""Prices of a byte of weights and of one that is saved, in sixteenths of the step's time for a full memory."""
+
+MOST_RUNS = 24
+"""Pairs of a plan and a way of training that are run."""
+
+MARGIN = 1.1
+"""Part of the memory up to which an estimate may be wrong."""
+
+
+class Way(NamedTuple):
+    """A way of training: fields of a request."""
+
+    zero: int
+    recompute: str
+    microbatches: int
+
+
+USUAL = Way(0, RECOMPUTED[0], 1)
+
+
+class Held(NamedTuple):
+    """What a plan holds, and how long its step takes, trained as usual.
+
+    Attributes:
+        seconds: the time of the step.
+        weights: elements of weights on a device.
+        shared: those of an equal share of each weight among the devices that have it.
+        moving: bytes of activations and errors.
+        buffers: bytes of the largest transfer.
+        samples: the parts of the mini-batch.
+    """
+
+    seconds: float
+    weights: float
+    shared: float
+    moving: float
+    buffers: float
+    samples: int
+
+
+class Runs:
+    """The steps of plans of a network by ways of training."""
+
+    def __init__(self, request: Resolved, graph: LayerGraph) -> None:
+        """Take a request for identical devices."""
+        self.request, self.graph = request, graph
+        self.question: Question = ask(request, graph)
+        self.answer = greedy(self.question)
+        self.run = cache(self._run)
+        self._microbatch = cache(lambda of: self.of(USUAL._replace(microbatches=of)).microbatch(graph))
+
+    def of(self, way: Way) -> Resolved:
+        """Return the request for a way of training."""
+        return replace(self.request, **way._asdict(), free=frozenset())
+
+    def _run(self, choices: Choices, way: Way) -> Ran:
+        own, size = self.of(way), self.request.element_bytes(self.graph)
+        planner = Planner(own, self.question.graph, self.question.pins, size)
+        leaf = planner.answered(self.question, replace(self.answer, choices=choices))
+        return run_node(replace(leaf, microbatch=self._microbatch(way.microbatches)))
+
+    def held(self, choices: Choices) -> Held:
+        """Return what a plan holds."""
+        ran = self.run(choices, USUAL)
+        memory, size = memory_of(ran.work.lanes[0]), ran.work.lanes[0].setting.formats
+        devices, samples, shared = math.prod(self.request.array), 1, 0.0
+        for layer, own in zip(self.question.graph.layers, choices, strict=True):
+            pieces = math.prod(degrees(own, tuple(layer.nest.weight)))
+            shared += layer.nest.elements("weight") / max(devices, pieces)
+            samples = max(samples, *degrees(own, (BATCH,)))
+        moving = memory["activations"] + memory["errors"]
+        return Held(ran.seconds, memory["weights"] / size.weight, shared, moving, memory["buffers"], samples)
+
+
+def ways_of(request: Resolved, graph: LayerGraph) -> Iterator[Way]:
+    """Yield the ways in which a step may train, those that the request leaves open."""
+    nodes, free = graph.nodes(request.graph).layers, request.free
+    again = [own for own in RECOMPUTED if own == RECOMPUTED[0] or computed_again(nodes, [own] * len(nodes))]
+    parts = [number for number in range(1, graph.batch + 1) if not graph.batch % number]
+    yield from map(
+        Way,
+        *zip(
+            *product(
+                range(4) if "zero" in free else (request.zero,),
+                again if "recompute" in free else (request.recompute,),
+                parts if "microbatches" in free else (request.microbatches or 1,),
+            ),
+            strict=True,
+        ),
+    )
+
+
+def trained(request: Resolved, graph: LayerGraph) -> Resolved:
+    """Return a request with the way of training that is found fastest of those that fit, or as usual if none does."""
+    runs = Runs(request, graph)
+    proposer = proposer_of(request, graph, runs.question)
+    memory_bytes = request.machines[0].memory_bytes or math.inf
+    plans: dict[Choices, Held] = {}
+    price = 0.0
+    for byte, saved in SHORT if proposer else ():
+        prices = HIDDEN[-1]._replace(byte=byte * price, saved=saved * price)
+        choices = proposer.found(prices)[0] if proposer else None
+        if choices is not None:
+            plans[choices] = runs.held(choices)
+            price = price or plans[choices].seconds / min(memory_bytes, plans[choices].moving) / 16
+    plans = plans or {runs.answer.choices: runs.held(runs.answer.choices)}
+    best, left = USUAL, MOST_RUNS
+    found: Ran | None = None
+    for seconds, choices, way in _ranked(runs, plans, [*ways_of(request, graph)], memory_bytes):
+        if not left or (found is not None and seconds >= found.seconds):
+            break
+        tell(f"trying ZeRO {way.zero}, recompute {way.recompute}, microbatches {way.microbatches}")
+        ran, left = runs.run(choices, way), left - 1
+        if ran.fits and (found is None or ran.beats(found)):
+            best, found = way, ran
+    return runs.of(best)
+
+
+def _ranked(
+    runs: Runs, plans: Mapping[Choices, Held], ways: Sequence[Way], memory_bytes: float
+) -> list[tuple[float, Choices, Way]]:
+    """Return plans with ways of training, each with its estimated seconds, which rise, that may fit."""
+    first, own = min(plans.items(), key=lambda plan: plan[1].seconds)
+    formats = runs.run(first, USUAL).work.lanes[0].setting.formats
+
+    def more(way: Way) -> float:
+        return runs.run(first, way).seconds / own.seconds - 1
+
+    zero = {stage: more(USUAL._replace(zero=stage)) for stage in {way.zero for way in ways}}
+    again = {what: more(USUAL._replace(recompute=what)) for what in {way.recompute for way in ways}}
+    two = min((way.microbatches for way in ways if way.microbatches > 1), default=1)
+    fits = two > 1 and own.samples * two <= runs.graph.batch
+    part = more(USUAL._replace(microbatches=two)) / (two - 1) if fits else 0.0
+    left = {what: _left(runs, first, own, what) for what in again}
+    found = []
+    for (choices, held), way in product(plans.items(), ways):
+        if held.samples * way.microbatches <= runs.graph.batch:
+            state = _state(held, way.zero, formats, runs.request.optimizer)
+            moving = held.moving * left[way.recompute] / way.microbatches
+            if state + moving + held.buffers <= MARGIN * memory_bytes:
+                slower = 1 + zero[way.zero] + again[way.recompute] + part * (way.microbatches - 1)
+                found.append((held.seconds * slower, choices, way))
+    return sorted(found, key=lambda each: (each[0], each[2]))
+
+
+def _left(runs: Runs, choices: Choices, held: Held, what: str) -> float:
+    memory = memory_of(runs.run(choices, USUAL._replace(recompute=what)).work.lanes[0])
+    return (memory["activations"] + memory["errors"]) / held.moving
+
+
+def _state(held: Held, zero: int, formats: Formats, optimizer: str) -> float:
+    """Return the bytes of weights, gradients and optimizer state on a device."""
+    whole, each = formats.whole(zero, optimizer), formats.whole(0, optimizer)
+    return whole * held.weights + (each - whole) * held.shared
