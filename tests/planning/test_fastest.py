@@ -92,7 +92,8 @@ def test_a_sum_at_prices_adds_up_what_a_step_does(
     of, expected = {"forward": forward, "backward": backward, "gradient": gradient}, []
     for piece, place in zip(step.pieces, step.places, strict=True):
         share = of[piece.phase] if piece.kind == COMMUNICATION else 1.0
-        expected.append(piece.seconds * (update if piece.kind == "update" and place.layer else share))
+        late = update if place.layer or not gradient else 1.0
+        expected.append(piece.seconds * (late if piece.kind == "update" else share))
     assert Columns(counted.graph).cost(orders) == pytest.approx(math.fsum(expected), rel=1e-9)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from hypar.errors import OptionError
 from hypar.machine.setting import Rates, Setting, group_seconds, time_rates
+from hypar.network.training import AS_USUAL, Training
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import Choice, Options, dim_of
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Level, LocalSizes
     from hypar.solve.edge import Costs
 
-CONTEXT = ("machine", "optimizer", "profile", "convention", "prices")
+CONTEXT = ("machine", "optimizer", "profile", "convention", "prices", "training")
 """Names of the fields that a cost may have besides its parameters."""
 
 setting_of = lru_cache(maxsize=256)(Setting)
@@ -68,8 +69,8 @@ class Prices(NamedTuple):
 
     @property
     def first(self) -> Prices:
-        """The prices of the first layer, whose update is the last of all."""
-        return self._replace(update=1.0)
+        """The prices of the first layer, whose update is the last of all, where its exchange counts."""
+        return self._replace(update=1.0) if self.last else self
 
 
 EVEN = Prices()
@@ -156,6 +157,7 @@ class Time(Cost):
         optimizer: the optimizer whose updates are counted.
         convention: the convention by which transfers are counted.
         prices: what each kind of work counts for, in a search by counts.
+        training: how the step trains.
     """
 
     unit: ClassVar[str] = "seconds"
@@ -165,6 +167,7 @@ class Time(Cost):
     optimizer: str = "sgd"
     convention: str = PAPER
     prices: Prices = EVEN
+    training: Training = AS_USUAL
 
     def rates(self, level: Level) -> tuple[Rates, Rates]:
         """Return the seconds of an element at the bandwidth of a device on the links of a level."""
@@ -209,11 +212,18 @@ class Time(Cost):
         """
         from hypar.machine.work import fullest_share  # noqa: PLC0415 (only where the memory counts)
 
-        setting = self.setting(level)
-        formats, rows = setting.formats, [[own.degree(dim) for own in options] for dim in nest.counted]
-        degrees, total = np.array(rows, np.int64), np.zeros(len(options))
-        each = self.prices.byte * formats.whole(0, self.optimizer), self.prices.saved * formats.activation
-        for tensor, times in [("weight", each[0]), *((name, each[1] * part) for name, part in saved)]:
+        formats, zero = self.setting(level).formats, self.training.zero
+        degrees = np.array([[own.degree(dim) for own in options] for dim in nest.counted], np.int64)
+        whole, kept = formats.whole(0, self.optimizer), formats.whole(zero, self.optimizer)
+        # What devices with the same piece of a weight share is as much on each device, whoever has it.
+        total = np.full(
+            len(options), self.prices.byte * (whole - kept) * nest.elements("weight") / level.ways
+        )
+        each = self.prices.saved * formats.activation / self.training.microbatches
+        for tensor, times in [
+            ("weight", self.prices.byte * kept),
+            *((name, each * part) for name, part in saved),
+        ]:
             total = total + times * nest.elements(tensor) * fullest_share(nest, tuple(degrees), tensor)
         return total
 
@@ -232,6 +242,7 @@ class Time(Cost):
             element_bytes=level.element_bytes,
             optimizer=self.optimizer,
             convention=self.convention,
+            training=self.training,
         )
 
 

@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.layer import Layer, ties_of
+from hypar.network.training import block_of, computed_again
 from hypar.ops.dims import KERNEL, atom_of
 from hypar.ops.nest import Nest, Traffic, operand_name
 
@@ -188,14 +189,26 @@ Kept = tuple[tuple[str, float], ...]
 
 
 @kept_with_graph
-def saved_by(graph: PlanGraph) -> tuple[Kept, ...]:
-    """Return what each node saves, with the ops behind it: a tensor that several read is shared among those that save it."""
-    reads = [own for own in graph.tensors if _saves_input(graph.layers[own.consumer])]
+def saved_by(graph: PlanGraph, recompute: str = "none") -> tuple[Kept, ...]:
+    """Return what each node saves, with the ops behind it: a tensor that several read is shared among those that save it.
+
+    Of blocks that are computed again only what they read of others is kept.
+    """
+    again = computed_again(graph.layers, [recompute] * len(graph.layers))
+    blocks = [block_of(node.name) if block_of(node.name) in again else "" for node in graph.layers]
+    reads = [
+        own
+        for own in graph.tensors
+        if _saves_input(graph.layers[own.consumer])
+        and not (blocks[own.consumer] and blocks[own.producer] == blocks[own.consumer])
+    ]
     savers = Counter((own.producer, own.number) for own in reads)
     found: list[Counter[str]] = [Counter() for _ in graph.layers]
     for own in reads:
         found[own.consumer][own.operand] += 1 / savers[own.producer, own.number]  # type: ignore[assignment]
     for at, (node, kept) in enumerate(zip(graph.layers, found, strict=True)):
+        if blocks[at]:
+            continue
         if _saves_input(node) and not kept:
             kept["input"] = 1
         kept["output"] += _saved_behind(node, {number for producer, number in savers if producer == at})  # type: ignore[assignment]

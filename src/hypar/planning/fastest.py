@@ -68,8 +68,8 @@ SUM = {"all that takes time": Prices()}
 MOST_PLANS = 2**10
 """Plans that are all run."""
 
-MOST_LAYERS = 2**16
-"""Layers of all steps that are tried to polish a plan that need not be refined."""
+MOST_TASKS = 2**18
+"""Tasks of all steps that are tried to polish a plan that need not be refined."""
 
 ENOUGH = 1e-3
 """Part of a step's time within which a plan that need not be refined is near enough to the bound."""
@@ -106,9 +106,10 @@ class Proposer(NamedTuple):
     @property
     def paths(self) -> Mapping[str, Prices]:
         """The prices that are paths through a step; what parts of a level move is no part of one."""
-        if not self.question.overlaps:
-            return SUM
-        return PATHS if {*self.parts} == {1} else WORK
+        paths = SUM if not self.question.overlaps else PATHS if {*self.parts} == {1} else WORK
+        # Who shares the state of an optimizer updates a share.
+        shared = cast("Time", self.question.cost).training.zero
+        return {path: own._replace(update=0.0, last=0.0) if shared else own for path, own in paths.items()}
 
     def found(self, prices: Prices, *, bounded: bool = False) -> tuple[Choices | None, float]:
         """Return a plan of a low sum at some prices, equal in equal blocks; or of the least sum, ``bounded``, with its lower bound.
@@ -133,9 +134,10 @@ class Proposer(NamedTuple):
 
     def more(self, before: Choices, after: Choices) -> float:
         """Return about how many bytes more a device holds by other choices."""
-        graph = self.planned.graph
-        cost, level = cast("Time", self.planned.cost).at(Prices(byte=1.0, saved=1.0)), self.planned.levels[-1]
-        pairs = zip(graph.layers, saved_by(graph), before, after, strict=True)
+        graph, last = self.planned.graph, self.planned.levels[-1]
+        cost = cast("Time", self.planned.cost).at(Prices(byte=1.0, saved=1.0))
+        level = replace(last, index=0, array=(math.prod(last.array),))
+        pairs = zip(graph.layers, saved_by(graph, cost.training.recompute), before, after, strict=True)
         return math.fsum(
             _held(cost, level, layer.nest, saved, new) - _held(cost, level, layer.nest, saved, old)
             for layer, saved, old, new in pairs
@@ -246,8 +248,8 @@ class Trials:
         return True
 
     def polish(self, most: float = math.inf, enough: float = 0.0) -> None:
-        """Move the best plan until nothing helps, or it is fast enough; ``most`` layers of steps are tried at most."""
-        left, before = most / max(1, len(self.slots)), None
+        """Move the best plan until nothing helps, or it is fast enough; steps of ``most`` tasks in all are tried at most."""
+        left, before = most / max(1, len(self.ran[self.best].step.pieces)), None
         while before is not self.best:
             before = self.best
             for places, move in self._moves():
@@ -312,7 +314,7 @@ def searched(
     for bound in () if proposer is None else _proposals(proposer, trials, memory_bytes):
         yield bound
     if memory_bytes is None or trials.ran[trials.best].fits:
-        trials.polish(MOST_LAYERS, 0.0 if bound is None else bound.seconds * (1 + ENOUGH))
+        trials.polish(MOST_TASKS, 0.0 if bound is None else bound.seconds * (1 + ENOUGH))
         yield bound
 
 

@@ -36,14 +36,23 @@ if TYPE_CHECKING:
 
     Choices = tuple[Options, ...]
 
-SHORT = ((0, 0), (1, 1), (4, 4), (16, 16), (0, 4), (0, 16), (4, 0), (16, 0), (64, 64))
+SHORT = ((0, 0), (4, 4), (16, 16), (0, 4), (4, 0))
 """Prices of a byte of weights and of one that is saved, in sixteenths of the step's time for a full memory."""
+
+FEWEST = 64
+"""Devices that divide a sample of a microbatch, at most."""
 
 MOST_RUNS = 24
 """Pairs of a plan and a way of training that are run."""
 
-MARGIN = 1.1
-"""Part of the memory up to which an estimate may be wrong."""
+MARGINS = 1.1, 0.9
+"""Parts of the memory up to which a plan may fit, and surely does, by an estimate."""
+
+NEAR, RISING = 1.15, (0.05, 0.2, 0.8)
+"""Part of the memory up to which a plan nearly fits, and prices of a full memory at which others do, in parts of the step's time."""
+
+USEFUL = 0.95
+"""Part of the saved bytes that recompute must leave at most."""
 
 
 class Way(NamedTuple):
@@ -131,34 +140,79 @@ def ways_of(request: Resolved, graph: LayerGraph) -> Iterator[Way]:
 
 def trained(request: Resolved, graph: LayerGraph) -> Resolved:
     """Return a request with the way of training that is found fastest of those that fit, or as usual if none does."""
-    runs = Runs(request, graph)
-    proposer = proposer_of(request, graph, runs.question)
+    runs, ways = Runs(request, graph), [*ways_of(request, graph)]
     memory_bytes = request.machines[0].memory_bytes or math.inf
-    plans: dict[Choices, Held] = {}
-    price = 0.0
-    for byte, saved in SHORT if proposer else ():
-        prices = HIDDEN[-1]._replace(byte=byte * price, saved=saved * price)
-        choices = proposer.found(prices)[0] if proposer else None
-        if choices is not None:
-            plans[choices] = runs.held(choices)
-            price = price or plans[choices].seconds / min(memory_bytes, plans[choices].moving) / 16
-    plans = plans or {runs.answer.choices: runs.held(runs.answer.choices)}
-    best, left = USUAL, MOST_RUNS
+    plans = {choices: runs.held(choices) for choices in _proposed(runs, ways, memory_bytes)}
+    pairs = _estimated(runs, plans, ways, memory_bytes)
+    best: Way | None = None
     found: Ran | None = None
-    for seconds, choices, way in _ranked(runs, plans, [*ways_of(request, graph)], memory_bytes):
-        if not left or (found is not None and seconds >= found.seconds):
+    known: dict[tuple[int, int], float] = {}
+    for _ in range(MOST_RUNS):
+        # What ways of training took longer than was estimated tells of others that are alike.
+        seconds, pair = min(((_learnt(known, own), own) for own in pairs), default=(math.inf, None))
+        if pair is None or (found is not None and seconds >= found.seconds):
             break
+        pairs.remove(pair)
+        way = pair.way
         tell(f"trying ZeRO {way.zero}, recompute {way.recompute}, microbatches {way.microbatches}")
-        ran, left = runs.run(choices, way), left - 1
+        ran = runs.run(pair.choices, way)
+        known[way.zero, way.microbatches] = ran.seconds / pair.seconds
+        if not ran.fits and ran.held <= NEAR * memory_bytes:
+            ran = _smaller(runs, way, ran, memory_bytes)
         if ran.fits and (found is None or ran.beats(found)):
             best, found = way, ran
-    return runs.of(best)
+    return runs.of(best or min(ways, key=lambda way: way != USUAL))
 
 
-def _ranked(
+def _smaller(runs: Runs, way: Way, ran: Ran, memory_bytes: float) -> Ran:
+    """Return the first plan that fits of those that a way of training proposes at rising prices of a byte, or the one that is given."""
+    request = runs.of(way)
+    proposer = proposer_of(request, runs.graph, ask(request, runs.graph))
+    for factor in RISING if proposer else ():
+        price = factor * ran.seconds / memory_bytes
+        choices = proposer.found(HIDDEN[-1]._replace(byte=price, saved=price))[0] if proposer else None
+        if choices is not None and (own := runs.run(choices, way)).fits:
+            return own
+    return ran
+
+
+class Pair(NamedTuple):
+    """A plan and a way of training it, with the seconds that are estimated."""
+
+    seconds: float
+    way: Way
+    choices: Choices
+
+
+def _learnt(known: Mapping[tuple[int, int], float], pair: Pair) -> float:
+    """Return the estimated seconds, as much longer as those of the most alike way that was run: of the same ZeRO, and no more microbatches."""
+    zero, parts = pair.way.zero, pair.way.microbatches
+    alike = [key for key in known if key[0] == zero and key[1] <= parts]
+    return pair.seconds * (known[max(alike)] if alike else 1.0)
+
+
+def _proposed(runs: Runs, ways: Sequence[Way], memory_bytes: float) -> Iterator[Choices]:
+    """Yield plans of low sums at prices of bytes, first those of whole mini-batches, then those of which each microbatch has fewer samples than devices."""
+    devices, batch, price = math.prod(runs.request.array), runs.graph.batch, 0.0
+    parts = sorted({way.microbatches for way in ways})
+    few = [own for own in parts if devices // FEWEST <= batch // own < devices]
+    for own in dict.fromkeys((parts[0], *few)):
+        request = runs.of(USUAL._replace(microbatches=own))
+        question = runs.question if own == 1 else ask(request, runs.graph)
+        proposer = proposer_of(request, runs.graph, question)
+        for byte, saved in SHORT[: len(SHORT) if own == parts[0] else 2]:
+            prices = HIDDEN[-1]._replace(byte=byte * price, saved=saved * price)
+            choices = proposer.found(prices)[0] if proposer else runs.answer.choices
+            if choices is not None:
+                yield choices
+                held = runs.held(choices)
+                price = price or held.seconds / min(memory_bytes, held.moving) / 16
+
+
+def _estimated(
     runs: Runs, plans: Mapping[Choices, Held], ways: Sequence[Way], memory_bytes: float
-) -> list[tuple[float, Choices, Way]]:
-    """Return plans with ways of training, each with its estimated seconds, which rise, that may fit."""
+) -> list[Pair]:
+    """Return plans with ways of training that may fit: with the fewest microbatches with which it may, and surely does."""
     first, own = min(plans.items(), key=lambda plan: plan[1].seconds)
     formats = runs.run(first, USUAL).work.lanes[0].setting.formats
 
@@ -167,19 +221,23 @@ def _ranked(
 
     zero = {stage: more(USUAL._replace(zero=stage)) for stage in {way.zero for way in ways}}
     again = {what: more(USUAL._replace(recompute=what)) for what in {way.recompute for way in ways}}
-    two = min((way.microbatches for way in ways if way.microbatches > 1), default=1)
-    fits = two > 1 and own.samples * two <= runs.graph.batch
-    part = more(USUAL._replace(microbatches=two)) / (two - 1) if fits else 0.0
     left = {what: _left(runs, first, own, what) for what in again}
-    found = []
-    for (choices, held), way in product(plans.items(), ways):
-        if held.samples * way.microbatches <= runs.graph.batch:
-            state = _state(held, way.zero, formats, runs.request.optimizer)
+    found: list[Pair] = []
+    for choices, held in plans.items():
+        fewest: dict[tuple[float, int, str], Pair] = {}
+        for way in sorted(ways, key=lambda own: own.microbatches):
+            state = _state(held, way.zero, formats, runs.request.optimizer) + held.buffers
             moving = held.moving * left[way.recompute] / way.microbatches
-            if state + moving + held.buffers <= MARGIN * memory_bytes:
-                slower = 1 + zero[way.zero] + again[way.recompute] + part * (way.microbatches - 1)
-                found.append((held.seconds * slower, choices, way))
-    return sorted(found, key=lambda each: (each[0], each[2]))
+            kept = left[way.recompute] <= left.get(USUAL.recompute, math.inf) * USEFUL
+            if held.samples * way.microbatches <= runs.graph.batch and (
+                kept or way.recompute == USUAL.recompute
+            ):
+                seconds = held.seconds * (1 + zero[way.zero] + again[way.recompute])
+                for part in MARGINS:
+                    if state + moving <= part * memory_bytes:
+                        fewest.setdefault((part, way.zero, way.recompute), Pair(seconds, way, choices))
+        found += dict.fromkeys(fewest.values())
+    return found
 
 
 def _left(runs: Runs, choices: Choices, held: Held, what: str) -> float:

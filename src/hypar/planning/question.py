@@ -348,7 +348,7 @@ def _choices(space: Space, graph: PlanGraph, ways: int, idle: bool) -> list[Opti
 
 def cost_of(request: Resolved) -> Cost:
     """Return the cost of a request, on the machine of identical devices if there is one."""
-    names = ("optimizer", "profile", "convention")
+    names = ("optimizer", "profile", "convention", "training")
     given = {name: getattr(request, name) for name in names} | {"machine": request.identical}
     return load_cost(request.cost, request.parameters, given)
 

@@ -19,6 +19,7 @@ from hypar.costs.base import Time, measured
 from hypar.costs.graphs.offered import UncountableError, exponents, offered
 from hypar.costs.graphs.pricing import prices_of
 from hypar.network.nodes import saved_by
+from hypar.network.training import AS_USUAL
 from hypar.ops.nest import PHASES
 from hypar.sharding.amounts.factors import elements_of
 from hypar.sharding.amounts.transfers import names_at, network_of
@@ -395,7 +396,8 @@ def _further(
     level = Level(index=0, array=(math.prod(innermost.array),), element_bytes=innermost.element_bytes)
     known: dict[object, Own] = {}
     found, first = [], cost.at(cost.prices.first)
-    saved = saved_by(graph) if cost.prices.saved else ((),) * len(graph.layers)
+    again = cost.training.recompute if isinstance(cost, Time) else AS_USUAL.recompute
+    saved = saved_by(graph, again) if cost.prices.saved else ((),) * len(graph.layers)
     each = zip(graph.layers, offers, problem.offered, terms, times, saved, strict=True)
     for at, (layer, own, in_groups, inside, count, kept) in enumerate(each):
         by = cost if at else first
