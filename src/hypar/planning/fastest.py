@@ -30,7 +30,7 @@ from hypar.costs.base import Prices
 from hypar.network.nodes import saved_by
 from hypar.planning.folding import fold
 from hypar.planning.question import ask, load_search
-from hypar.sharding.placement import WHOLE, grid, primes
+from hypar.sharding.placement import WHOLE, grid, primes, runs_of
 from hypar.solve.limits import Budget, Limits, checkpoint
 
 if TYPE_CHECKING:
@@ -67,6 +67,9 @@ SUM = {"all that takes time": Prices()}
 
 MOST_PLANS = 2**10
 """Plans that are all run."""
+
+SIZES = 2, 4, 8
+"""Ways of the parts of a level that takes several dims at once, larger ones where there would be too many states."""
 
 MOST_TASKS = 2**18
 """Tasks of all steps that are tried to polish a plan that need not be refined."""
@@ -181,15 +184,38 @@ def _grid(parts: Options, ways: Sequence[int]) -> Choice:
 
 def proposer_of(request: Resolved, graph: LayerGraph, question: Question) -> Proposer | None:
     """Return what proposes plans for a search for least time; None where the costs cannot be counted, even of parts of its levels."""
-    parts = (1,) * len(question.levels)
-    own = question
-    if question.by_products and question.counted() is None and not question.pins:
-        digits = [primes(ways) for ways in request.array]
-        parts = tuple(map(len, digits))
-        own = ask(request.over([*chain(*digits)]), graph)
-    if own.counted() is None:
-        return None
-    return Proposer(own, fold(own.graph, own.pins), parts, question)
+    parts = [[ways] for ways in request.array]
+    own, sizes = question, [] if question.pins or not question.by_products else [*SIZES]
+    while own.counted() is None:
+        if not sizes:
+            return None
+        size = sizes.pop(0)
+        parts = [_parts(ways, size) for ways in request.array]
+        own = _one_dim(ask(request.over([*chain(*parts)]), graph))
+    return Proposer(own, fold(own.graph, own.pins), tuple(map(len, parts)), question)
+
+
+def _one_dim(question: Question) -> Question:
+    """Return a problem with the options that divide one dim at a level, or none."""
+    ways = [level.ways for level in question.levels]
+    options = tuple(
+        tuple(
+            tuple(choice for choice in of if len(runs_of(choice, own)) == 1)
+            for of, own in zip(each, ways, strict=True)
+        )
+        for each in question.options
+    )
+    return replace(question, options=options)
+
+
+def _parts(ways: int, size: int) -> list[int]:
+    """Return factors of the ways of a level, each a product of primes up to a size, or one prime."""
+    found = [1]
+    for prime in primes(ways):
+        if found[-1] > 1 and found[-1] * prime > size:
+            found.append(1)
+        found[-1] *= prime
+    return found
 
 
 def is_least_time(request: Resolved, question: Question | None) -> bool:
@@ -257,13 +283,18 @@ class Trials:
                 if left < 1 or (best.fits and best.seconds <= enough):
                     return
                 new = {at: move(at, chosen[at]) for at in places}
-                if not all(new[at] == chosen[at] or self.slots[at].runs(new[at]) for at in places):
+                if not all(new[at] == chosen[at] or self._allows(at, new[at]) for at in places):
                     continue
                 changed = tuple([new.get(at, own) for at, own in enumerate(chosen)])
                 if changed not in self.ran and self._may_fit(best, chosen, changed):
                     tell(f"refining {self.slots[places[0]].layer if len(places) == 1 else 'layers'}")
                     left -= 1
                     self.tried(changed, type(best).gains)
+
+    def _allows(self, at: int, own: Options) -> bool:
+        """Return whether a slot offers choices, which come from other levels too, and may run with them."""
+        slot = self.slots[at]
+        return slot.runs(own) and all(one in of for one, of in zip(own, slot.options, strict=True))
 
     def _may_fit(self, best: Ran, chosen: Choices, changed: Choices) -> bool:
         if self.more is None or not best.fits:
