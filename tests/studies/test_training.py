@@ -295,10 +295,23 @@ def mpt_7b() -> LayerGraph:
 
 def test_stages_that_compute_again_fit_where_they_keep_little() -> None:
     graph = gpt(batch=64, blocks=4, sequence=64)
-    kept, again = (
-        known(trained(graph, ("s2",), strategy="hypar", recompute=own).score) for own in ("none", "full")
-    )
+    again = known(trained(graph, ("s2",), strategy="hypar", recompute="full").score)
     small = load_machine("h100-8x", {"memory.capacity": f"{1.05 * again.memory_bytes} B"})
     with pytest.raises(MemoryLimitError):
         trained(graph, ("s2",), strategy="hypar", hardware=small)
     assert known(trained(graph, ("s2",), strategy="hypar", hardware=small, recompute="full").score).fits
+
+
+def test_the_shares_of_a_loss_are_in_fp32_where_frameworks_hold_them_so() -> None:
+    graph, tokens, vocab = llama(batch=64, vocab=4096).with_fields({}, dtype="bfloat16"), 64 * 8 // 2, 4096
+    plain, mixed = (known(trained(graph, (2,), precision=own).score).memory for own in (None, "bf16"))
+    both = {term: mixed[term] - plain[term] for term in ("activations", "errors")}
+    # The shares, and their errors, have two bytes more each.
+    assert sum(both.values()) == 2 * 2 * tokens * vocab
+
+
+def test_what_a_framework_keeps_of_the_memory_is_no_room_for_plans() -> None:
+    plan = trained(mlp(), (2,))
+    machine = load_machine("h100-8x", {"reserve": "2 GB"})
+    assert known(plan.score).capacity_bytes == 80e9
+    assert known(trained(mlp(), (2,), hardware=machine).score).capacity_bytes == 78e9
