@@ -1,6 +1,7 @@
 """A step trains as its plan says: its run on simulated devices gives the numbers of one device, and moves and holds what is said."""
 
 import re
+import shlex
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,8 +12,9 @@ import yaml
 from hypar import LayerGraph, Plan, load_machine, load_model, plan_model, read_plan, verify_plan
 from hypar.errors import MemoryLimitError
 from hypar.network.training import PRECISIONS, RECOMPUTED
+from hypar.planning.planner import plan_command
 from hypar.planning.replay import run_plan
-from tests.kit import known
+from tests.kit import known, run
 from tests.studies.nets import chain, mlp
 from tests.transformers import drawn, gpt, linear, llama, mixtral, vit
 
@@ -315,3 +317,16 @@ def test_what_a_framework_keeps_of_the_memory_is_no_room_for_plans() -> None:
     machine = load_machine("h100-8x", {"reserve": "2 GB"})
     assert known(plan.score).capacity_bytes == 80e9
     assert known(trained(mlp(), (2,), hardware=machine).score).capacity_bytes == 78e9
+
+
+def test_the_command_of_a_plan_says_how_it_trains(folder: Path) -> None:
+    asked: dict[str, Any] = {"microbatches": 2, "precision": "bf16", "zero": 3, "recompute": "attention"}
+    plan = plan_model(
+        "gpt2", array=(8,), batch=64, strategy="dp", hardware="h100-8x", optimizer="adam", **asked
+    )
+    assert plan.to_data()["training"] == asked
+    command = plan_command(plan, "again.json", load_model("gpt2"), load_machine("h100-8x"))
+    for words in ("--microbatches 2", "--precision bf16", "--zero 3", "--recompute attention"):
+        assert words in command
+    assert run(*shlex.split(command)[1:]).exit_code == 0
+    assert read_plan("again.json") == plan
