@@ -272,7 +272,7 @@ def _of_stage(machine: Machine, outside: int, ways: int) -> Machine:
 
 _UNITS = {
     "device.energy.static": "W", "device.buffer": "B", "bandwidth": "B/s", "link_bandwidth": "B/s", "total_bandwidth": "B/s",
-    "capacity": "B", "word": "B", "frequency": "Hz", "latency": "s", "peak": "FLOP/s", "fp32_peak": "FLOP/s",
+    "capacity": "B", "reserve": "B", "word": "B", "frequency": "Hz", "latency": "s", "peak": "FLOP/s", "fp32_peak": "FLOP/s",
     "half_efficiency_flop": "FLOP",
 }  # fmt: skip
 """Units of the numbers in hardware files, by their place or the last word of it; energies are in joules."""

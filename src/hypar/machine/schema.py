@@ -144,6 +144,7 @@ class Assumptions(Description):
     unweighted: Sourced[Literal["free", "counted"]] = Sourced(
         value="counted", source="every op takes the time of its words in memory"
     )
+    reserve: Sourced[Bytes] | None = None
 
 
 class Outward(Description):

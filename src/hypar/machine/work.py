@@ -86,9 +86,9 @@ class Devices:
 
     @property
     def memory_bytes(self) -> float | None:
-        """Capacity of a device's memory; None if the file gives none."""
-        memory = self.content.device.memory
-        return None if memory is None else memory.capacity.value
+        """Capacity of a device's memory without what a framework keeps for itself; None if the file gives none."""
+        memory, kept = self.content.device.memory, self.content.assumptions.reserve
+        return None if memory is None else memory.capacity.value - (0.0 if kept is None else kept.value)
 
     def memory_seconds(self, num_bytes: float) -> float:
         """Return the time to move bytes between a device and its memory; 0 if no bandwidth is given."""

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from hypar.planning.question import Answer, Question
     from hypar.planning.uneven.tree import Branch
 
-USUAL = {"schedule": "1f1b", "balance": "time"}
-"""Options that a command does not say, as they are usual in stages, and refused without."""
+USUAL = {"schedule": "1f1b", "balance": "time", "zero": 0, "recompute": RECOMPUTED[0]}
+"""Options that a command does not say: usual in stages, and refused without, or how steps usually train."""
 
 SHORTENED = (
     "convention", "strategy", "space", "cost", "inter_weight", "mode", "graph", "search", "shares", "parts",

@@ -132,6 +132,7 @@ class Arrays:
         written: the elements of the arrays that a run has written, by name; None for those that devices are to have.
         whole: the weights in shares, by the layer's name.
         again: the names of the blocks, and of the single layers, that are computed again.
+        loss_bytes: bytes of a share of a cross-entropy; 0 for those of an element.
         kind: the kind of each device, ``[*devices]``.
         first: the number of one device of each kind.
     """
@@ -145,6 +146,7 @@ class Arrays:
         *,
         whole: Mapping[str, Whole] | None = None,
         again: frozenset[str] = frozenset(),
+        loss_bytes: int = 0,
         unit: int = 1,
         more: Iterable[NDArray[Any]] = (),
         inside: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray,
@@ -155,6 +157,7 @@ class Arrays:
         """
         self.ops, self.fragments, self.written, self.inside = ops, fragments, written, inside
         self.element_bytes, self.unit, self.whole, self.again = float(element_bytes), unit, whole or {}, again
+        self.loss = (loss_bytes or element_bytes) / element_bytes
         every = [fragments[op.layer.name] for op in ops]
         self.flags = [own for fragment in every for own in fragment.flags]
         amounts = [own for fragment in every for own in fragment.amounts]
@@ -314,6 +317,8 @@ class _Walk:
         # A tensor at rest is what it reads.
         array = f"terms {name}" if own.summed else f"F {name}"
         made = self._write(array, own.output, reads[0] if own.rests else -1)
+        if self.arrays.loss != 1 and op.layer.layer.op_name == "cross_entropy":
+            ledger.sizes[made] = self.arrays.loss * ledger.sizes[made]
         if (kept := self._kept(own)) is not None:
             self.kept[name] = ledger.write(kept)
         sums = f"sums {name}" if op.layer.nest.multiplies else f"F {name}"

@@ -183,6 +183,7 @@ def _held_by(
         formats.activation,
         whole=weights,
         again=again,
+        loss_bytes=formats.loss,
         unit=unit,
         more=[*kept],
         inside=whole.inside,

@@ -71,7 +71,7 @@ def held_by(
     transfer, by its number, ``[levels, devices]``.
     """
     places, stages = _places(plan.root), plan.stages if plan.staged else None
-    nodes, size = program.graph.nodes(plan.graph), score.element_bytes
+    nodes = program.graph.nodes(plan.graph)
     formats = formats_of(plan.precision, program.graph.element_bytes)
     parts = {} if stages is None else _parts(stages)
     place_of = {op.name: parts.get(node.name, (0, 0)) for node in nodes.layers for op in node.ops}
@@ -84,7 +84,9 @@ def held_by(
     for stage, moments in enumerate(
         [ALONE] if stages is None else fullest_moments(stages, len(stages.stages))
     ):
-        found += (of == stage) * _peak(program, nodes, elements, stage, place_of, moments, size, whole, again)
+        found += (of == stage) * _peak(
+            program, nodes, elements, stage, place_of, moments, formats, whole, again
+        )
     if score.groups is None:
         return [Held("all", score.memory_bytes, float(found.max()))]
     groups = [group.group for group in score.groups]
@@ -139,7 +141,7 @@ def _peak(
     stage: int,
     place_of: Mapping[str, Place],
     moments: Sequence[Moment],
-    element_bytes: int,
+    formats: Formats,
     whole: Mapping[str, Whole],
     again: frozenset[str],
 ) -> Bytes:
@@ -155,7 +157,8 @@ def _peak(
     )
     parts = tuple((own[0], tuple(nodes.layers[at] for at in own)) for _, own in sorted(places.items()))
     ops = ops_of(parts, sent)
-    arrays = Arrays(ops, program.fragments, element_bytes, elements, whole=whole, again=again)
+    sizes = formats.activation, elements
+    arrays = Arrays(ops, program.fragments, *sizes, whole=whole, again=again, loss_bytes=formats.loss)
     each = arrays.course(len(parts)).held(moments)[1]
     return np.asarray(np.broadcast_to(each[arrays.kind], program.places.devices))
 

@@ -25,6 +25,7 @@ import numpy as np
 from hypar.errors import MemoryLimitError
 from hypar.machine.work import fullest_share
 from hypar.network.nodes import kept_with_graph
+from hypar.network.training import AS_USUAL
 from hypar.plan.stages import FLUSHES
 from hypar.planning.question import question_of
 from hypar.planning.stages.ends import given_bounds
@@ -103,7 +104,9 @@ class LowerBounds:
         """Return the bounds of a layer, which keeps elements of its input and behind its output, under a choice at each level."""
         setting, divisors = self.spans.setting, degrees(chosen, layer.nest.counted)
         read, made = (fullest_share(layer.nest, divisors, tensor) for tensor in ("input", "output"))
-        held = kept[0] * read + kept[1] * made, layer.trail[-1].elements * made
+        # What is computed again is not kept.
+        most = float(setting.training.recompute == AS_USUAL.recompute)
+        held = most * (kept[0] * read + kept[1] * made), layer.trail[-1].elements * made
         if not setting.machine.times(layer.nest):
             return LayerBounds(0.0, 0.0, 0.0, *held)
         time = setting.machine.layer_time(layer.nest, divisors, setting.element_bytes)

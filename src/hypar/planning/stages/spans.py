@@ -69,9 +69,11 @@ def phases_of(stage: StageWork) -> Phases:
         backward, whole = (_makespan(part, "backward", item, final=item > 0) for item in range(2))
         return Phases(forward, backward, max(0.0, whole - backward), 0.0)
     spent: dict[str, list[float]] = {phase: [0.0] for phase in Phases._fields}
-    for op, rounds in (*part.ops("forward", True), *part.ops("backward", True)):
+    # A backward phase may compute forward again.
+    each = [(phase, *costed) for phase in ("forward", "backward") for costed in part.ops(phase, True)]
+    for phase, op, rounds in each:
         seconds = [piece.seconds for pieces in rounds for piece in pieces]
-        spent["once" if op.once else "forward" if op.phase == "forward" else "backward"] += seconds
+        spent["once" if op.once else phase] += seconds
         if op.kind == "compute" and op.phase == "gradient" and op.node == 0:
             spent["behind"] += seconds
     return Phases(*map(math.fsum, spent.values()))
