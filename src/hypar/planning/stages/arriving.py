@@ -12,10 +12,8 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from operator import mul
+from operator import itemgetter, mul
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-
-import numpy as np
 
 from hypar.planning.records import Leaf
 from hypar.planning.uneven.tree import Branching
@@ -47,7 +45,7 @@ class StageDevices:
 
     The arrays of the ``request`` are those inside a stage, and may be empty; ``setting`` is that of a stage, or of its first group
     of identical devices. ``microbatch`` has the layers for one; ``group`` is None if all devices of the machine are identical,
-    and so are ``forward`` and ``backward``, the links from the stages before and behind, where there are none.
+    and so are the ``links`` from the stages before and behind where there are none.
     """
 
     request: Resolved
@@ -55,8 +53,7 @@ class StageDevices:
     setting: Setting
     group: str | None
     stages: int
-    forward: Link | None
-    backward: Link | None
+    links: tuple[Link | None, Link | None]
 
     @property
     def network(self) -> Network:
@@ -95,8 +92,7 @@ class Beside(NamedTuple):
 
     def seconds(self, collective: str, num_bytes: Any) -> Any:
         """Return the time until all groups have received their part of some bytes."""
-        each = [link.seconds(collective, num_bytes * fraction) for link, fraction in self.links]
-        return np.max(np.broadcast_arrays(*each), axis=0)
+        return max(link.seconds(collective, num_bytes * fraction) for link, fraction in self.links)
 
 
 def link_of(machines: Sequence[tuple[Machine, tuple[int, ...]]], stages: int) -> Link | None:
@@ -134,17 +130,17 @@ def entering(
     by_paper = devices.setting.convention == PAPER
     every = _by_paper(devices, ends, tree) if by_paper else _by_tensor(devices, ends, tree, outer)
     found = [at for at in every if at[2].num_bytes or at[2].rounds]
-    links = {"forward": devices.forward, "backward": devices.backward}
-    forward, backward = (
-        _over(devices, tree, link, [at for at in found if at[0] == phase]) for phase, link in links.items()
+    links = zip(("forward", "backward"), devices.links, strict=True)
+    received, returned = (
+        _over(devices, link, [own for own in found if own[0] == phase]) for phase, link in links
     )
-    return forward, backward
+    return received, returned
 
 
-def _over(devices: StageDevices, tree: Branch, link: Link | None, arriving: Sequence[At]) -> Entering:
+def _over(devices: StageDevices, link: Link | None, arriving: Sequence[At]) -> Entering:
     """Return what arrives in one phase; the nodes at the place of the stages receive beside each other."""
     whole = Entering.over(link, (own for _, _, own in arriving))
-    if link is None or not devices.request.outside or isinstance(tree, Leaf):
+    if link is None or not devices.request.outside:
         return whole
     nodes: dict[str, list[At]] = {}
     for at in arriving:
@@ -189,9 +185,9 @@ def copies(branch: Branch, layer: int, tensor: str) -> float:
 
 def _by_tensor(
     devices: StageDevices, span: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
-) -> Iterator[At]:
-    """Yield what arrives of F and of E for each tensor, what other parts of the stage have last."""
-    moved, later = devices.network, list[At]()
+) -> list[At]:
+    """Return what arrives of F and of E for each tensor, what other parts of the stage have last."""
+    moved, found = devices.network, list[tuple[bool, At]]()
     for index, tensor in enumerate(devices.microbatch.tensors):
         ends = (tensor.producer, tensor.consumer)
         makes, reads = (span[0] <= end < span[1] for end in ends)
@@ -203,11 +199,9 @@ def _by_tensor(
         for part in moved.parts[index]:
             if part.forward is reads and not (same and part.inside):
                 way = _Way(part, moved.between[index], ends[reads] - span[0], layer, outside)
-                arrivals = way.arrivals(tree, node, Above(image=moved.images[index]))
-                found = [(part.phase, at, own) for at, own in arrivals]
-                later += found if same else ()
-                yield from () if same else found
-    yield from later
+                above = Above(image=moved.images[index])
+                found += [(same, (part.phase, *own)) for own in way.arrivals(tree, node, above)]
+    return [own for _, own in sorted(found, key=itemgetter(0))]
 
 
 class _Way(NamedTuple):

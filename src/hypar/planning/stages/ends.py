@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -108,18 +109,17 @@ def span_of(graph: PlanGraph, start: int, end: int, network: Network | None = No
     )
 
 
-def most_shared(ties: Sequence[Tensor], start: int, end: int) -> int:
-    """Return the most elements of the gradient of one weight that layers outside a span have for it, each in a stage of its own.
+def tied_outside(ties: Sequence[Tensor], start: int, end: int) -> tuple[tuple[int, int], ...]:
+    """Return the layers of a span whose weight others use as well, and the number of stages that send them terms, or their sum.
 
-    The stage of the weight's own layer gets them from every other one, and each of these from that one.
+    The stage of the weight's own layer gets terms from every other one, each in a stage of its own, and each of these its sum.
     """
-    received: dict[int, int] = {}
-    for tie in ties:
-        owns, uses = (start <= layer < end for layer in (tie.producer, tie.consumer))
-        if owns != uses:
-            before = received.get(tie.producer, 0)
-            received[tie.producer] = before + tie.elements if owns else tie.elements
-    return max(received.values(), default=0)
+    inside = range(start, end)
+    own = Counter(
+        tie.producer - start for tie in ties if tie.consumer not in inside if tie.producer in inside
+    )
+    uses = (tie.consumer - start for tie in ties if tie.consumer in inside if tie.producer not in inside)
+    return (*own.items(), *((layer, 1) for layer in uses))
 
 
 def _ties_inside(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise, product
+from itertools import pairwise, product
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +29,8 @@ from hypar.network.training import AS_USUAL
 from hypar.plan.stages import FLUSHES
 from hypar.planning.question import question_of
 from hypar.planning.stages.ends import given_bounds
-from hypar.planning.stages.running import estimated_s, fullest_moments, kept_in_flight
+from hypar.planning.stages.running import Staging, estimated_s, kept_in_flight
 from hypar.planning.stages.spans import LayerBounds
-from hypar.schedule.lanes import whole_lane
 from hypar.schedule.memory import memory_of
 from hypar.schedule.pieces import priced
 from hypar.sharding.amounts.counted import received_inside
@@ -166,7 +165,7 @@ class LowerBounds:
         spans, found = self.spans, self._added(lambda layer: layer.seconds)
         received, returned = (
             spans.microbatches * _seconds(link, each / spans.replicas)
-            for link, each in zip((spans.forward, spans.backward), self.arriving, strict=True)
+            for link, each in zip(spans.links, self.arriving, strict=True)
         )
         if spans.setting.machine.overlap:
             return np.asarray(np.maximum(found, np.maximum(received, returned)))
@@ -333,16 +332,17 @@ def least_seconds(spans: Sequence[CutSpans]) -> float:
     return least_bottleneck(costs, len(spans), len(spans[0].ends) - 1)
 
 
-def divided(spans: Sequence[CutSpans], graph: LayerGraph, limit: float = math.inf) -> list[CutSpan] | None:
-    """Return the parts of the stages of the best partition, in the network's order.
+def divided(
+    request: Resolved, spans: Sequence[CutSpans], graph: LayerGraph, limit: float = math.inf
+) -> Staging | None:
+    """Return the stages of the best partition by a request.
 
-    None if no partition fits the memory, or the busiest stage alone takes longer than a limit.
+    None if no partition fits the memory, or the busiest stage alone takes longer than a limit in seconds.
 
     Raises:
         InputError: the given stages are not possible, or do not fit the memory.
         TableLimitError: the tables of a search would not fit.
     """
-    request = spans[0].request
     if request.starts:
         bounds: tuple[int, ...] | None = given_bounds(request.starts, graph, spans[0].whole)
     else:
@@ -356,7 +356,7 @@ def divided(spans: Sequence[CutSpans], graph: LayerGraph, limit: float = math.in
             problem = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
             allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
             raise MemoryLimitError(f"hardware {machine.name!r}", problem, allowed, _hint(spans, graph))
-    return found
+    return Staging.of(request, found)
 
 
 def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
@@ -413,16 +413,10 @@ def held_in(stages: Sequence[CutSpan]) -> Iterator[tuple[int, Lane, float]]:
 
     ``stages`` are the parts of the stages in the network's order.
     """
-    request = stages[0].spans.request
-    count = len(stages) // (request.parts or 1)
-    firsts = [*accumulate((span.work.layers for span in stages), initial=0)]
-    for stage, own in enumerate(fullest_moments(request, count)):
-        parts = stages[stage::count]
-        for group in range(len(parts[0].lanes)):
-            each = zip((part.lanes[group] for part in parts), firsts[stage::count], strict=False)
-            placed = (lane.having(place=lane.place._replace(first=at, moments=own)) for lane, at in each)
-            lane = whole_lane([*placed])
-            yield stage + 1, lane, math.fsum(memory_of(lane).values())
+    work = Staging(request=stages[0].spans.request, stages=tuple(stages)).work
+    numbers = (number for number, own in enumerate(work.stages[: work.count], 1) for _ in own.lanes)
+    for number, lane in zip(numbers, work.lanes, strict=True):
+        yield number, lane, math.fsum(memory_of(lane).values())
 
 
 def unfit(request: Resolved, graph: LayerGraph, spans: Sequence[CutSpans]) -> MemoryLimitError:

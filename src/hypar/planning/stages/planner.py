@@ -98,18 +98,10 @@ def plan_stages(request: Resolved, graph: LayerGraph, limit: float = math.inf) -
     assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
     known: Known = {}
     orders = [_spans_in(request, graph, groups, known) for groups in orders_of(request, request.stages)]
-    found = [own for spans in orders if (own := _staged(request, spans, graph))]
+    found = [own for spans in orders if (own := divided(request, spans, graph))]
     if not found:
         raise unfit(request, graph, orders[0])
     return found[0] if len(found) == 1 else min(found, key=lambda own: own.seconds)
-
-
-def _staged(
-    request: Resolved, spans: Sequence[CutSpans], graph: LayerGraph, limit: float = math.inf
-) -> Staging | None:
-    """Return the stages of the best partition; arguments as in ``divided``."""
-    stages = divided(spans, graph, limit)
-    return None if stages is None else Staging.of(request, stages)
 
 
 def _spans_in(
@@ -145,7 +137,7 @@ def _best_stages(request: Resolved, graph: LayerGraph, limit: float) -> Staging 
         inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
         tell(f"trying {len(spans) // (own.parts or 1)} stages{inside}, {own.microbatches} microbatches")
         with suppress(HardwareError):
-            if staging := _staged(own, spans, graph, least):
+            if staging := divided(own, spans, graph, least):
                 found.append((staging.seconds, number, staging))
     count(len(candidates), len(candidates))
     seconds, _, best = min(found, default=(limit, 0, None))
@@ -154,18 +146,17 @@ def _best_stages(request: Resolved, graph: LayerGraph, limit: float) -> Staging 
 
 def _candidates(request: Resolved, graph: LayerGraph) -> Iterator[tuple[Resolved, tuple[CutSpans, ...]]]:
     """Yield numbers of stages, levels inside and microbatches to try as requests, with the spans for each stage in some order."""
-    known: dict[tuple[object, ...], Known] = {}
+    known: Known = {}
     places = len(stage_ends([layer.name for layer in graph.nodes(request.graph).layers])) - 1
     for stages, arrays in _divisions(request):
         several = request.parts is not None and graph.batch % stages
         if stages * (request.parts or 1) > places or several:
             continue
-        answers = known.setdefault((*arrays.items(),), {})
         for microbatches in _microbatches(request, graph.batch, stages):
             own = replace(request, arrays=arrays, microbatches=microbatches)
             for groups in orders_of(own, stages):
                 with suppress(HardwareError):
-                    yield own, spans_of(own, graph, groups, microbatches, answers)
+                    yield own, spans_of(own, graph, groups, microbatches, known)
 
 
 def _divisions(request: Resolved) -> Iterator[tuple[int, dict[str, tuple[int, ...]]]]:

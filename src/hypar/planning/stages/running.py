@@ -160,7 +160,7 @@ def _exchange(stages: Sequence[CutSpan], users: Sequence[User], tie: Tensor, sum
     for (number, layer), seams in arrivals.items():
         own = stages[number].spans
         alike = (one.spans for one in stages if one.spans.group == own.group)
-        links = (link for each in alike for link in (each.forward, each.backward))
+        links = (link for each in alike for link in each.links)
         link = next((one for one in links if one and isinstance(one, DeviceGroup) == (len(groups) > 1)), None)
         size = own.setting.formats.gradient
         arrived = (Arrival(layer, size * one.elements, one.receivers) for one in seams)

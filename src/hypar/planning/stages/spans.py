@@ -20,7 +20,7 @@ from hypar.planning.pins import parse_pin
 from hypar.planning.question import setting_for
 from hypar.planning.records import Leaf
 from hypar.planning.stages.arriving import Outer, StageDevices, entering, link_of, places_for
-from hypar.planning.stages.ends import crossing, most_shared, read_outside, span_of, stage_ends
+from hypar.planning.stages.ends import crossing, read_outside, span_of, stage_ends, tied_outside
 from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import stored_branch
 from hypar.schedule.lanes import StagePlace
@@ -32,7 +32,7 @@ from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Sequence
 
     from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.graph import LayerGraph
@@ -88,18 +88,15 @@ def _makespan(part: PartTasks, phase: str, item: int, *, final: bool = False) ->
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CutSpan:
-    """A span of layers as a stage, whose phases and memory are counted once they are asked for, or are those of an equal one.
+    """A span of layers as a stage, whose phases and memory are counted once they are asked for.
 
     Its cuts are a ``node`` with the layers of a microbatch and the costs of a mini-batch, its ``work`` that of a microbatch.
-    ``shared_bytes`` are the most that a device receives of the gradient of a weight that layers of other stages use.
     """
 
     spans: CutSpans
     start: int
     node: Branch
     work: StageWork
-    shared_bytes: float = 0.0
-    counted: CutSpan | None = None
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
@@ -109,13 +106,11 @@ class CutSpan:
     @cached_property
     def phases(self) -> Phases:
         """The durations of the phases of a microbatch."""
-        return self.counted.phases if self.counted else phases_of(self.work)
+        return phases_of(self.work)
 
     @cached_property
     def memory(self) -> tuple[dict[str, float], ...]:
-        """The bytes on each device of each group, including one microbatch's activations, without what other stages send."""
-        if self.counted:
-            return self.counted.memory
+        """The bytes on each device of each group, including one microbatch's activations."""
         return tuple(map(memory_of, self.lanes))
 
     @property
@@ -161,8 +156,7 @@ class CutSpan:
     def held(self, in_flight: int, group: int = 0) -> dict[str, float]:
         """Return the bytes on each device of one of the groups of identical devices, with microbatches in flight."""
         memory = self.memory[group]
-        buffers = max(memory["buffers"], self.shared_bytes)
-        return {**memory, "activations": in_flight * memory["activations"], "buffers": buffers}
+        return {**memory, "activations": in_flight * memory["activations"]}
 
     def held_bytes(self, in_flight: int) -> list[float]:
         """Return the bytes on each device of each group of identical devices with microbatches in flight."""
@@ -185,17 +179,16 @@ class LayerBounds(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CutSpans(StageDevices):
-    """All spans of a network on the devices of a stage, which have a planner; ``whole`` are the layers for a mini-batch.
+    """All spans of a network on the devices of a stage; a ``planner`` cuts the ``whole`` layers of a mini-batch.
 
-    ``answers`` are the best cuts of spans for a mini-batch, which do not depend on microbatches or the number of stages,
-    ``bounds`` the lower bounds of all layers, once they are asked for.
+    ``known`` has the best cuts of spans so far, ``bounds`` the lower bounds of all layers, once they are asked for.
     """
 
     planner: Planner
     whole: PlanGraph
-    answers: dict[str, Branch]
+    known: Known
     bounds: list[LayerBounds] = field(default_factory=list)
-    _kept: dict[Hashable, CutSpan] = field(default_factory=dict)
+    _priced: dict[str, CutSpan] = field(default_factory=dict, init=False)
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
@@ -213,21 +206,30 @@ class CutSpans(StageDevices):
         return self.setting.element_bytes * crossing(self.microbatch)
 
     def span(self, start: int, end: int) -> CutSpan:
-        """Return the span of the layers from ``start`` up to ``end``."""
-        equal = self._cut(start, end)
-        return self.between(replace(self._lowered(start, end, equal.node), counted=equal))
+        """Return the span of the layers from ``start`` up to ``end``, with the best cuts."""
+        key = self.group, *self.request.arrays.items(), self.kinds[start:end]
+        if key not in self.known:
+            self.known[key] = self.planner.planned(self.layers_of(self.whole, start, end))
+        return self.having(start, end, self.known[key])
 
     def priced(self, start: int, end: int) -> CutSpan:
         """Return a span that is equal to one, and costs the same."""
-        key = self.kinds[start:end], id(self.forward), id(self.backward)
-        if key not in self._kept:
-            equal = self._cut(start, end)
-            self._kept[key] = self.between(replace(equal, start=start, counted=equal))
-        return self._kept[key]
+        key = self.kinds[start:end]
+        if key not in self._priced:
+            self._priced[key] = self.span(start, end)
+        return self._priced[key]
 
-    def having(self, start: int, end: int, node: Branch) -> CutSpan:
+    def having(self, start: int, end: int, planned: Branch) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a planned node."""
-        return self.between(self._lowered(start, end, node))
+        node = planned.of(self.layers_of(self.microbatch, start, end))
+        if isinstance(node, Leaf):
+            node = replace(node, lane=node.lane._replace(setting=self.setting, name=""))
+        lanes, crossings = node.lanes()
+        read, tied = read_outside(self.microbatch, start, end), tied_outside(self.ties, start, end)
+        placed = tuple(lane.having(place=StagePlace(outside=read, tied=tied)) for lane in lanes)
+        return self.between(
+            CutSpan(spans=self, start=start, node=node, work=StageWork(placed, (*crossings,)))
+        )
 
     def stored(self, plan: Plan, start: int, end: int) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""
@@ -238,39 +240,16 @@ class CutSpans(StageDevices):
     def between(self, span: CutSpan, outer: Callable[[int], Outer | None] = lambda _: None) -> CutSpan:
         """Return a span with what other stages send; ``outer`` as in ``entering``."""
         received, returned = entering(self, span.ends, span.node, outer)
-        work = span.work._replace(received=received, returned=returned)
-        devices = sum(lane.devices for lane in span.lanes)
-        shared = self.replicas * self.setting.formats.gradient * most_shared(self.ties, *span.ends) / devices
-        return replace(span, spans=self, work=work, shared_bytes=shared, counted=span.counted or span)
+        return replace(span, work=span.work._replace(received=received, returned=returned))
 
     def layers_of(self, graph: PlanGraph, start: int, end: int) -> PlanGraph:
         """Return the layers of a span, with the tensors between them; by other counts than ``paper`` also its ends."""
         by_paper = {self.request.convention, self.setting.convention} == {PAPER}
         return span_of(graph, start, end, None if by_paper else self.network)
 
-    def _cut(self, start: int, end: int) -> CutSpan:
-        """Return the best cuts of a span, or of one that is equal to it."""
-        key = self.kinds[start:end]
-        if key not in self._kept:
-            if key not in self.answers:
-                self.answers[key] = self.planner.planned(self.layers_of(self.whole, start, end))
-            self._kept[key] = self._lowered(start, end, self.answers[key])
-        return self._kept[key]
 
-    def _lowered(self, start: int, end: int, planned: Branch) -> CutSpan:
-        """Return the cuts of the layers of a span for a microbatch."""
-        node = planned.of(self.layers_of(self.microbatch, start, end))
-        if isinstance(node, Leaf):
-            node = replace(node, lane=node.lane._replace(setting=self.setting, name=""))
-        lanes, crossings = node.lanes()
-        reached = node.reached(tensors=read_outside(self.microbatch, start, end))
-        each = zip(lanes, reached, strict=True)
-        placed = tuple(lane.having(place=StagePlace(outside=own)) for lane, (_, own) in each)
-        return CutSpan(spans=self, start=start, node=node, work=StageWork(placed, tuple(crossings)))
-
-
-Known = dict[str | None, dict[str, "Branch"]]
-"""The best cuts of spans on each device group, whatever the number of stages and the links; None stands for identical devices."""
+Known = dict[tuple[object, ...], "Branch"]
+"""The best cuts of spans for a mini-batch on each device group and its levels, whatever the microbatches, the number of stages and the links."""
 
 
 def spans_of(
@@ -289,16 +268,16 @@ def spans_of(
         InputError: the request does not suit the network, or an array the machine.
     """
     request = replace(request, microbatches=microbatches)
-    answers: Known = {} if known is None else known
+    known = {} if known is None else known
     machines: dict[str | None, DeviceGroup] = {own.name: own for own in _machine(request).groups}
     made: dict[tuple[str | None, bool, bool], CutSpans] = {}
     for name in dict.fromkeys(groups):
         group, each = machines.get(name), groups.count(name)
         own = request if group is None else request.on(group.machine, group.name)
-        spans = _spans(own, graph, name, each, answers.setdefault(name, {}))
-        links = spans.forward, group and group.using(request.arrays)
+        spans = _spans(own, graph, name, each, known)
+        bring = spans.links[0], group and group.using(request.arrays)
         for before, behind in product((False, True), repeat=2):
-            made[name, before, behind] = replace(spans, forward=links[before], backward=links[behind])
+            made[name, before, behind] = replace(spans, links=(bring[before], bring[behind]))
     parts = (None, *tuple(groups) * (request.parts or 1), None)
     around = zip(parts, parts[1:], parts[2:], strict=False)
     return tuple(
@@ -311,9 +290,7 @@ def _machine(request: Resolved) -> Machine:
     return request.machine
 
 
-def _spans(
-    request: Resolved, graph: LayerGraph, name: str | None, stages: int, answers: dict[str, Branch]
-) -> CutSpans:
+def _spans(request: Resolved, graph: LayerGraph, name: str | None, stages: int, known: Known) -> CutSpans:
     """Return the spans on the devices of a group, for stages between others there."""
     whole, arrays = graph.nodes(request.graph), request.arrays
     # No more devices than the arrays have.
@@ -335,7 +312,6 @@ def _spans(
         setting=setting,
         group=name,
         stages=stages,
-        forward=link,
-        backward=link,
-        answers=answers,
+        links=(link, link),
+        known=known,
     )

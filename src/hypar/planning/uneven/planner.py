@@ -136,14 +136,8 @@ class Planner:
         place = Branching(
             name=name, depth=depth, graph=graph, machine=machine, at_work=at_work, slowest=slowest
         )
-        options = self.options_of(place)
-
-        def split(place: Branching) -> UnevenSplit:
-            return self.split_at(place, options, entered)
-
-        def planned(made: Branching) -> Branching:
-            return self.with_groups(self.priced(made, entered), entered)
-
+        split = partial(self.split_at, options=self.options_of(place), entered=entered)
+        planned = partial(self.with_groups, entered=entered)
         return SplitSearch(place, self.rule, self.in_stage, split, planned).best()
 
     def _leaf(self, name: str, machine: Machine, graph: PlanGraph, depth: int, entered: State | None) -> Leaf:
@@ -161,8 +155,8 @@ class Planner:
         return Leaf(lane=Lane(graph, answer.choices, setting, name, depth), answer=answer, question=question)
 
     def with_groups(self, made: Branching, entered: State | None) -> Branching:
-        """Return a decision below a state with its device groups planned."""
-        groups, states = made.groups, made.states(entered)
+        """Return a decision below a state with its costs, and with its device groups planned."""
+        made, groups, states = self.priced(made, entered), made.groups, made.states(entered)
 
         def planned(at: int, graph: PlanGraph) -> Branch:
             machine = groups[at].machine

@@ -10,7 +10,7 @@ from hypar.planning.uneven.split import best, by_layer, quadratics_of, search, s
 from hypar.schedule.memory import holds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.planning.uneven.split import Assignment, Decision, Line, Quadratics, UnevenSplit
     from hypar.planning.uneven.tree import Branching
@@ -40,7 +40,7 @@ class SplitSearch:
     the candidate decisions, which include equal shares, the one whose whole subtree is cheapest is kept. Exact shares are found
     again with the communication found below, which differs between groups. Shares that exceed a device's memory are not offered.
     ``place`` is the split with nothing decided but the groups that work, ``rule`` that of the shares; ``split`` gives its costs
-    over these groups, ``planned`` plans the groups of a decision. In a stage all groups work, whatever their memory.
+    over these groups, ``planned`` prices a decision, and plans its groups. In a stage all groups work, whatever their memory.
     """
 
     place: Branching
@@ -108,7 +108,8 @@ class SplitSearch:
         """
         at_work, before = self.place.at_work, None
         below: list[Line] | None = None
-        most: tuple[float, ...] | None = None
+        most: list[float] | None = None
+        ended: list[tuple[float, float]] | None = None
         chosen: Assignment | None = None
         turns = tries = 0
         while turns < MOST_TURNS and tries < MOST_TRIES:
@@ -116,10 +117,9 @@ class SplitSearch:
             if not decisions:
                 return
             decision = best(decisions)
-            taken = settled(self.every.split, decision)
-            if before is not None and _same(taken, dict(zip(at_work, decision.shares, strict=True)), before):
+            if before is not None and _same(decision, before):
                 return
-            made = self._made(taken, decision)
+            made = self._made(settled(self.every.split, decision), decision)
             fitting = (rule != "equal" or _cheaper(made, found)) and self._fits(made)
             if rule == "equal" and not fitting:
                 return
@@ -128,14 +128,14 @@ class SplitSearch:
                 if rule != "exact":
                     return
                 yield from self._by_layer(decision) if self.rule == "layers" else ()
-                if before is not None and made.share_of == before.share_of:
+                if before is not None and decision.shares == before.shares:
                     return
-                below, before = [_line_below(made, group, before) for group in at_work], made
-                turns, tries, most, chosen = turns + 1, 0, None, None
+                now = [*zip(decision.shares, made.spread(made.moved, at_work), strict=True)]
+                below = [*map(_line, now, ended or now)]
+                before, ended, turns, tries, most, chosen = decision, now, turns + 1, 0, None, None
             else:
-                room = dict(zip(made.at_work, limits(made), strict=True))
-                own = tuple(room.get(group, 0.0) for group in at_work)
-                most = own if most is None or decision.assignment != chosen else tightened(most, own)
+                room = made.spread(limits(made), at_work)
+                most = room if most is None or decision.assignment != chosen else tightened(most, room)
                 tries, chosen = tries + 1, decision.assignment
 
     def _fits(self, one: Branching) -> bool:
@@ -157,25 +157,21 @@ def _cheaper(one: Branching, found: Branching | None) -> bool:
     return found is None or one.cost < found.cost * (1 - LEAST_GAIN)
 
 
-def _line_below(one: Branching, group: int, other: Branching | None) -> Line:
-    """Return the cost below a group as a line over its share, through one decision and another.
+def _line(now: tuple[float, float], before: tuple[float, float]) -> Line:
+    """Return the cost below a group as a line over its share, through two shares with their costs.
 
     With the same choices a group with a larger share does not move less: if it does, its choices changed between
     the two decisions, and the line is constant.
     """
-    (share, moved), slope = one.moved_below(group), 0.0
-    if other is not None:
-        before, then = other.moved_below(group)
-        slope = max(0.0, (then - moved) / (before - share)) if before != share else 0.0
+    (share, moved), (other, then) = now, before
+    slope = max(0.0, (then - moved) / (other - share)) if other != share else 0.0
     return moved - slope * share, slope
 
 
-def _same(taken: Sequence[Taken], shares: Mapping[int, float], made: Branching) -> bool:
-    """Return whether a decision has the choices of another and, but for rounding, its common shares."""
-    alike = [choice for choice, _ in taken] == [choice for choice, _ in made.taken]
-    return alike and all(
-        abs(share - made.share_of.get(group, 0.0)) <= LEAST_GAIN for group, share in shares.items()
-    )
+def _same(one: Decision, other: Decision) -> bool:
+    """Return whether a decision has the options of another and, but for rounding, its shares."""
+    pairs = zip(one.shares, other.shares, strict=True)
+    return one.assignment == other.assignment and all(abs(own - was) <= LEAST_GAIN for own, was in pairs)
 
 
 def fits(branch: Branching, only: int | None = None) -> bool:
@@ -183,7 +179,7 @@ def fits(branch: Branching, only: int | None = None) -> bool:
     return holds(lane for lane, _ in branch.reached(only=only))
 
 
-def limits(made: Branching) -> tuple[float, ...]:
+def limits(made: Branching) -> list[float]:
     """Return the largest share of each group that works that fits its devices' memory by bisection, given the choices made so far."""
     found = []
     for group, share in enumerate(made.shares):
@@ -192,10 +188,10 @@ def limits(made: Branching) -> tuple[float, ...]:
             middle = (low + high) / 2
             low, high = (middle, high) if fits(made.with_share(group, middle), group) else (low, middle)
         found.append(low)
-    return tuple(found)
+    return found
 
 
-def tightened(most: Sequence[float], room: Sequence[float]) -> tuple[float, ...]:
+def tightened(most: Sequence[float], room: Sequence[float]) -> list[float]:
     """Return the limits of shares, lowered for groups whose shares within the limits so far do not fit."""
     pairs = zip(most, room, strict=True)
-    return tuple(before if own >= 1 else min(own, before * (1 - LEAST_STEP)) for before, own in pairs)
+    return [before if own >= 1 else min(own, before * (1 - LEAST_STEP)) for before, own in pairs]

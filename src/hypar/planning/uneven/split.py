@@ -27,7 +27,7 @@ from hypar.solve.balance import balance, linear, times_at
 from hypar.solve.cost_graph import CostGraph, structure_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -97,11 +97,6 @@ class UnevenSplit:
                 kept[key] = self.tensor_costs(at, *pair)
             edges.append(kept[key])
         return nodes, edges
-
-    def at_shares(self, offers: Sequence[tuple[Taken, ...]]) -> tuple[list[Array], list[Array]]:
-        """Return the costs of all layers and tensors as ``tables`` does, of offers that have their shares."""
-        known = {own: Offered.of(own) for own in dict.fromkeys(offers)}
-        return self.tables([known[own] for own in offers])
 
     def layer_costs(self, at: int, offered: Offered) -> Array:
         """Return the cost of each offer of a layer for each group, its operations and partial sums, ``[groups, ..., offers]``."""
@@ -191,17 +186,14 @@ def quadratics_of(split: UnevenSplit) -> Quadratics:
         own: Offered(own, np.repeat(shares[:, None], len(own), axis=1))
         for own in dict.fromkeys(split.options)
     }
-    tables = split.tables([offered[own] for own in split.options])
-    return _fitted(split, tables, lambda costs: _coefficients(costs, shares.T))
+    return _fitted(split, [offered[own] for own in split.options], shares.T)
 
 
-def _fitted(
-    split: UnevenSplit, tables: tuple[list[Array], list[Array]], fit: Callable[[Array], Array]
-) -> Quadratics:
-    """Return the coefficients of the costs of all layers and tensors; equal ones share their arrays."""
-    fitted = {
-        id(costs): fit(costs) for costs in {id(costs): costs for own in tables for costs in own}.values()
-    }
+def _fitted(split: UnevenSplit, offered: Sequence[Offered], samples: Array) -> Quadratics:
+    """Return the coefficients of the costs of offers at some shares of each group, ``[groups, samples]``, or of one whatever the share."""
+    tables = split.tables(offered)
+    known = {id(costs): costs for own in tables for costs in own}
+    fitted = {key: _coefficients(costs, samples) for key, costs in known.items()}
     nodes, edges = (tuple([fitted[id(costs)] for costs in own]) for own in tables)
     return Quadratics(split, nodes, edges)
 
@@ -322,9 +314,10 @@ def settled(split: UnevenSplit, decision: Decision) -> list[Taken]:
 
 def settled_costs(split: UnevenSplit, taken: Sequence[Taken]) -> tuple[Array, Array]:
     """Return the cost of each layer, with the tensors that it reads, for each group to receive and to compute, ``[groups, layers]``."""
-    nodes, edges = split.at_shares([(own,) for own in taken])
+    known = {own: Offered.of([own]) for own in dict.fromkeys(taken)}
+    nodes, edges = split.tables([known[own] for own in taken])
     distinct = dict(zip(zip(map(id, nodes), taken, strict=True), split.graph.layers, strict=True))
-    works = {key: split.work(layer, Offered.of([key[1]])) for key, layer in distinct.items()}
+    works = {key: split.work(layer, known[key[1]]) for key, layer in distinct.items()}
     computed = np.concatenate([works[id(own), one] for own, one in zip(nodes, taken, strict=True)], 1)
     received = np.concatenate(nodes, axis=1) - computed
     for tensor, edge in zip(split.graph.tensors, edges, strict=True):
@@ -339,7 +332,9 @@ def by_layer(every: Quadratics, decision: Decision) -> list[Taken]:
     """
     split, common = every.split, settled(every.split, decision)
     offered = [tuple(_offers(every, index, own)) for index, own in enumerate(common)]
-    costs = _fitted(split, split.at_shares(offered), lambda own: np.stack([own, 0 * own, 0 * own], axis=1))
+    known = {own: Offered.of(own) for own in dict.fromkeys(offered)}
+    alone = [Offered(known[own].options, known[own].shares[None]) for own in offered]
+    costs = _fitted(split, alone, np.ones((len(split.rates), 1)))
     weights, nothing = np.ones(len(split.rates)), (0.0,) * len(split.rates)
     tried: Assignment = (0,) * len(offered)
     found: tuple[float, Assignment] = (math.inf, tried)

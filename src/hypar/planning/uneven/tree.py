@@ -16,7 +16,7 @@ from hypar.schedule.pieces import crossing
 from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.layout import GroupShare
-from hypar.sharding.placement import TINY, dim_of, divided_einsum, divided_size, whole_ends
+from hypar.sharding.placement import dim_of, divided_einsum, divided_size, whole_ends
 from hypar.sharding.tree import WHOLE_ARRAY, GroupRecord, Split
 from hypar.units import exact_number
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hypar.schedule.lanes import Ends, Lanes
     from hypar.schedule.pieces import Crossing, Receiver, Rounds
     from hypar.sharding.amounts.counted import Received, State
-    from hypar.sharding.amounts.cuts import Shares
     from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.placement import Choice, Options
 
@@ -44,8 +43,7 @@ class Branching(GroupNode):
     the sizes of the layers of ``graph``. Of the groups ``at_work``, by their indices, and in this order, ``taken`` has the choice
     of each layer with their shares, of which equal ones are one object; ``shares`` are the common ones, from which single layers
     may differ; ``received`` and ``computed`` what it costs each to receive and to compute each layer, ``[groups][layers]``;
-    ``below`` their subtrees. The cost is that of the ``slowest`` group, or the sum over all; ``whole`` says whether shares are of
-    whole elements, as a run has them.
+    ``below`` their subtrees. The cost is that of the ``slowest`` group, or the sum over all.
     """
 
     name: str
@@ -59,17 +57,18 @@ class Branching(GroupNode):
     computed: tuple[tuple[float, ...], ...] = ()
     below: tuple[Branch, ...] = ()
     slowest: bool = True
-    whole: bool = False
 
     @property
-    def ends(self) -> tuple[float, ...]:
+    def spent(self) -> list[list[float]]:
+        """The cost of each layer for each group; of a single device, which has no level, with its computation, ``[groups][layers]``."""
+        alone = [isinstance(below, Leaf) and not below.levels for below in self.below]
+        rows = zip(alone, self.received, self.computed, strict=True)
+        return [[*map(sum, zip(*own, strict=True))] if single else [*own[0]] for single, *own in rows]
+
+    @property
+    def ends(self) -> list[float]:
         """The cost of each group with its subtree."""
-        found = []
-        for received, computed, below in zip(self.received, self.computed, self.below, strict=True):
-            # A single device has no level at which its computation would be counted.
-            alone = isinstance(below, Leaf) and not below.levels
-            found.append(math.fsum(received) + (math.fsum(computed) if alone else below.cost))
-        return tuple(found)
+        return [math.fsum(own) + below.cost for own, below in zip(self.spent, self.below, strict=True)]
 
     @property
     def cost(self) -> float:
@@ -80,15 +79,6 @@ class Branching(GroupNode):
     def late(self) -> int:
         """The index of the group that ends last."""
         return self.ends.index(max(self.ends))
-
-    @property
-    def received_of_layers(self) -> list[float]:
-        """The cost of each layer in the group that ends last, or in all; of a single device, which has no level, with its computation."""
-        if not self.slowest:
-            return [math.fsum(column) for column in zip(*self.received, strict=True)]
-        received, computed, below = self.received[self.late], self.computed[self.late], self.below[self.late]
-        alone = isinstance(below, Leaf) and not below.levels
-        return [*map(sum, zip(received, computed, strict=True))] if alone else [*received]
 
     @property
     def path(self) -> list[str]:
@@ -102,23 +92,20 @@ class Branching(GroupNode):
         return [self.machine.groups[group] for group in self.at_work]
 
     @property
-    def share_of(self) -> dict[int, float]:
-        """The common share of each group that works, by its index."""
-        return dict(zip(self.at_work, self.shares, strict=True))
+    def moved(self) -> list[float]:
+        """The cost of the subtree of each group that works, without its computation."""
+        each = zip(self.ends, self.received, self.computed, strict=True)
+        return [end - math.fsum(received) - math.fsum(computed) for end, received, computed in each]
 
-    def moved_below(self, group: int) -> tuple[float, float]:
-        """Return the share of a group by its index, and the cost of its subtree without its computation; 0 of an idle one."""
-        if group not in self.at_work:
-            return 0.0, 0.0
-        at = self.at_work.index(group)
-        return self.shares[at], self.ends[at] - math.fsum(self.received[at]) - math.fsum(self.computed[at])
+    def spread(self, amounts: Sequence[float], groups: Iterable[int]) -> list[float]:
+        """Return amounts of the groups that work for some groups by their indices, 0 for idle ones."""
+        given = dict(zip(self.at_work, amounts, strict=True))
+        return [given.get(group, 0.0) for group in groups]
 
     def decided(self, taken: Sequence[Taken], shares: Sequence[float]) -> Branching:
         """Return the split with choices and shares of the groups that work, of which those without any are left out."""
         some = [at for at in range(len(self.at_work)) if any(own[at] for _, own in taken)]
-        kept: dict[Shares, Shares] = {}
-        for _, own in taken:
-            kept.setdefault(tuple(own), tuple([own[at] for at in some]))
+        kept = {tuple(own): tuple([own[at] for at in some]) for _, own in taken}
         return replace(
             self,
             at_work=tuple(self.at_work[at] for at in some),
@@ -132,11 +119,10 @@ class Branching(GroupNode):
             return [None] * len(self.at_work)
         return [*entered.crossing(self.graph, self.taken)[-1]]
 
-    def graph_of(self, group: int, tensors: tuple[Tensor, ...] | None = None) -> PlanGraph:
-        """Return the layers with the sizes that a group's shares leave, and their tensors, or others that they read."""
-        graph = self.graph if tensors is None else self.graph._replace(tensors=tensors)
+    def graph_of(self, group: int) -> PlanGraph:
+        """Return the layers with the sizes that a group's shares leave, and their tensors."""
         choices, shares = zip(*self.taken, strict=True)
-        return graph_of_group(graph, choices, [own[group] for own in shares], integral=self.whole)
+        return graph_of_group(self.graph, choices, [own[group] for own in shares])
 
     def left(self, above: Ends) -> Iterator[Ends]:
         """Yield for each group its shares at the splits above and at this one."""
@@ -172,18 +158,11 @@ class Branching(GroupNode):
         crossings = list(_crossings(self, lanes, entered, above))
         return lanes, crossings
 
-    def reached(
-        self, above: Ends = (), tensors: tuple[Tensor, ...] = (), only: int | None = None
-    ) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:
-        """Yield the lanes of the groups that work, or of one alone, as devices hold them, and what each reads of some tensors.
-
-        Their layers, and their shares at all uneven splits, have whole elements.
-        """
-        own = self._in_whole_elements()
-        for at, ends in enumerate(own.left(above)):
+    def reached(self, above: Ends = (), only: int | None = None) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:
+        """Yield the lanes of the groups that work, or of one alone, with their shares at all uneven splits."""
+        for at, (below, ends) in enumerate(zip(self.below, self.left(above), strict=True)):
             if only in {None, at}:
-                read = own.graph_of(at, tensors).tensors if tensors else ()
-                yield from self.below[at].of(own.graph_of(at)).reached(ends, read)
+                yield from below.reached(ends)
 
     def summed(self) -> Branching:
         """Return the tree with the costs of all groups summed."""
@@ -201,21 +180,6 @@ class Branching(GroupNode):
     def grown(self, below: Callable[[int, PlanGraph], Branch]) -> Branching:
         """Return the split with the subtree of each group, by its place among these and its layers."""
         return replace(self, below=tuple(below(at, self.graph_of(at)) for at in range(len(self.at_work))))
-
-    def _in_whole_elements(self) -> Branching:
-        """Return the same choices with shares of whole elements, if the sizes that they divide are whole numbers."""
-        every = (size for layer in self.graph.layers for size in layer.nest.sizes.values())
-        if not all(isinstance(size, int) for size in every):
-            return self
-        taken = []
-        for layer, (choice, shares) in zip(self.graph.layers, self.taken, strict=True):
-            left = [end - start for start, end in _whole_ends(layer, choice, shares)]
-            # A group without an element still has terms, which are zero.
-            own = tuple([max(one, TINY) if share else 0.0 for one, share in zip(left, shares, strict=True)])
-            # All of an empty layer are whole shares, which sum to more than one.
-            divided = dim_of(choice) is not None and math.fsum(left) < 1 + TINY
-            taken.append((choice, own if divided else shares))
-        return replace(self, taken=tuple(taken), whole=True)
 
     def with_share(self, group: int, share: float) -> Branching:
         """Return the same choices where a group has a share of every layer and the others divide the rest as before."""
@@ -252,8 +216,7 @@ def graph_of_group(
     """Return the network that a device group computes of a graph, with its share of each layer by the choices at a split.
 
     Divided sizes are real numbers unless the shares are of whole elements, ``integral``. Equal layers with equal shares have one
-    nest object, also in different calls, so that what is cached by nest is found again. Tensors that other layers read are as
-    they are.
+    nest object, also in different calls, so that what is cached by nest is found again.
     """
     layers, tensors = [], []
     for layer, choice, share in zip(graph.layers, choices, shares, strict=True):
@@ -264,8 +227,7 @@ def graph_of_group(
         layers.append(replace(layer, nest=own, output_elements=elements))
     for tensor in graph.tensors:
         end = tensor.consumer
-        dim = dim_of(choices[end]) if end < len(layers) else None
-        name = None if dim is None else graph.layers[end].nest.names.get(tensor.operand, {}).get(dim)
+        name = graph.layers[end].nest.names.get(tensor.operand, {}).get(dim_of(choices[end]) or "")
         if name is not None:
             part = partial(divided_size, share=shares[end], integral=integral)
             shape = tuple((own, part(size) if own == name else size) for own, size in tensor.shape)
@@ -315,62 +277,62 @@ def splits_of(*branches: Branch) -> Iterator[Split]:
 
 
 def _level_split(leaves: Sequence[Leaf], index: int) -> Split:
-    choices: dict[str, Choice] = {}
-    costs: dict[str, float] = {}
-    for leaf in leaves:
-        names = [layer.name for layer in leaf.graph.layers]
-        choices |= zip(names, [own[index] for own in leaf.lane.choices], strict=True)
-        costs |= zip(names, map(exact_number, leaf.answer.costs[index]), strict=True)
-    orders = {name: choice.order for name, choice in choices.items() if choice.order}
     ways = leaves[0].levels[index].ways
-    return Split.model_construct(
+    return _split(
+        leaves,
+        (own[index] for leaf in leaves for own in leaf.lane.choices),
+        (cost for leaf in leaves for cost in leaf.answer.costs[index]),
         level=leaves[0].lane.depth + index,
-        group=leaves[0].name,
         ways=ways,
         shares=[1 / ways] * ways,
-        choices={name: dict(choice.degrees) for name, choice in choices.items()},
-        numbering={name: [dict([digit]) for digit in order] for name, order in orders.items()} or None,
-        costs=costs,
-        cost=_sum(costs.values()),
     )
 
 
 def _uneven_split(stages: Sequence[Branching]) -> Split:
     """Return an uneven split, with the cost that its slowest device group receives, or that all receive, as in stages."""
-    taken: dict[str, Taken] = {}
-    first, costs = stages[0], dict[str, float]()
-    groups = first.machine.groups
-    sides = {group.name: (list[float](), list[float]()) for group in groups}
-    for own in stages:
-        names = [layer.name for layer in own.graph.layers]
-        taken |= zip(names, own.taken, strict=True)
-        costs |= zip(names, map(exact_number, own.received_of_layers), strict=True)
-        for group, *rows in zip(own.groups, own.received, own.computed, strict=True):
-            for amounts, row in zip(sides[group.name], rows, strict=True):
-                amounts.append(math.fsum(row))
+    first, groups = stages[0], stages[0].machine.groups
+    spread = partial(first.spread, groups=range(len(groups)))
+    names = [layer.name for own in stages for layer in own.graph.layers]
+    taken = dict(zip(names, (one for own in stages for one in own.taken), strict=True))
 
-    def spread(shares: Sequence[float]) -> list[float]:
-        given = dict(zip(first.at_work, shares, strict=True))
-        return [given.get(group, 0.0) for group in range(len(groups))]
+    def summed(each: Sequence[Sequence[Sequence[float]]]) -> list[float]:
+        return spread([math.fsum(map(math.fsum, rows)) for rows in zip(*each, strict=True)])
 
-    return Split(
+    received, computed = ([getattr(own, name) for own in stages] for name in ("received", "computed"))
+    return _split(
+        stages,
+        (choice for choice, _ in taken.values()),
+        (cost for own in stages for cost in _of_layers(own)),
         level=first.depth,
-        group=first.name,
         ways=len(groups),
         shares=spread(first.shares),
-        choices={name: dict(choice.degrees) for name, (choice, _) in taken.items()},
-        costs=costs,
-        cost=_sum(costs.values()),
         sides=[
-            GroupRecord(group=name, received=_sum(received), computed=_sum(computed))
-            for name, (received, computed) in sides.items()
+            GroupRecord(group=group.name, received=exact_number(had), computed=exact_number(worked))
+            for group, had, worked in zip(groups, summed(received), summed(computed), strict=True)
         ],
         layer_shares={name: spread(own) for name, (_, own) in taken.items() if own != first.shares} or None,
     )
 
 
-def _sum(costs: Iterable[float]) -> float:
-    return exact_number(math.fsum(costs))
+def _of_layers(own: Branching) -> list[float]:
+    """Return the cost of each layer in the group that ends last, or what all groups receive."""
+    return own.spent[own.late] if own.slowest else [*map(math.fsum, zip(*own.received, strict=True))]
+
+
+def _split(each: Sequence[Branch], chosen: Iterable[Choice], costs: Iterable[float], **fields: Any) -> Split:
+    """Return the record of a group's split, with the choice and the cost of every layer of all its stages."""
+    names = [layer.name for own in each for layer in own.graph.layers]
+    choices = dict(zip(names, chosen, strict=True))
+    orders = {name: choice.order for name, choice in choices.items() if choice.order}
+    own = dict(zip(names, map(exact_number, costs), strict=True))
+    return Split.model_construct(
+        group=each[0].name,
+        choices={name: dict(choice.degrees) for name, choice in choices.items()},
+        numbering={name: [dict([digit]) for digit in order] for name, order in orders.items()} or None,
+        costs=own,
+        cost=exact_number(math.fsum(own.values())),
+        **fields,
+    )
 
 
 def stored_branch(
