@@ -68,14 +68,14 @@ def _check_times(event: dict[str, Any], tasks: dict[Any, Any]) -> None:
 ])  # fmt: skip
 def test_a_trace_holds_every_task(asked: dict[str, Any]) -> None:
     ran = run_plan(plan_model("lenet-c", **asked))
-    text = step_trace(ran)
+    text = step_trace(StepRows(ran))
     check_step_trace(text, ran)
-    assert text == step_trace(ran)
+    assert text == step_trace(StepRows(ran))
 
 
 def test_arguments_name_layer_level_choice_and_bytes() -> None:
     ran = run_plan(plan_model("lenet-c", hardware="hmc", levels=2))
-    events = json.loads(step_trace(ran))["traceEvents"]
+    events = json.loads(step_trace(StepRows(ran)))["traceEvents"]
     names = [
         event["args"]["name"] for event in events if event["name"] == "thread_name" and event["pid"] == 1
     ]

@@ -205,21 +205,21 @@ def score(
         raise click.UsageError("two of --plot, --trace and --picture name one file")
     with doing(f"scoring {plan}"):
         ran = use("planning.replay:run_plan")(plan, **given)
-    document = partial(use("reports.of.plan:score_document"), ran.score, ran)
+    step = use("studies.step:StepRows")(ran)
+    document = partial(use("reports.of.plan:score_document"), ran.score, step)
     if picture is not None:
         scored = ran.plan.model_copy(update={"score": ran.score})
         use("plan.records:remember")(scored, use("plan.records:origin_of")(ran.score))
         scored.plot(picture)
     if trace is not None:
-        use("files.text:write")(Path(trace), use("reports.steps:step_trace")(ran))
+        use("files.text:write")(Path(trace), use("reports.steps:step_trace")(step))
     if plot is not None and plot.endswith(".csv"):
-        names = [task.name for task in use("studies.step:StepRows")(ran).tasks]
-        use("files.text:write")(Path(plot), use("reports.renderers:timeline_csv")(ran.timeline, names))
+        use("files.text:write")(Path(plot), use("reports.renderers:step_csv")(step))
     elif plot is not None:
         use("reports.plots:plot")(document(), plot)
     wrote(*files)
     if layers:
-        times = [row for row in use("studies.step:StepRows")(ran).phases if "time_s" in row]
+        times = [row for row in step.phases if "time_s" in row]
         title = use("reports.words:headline")(ran.plan)
         show("reports.of.catalogue:times_document", times, title, data=times, as_json=as_json)
     elif as_json:

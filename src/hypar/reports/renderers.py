@@ -22,7 +22,7 @@ from hypar.reports.text import Shown, columns_of, plain, render, tied, told
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hypar.schedule.timeline import Timeline
+    from hypar.studies.step import StepRows
 
 Content: TypeAlias = "str | Iterable[Content] | None"
 """The content of an element of HTML: markup, plain text, nothing, or several of them."""
@@ -62,13 +62,11 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     return stream.getvalue()
 
 
-def timeline_csv(timeline: Timeline, names: Sequence[str]) -> str:
-    """Return one line for each task: name, kind, resource, start and end in seconds."""
-    each = zip(names, timeline.tasks, timeline.starts, timeline.ends, strict=True)
-    rows = [(name, task.kind, task.resource, start, end) for name, task, start, end in each]
-    return csv_text(
-        [dict(zip(("task", "kind", "resource", "start_s", "end_s"), row, strict=True)) for row in rows]
-    )
+def step_csv(rows: StepRows) -> str:
+    """Return one line for each task of a step: name, kind, resource, start and end in seconds."""
+    heads, ends = ("task", "kind", "resource", "start_s", "end_s"), rows.ran.timeline.ends
+    each = ((own.name, own.piece.kind, own.piece.resource, own.start_s) for own in rows.tasks)
+    return csv_text([dict(zip(heads, (*own, end), strict=True)) for own, end in zip(each, ends, strict=True)])
 
 
 def _markdown(part: Part, depth: int) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,7 @@ from hypar.machine.machine import Machine, machine_numbers
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import Origin, Score, of_score, origin_of, remember
 from hypar.planning.planner import plan_command, uneven_array
-from hypar.planning.replay import ScoredStep, run_plan
+from hypar.planning.replay import run_plan
 from hypar.planning.sources import as_planned, network_of, times_of
 from hypar.reports import steps, words
 from hypar.reports.of.explanation import FEW
@@ -26,9 +27,9 @@ from hypar.studies.step import StepRows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-OPEN = ("open in ", "not given", "assumed")
+OPEN, OPTIONS = ("open in ", "not given", "assumed"), ("hardware", "model", "profile", "convention")
 OF_STEP = {"time", "critical", "bytes", "energy", "memory", "numbers"}
-"""How a source begins that leaves a number open; and the labels of the notes on a step."""
+"""How a source begins that leaves a number open; the options of a report; and the labels of the notes on a step."""
 
 NOT_RUN = Note("", "Time, energy and memory are not known: no machine is named; --hardware names one.")
 AT_REST = Note("", "Power at rest, of all devices for the whole step, belongs to no layer.")
@@ -44,37 +45,31 @@ class Reported(NamedTuple):
 
     plan: Plan
     planned: Score | None
-    ran: ScoredStep | None
+    step: StepRows | None
     convention: str | None
     commands: tuple[str, ...]
 
 
-def read_reported(
-    file: str | Path,
-    *,
-    hardware: str | Path | None = None,
-    model: str | Path | None = None,
-    profile: str | Path | None = None,
-    changes: Mapping[str, Any] | None = None,
-    convention: str | None = None,
-) -> Reported:
-    """Read a stored plan, and run it on its machine; arguments as of ``score_plan`` and ``check_plan``; raises ``InputError``."""
-    path, changed = Path(file), changes or {}
-    stored = read_plan(path)
+def read_reported(file: str | Path, *, changes: Mapping[str, Any] | None = None, **named: Any) -> Reported:
+    """Read a stored plan, and run it on its machine.
+
+    ``named`` are its ``hardware``, ``model``, ``profile`` and ``convention``, as of ``score_plan`` and ``check_plan``; raises ``InputError``.
+    """
+    path, changed, stored = Path(file), changes or {}, read_plan(file)
+    hardware, model, profile, convention = map(named.get, OPTIONS)
     network = network_of(stored, model)
-    sized = as_planned(stored, network)
-    ran = None
+    sized, step = as_planned(stored, network), None
     if stored.score or hardware or changed:
-        ran = run_plan(stored, hardware=hardware, model=sized, changes=changed, convention=convention)
-    options = {"hardware": hardware, "model": model, "profile": profile, "convention": convention}
-    words = [word for key, own in options.items() if own is not None for word in (f"--{key}", str(own))]
-    words += [word for key, own in changed.items() for word in ("--set", f"{key}={own}")]
-    again = ["hypar", "report", path.name, *words, "-o", "plan.html"], ["hypar", "check", path.name]
-    machine, score = (None, None) if ran is None else (ran.machine, ran.score)
+        given: dict[str, Any] = {"hardware": hardware, "changes": changed, "convention": convention}
+        step = StepRows(run_plan(stored, model=sized, **given))
+    options = [(f"--{key}", str(named[key])) for key in OPTIONS if named.get(key) is not None]
+    options += [("--set", f"{key}={own}") for key, own in changed.items()]
+    again = ["hypar", "report", path.name, *chain(*options), "-o", "plan.html"], ["hypar", "check", path.name]
+    machine, score = (step.ran.machine, step.ran.score) if step else (None, None)
     commands = (plan_command(stored, path.name, network, machine), *map(shlex.join, again))
     plan = stored.model_copy(update={"score": score})
     remember(plan, Origin(network=sized, machine=machine, profile=times_of(stored, profile), file=path))
-    return Reported(plan, stored.score, ran, convention, commands)
+    return Reported(plan, stored.score, step, convention, commands)
 
 
 def report_page(found: Reported, version: str) -> str:
@@ -103,7 +98,7 @@ def report_document(found: Reported) -> Document:
         tone=whole.tone,
         parts=(
             Section(title="Plan", about=about, parts=(*whole.tables, *choices, *[BETWEEN] * plan.staged)),
-            *(_step(found.ran, spent) if found.ran else ()),
+            *(_step(found.step, spent) if found.step else ()),
             strategies,
             *([_asked("Why this cut", lambda: _why(plan))] if plan.splits else []),
             Section(title="Claim and assumptions", parts=(*claimed, _assumed(machine))),
@@ -121,9 +116,9 @@ def _asked(title: str, make: Callable[[], Document]) -> Section:
     return Section(title, (*document.parts, *document.notes), document.title)
 
 
-def _step(ran: ScoredStep, notes: Mapping[str, Note]) -> Iterator[Section]:
+def _step(rows: StepRows, notes: Mapping[str, Note]) -> Iterator[Section]:
     """Yield what the step spends, when it does what, and what it holds."""
-    rows, score = StepRows(ran), ran.score
+    score = rows.ran.score
     work = score.critical if score.overlapped_s or score.groups else score.time
     energy = steps.shares_table("Energy of a step by place", "energy", score.energy or {})
     yield Section(
@@ -137,8 +132,8 @@ def _step(ran: ScoredStep, notes: Mapping[str, Note]) -> Iterator[Section]:
         ),
     )
     about = "A row is a layer or several alike, or a stage; what runs beside the critical path is low."
-    yield Section("Step over time", (*steps.step_timeline(ran, "A step"),), about)
-    about = "What each stage holds is in the plan's table of stages." * bool(ran.stages)
+    yield Section("Step over time", (steps.step_timeline(rows, "A step"),), about)
+    about = "What each stage holds is in the plan's table of stages." * bool(rows.ran.stages)
     yield Section("Memory over the step", (notes["memory"], *steps.memory_tables(rows)), about)
 
 

@@ -35,13 +35,13 @@ def headed(name: str, score: Score, base: Score | None = None) -> str:
     return f"{subject}: {', '.join(filter(None, parts))}"
 
 
-def step_notes(plan: Plan | None, score: Score, ran: ScoredStep | None = None) -> Iterator[Note]:
+def step_notes(plan: Plan | None, score: Score, rows: StepRows | None = None) -> Iterator[Note]:
     """Yield the totals of a step with the items of each, and of its run, if it is known, the share of the peak that it uses."""
     took = f"{format_seconds(score.time_s)}: {words.items(score.time, 'seconds')}"
     if score.overlapped_s:
         added = format_seconds(math.fsum(score.time.values()))
         took += f"; together {added}, of which {format_seconds(score.overlapped_s)} overlap"
-    yield Note("time", took + _peak_share(ran))
+    yield Note("time", took + (_peak_share(rows.ran) if rows else ""))
     if score.overlapped_s:
         path = f"the path that sets the time: {words.items(score.critical, 'seconds')}"
         yield Note("critical", path, detail=True)
@@ -63,10 +63,10 @@ def step_notes(plan: Plan | None, score: Score, ran: ScoredStep | None = None) -
         yield Note("numbers", f"{sizes}, {whose}", detail=True)
 
 
-def _peak_share(ran: ScoredStep | None) -> str:
+def _peak_share(ran: ScoredStep) -> str:
     """Return the model FLOP utilisation: the FLOP of all phases of the weighted layers over those at the devices' peak."""
-    machine = None if ran is None or ran.plan.heterogeneous else ran.lanes[0].setting.machine
-    if ran is None or machine is None or machine.measured is not None or not ran.score.time_s:
+    machine = None if ran.plan.heterogeneous else ran.lanes[0].setting.machine
+    if machine is None or machine.measured is not None or not ran.score.time_s:
         return ""
     units = machine.content.assumptions.units_per_device.value
     flop = math.fsum(sum(layer.nest.flop.values()) for layer in ran.graph.contracted.layers)
@@ -90,24 +90,17 @@ _COLUMNS = tuple(Column(key, _HEADS.get(key), unit, key == "layers") for key, un
 """The columns of groups, stages, chunks and levels, in their order; a table shows those of which its rows have values."""
 
 
-def step_rows(ran: ScoredStep) -> StepRows:
-    """Return the rows of a step, whose modules a plan without a machine does not need."""
-    from hypar.studies import step  # noqa: PLC0415 (as said)
-
-    return step.StepRows(ran)
-
-
 def groups_table(
-    score: Score | None, stages: StagesRecord | None = None, ran: ScoredStep | None = None
-) -> list[Table]:
-    """Return a row for each group of devices, or for each stage, of a run with what it holds; none for identical devices alone."""
-    if score is None or not score.groups:
-        return []
-    held = (step_rows(ran).stages if ran else []) or [{} for _ in score.groups]
-    rows = [{**_group_row(group, stages), **own} for group, own in zip(score.groups, held, strict=True)]
+    score: Score | None, stages: StagesRecord | None = None, rows: StepRows | None = None
+) -> Iterator[Table]:
+    """Yield a row for each group of devices, or for each stage, of a run with what it holds; no table for identical devices alone."""
+    groups = score.groups if score and score.groups else []
+    held = (rows.stages if rows else []) or [{} for _ in groups]
+    found = [{**_group_row(group, stages), **own} for group, own in zip(groups, held, strict=True)]
     alike = ("devices", "staleness", "capacity_bytes")
-    same = dict.fromkeys(key for key in alike if len({row.get(key) for row in rows}) == 1)
-    return [Table(_COLUMNS, [{**row, **same} for row in rows])]
+    same = dict.fromkeys(key for key in alike if len({row.get(key) for row in found}) == 1)
+    if found:
+        yield Table(_COLUMNS, [{**row, **same} for row in found])
 
 
 def _group_row(group: GroupScore, stages: StagesRecord | None) -> dict[str, Any]:
@@ -122,38 +115,36 @@ def _group_row(group: GroupScore, stages: StagesRecord | None) -> dict[str, Any]
     return {**row, **dict(stage), **shown}
 
 
-def chunks_table(ran: ScoredStep | None) -> list[Table]:
-    """Return the exchange of each chunk of gradients; no table without chunks."""
-    rows = []
-    for row in [] if ran is None else step_rows(ran).chunks:
+def chunks_table(rows: StepRows) -> Iterator[Table]:
+    """Yield the exchange of each chunk of gradients; no table without chunks."""
+    found = []
+    for row in rows.chunks:
         layers = row["layers"]
         part = words.Part(" to ".join(dict.fromkeys((layers[0], layers[-1]))), layers)
-        rows.append({**row, "layers": part.title, "said": "critical" * row["critical"]})
-    return [Table(_COLUMNS, rows)] if rows else []
+        found.append({**row, "layers": part.title, "said": "critical" * row["critical"]})
+    if found:
+        yield Table(_COLUMNS, found)
 
 
-def step_timeline(ran: ScoredStep | None, title: str = "", *, most: int = words.MOST_ROWS) -> list[Timeline]:
+def step_timeline(rows: StepRows, title: str = "", *, most: int = words.MOST_ROWS) -> Timeline:
     """Return when each task runs: a track for each row of layers, of several device groups for each row on each.
 
     Of stages there is a track for each stage, with the microbatches' numbers on their forward and backward phases.
     """
-    if ran is None:
-        return []
-    rows, parts = step_rows(ran), words.parts_of(ran.plan, most=most)
+    staged, parts = bool(rows.ran.stages), words.parts_of(rows.ran.plan, most=most)
     row_of = {layer: part.title for part in parts for layer in part.layers}
 
     def track(layer: str, group: str) -> str:
-        return group if ran.stages else _track(row_of[layer], group)
+        return group if staged else _track(row_of[layer], group)
 
     tracks = dict.fromkeys(track(layer, group) for layer in row_of for group in rows.groups)
-    each = (
-        (task, rows.groups[lane]) for task in rows.tasks for lane in task.piece.groups if task.piece.seconds
-    )
     spans = (
-        Span(track(task.layer, group), task.start_s, task.end_s, *_work(task, bool(ran.stages)))
-        for task, group in each
+        Span(track(task.layer, rows.groups[lane]), task.start_s, task.end_s, *_work(task, staged))
+        for task in rows.tasks
+        for lane in task.piece.groups
+        if task.piece.seconds
     )
-    return [Timeline(title, (*tracks,), (*spans,))]
+    return Timeline(title, (*tracks,), (*spans,))
 
 
 def _work(task: StepTask, staged: bool) -> tuple[str, str, bool]:
@@ -170,28 +161,27 @@ def _track(layer: str, group: str) -> str:
     return layer if group == WHOLE_ARRAY else f"{layer} ({group})"
 
 
-def step_trace(ran: ScoredStep) -> str:
+def step_trace(rows: StepRows) -> str:
     """Return the JSON of a step that was run, in microseconds, for Perfetto: a track for each layer and, in a second process, each resource.
 
     Perfetto colours a slice by its name alone, so slices are named by their phase, and transfers ``receives``.
 
     Source: Trace Event Format (Google, 2016), complete events ``X`` and metadata events ``M``.
     """
-    tasks, groups = step_rows(ran).tasks, step_rows(ran).groups
-    choices = {layer: _choices(ran.plan, layer) for layer in ran.plan.layers}
-    places = words.grouped(
-        (_track(task.layer, groups[lane]), task) for task in tasks for lane in task.piece.groups
-    )
-    resources = words.grouped((task.piece.resource, task) for task in tasks)
+    plan, cells = rows.ran.plan, words.cells_of(rows.ran.plan)
+    levels = [(words.levels_of(split.group, [split.level]), split) for split in plan.splits]
+    choices = {
+        layer: ", ".join(
+            f"{level} {cells(split, layer)}" for level, split in levels if layer in split.choices
+        )
+        for layer in plan.layers
+    }
+    each = ((task, rows.groups[lane]) for task in rows.tasks for lane in task.piece.groups)
+    places = words.grouped((_track(task.layer, group), task) for task, group in each)
+    resources = words.grouped((task.piece.resource, task) for task in rows.tasks)
     events = [*_process(1, "layers", places, choices), *_process(2, "resources", resources, choices)]
     lines = ",\n".join(json.dumps(event) for event in events)
     return f'{{"displayTimeUnit": "ms", "traceEvents": [\n{lines}\n]}}\n'
-
-
-def _choices(plan: Plan, layer: str) -> str:
-    cells = words.cells_of(plan)
-    named = ((words.levels_of(split.group, [split.level]), cells(split, layer).text) for split in plan.splits)
-    return ", ".join(f"{level} {word}" for level, word in named if word)
 
 
 def _apart(tasks: Sequence[StepTask]) -> list[list[StepTask]]:

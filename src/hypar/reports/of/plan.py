@@ -22,22 +22,30 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.records import TrainingRecord
     from hypar.plan.stages import StagesRecord
-    from hypar.planning.replay import ScoredStep
     from hypar.sharding.tree import Split
+    from hypar.studies.step import StepRows
 
 
 def plugin(made: Plan | Score) -> Document:
     """Return the document of a plan or of a score."""
     if not isinstance(made, Score):
         return plan_document(made)
-    from hypar.planning import replay, sources  # noqa: PLC0415 (only for a score)
+    from hypar.planning import sources  # noqa: PLC0415 (only for a score)
 
-    ran = None
+    rows = None
     with suppress(InputError):
         if plan := origin_of(made).plan:
             machine, graph = sources.machine_of(made), sources.network_of(made)
-            ran = replay.run_plan(plan, hardware=machine, model=graph, optimizer=made.optimizer)
-    return score_document(made, ran)
+            rows = _step_rows(plan, hardware=machine, model=graph, optimizer=made.optimizer)
+    return score_document(made, rows)
+
+
+def _step_rows(plan: Plan, **given: Any) -> StepRows:
+    """Return the rows of a step, whose modules a plan without a machine does not need."""
+    from hypar.planning.replay import run_plan  # noqa: PLC0415 (as said)
+    from hypar.studies.step import StepRows  # noqa: PLC0415 (as said)
+
+    return StepRows(run_plan(plan, **given))
 
 
 def plan_document(plan: Plan, *, full: bool = False, costs: bool = False) -> Document:
@@ -46,12 +54,9 @@ def plan_document(plan: Plan, *, full: bool = False, costs: bool = False) -> Doc
     ``full`` gives a large network a row for each layer too, ``costs`` more of its step. Without pins it is compared with dp.
     """
     score, cells, most = plan.score, words.cells_of(plan), len(plan.layers) if full else words.MOST_ROWS
-    made, scores, ran = origin_of(plan), baseline_scores(plan), None
+    made, scores = origin_of(plan), baseline_scores(plan)
     said = remarks(plan, scores) if made.network else []
-    if made.network and made.machine:
-        from hypar.planning.replay import run_plan  # noqa: PLC0415 (only where a machine is named)
-
-        ran = run_plan(plan)
+    rows = _step_rows(plan) if made.network and made.machine else None
     base = None if plan.pins or plan.strategy == "dp" else scores.get("dp")
     cost = f"{plan.model.name}: {plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
     beyond = ", in more shards than elements" * any(note.label == "shards" for note in said)
@@ -61,16 +66,16 @@ def plan_document(plan: Plan, *, full: bool = False, costs: bool = False) -> Doc
         tone=words.tone_of(score),
         parts=(
             words.data([*_choice_rows(plan)]),
-            layers_table(plan, ran, most=most, costs=costs),
-            *steps.step_timeline(ran, most=most),
-            *steps.groups_table(score, plan.stages, ran if full or costs else None),
-            *steps.chunks_table(ran),
+            layers_table(plan, rows, most=most, costs=costs),
+            *([steps.step_timeline(rows, most=most)] if rows else []),
+            *steps.groups_table(score, plan.stages, rows if full or costs else None),
+            *(steps.chunks_table(rows) if rows else []),
         ),
         notes=(
             *_schedule_notes(plan.stages),
             *_training_notes(plan.training),
             _cost_note(plan),
-            *([] if score is None else steps.step_notes(plan, score, ran)),
+            *([] if score is None else steps.step_notes(plan, score, rows)),
             *_request_notes(plan),
             *(Note("" if at else "search", line) for at, line in enumerate(plan.claim.splitlines())),
             *said,
@@ -79,9 +84,10 @@ def plan_document(plan: Plan, *, full: bool = False, costs: bool = False) -> Doc
     )
 
 
-def score_document(score: Score, ran: ScoredStep | None = None) -> Document:
+def score_document(score: Score, rows: StepRows | None = None) -> Document:
     """Return the document of a score, with its step if that is known."""
-    plan = None if ran is None else ran.plan
+    ran = rows.ran if rows else None
+    plan = ran.plan if ran else None
     return Document(
         title=steps.headed(plan.model.name if plan else "", score),
         about=f"strategy {plan.strategy}, {words.asked(plan)}" if plan else "",
@@ -89,9 +95,12 @@ def score_document(score: Score, ran: ScoredStep | None = None) -> Document:
         parts=(
             words.data([*_item_rows(score)]),
             *steps.groups_table(score, ran.stages if ran else None),
-            *steps.step_timeline(ran),
+            *([steps.step_timeline(rows)] if rows else []),
         ),
-        notes=(*steps.step_notes(plan, score, ran), *(on_this_machine(ran.plan, ran.machine) if ran else ())),
+        notes=(
+            *steps.step_notes(plan, score, rows),
+            *(on_this_machine(ran.plan, ran.machine) if ran else ()),
+        ),
     )
 
 
@@ -125,16 +134,16 @@ def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
             yield first
 
 
-def layers_table(plan: Plan, ran: ScoredStep | None, *, most: int, costs: bool) -> Table:
+def layers_table(plan: Plan, rows: StepRows | None, *, most: int, costs: bool) -> Table:
     """Return a row for each layer or part, and their sum: of identical devices what it takes of a step, or else the cost.
 
     Seconds on the critical path add up to the step; with stages they are a layer's own. With ``costs`` rows have energies too.
     """
     parts, levels, cells = words.parts_of(plan, most=most), _levels(plan), words.cells_of(plan)
     folded, stages = len(parts) < len(plan.layers), words.stage_numbers(plan)
-    ran = ran if costs or not (plan.heterogeneous or plan.staged) else None
+    rows = rows if costs or not (plan.heterogeneous or plan.staged) else None
     devices = words.devices_of(plan)
-    takes = words.layers_cost(plan) if ran is None else partial(steps.spent, steps.step_rows(ran))
+    takes = words.layers_cost(plan) if rows is None else partial(steps.spent, rows)
 
     def row(part: words.Part) -> dict[str, Any]:
         first = part.layers[0]
@@ -147,7 +156,7 @@ def layers_table(plan: Plan, ran: ScoredStep | None, *, most: int, costs: bool) 
         *(column for column, _ in levels),
         Column("devices", unit="whole"), Column("received", unit="bytes"),
         Column("energy", unit="joules", show=costs), Column("time", unit="seconds"),
-        Column("cost", plan.cost.name, plan.cost.unit), Column("bar", "computes, receives" * (ran is not None), "bar"),
+        Column("cost", plan.cost.name, plan.cost.unit), Column("bar", "computes, receives" * (rows is not None), "bar"),
     )  # fmt: skip
     total = {"layer": f"all {len(plan.layers)} layers" if folded else "all layers", **takes(plan.layers)}
     apart = {"bar", "time"} if stages else {"bar"}
