@@ -17,7 +17,7 @@ from hypar.plan.records import Score as Score
 from hypar.planning.planner import plan_model as plan_model
 from hypar.planning.replay import score_plan as score_plan
 from hypar.registry import machines as machines, models as models, strategies as strategies
-from hypar.reports.exports.base import Exported as Exported, export_plan as export_plan
+from hypar.studies.pieces import Exported as Exported, export_plan as export_plan
 from hypar.studies.alternatives import Explanation as Explanation, explain_plan as explain_plan
 from hypar.studies.alternatives import Exploration as Exploration, explore_model as explore_model
 from hypar.studies.check import Verdict as Verdict, check_plan as check_plan

@@ -14,7 +14,7 @@ from hypar.errors import HyparError
 from hypar.files.yaml_file import read_yaml
 from hypar.network.graph import LayerGraph
 from hypar.ops.nest import PHASES
-from hypar.reports.exports.base import Exported, export_plan
+from hypar.studies.pieces import Exported, export_plan
 from tests.effort import crossed, late
 from tests.kit import run
 from tests.studies.test_pieces import randomly_cut

@@ -334,7 +334,7 @@ def export(plan: str, output: str, *, as_json: bool, **given: Any) -> None:
     """Write the piece of each layer that a device of a stored PLAN computes, for SCALE-Sim or Timeloop."""
     of, printed = "reports.of.catalogue:", output == "-"
     with doing(f"exporting {plan}"):
-        found = use("reports.exports.base:export_plan")(plan, None if printed else output, **given)
+        found = use("studies.pieces:export_plan")(plan, None if printed else output, **given)
     if printed and (as_json or not found.text):
         why = "--json is printed" if as_json else f"{given['format']} has several files"
         raise OptionError("output", f"found -, and {why}", "a file" if found.text else "a folder")

@@ -133,20 +133,22 @@ def picture(parts: Sequence[Part], title: str) -> Picture:
 
 
 def _bars(found: Picture, columns: Sequence[Shown]) -> None:
-    bar, axis = next(own for own in columns if own.column.unit == "bar"), _columns(found, columns)
+    bar = next(own for own in columns if own.column.unit == "bar")
+    axis = _columns(found, columns, bar.scale)
     for at, text in enumerate(bar.texts):
         found.text(axis.start, found.y + ROW * at + 13, text)
     ends = [pairwise(accumulate(parts, initial=0.0)) for parts in bar.bars]
     rows = [[Span("", *at, kind) for kind, at in zip(WORDS, own, strict=False)] for own in ends]
-    used = _spans(found, rows, axis._replace(most=bar.scale))
+    used = _spans(found, rows, axis)
     found.y += GAP
     found.legend({**_dims(columns), **(used if len(used) > 1 else {})})
 
 
 def _times(found: Picture, columns: Sequence[Shown], timeline: Timeline) -> None:
     most = max((span.end for span in timeline.spans), default=0.0)
-    axis, bottom = _columns(found, columns)._replace(most=most), found.y + ROW * len(columns[0].texts)
-    for tick in axis.ticks(5):
+    axis = _columns(found, columns, most)
+    bottom = found.y + ROW * len(columns[0].texts)
+    for tick in axis.ticks():
         x, anchor = axis.place(tick), "middle" if tick else "start"
         found.rect(x - 0.5, found.y - 2, 1, bottom - found.y + 2, "line")
         found.text(x, bottom + 15, format_seconds(tick), "muted", anchor=anchor)
@@ -156,14 +158,14 @@ def _times(found: Picture, columns: Sequence[Shown], timeline: Timeline) -> None
     found.legend({**_dims(columns), **used})
 
 
-def _columns(found: Picture, columns: Iterable[Shown]) -> _Axis:
+def _columns(found: Picture, columns: Iterable[Shown], most: float) -> _Axis:
     told = [own for own in columns if own.column.unit != "bar" and not own.column.prose]
     found.y += ROW * any(own.column.title for own in told)
     x = 0.0
     for own in told:
         x += _column(found, own, x)
     found.width = max(found.width, x + TRACK)
-    return _Axis(1.0, x, found.width - 1)
+    return _Axis(most, x, found.width - 1)
 
 
 def _column(found: Picture, own: Shown, x: float) -> float:
@@ -231,11 +233,11 @@ class _Axis(NamedTuple):
     def place(self, value: float) -> float:
         return self.start + (self.end - self.start) * value / (self.most or 1.0)
 
-    def ticks(self, count: int) -> list[float]:
-        """Return round numbers from 0 to at most the largest, about so many."""
-        if self.most <= 0:
+    def ticks(self) -> list[float]:
+        """Return about five round numbers from 0 to at most the largest."""
+        rough = self.most / 5
+        if rough <= 0:
             return [0.0]
-        rough = self.most / count
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(own * power for own in (1, 2, 5, 10) if own * power >= rough * 0.999)
         return [at * step for at in range(int(self.most / step * (1 + 1e-9)) + 1)]

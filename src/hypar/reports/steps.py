@@ -10,6 +10,7 @@ from hypar.document import Column, Note, Span, Table, Timeline
 from hypar.planning.resolved import score_convention
 from hypar.reports import words
 from hypar.reports.text import faster_than
+from hypar.schedule.pieces import level_name
 from hypar.sharding.conventions import MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import format_bytes, format_seconds
@@ -213,8 +214,6 @@ def _process(
 
 
 def _arguments(task: StepTask, choices: Mapping[str, str]) -> dict[str, Any]:
-    from hypar.schedule.pieces import level_name  # noqa: PLC0415 (only for a step that was run)
-
     piece = task.piece
     found = {
         "task": task.name, "layer": task.layer, "phase": piece.phase or None,

@@ -252,8 +252,7 @@ def _grid(text: str) -> dict[str, int]:
 def data(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return rows that JSON, CSV and data frames have, and readers see in another form."""
     keys = dict.fromkeys(key for row in rows for key in row)
-    columns = tuple(Column(key, show=False) for key in keys)
-    return Table(columns=columns, rows=[dict(row) for row in rows])
+    return Table(tuple(Column(key, show=False) for key in keys), [*map(dict, rows)])
 
 
 def grouped(pairs: Iterable[tuple[Key, Any]]) -> dict[Key, list[Any]]:

@@ -154,10 +154,9 @@ def check_plans(
 ) -> Iterator[tuple[str, Verdict | HyparError]]:
     """Yield the verdict on each plan, those below folders too, or the error instead; ``note`` is told of files that are no plans."""
     for place in places:
-        files = [Path(place)]
         try:
-            if os.path.isdir(place):  # noqa: PTH112 (a name too long is no folder, and no error here)
-                files = _plans_below(Path(place), note)
+            folder = os.path.isdir(place)  # noqa: PTH112 (a name too long is no folder, and no error here)
+            files = _plans_below(Path(place), note) if folder else [Path(place)]
         except PlanError as error:
             yield place, error
             continue

@@ -411,7 +411,8 @@ class _Ask:
 
     def run(self, chosen: Chosen) -> Run:
         """Return the answer to a combination; a machine that is too small for it may be scaled."""
-        machine, needed = self.machine(chosen), self._devices(chosen)
+        machine, node = self.machine(chosen), self._nodes(chosen)
+        needed = math.prod(node.array) * (node.stages if isinstance(node.stages, int) else 1)
         scalable = not machine.groups and len(machine.tiers) == 1 and "devices" not in self.changed
         if self.scale and scalable and needed not in {1, machine.num_devices}:
             machine = self.machine(chosen, devices=needed)
@@ -434,11 +435,9 @@ class _Ask:
         return Run.of(chosen, plan, machine)
 
     def _nodes(self, chosen: Chosen) -> Resolved:
-        own = {
-            name: self.asked[name] for name in ("stages", "starts", "parts", "schedule") if name in self.asked
-        }
-        own |= {name: chosen[name] for name in ("levels", "array") if name in chosen}
-        return drafted(Request(**own))
+        """Return an array and its stages, each of which has an array of its own."""
+        names, both = ("stages", "starts", "parts", "schedule", "levels", "array"), {**self.asked, **chosen}
+        return drafted(Request(**{name: both[name] for name in names if name in both}))
 
     def _of_array(self, array: Any) -> Mapping[str, Any]:
         """Return the arguments for an array: without those of stages where others have stages and it has none."""
@@ -446,11 +445,6 @@ class _Ask:
         alone = mixed and not any(isinstance(ways, str) for ways in array)
         left = OF_STAGES if alone else ()
         return {name: value for name, value in self.asked.items() if name not in left}
-
-    def _devices(self, chosen: Chosen) -> int:
-        """Return the devices of an array and its stages, each of which has an array of its own."""
-        own = self._nodes(chosen)
-        return (own.stages if isinstance(own.stages, int) else 1) * math.prod(own.array)
 
 
 def _on_one_device(graph: LayerGraph, machine: Machine, optimizer: str) -> Totals:

@@ -19,7 +19,7 @@ from hypar.schedule.scoring import joules_of
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from hypar.plan.plan import Plan
@@ -146,27 +146,21 @@ class StepRows:
     @cached_property
     def parts(self) -> dict[str | int, Part]:
         """The part of each layer by its name, in topological order, then of each level by its number, the stages first."""
-        outermost = 0 if self.ran.stages is None else BETWEEN_STAGES
-        levels = range(outermost, outermost + len(self.ran.score.communication))
-        known = {} if self.ran.score.energy is None else {"joules": 0.0}
-        found = {place: defaultdict[str, float](float, known) for place in (*self.ran.plan.layers, *levels)}
-        for place, amount, value in self._amounts():
-            found[place][amount] += value
-        return {place: Part(**own) for place, own in found.items()}
-
-    def _amounts(self) -> Iterator[tuple[str | int, str, float]]:
-        """Yield each amount of a ``Part`` by its name, with the layer or the level that it belongs to."""
-        names, staged = self.ran.plan.layers, self.ran.stages is not None
+        ran, names, staged = self.ran, self.ran.plan.layers, self.ran.stages is not None
+        outermost = BETWEEN_STAGES if staged else 0
+        levels = range(outermost, outermost + len(ran.score.communication))
+        known = {} if ran.score.energy is None else {"joules": 0.0}
+        found = {place: defaultdict[str, float](float, known) for place in (*names, *levels)}
         for task in self.tasks:
             spent = "receives_s" if task.piece.kind == COMMUNICATION else "computes_s"
             for place in _places(task.layer, task.level):
                 counts = task.critical or (staged and place == task.layer)
-                yield place, spent, task.piece.seconds * counts
-                yield place, "num_bytes", task.piece.num_bytes
-        for layer, level, _, joules in (
-            joules_of(self.ran.lanes, self.ran.step) if self.ran.score.energy else ()
-        ):
-            yield from ((place, "joules", joules) for place in _places(names[layer], level))
+                found[place][spent] += task.piece.seconds * counts
+                found[place]["num_bytes"] += task.piece.num_bytes
+        for layer, level, _, joules in joules_of(ran.lanes, ran.step) if ran.score.energy else ():
+            for place in _places(names[layer], level):
+                found[place]["joules"] += joules
+        return {place: Part(**own) for place, own in found.items()}
 
     @cached_property
     def phases(self) -> Rows:
@@ -231,17 +225,11 @@ class StepRows:
             own = [task for task in self.tasks if chunk_of.get(task.layer) == number]
             last = {task.piece.groups: task.end_s for task in own if task.piece.kind == PHASE}
             sent = [task for task in own if task.exchanges]
-            rows.append(
-                {
-                    "chunk": number + 1,
-                    "layers": list(layers),
-                    "bytes": sizes[number],
-                    "ready_s": min(last.values()),
-                    "start_s": min(task.start_s for task in sent),
-                    "end_s": max(task.end_s for task in sent),
-                    "critical": critical is not None and critical.layer in layers,
-                }
-            )
+            rows.append({
+                "chunk": number + 1, "layers": list(layers), "bytes": sizes[number], "ready_s": min(last.values()),
+                "start_s": min(task.start_s for task in sent), "end_s": max(task.end_s for task in sent),
+                "critical": critical is not None and critical.layer in layers,
+            })  # fmt: skip
         return rows
 
     @property

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.files.yaml_file import format_yaml
 from hypar.ops.windows import Window
-from hypar.reports.exports.base import Entry
+from hypar.studies.pieces import Entry
 
 if TYPE_CHECKING:
     from hypar.studies.pieces import Problem

@@ -12,9 +12,9 @@ from hypar.machine.machine import Machine, machine_numbers, machine_summary
 from hypar.machine.profiles import Profile
 from hypar.ops.windows import describe
 from hypar.planning.resolved import follows
-from hypar.reports.exports.base import Exported
 from hypar.reports.words import grouped
 from hypar.sharding.conventions import DIRECT
+from hypar.studies.pieces import Exported
 from hypar.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
