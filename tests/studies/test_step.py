@@ -73,12 +73,12 @@ def test_memory_over_the_step_peaks_at_the_scores(rows: StepRows) -> None:
     score = rows.ran.score
     held = [group.memory_bytes for group in score.groups or ()] or [score.memory_bytes]
     for own, memory in zip(held, rows.memory, strict=True):
-        assert math.isclose(math.fsum(memory.held.values()), own)
-        if rows.ran.stages is not None:
-            assert memory.phases == {}
-            continue
-        assert (*memory.phases,) == rows.ran.plan.layers
-        assert math.isclose(memory.always_bytes + max(map(max, memory.phases.values())), own)
+        assert math.isclose(math.fsum(memory.values()), own)
+    by_layer = [*rows.memory_by_layer()]
+    assert len(by_layer) == (0 if rows.ran.stages is not None else len(held))
+    for own, (_, always, phases) in zip(held, by_layer, strict=False):
+        assert (*phases,) == rows.ran.plan.layers
+        assert math.isclose(always + max(map(max, phases.values())), own)
 
 
 def test_the_critical_path_is_the_step(rows: StepRows) -> None:

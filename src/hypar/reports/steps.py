@@ -250,14 +250,14 @@ def spent(rows: StepRows, places: Sequence[str | int]) -> dict[str, Any]:
 
 def memory_tables(rows: StepRows) -> Iterator[Table]:
     """Yield the most bytes of a device of each group during the phases of layers; none with stages, whose microbatches share them."""
-    for memory in (own for own in rows.memory if own.phases):
+    for group, always, phases in rows.memory_by_layer():
         found = []
         for part in words.parts_of(rows.ran.plan):
-            both = zip(*(memory.phases[layer] for layer in part.layers), strict=True)
-            forward, backward = (memory.always_bytes + max(own) for own in both)
+            both = zip(*(phases[layer] for layer in part.layers), strict=True)
+            forward, backward = (always + max(own) for own in both)
             held = {"forward": forward, "backward": backward, "bar": max(forward, backward)}
             found.append({"layer": part.title, **held})
-        of = "" if memory.group == WHOLE_ARRAY else f" of {memory.group}"
-        top, always = (format_bytes(own) for own in (max(row["bar"] for row in found), memory.always_bytes))
-        title = f"Memory of a device{of} by phase, up to {top}, of which {always} all along"
+        of = "" if group == WHOLE_ARRAY else f" of {group}"
+        top = format_bytes(max(row["bar"] for row in found))
+        title = f"Memory of a device{of} by phase, up to {top}, of which {format_bytes(always)} all along"
         yield Table(_COLUMNS, found, title=title)

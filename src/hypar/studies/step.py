@@ -19,7 +19,7 @@ from hypar.schedule.scoring import joules_of
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hypar.plan.plan import Plan
@@ -71,26 +71,6 @@ class Part(NamedTuple):
     computes_s: float = 0.0
     receives_s: float = 0.0
     joules: float | None = None
-
-
-class DeviceMemory(NamedTuple):
-    """The memory of a device of one group over a step.
-
-    Attributes:
-        group: name of the group; ``all`` for identical devices.
-        held: bytes at the peak by name: weights, gradients, optimizer state and buffers, held all along, activations and errors.
-        phases: the most bytes of activations and errors during each layer's forward and its backward phase; empty with stages,
-            whose microbatches in flight share them.
-    """
-
-    group: str
-    held: dict[str, float]
-    phases: dict[str, tuple[float, float]]
-
-    @property
-    def always_bytes(self) -> float:
-        """The bytes that are held all along."""
-        return math.fsum(own for item, own in self.held.items() if item not in {"activations", "errors"})
 
 
 def task_names(
@@ -185,14 +165,19 @@ class StepRows:
         return found
 
     @cached_property
-    def memory(self) -> tuple[DeviceMemory, ...]:
-        """The memory of a device of each group, or of each stage, over the step."""
-        found = []
-        for group, lane in zip(self.groups, self.ran.lanes, strict=True):
-            held, most = memory_of(lane, self.ran.step.buckets), layers_of(lane)
-            phases = {} if self.ran.stages else dict(zip(self.ran.plan.layers, most, strict=True))
-            found.append(DeviceMemory(group, held, phases))
-        return tuple(found)
+    def memory(self) -> tuple[dict[str, float], ...]:
+        """The bytes of a device of each group, or stage, at its peak: activations, errors, and by name what is held all along."""
+        return tuple(memory_of(lane, self.ran.step.buckets) for lane in self.ran.lanes)
+
+    def memory_by_layer(self) -> Iterator[tuple[str, float, dict[str, tuple[float, float]]]]:
+        """Yield each group, its bytes held all along, and its most of activations and errors in each layer's forward and backward phase.
+
+        There are none with stages, whose microbatches in flight share them.
+        """
+        each = zip(self.groups, self.ran.lanes, self.memory, strict=True)
+        for group, lane, held in each if self.ran.stages is None else ():
+            always = math.fsum(own for item, own in held.items() if item not in {"activations", "errors"})
+            yield group, always, dict(zip(self.ran.plan.layers, layers_of(lane), strict=True))
 
     @cached_property
     def stages(self) -> Rows:
@@ -202,7 +187,7 @@ class StepRows:
         between = [task.piece for task in self.tasks if task.level == BETWEEN_STAGES]
         sent = ([own.num_bytes for own in between if at in own.groups] for at in range(len(self.groups)))
         return [
-            {"stage": number, **memory.held, "received": math.fsum(own)}
+            {"stage": number, **memory, "received": math.fsum(own)}
             for number, (memory, own) in enumerate(zip(self.memory, sent, strict=True), start=1)
         ]
 
