@@ -117,7 +117,7 @@ def cells_of(plan: Plan) -> Callable[[Split, str], Cell]:
         if layer not in split.choices:
             return Cell("")
         text = text_of(split.choice(layer), split.ways)
-        grid = zip(text.split(), _grid(text).items(), strict=True) if _grid(text) else ()
+        grid = zip(text.split(), _grid(text).items(), strict=False)
         parts = [(word, dim) for word, (dim, degree) in grid if degree > 1]
         return Cell(text, (*parts,) or ((text, split.dim(layer) or "whole"),))
 

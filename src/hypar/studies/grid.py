@@ -31,7 +31,7 @@ from hypar.registry import plugin_names
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
-from hypar.sharding.conventions import MOVED, PAPER
+from hypar.sharding.conventions import MOVED
 from hypar.studies.remarks import on_this_machine
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def plan_and_score(
     own, cost = load_strategy(strategy).convention, asked.get("cost")
     given = convention if own in {MOVED, convention} and (cost is None or follows(cost)) else None
     plan = plan_model(graph, strategy=strategy, hardware=hardware, convention=given, **asked)
-    if plan.score is None or (plan.score.convention or PAPER) == convention:
+    if plan.score is None or plan.score.convention == convention:
         return plan
     score = score_plan(plan, hardware=hardware, model=graph, convention=convention)
     return plan.model_copy(update={"score": score})
@@ -188,8 +188,7 @@ def plan_and_score(
 
 def costs_of(plan: Plan, graph: LayerGraph, convention: str, machine: Machine | None) -> tuple[float, ...]:
     """Return the cost of each level of a plan for a machine, counted by a convention; of uneven shares as the plan has it."""
-    own = plan.convention or PAPER
-    if plan.heterogeneous or not follows(plan.cost.name) or convention == own:
+    if plan.heterogeneous or not follows(plan.cost.name) or convention == plan.convention:
         return tuple(split.cost for split in plan.summed)
     request = replace(Resolved.of(plan, machine, times_of(plan)), convention=convention)
     return tuple(split.cost for split in recosted(plan, graph, request).splits)
@@ -442,8 +441,7 @@ class _Ask:
     def _of_array(self, array: Any) -> Mapping[str, Any]:
         """Return the arguments for an array: without those of stages where others have stages and it has none."""
         mixed = any(isinstance(ways, str) for own in self.axes.get("array", ()) for ways in own)
-        alone = mixed and not any(isinstance(ways, str) for ways in array)
-        left = OF_STAGES if alone else ()
+        left = OF_STAGES if mixed and not any(isinstance(ways, str) for ways in array) else ()
         return {name: value for name, value in self.asked.items() if name not in left}
 
 

@@ -19,7 +19,7 @@ from hypar.plan.records import Score, origin_of
 from hypar.plan.stages import FLUSHES
 from hypar.planning.replay import run_step
 from hypar.planning.resolved import Resolved, cost_convention, score_convention
-from hypar.planning.sources import machine_of, times_of
+from hypar.planning.sources import machine_of, times_of, wrong_in
 from hypar.planning.uneven.tree import branch_of
 from hypar.schedule.pieces import BETWEEN_STAGES, WEIGHT, Piece, level_name
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
@@ -165,8 +165,7 @@ def verify_plan(
     if convention is not None and convention not in CONVENTIONS:
         raise UnknownNameError("convention", str(convention), CONVENTIONS)
     plan, whole = opened(plan, model)
-    file = origin_of(plan).file
-    _require_fresh_weights(plan, file)
+    _require_fresh_weights(plan)
     machine = machine_of(plan, hardware)
     own = cost_convention(plan)
     run_by, planned_by = runs_by(convention or own), PAPER if convention == PAPER else own
@@ -194,11 +193,11 @@ def verify_plan(
     )  # fmt: skip
 
 
-def _require_fresh_weights(plan: Plan, file: Path) -> None:
+def _require_fresh_weights(plan: Plan) -> None:
     if plan.stages is not None and plan.staged and not FLUSHES[plan.stages.schedule]:
         flushing = ", ".join(name for name, flushes in FLUSHES.items() if flushes)
         found = f"found {plan.stages.schedule!r}, whose weights are stale: no step equals one device's"
-        raise PlanError(f"{file}: stages.schedule", found, f"a schedule that flushes: {flushing}")
+        raise wrong_in(plan, "stages.schedule", found, f"a schedule that flushes: {flushing}")
 
 
 def runs_by(convention: str) -> str:
