@@ -199,6 +199,7 @@ def _machine(found: Reported, machine: Machine) -> Section:
             "The machine's file has changed since the plan was made, or another version of hypar made it."
         )
     document = machine.document()
-    notes = [Note("", text) for text in (changed, document.title) if text]
-    every = Section("Every number and its source", document.parts, document.about)
-    return Section("Machine", (*notes, every))
+    notes = (Note("", text) for text in (changed, document.title) if text)
+    return Section(
+        "Machine", (*notes, Section("Every number and its source", document.parts, document.about))
+    )

@@ -202,10 +202,13 @@ class StepRows:
         chunks = [] if self.ran.plan.chunks is None else self.ran.plan.chunks.layers
         chunk_of = {layer: number for number, layers in enumerate(chunks) for layer in layers}
         owners = {tie.user: tie.owner for tie in self.ran.graph.ties if tie.user not in chunk_of}
-        sizes, critical = Counter[int | None](), self._awaited
+        path = [self.tasks[index] for index in self.ran.timeline.critical_path]
+        behind = [*takewhile(lambda task: task.piece.kind not in PHASES, reversed(path))]
+        # The first exchange behind the last computation of the backward phase is waited for.
+        awaited = next((task.layer for task in reversed(behind) if task.exchanges), None)
+        sizes, rows = Counter[int | None](), []
         for each in gradients_of(self.ran.graph):
             sizes[chunk_of.get(owners.get(each.layer, each.layer))] += each.num_bytes
-        rows = []
         for number, layers in enumerate(chunks):
             own = [task for task in self.tasks if chunk_of.get(task.layer) == number]
             last = {task.piece.groups: task.end_s for task in own if task.piece.kind == PHASE}
@@ -213,16 +216,9 @@ class StepRows:
             rows.append({
                 "chunk": number + 1, "layers": list(layers), "bytes": sizes[number], "ready_s": min(last.values()),
                 "start_s": min(task.start_s for task in sent), "end_s": max(task.end_s for task in sent),
-                "critical": critical is not None and critical.layer in layers,
+                "critical": awaited in layers,
             })  # fmt: skip
         return rows
-
-    @property
-    def _awaited(self) -> StepTask | None:
-        """The first exchange behind the last computation of the backward phase on the critical path."""
-        path = [self.tasks[index] for index in self.ran.timeline.critical_path]
-        behind = takewhile(lambda task: task.piece.kind not in PHASES, reversed(path))
-        return next((task for task in [*behind][::-1] if task.exchanges), None)
 
 
 def _places(layer: str, level: int | None) -> tuple[str | int, ...]:
