@@ -27,7 +27,6 @@ BATCH = 0
 """The atom of the samples."""
 
 OPAQUE = "opaque"
-Pairs = tuple[tuple[int, int], ...]
 
 
 class Atoms:
@@ -121,7 +120,8 @@ class Atoms:
             if unlike is None:
                 return len(first) == len(second)
             outer, large = self._sizes[unlike[0]], unlike[1]
-            if outer == 1 or self._sizes[large] % outer or not self._splits(large):
+            kept = (self.fixed, self.aliases, self.before, self.before.values())
+            if outer == 1 or self._sizes[large] % outer or any(large in atoms for atoms in kept):
                 return False
             self._became[large] = parts = self.new(outer), self.new(self._sizes[large] // outer)
             within = self._within.pop(large, set())
@@ -148,10 +148,6 @@ class Atoms:
         beside = any(self._within.get(atom, set()) & self._within.get(other, set()) for atom in rivals)
         return beside or (named and self.fixed[other] != name)
 
-    def _splits(self, atom: int) -> bool:
-        return not any(atom in kept for kept in (self.fixed, self.aliases, self.before, self.before.values()))
-
-
 class Unsaid(Exception):  # noqa: N818 (no error, but another rule's turn)
     """Says that a rule has no layer for an operation."""
 
@@ -172,7 +168,7 @@ class LayerDraft:
         reads: numbers of the layers that it reads.
         dims: atoms of its output without the batch, in the order in which its op gives them.
         roles: atoms of the fields that name dims.
-        pairs: atoms of the fields that map dims to others.
+        others: atoms to which a field maps these.
         scope: path of the module that runs it.
         weights: identities of its trained tensors.
         flop: operations of the contractions in an opaque layer, over the whole example.
@@ -188,7 +184,7 @@ class LayerDraft:
     reads: tuple[int, ...] = ()
     dims: Axis = ()
     roles: dict[str, Axis] = field(default_factory=dict)
-    pairs: dict[str, Pairs] = field(default_factory=dict)
+    others: dict[str, Axis] = field(default_factory=dict)
     scope: tuple[str, ...] = ()
     weights: frozenset[str] = frozenset()
     flop: int = 0
@@ -203,12 +199,11 @@ class LayerDraft:
         found: dict[str, Any] = {}
         for name, axis in self.roles.items():
             own, default = [*names(axis)], known[name].default
-            if own != ([*default] if isinstance(default, tuple) else [default]):
+            others = [*names(self.others.get(name, axis))]
+            if own != others:
+                found[name] = dict(zip(own, others, strict=True))
+            elif own != ([*default] if isinstance(default, tuple) else [default]):
                 found["in" if name == "contracted" else name] = own[0] if len(own) == 1 else own
-        for name, pairs in self.pairs.items():
-            mapped = dict(zip(*map(names, zip(*pairs, strict=True)), strict=True))
-            listed = [*mapped] if len(mapped) > 1 else next(iter(mapped))
-            found[name] = listed if all(one == other for one, other in mapped.items()) else mapped
         return found
 
 
@@ -317,11 +312,10 @@ class OpContext:
         """Add a layer whose op accepts the tensors that it reads, and of images as many parameters as are trained; return its result.
 
         Its axes are those of the first tensor or of an image, its weights the operation's, unless others are said. Of equal
-        numbers of several dims the first is enough, and roles and pairs without atoms are left out.
+        numbers of several dims the first is enough, and roles without atoms are left out.
         """
         own = {"scope": self.node.scope, "weights": self.trained, "node": self.node}
-        for named in ("roles", "pairs"):
-            said[named] = {name: axis for name, axis in said.get(named, {}).items() if axis}
+        said["roles"] = {name: axis for name, axis in said.get("roles", {}).items() if axis}
         said["fields"] = {
             name: value[0] if isinstance(value, list) and len({*value}) == 1 else value
             for name, value in said.get("fields", {}).items()
@@ -342,7 +336,7 @@ class OpContext:
         inputs, kind = [self.dims(number) for number in draft.reads], load_plugin("ops", draft.op)
         roles = {name: self.atoms.leaves(axis) for name, axis in draft.roles.items()}
         known = {self.label(atom): atom for dims in (*roles.values(), *reversed(inputs)) for atom in dims}
-        known |= {self.label(other): other for pairs in draft.pairs.values() for _, other in pairs}
+        known |= {self.label(other): other for others in draft.others.values() for other in others}
         fields = draft.named(lambda axis: [*map(self.label, self.atoms.leaves(axis))])
         fields |= {name: self.shape(roles[name]) for name in kind.sized if name in roles}
         try:

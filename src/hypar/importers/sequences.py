@@ -206,8 +206,8 @@ def activations(view: OpContext, left: TensorAxes, right: TensorAxes, roles: Rol
     axes = tuple({**renamed, **one}[letter] for letter in roles["made"])
     if found is not None:
         return replace(found, axes=axes)
-    pairs = {"over": tuple(zip(mine, theirs, strict=True)), "names": tuple(names.items())}
-    return view.put("matmul", left, right, axes=axes, pairs=pairs, weights=frozenset())
+    roles, others = {"over": mine, "names": (*names,)}, {"over": theirs, "names": (*names.values(),)}
+    return view.put("matmul", left, right, axes=axes, roles=roles, others=others, weights=frozenset())
 
 
 def scores_of(rows: Sequence[LayerDraft], number: int) -> tuple[int, list[int]]:
@@ -227,7 +227,7 @@ def _attention_of(view: OpContext, shares: TensorAxes, values: TensorAxes, keys:
     softmax = [rows[one] for one in between if rows[one].op == "softmax"]
     if scores.op != "matmul" or len(softmax) != 1 or any(rows[one].op == "position" for one in between):
         return None
-    aliased = {atom: own for own, atom in scores.pairs.get("names", ())}
+    aliased = dict(zip(scores.others["names"], scores.roles.get("names", ()), strict=True))
     if leaves(softmax[0].roles["over"]) != keys[0] or tuple(aliased.get(atom) for atom in keys[0]) != keys[1]:
         return None
     masked = [node for one in between if (node := rows[one].node)]

@@ -98,7 +98,7 @@ class _Names:
         queries, keys, values, *further = (self.tensors[read] for read in reads)
         if draft.op == "matmul":
             apart = (atom for atom in queries if atom not in (*keys, *values))
-            over = (*sum(draft.pairs["over"], ()), *apart)
+            over = (*sum(zip(draft.roles["over"], draft.others["over"], strict=True), ()), *apart)
         yield over, "sequence"
         yield from ((dims[-1:], "head_dim") for dims in (queries, keys, values))
         yield from ((dims[-1:], "rope_dim") for dims in further)
