@@ -109,9 +109,12 @@ class Reading:
         if len(sizes) == 1 and value in self.trace.tokens and value != self.trace.inputs[0]:
             return
         node = Node(kind="input", operands={}, attributes={}, result=value)
+        view, image = (
+            OpContext(self.trace, node, self.atoms, self.rows, {}, {}),
+            value not in self.trace.tokens,
+        )
         with suppress(Unsaid):
-            view = OpContext(self.trace, node, self.atoms, self.rows, {}, {})
-            self.known[value] = self.sized(view, LayerDraft(op="input"), image=value not in self.trace.tokens)
+            self.known[value] = self.sized(view, LayerDraft(op="input", node=node), image=image)
             return
         found = "x".join(map(str, sizes[1:])) or "nothing"
         allowed = "one size above 1 at least: --input 784, --input 3x224x224 or --input 128:int64"
@@ -186,7 +189,7 @@ class Reading:
 
     def region(self, view: OpContext, value: str) -> LayerDraft:
         """Return what a value adds to an opaque layer; a second reader of one holds the same operations no more."""
-        at, found = self.known[value], LayerDraft(op=OPAQUE)
+        at, found = self.known[value], LayerDraft(op=OPAQUE, node=view.node)
         if isinstance(at, LayerDraft):
             self.known[value] = replace(found, reads=at.reads, notes=at.notes)
             return at

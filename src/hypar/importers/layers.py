@@ -148,6 +148,7 @@ class Atoms:
         beside = any(self._within.get(atom, set()) & self._within.get(other, set()) for atom in rivals)
         return beside or (named and self.fixed[other] != name)
 
+
 class Unsaid(Exception):  # noqa: N818 (no error, but another rule's turn)
     """Says that a rule has no layer for an operation."""
 
@@ -164,6 +165,7 @@ class LayerDraft:
 
     Attributes:
         op: name of its op.
+        node: the operation that it says.
         fields: fields of the op.
         reads: numbers of the layers that it reads.
         dims: atoms of its output without the batch, in the order in which its op gives them.
@@ -173,13 +175,13 @@ class LayerDraft:
         weights: identities of its trained tensors.
         flop: operations of the contractions in an opaque layer, over the whole example.
         tied: number of the layer whose weight it uses.
-        node: the operation that it says.
         whole: result of the operation of which it says a part alone.
         notes: what the rules of experts know of it; of an opaque layer, whether it reads a tensor that is ``named`` otherwise than
             images, or has features in ``parts``, of which an attention may read each.
     """
 
     op: str
+    node: Node
     fields: dict[str, Any] = field(default_factory=dict)
     reads: tuple[int, ...] = ()
     dims: Axis = ()
@@ -189,7 +191,6 @@ class LayerDraft:
     weights: frozenset[str] = frozenset()
     flop: int = 0
     tied: int | None = None
-    node: Node | None = None
     whole: str = ""
     notes: dict[str, int] = field(default_factory=dict)
 

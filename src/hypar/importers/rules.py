@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.importers.layers import OPAQUE, OpContext, TensorAxes, Unsaid, refuse
-from hypar.importers.sequences import beside, biased, one_of, patches, tokens
+from hypar.importers.sequences import beside, biased, patches, tokens
 
 if TYPE_CHECKING:
     from hypar.importers.layers import Axes, Axis
@@ -277,11 +277,12 @@ def sliced(view: OpContext) -> TensorAxes:
         return held.replaced(axis, *held.axes[axis : axis + (not drop)])
     draft = view.rows[held.number]
     outer, *inner = atoms.leaves(held.axes[axis]) or (-1,)
-    whole = draft.node.result if draft.node else ""
     inner_size, made = atoms.size(inner), atoms.leaves(draft.roles.get("out", ()))
     if draft.op != "linear" or outer not in made or draft.tied is not None:
         refuse(size > 1)
-        return one_of(view, held, axis, start, drop=drop)
+        one, over = held.replaced(axis, *([] if drop else [()])), view.positions(held, axis)
+        return view.put("select", held, axes=one.axes, roles={"over": (over,)}, fields={"index": start})
+    whole = draft.node.result
     refuse(start % inner_size or size % inner_size or not view.trace.uses(whole) <= {"part", "slice"})
     new = atoms.axis(size // inner_size)
 

@@ -34,10 +34,9 @@ def patches(view: OpContext, held: TensorAxes) -> TensorAxes:
     axes = [atoms.leaves(axis) for axis in held.axes]
     named = [tuple(atoms.fixed.get(atom, "") for atom in axis) for axis in axes]
     plain = draft.op == "conv" and draft.fields.get("stride") == draft.fields["kernel"]
-    if ("height", "width") not in named or not plain or draft.node is None:
-        return held
     whole = draft.node.result
-    if not {view.trace.nodes[number].op for number in view.trace.readers[whole]} <= VIEWS:
+    viewed = {view.trace.nodes[number].op for number in view.trace.readers[whole]} <= VIEWS
+    if ("height", "width") not in named or not plain or not viewed:
         return held
     places = [named.index(of) for of in (("height", "width"), ("channels",))]
     positions, made = ((atoms.new(atoms.size(axes[place])),) for place in places)
@@ -65,13 +64,6 @@ def tokens(view: OpContext, axis: int) -> TensorAxes:
             longer = held.replaced(axis, (view.atoms.resized(over, view.atoms.size((over,)) + 1),))
             held = view.put("token", held, axes=longer.axes, roles={"over": (over,)}, weights=own)
     return held
-
-
-def one_of(view: OpContext, held: TensorAxes, axis: int, index: int, *, drop: bool) -> TensorAxes:
-    """Say one of the positions of an axis, which is then left out or has one element."""
-    over = view.positions(held, axis)
-    axes = held.replaced(axis, *([] if drop else [()])).axes
-    return view.put("select", held, axes=axes, roles={"over": (over,)}, fields={"index": index})
 
 
 def beside(view: OpContext, op: str, held: TensorAxes, own: tuple[int, ...] = ()) -> TensorAxes:
@@ -230,7 +222,7 @@ def _attention_of(view: OpContext, shares: TensorAxes, values: TensorAxes, keys:
     aliased = dict(zip(scores.others["names"], scores.roles.get("names", ()), strict=True))
     if leaves(softmax[0].roles["over"]) != keys[0] or tuple(aliased.get(atom) for atom in keys[0]) != keys[1]:
         return None
-    masked = [node for one in between if (node := rows[one].node)]
+    masked = [rows[one].node for one in between]
     parts = _parts(view, scores.reads, values.number)
     numbers = [*parts[:2], values.number, *parts[2:]]
     with suppress(Unsaid):
@@ -282,7 +274,7 @@ def topk(view: OpContext) -> TensorAxes:
     held, rows = view.only, view.rows
     over, number = view.positions(held, -1), held.number
     refuse(view.node.axes(-1)[0] not in {-1, len(held.axes) - 1})
-    while rows[number].fields.get("function") == "other" and (node := rows[number].node) and node.op == "add":
+    while rows[number].fields.get("function") == "other" and rows[number].node.op == "add":
         (number,) = rows[number].reads
     draft = rows[number]
     after = draft.op == "softmax" and view.atoms.leaves(draft.roles["over"]) == (over,)
