@@ -237,10 +237,10 @@ def _through_transformers(
         tokens = torch.zeros((EXAMPLE, length), dtype=torch.int64)
     trace = capture(model, (tokens,), name=family, where=where)
     read = {"input": (trace.output,)}
-    loss = Node(kind="loss", op="loss", operands=read, attributes={"axis": -1}, result="loss")
+    shapes = {**trace.shapes, "loss": ()}
+    loss = Node(kind="loss", op="loss", operands=read, attributes={"axis": -1}, result="loss", shapes=shapes)
     trace = replace(
-        trace, source=SOURCE.format(family), unused_outputs=0, shapes={**trace.shapes, "loss": ()},
-        nodes=(*trace.nodes, loss), output="loss",
+        trace, source=SOURCE.format(family), unused_outputs=0, shapes=shapes, nodes=(*trace.nodes, loss), output="loss"
     )  # fmt: skip
     found = imported(trace, batch=batch, partial=partial)
     further = data.get("num_nextn_predict_layers")

@@ -91,7 +91,7 @@ class _Finder:
         operands = {"input": (entry,), **(self.trained(members) if op != "rope" else {})}
         node = Node(
             kind=f"written-out {op}", op="norm" if op in NORMS else op, operands=operands, attributes=attributes,
-            result=last.result, scope=last.scope,
+            result=last.result, scope=last.scope, shapes=self.trace.shapes,
         )  # fmt: skip
         return members, node
 

@@ -108,7 +108,7 @@ class Reading:
         sizes = self.trace.shapes[value]
         if len(sizes) == 1 and value in self.trace.tokens and value != self.trace.inputs[0]:
             return
-        node = Node(kind="input", operands={}, attributes={}, result=value)
+        node = Node(kind="input", operands={}, attributes={}, result=value, shapes=self.trace.shapes)
         view, image = (
             OpContext(self.trace, node, self.atoms, self.rows, {}, {}),
             value not in self.trace.tokens,
@@ -165,7 +165,7 @@ class Reading:
         for rule in (*RULES.get(view.node.op, ()), rules.function):
             with suppress(Unsaid):
                 found = rule(view)
-                refuse(tuple(map(self.atoms.size, found.axes)) != view.sizes())
+                refuse(tuple(map(self.atoms.size, found.axes)) != view.node.made)
                 return found
             del self.rows[before:]
         return None
@@ -199,7 +199,7 @@ class Reading:
 
     def sized(self, view: OpContext, draft: LayerDraft, *, image: bool) -> TensorAxes:
         """Add a layer whose fields are the sizes of its output, by the names of its axes if it may be an image."""
-        sizes = view.sizes()
+        sizes = view.node.made
         refuse(sizes[:1] != (self.trace.batch,) or not all(sizes))
         if image and (names := self.trace.images.get(len(sizes), ())):
             own = {**({"height": 1} if "width" in names else {}), **dict(zip(names, sizes, strict=True))}

@@ -264,7 +264,7 @@ class OpContext:
     @property
     def made(self) -> Shape:
         """Shape of a sample of the result, whose axes are those of the first value; empty if it has others."""
-        names, sizes = self.names(self.held[self.data[0]]), self.sizes()
+        names, sizes = self.names(self.held[self.data[0]]), self.node.made
         own = dict(zip(names, sizes, strict=False)) if len(names) == len(sizes) else {}
         return {name: own.get(name, size) for name, size in self.read.items() if own}
 
@@ -272,10 +272,6 @@ class OpContext:
     def trained(self) -> frozenset[str]:
         """The trained tensors behind all values."""
         return frozenset[str]().union(*self.weights.values())
-
-    def sizes(self, value: str = "") -> tuple[int, ...]:
-        """Return the shape of a value; of the result unless one is named."""
-        return self.trace.shapes[value or self.node.result]
 
     def dims(self, made: TensorAxes | int) -> Axis:
         """Return the atoms of a layer, or of the one that makes a tensor."""
@@ -336,8 +332,8 @@ class OpContext:
         """
         inputs, kind = [self.dims(number) for number in draft.reads], load_plugin("ops", draft.op)
         roles = {name: self.atoms.leaves(axis) for name, axis in draft.roles.items()}
-        known = {self.label(atom): atom for dims in (*roles.values(), *reversed(inputs)) for atom in dims}
-        known |= {self.label(other): other for others in draft.others.values() for other in others}
+        named = *roles.values(), *reversed(inputs), *draft.others.values()
+        known = {self.label(atom): atom for dims in named for atom in dims}
         fields = draft.named(lambda axis: [*map(self.label, self.atoms.leaves(axis))])
         fields |= {name: self.shape(roles[name]) for name in kind.sized if name in roles}
         try:

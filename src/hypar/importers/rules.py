@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.layers import OPAQUE, OpContext, TensorAxes, Unsaid, refuse
+from hypar.importers.layers import OPAQUE, OpContext, TensorAxes, refuse
 from hypar.importers.sequences import beside, biased, patches, tokens
+from hypar.ops.families.elementwise import FUNCTIONS
 
 if TYPE_CHECKING:
     from hypar.importers.layers import Axes, Axis
@@ -20,9 +20,7 @@ def function(view: OpContext) -> TensorAxes:
     op, held = view.node.op, view.only
     if op in {"gelu", "relu", "silu"}:
         return view.put(op, held)
-    with suppress(Unsaid):
-        return view.put("pointwise", held, fields={"function": op})
-    return view.put("pointwise", held, fields={"function": "other"})
+    return view.put("pointwise", held, fields={"function": op if op in FUNCTIONS else "other"})
 
 
 def dropout(view: OpContext) -> TensorAxes:
@@ -48,7 +46,7 @@ def along(view: OpContext, held: TensorAxes, *, bias: bool, groups: int = 1, **f
     """Say a convolution along the last of three axes, that of the positions; the second one is that of the features."""
     atoms, made = view.atoms, view.node.get("out")
     refuse(len(held.axes) != len(("batch", "features", "positions")))
-    over, places = view.positions(held, -1), view.sizes()[-1]
+    over, places = view.positions(held, -1), view.node.made[-1]
     read, each = atoms.leaves(held.axes[1]), tuple[int, ...]()
     if groups > 1:
         each, read = atoms.regroup((read,), (groups, atoms.size(read) // groups)) or ((), ())
@@ -109,7 +107,7 @@ def reduced(view: OpContext) -> TensorAxes:
         return view.put("relu", view.only)
     refuse(len(read) < 3 or {names[axis] for axis in node.axes()} != {*names} - {"batch", "channels"})
     found = pooled(view, "max" if node.op == "max" else "average", window="global")
-    return found if len(view.sizes()) == len(names) else view.put("flatten", found)
+    return found if len(view.node.made) == len(names) else view.put("flatten", found)
 
 
 def resized(view: OpContext) -> TensorAxes:
@@ -163,7 +161,7 @@ def elementwise(view: OpContext) -> TensorAxes:
     refuse(view.node.get("alpha", 1) != 1 or len(view.weights) > (not several))
     if several:
         return joined(view)
-    refuse(view.sizes(view.data[0]) != view.sizes() or (view.weights and op == "divide"))
+    refuse(view.trace.shapes[view.data[0]] != view.node.made or (view.weights and op == "divide"))
     if view.weights:
         return shifted(view) if op == "add" else beside(view, "layer_scale", view.only)
     others = [value for value in view.node.read if value != view.data[0]]
@@ -178,7 +176,7 @@ def joined(view: OpContext) -> TensorAxes:
     refuse(view.node.op == "divide" or len({held.number for held in (first, *others)}) < len(view.node.read))
     for value, other in zip(small, others, strict=True):
         refuse(len(other.axes) != len(first.axes))
-        for one, two, size in zip(first.axes, other.axes, view.sizes(value), strict=True):
+        for one, two, size in zip(first.axes, other.axes, view.trace.shapes[value], strict=True):
             refuse((size > 1 or view.node.op != "multiply") and not view.atoms.unite(one, two))
     if all({*view.dims(first)} == {*view.dims(other)} for other in others):
         return view.put(view.node.op, first, *others, axes=first.axes)
@@ -192,8 +190,8 @@ def shifted(view: OpContext) -> TensorAxes:
     draft, elements = view.rows[held.number], view.trace.elements(weight)
     if draft.op in {"linear", "conv", "patch"} and draft.fields.get("bias") is False:
         made = draft.roles.get("out", draft.dims[:1])
-        sizes = [size for size in view.sizes(weight) if size > 1]
-        if elements == view.atoms.size(made) and {*sizes} <= {*view.sizes(view.data[0])}:
+        sizes = [size for size in view.trace.shapes[weight] if size > 1]
+        if elements == view.atoms.size(made) and {*sizes} <= {*view.trace.shapes[view.data[0]]}:
             del draft.fields["bias"]
             draft.weights |= view.weights[weight]
             draft.node = view.node
@@ -232,14 +230,14 @@ def features(view: OpContext, axis: int, first: TensorAxes, *others: TensorAxes)
         united = all(atoms.unite(first.axes[place], part.axes[place]) for place in rest)
         refuse(not united or not view.dims(part) or view.dims(part)[-1:] != atoms.leaves(part.axes[last]))
     dims = dict.fromkeys(atom for part in parts for atom in view.dims(part)[:-1])
-    made = atoms.axis(view.sizes()[last])
+    made = atoms.axis(view.node.made[last])
     said = {"roles": {"shape": (*dims, *made)}, "fields": {"kind": view.node.kind}, "notes": {"parts": 1}}
     return view.put(OPAQUE, *parts, axes=(*first.axes[:-1], made), **said)
 
 
 def reshaped(view: OpContext) -> TensorAxes:
     """Say a view of the same elements in order: no layer, but ``flatten`` where an image becomes a vector."""
-    held, sizes = view.only, view.sizes()
+    held, sizes = view.only, view.node.made
     axes: Axes = ()
     if len(view.read) > 1 and len(sizes) == 2 and sizes[0] == view.trace.batch:
         return view.put("flatten", held)
@@ -260,7 +258,7 @@ def repeated(view: OpContext) -> TensorAxes:
 
     ``broadcast_dimensions`` are the axes of the result in which the tensor's own stand; the last ones if they are not said.
     """
-    held, made = view.only, view.sizes()
+    held, made = view.only, view.node.made
     places = view.node.get("broadcast_dimensions", range(len(made) - len(held.axes), len(made)))
     own = {at: axis for at, axis in zip(places, held.axes, strict=True) if view.atoms.size(axis) == made[at]}
     axes = (own[place] if place in own else view.atoms.axis(size) for place, size in enumerate(made))
@@ -272,7 +270,7 @@ def sliced(view: OpContext) -> TensorAxes:
     held, atoms, axis, start = view.only, view.atoms, view.node.get("axis"), view.node.get("start")
     refuse(axis is None)
     drop = view.node.get("drop", False)
-    size = 1 if drop else view.sizes()[axis]
+    size = 1 if drop else view.node.made[axis]
     if size == atoms.size(held.axes[axis]):
         return held.replaced(axis, *held.axes[axis : axis + (not drop)])
     draft = view.rows[held.number]

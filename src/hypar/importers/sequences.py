@@ -55,7 +55,7 @@ def tokens(view: OpContext, axis: int) -> TensorAxes:
     refuse(last not in view.held or [*view.weights] != first)
     held = view.held[last]
     for value in reversed(first):
-        count, own = view.sizes(value)[axis], view.weights[value]
+        count, own = view.trace.shapes[value][axis], view.weights[value]
         refuse(count > MOST_TOKENS)
         each = view.atoms.size(view.dims(held)) // view.atoms.size(held.axes[axis])
         refuse(sum(view.trace.trained[one] for one in own) != count * each)
@@ -74,11 +74,13 @@ def beside(view: OpContext, op: str, held: TensorAxes, own: tuple[int, ...] = ()
     """
     (weight,), sizes = view.weights, tuple(map(view.atoms.size, held.axes))
     said = sum(view.trace.trained[one] for one in view.trained)
-    own = own or (1,) * (len(sizes) - len(view.sizes(weight))) + view.sizes(weight)
+    own = own or (1,) * (len(sizes) - len(view.trace.shapes[weight])) + view.trace.shapes[weight]
     places, fields = [place for place, size in enumerate(own) if size > 1], {}
     scores = view.rows[held.number].op == "matmul"
     if said != view.trace.elements(weight):
-        tables = [view.sizes(name) for name, one in view.trace.parameters.items() if {one} == {*view.trained}]
+        tables = [
+            view.trace.shapes[name] for name, one in view.trace.parameters.items() if {one} == {*view.trained}
+        ]
         refuse(op != "position" or not tables or tables[0][-1] == 1 or (scores and len(tables[0]) != 2))
         fields = {"rows": said // tables[0][-1]}
         places = [place for place in places if own[place] == tables[0][-1] == sizes[place]]
@@ -135,7 +137,7 @@ def dot(view: OpContext) -> TensorAxes:
 def _linear(view: OpContext, held: TensorAxes, weight: str, roles: Roles, *, bias: bool) -> TensorAxes:
     """Say a linear layer over all positions of the axes that are not contracted."""
     atoms, of_data, of_result = view.atoms, roles["left"], roles["made"]
-    sizes = dict(zip(roles["right"], view.sizes(weight), strict=True))
+    sizes = dict(zip(roles["right"], view.trace.shapes[weight], strict=True))
     axes: dict[int, Axis] = dict(zip(of_data, held.axes, strict=True))
     read = [letter for letter in of_data if letter in sizes and letter not in of_result]
     made = [letter for letter in sizes if letter not in of_data]
@@ -258,8 +260,8 @@ def lookup(view: OpContext) -> TensorAxes:
     """Say a table whose rows are looked up by the input."""
     held, table = view.tensor("tokens"), view.node.operand("table")
     refuse(table not in view.weights)
-    over, out = ((view.atoms.new(size),) for size in view.sizes(table))
-    axes = (*held.axes[: len(view.sizes()) - 1], out)
+    over, out = ((view.atoms.new(size),) for size in view.trace.shapes[table])
+    axes = (*held.axes[: len(view.node.made) - 1], out)
     return view.put("embedding", held, axes=axes, roles={"over": over, "out": out})
 
 
@@ -332,7 +334,7 @@ def indexed(view: OpContext) -> TensorAxes:
     """Say routed positions of a tensor."""
     held, index = view.tensor("self"), view.tensor("indices")
     _routed(view, index)
-    refuse(len(index.axes) != 1 or view.sizes()[1:] != view.node.sizes("self")[1:])  # rows of another axis
+    refuse(len(index.axes) != 1 or view.node.made[1:] != view.node.sizes("self")[1:])  # rows of another axis
     with suppress(Unsaid):
         _routed(view, held)
         return held  # in another order
@@ -343,7 +345,7 @@ def grouped(view: OpContext) -> TensorAxes:
     """Say a product of routed positions with the matrices of all experts, which stand one behind the other."""
     held, weight = view.tensor("input"), view.node.operand("weight")
     refuse(weight not in view.weights)
-    (_, gates), atoms, (count, *_, width) = _routed(view, held), view.atoms, view.sizes(weight)
+    (_, gates), atoms, (count, *_, width) = _routed(view, held), view.atoms, view.trace.shapes[weight]
     experts = view.rows[gates].roles["over"]
     sent = held if _slots(view, held) else _sent(view, held)
     refuse(count != atoms.size(experts))

@@ -354,8 +354,7 @@ def conv(node: Node, spec: Sizes = ()) -> Node:
     out = sizes[1] * groups if turned else sizes[first]
     said = windows(node, [sizes[axis] for axis in places], 1)
     said["padding"] = said["padding"] if len(spec) in {0, 4} else None
-    said |= {"groups": groups} if groups > 1 else {}
-    return found.called("conv", out=out, transposed=turned, **said)
+    return found.called("conv", out=out, transposed=turned, groups=groups, **said)
 
 
 def pool(mode: str, node: Node) -> Node:
