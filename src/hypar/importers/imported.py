@@ -176,7 +176,7 @@ class Reading:
         behind = [self.region(view, value) for value in data]
         kinds = "-".join([*(one.fields["kind"] for one in reversed(behind) if one.fields), node.kind])
         region = LayerDraft(
-            op=OPAQUE, fields={"kind": "-".join(dict.fromkeys(kinds.split("-")))[:100]}, scope=node.scope, node=node,
+            op=OPAQUE, fields={"kind": "-".join(dict.fromkeys(kinds.split("-")))[:100]}, node=node,
             reads=tuple(dict.fromkeys(number for one in behind for number in one.reads)),
             weights=view.trained.union(*(one.weights for one in behind)),
             flop=node.flop + sum(one.flop for one in behind), notes={key: 1 for one in behind for key in one.notes},
@@ -328,7 +328,7 @@ def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
 def _copied(drafts: Sequence[LayerDraft]) -> Iterator[str]:
     """Yield a line on weights that several layers use, and each has in the model file."""
     own = (draft for draft in drafts if draft.op not in {OPAQUE, "token"} and draft.tied is None)
-    uses = Counter(identity for draft in own if not draft.whole for identity in draft.weights)
+    uses = Counter(identity for draft in own if "one" not in draft.notes for identity in draft.weights)
     shared = sorted(identity for identity, count in uses.items() if count > 1)
     if shared:
         others = f" and {len(shared) - 1} more" if len(shared) > 1 else ""

@@ -61,7 +61,7 @@ def capture(fn: Any, params: Any, inputs: Sequence[Any], name: str, where: str) 
     with one_line(where, "jax.make_jaxpr cannot trace it:"):
         closed = jax.make_jaxpr(fn)(params, *inputs)
     names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
-    return _Reader(where).trace(closed.jaxpr, names, name)
+    return _Reader().trace(closed.jaxpr, names, name, where)
 
 
 class _Reader:
@@ -73,8 +73,7 @@ class _Reader:
         data: the values that depend on an input.
     """
 
-    def __init__(self, where: str) -> None:
-        self.where = where
+    def __init__(self) -> None:
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.called: dict[int, str] = {}
         self.parameters: dict[str, str] = {}
@@ -82,14 +81,14 @@ class _Reader:
         self.nodes: list[Node] = []
         self.layout: tuple[int, ...] = CHANNELS_FIRST
 
-    def trace(self, jaxpr: Any, params: Sequence[str], name: str) -> Trace:
+    def trace(self, jaxpr: Any, params: Sequence[str], name: str, where: str) -> Trace:
         fed = [self.new(variable) for variable in jaxpr.invars]
         inputs = fed[len(params) :]
         self.parameters = dict(zip(fed, params, strict=False))
         self.data |= {*inputs}
         outputs = self.open(jaxpr, fed)
         if not outputs or not inputs or not self.shapes[inputs[0]]:
-            raise ModelError(self.where, "found no input or no result", "an array each, samples first")
+            raise ModelError(where, "found no input or no result", "an array each, samples first")
         formats = [str(variable.aval.dtype) for variable in jaxpr.invars]
         given = dict(zip(inputs, formats[len(params) :], strict=True))
         return Trace.of(
@@ -182,7 +181,7 @@ class _Reader:
             for one in value if isinstance(value, list | tuple) else [value]:
                 inner = getattr(one, "jaxpr", one)
                 if hasattr(inner, "eqns"):
-                    reader = _Reader(self.where)
+                    reader = _Reader()
                     reader.open(inner, ())
                     found += sum(node.flop for node in reader.nodes)
         return int(found * params["length"]) if equation.primitive.name == "scan" else found

@@ -171,13 +171,12 @@ class LayerDraft:
         dims: atoms of its output without the batch, in the order in which its op gives them.
         roles: atoms of the fields that name dims.
         others: atoms to which a field maps these.
-        scope: path of the module that runs it.
         weights: identities of its trained tensors.
         flop: operations of the contractions in an opaque layer, over the whole example.
         tied: number of the layer whose weight it uses.
-        whole: result of the operation of which it says a part alone.
-        notes: what the rules of experts know of it; of an opaque layer, whether it reads a tensor that is ``named`` otherwise than
-            images, or has features in ``parts``, of which an attention may read each.
+        notes: what the rules of experts know of it; whether it is ``one`` of several that say its operation; of an opaque layer,
+            whether it reads a tensor that is ``named`` otherwise than images, or has features in ``parts``, of which an attention
+            may read each.
     """
 
     op: str
@@ -187,11 +186,9 @@ class LayerDraft:
     dims: Axis = ()
     roles: dict[str, Axis] = field(default_factory=dict)
     others: dict[str, Axis] = field(default_factory=dict)
-    scope: tuple[str, ...] = ()
     weights: frozenset[str] = frozenset()
     flop: int = 0
     tied: int | None = None
-    whole: str = ""
     notes: dict[str, int] = field(default_factory=dict)
 
     def named(self, names: Callable[[Axis], Sequence[str]]) -> dict[str, Any]:
@@ -311,7 +308,7 @@ class OpContext:
         Its axes are those of the first tensor or of an image, its weights the operation's, unless others are said. Of equal
         numbers of several dims the first is enough, and roles without atoms are left out.
         """
-        own = {"scope": self.node.scope, "weights": self.trained, "node": self.node}
+        own = {"weights": self.trained, "node": self.node}
         said["roles"] = {name: axis for name, axis in said.get("roles", {}).items() if axis}
         said["fields"] = {
             name: value[0] if isinstance(value, list) and len({*value}) == 1 else value

@@ -47,10 +47,8 @@ def along(view: OpContext, held: TensorAxes, *, bias: bool, groups: int = 1, **f
     atoms, made = view.atoms, view.node.get("out")
     refuse(len(held.axes) != len(("batch", "features", "positions")))
     over, places = view.positions(held, -1), view.node.made[-1]
-    read, each = atoms.leaves(held.axes[1]), tuple[int, ...]()
-    if groups > 1:
-        each, read = atoms.regroup((read,), (groups, atoms.size(read) // groups)) or ((), ())
-        refuse(not each or (not read and made > groups))
+    each, read = atoms.regroup(held.axes[1:2], (groups, atoms.size(held.axes[1]) // groups)) or ((), ())
+    refuse(not (each or read) or (not read and made > groups))
     new = atoms.axis(made // groups)
     left = over if atoms.size((over,)) == places else atoms.resized(over, places)
     roles = {"over": (over,), "contracted": read, "out": new if read else (), "each": each}
@@ -196,8 +194,6 @@ def shifted(view: OpContext) -> TensorAxes:
             draft.weights |= view.weights[weight]
             draft.node = view.node
             return held
-    if elements == view.atoms.size(view.dims(held)) == sum(view.trace.trained[one] for one in view.trained):
-        return view.put("position", held)
     return biased(view, held) if draft.op == "matmul" else beside(view, "position", held)
 
 
@@ -288,7 +284,7 @@ def sliced(view: OpContext) -> TensorAxes:
         return tuple(atom for one in atoms.leaves(dims) for atom in (new if one == outer else (one,)))
 
     roles = {**draft.roles, "out": swapped(made)}
-    number = view.add(replace(draft, whole=whole, roles=roles))
+    number = view.add(replace(draft, roles=roles, notes={"one": 1}))
     part = TensorAxes(number, tuple(map(swapped, held.axes)))
     return part.replaced(axis) if drop else part
 

@@ -34,14 +34,15 @@ def patches(view: OpContext, held: TensorAxes) -> TensorAxes:
     axes = [atoms.leaves(axis) for axis in held.axes]
     named = [tuple(atoms.fixed.get(atom, "") for atom in axis) for axis in axes]
     plain = draft.op == "conv" and draft.fields.get("stride") == draft.fields["kernel"]
-    whole = draft.node.result
-    viewed = {view.trace.nodes[number].op for number in view.trace.readers[whole]} <= VIEWS
+    viewed = {view.trace.nodes[number].op for number in view.trace.readers[draft.node.result]} <= VIEWS
     if ("height", "width") not in named or not plain or not viewed:
         return held
     places = [named.index(of) for of in (("height", "width"), ("channels",))]
     positions, made = ((atoms.new(atoms.size(axes[place])),) for place in places)
     fields = {name: value for name, value in draft.fields.items() if name not in {"out_channels", "stride"}}
-    patch = replace(draft, op="patch", fields=fields, roles={"over": positions, "out": made}, whole=whole)
+    patch = replace(
+        draft, op="patch", fields=fields, roles={"over": positions, "out": made}, notes={"one": 1}
+    )
     with suppress(Unsaid):
         instead = dict(zip(places, (positions, made), strict=True))
         number = view.add(patch)
@@ -88,7 +89,8 @@ def beside(view: OpContext, op: str, held: TensorAxes, own: tuple[int, ...] = ()
     refuse(any(own[place] != sizes[place] for place in places))
     refuse(not places and (scores or fields or op == "layer_scale"))
     over = view.atoms.leaves(atom for place in places for atom in held.axes[place])
-    return view.put(op, held, fields=fields, roles={"over": over})
+    whole = op == "position" and {*over} == {*view.dims(held)}
+    return view.put(op, held, fields=fields, roles={"over": () if whole else over})
 
 
 def biased(view: OpContext, scores: TensorAxes) -> TensorAxes:
@@ -155,8 +157,7 @@ def _linear(view: OpContext, held: TensorAxes, weight: str, roles: Roles, *, bia
     kept = tuple(atom for atom in own if atom not in contracted)
     if [*map(view.label, order)] == ["channels"] and [*map(view.label, kept)] == ["height", "width"]:
         found = view.put("conv", held, fields={"out_channels": atoms.size(new), "kernel": 1, "bias": bias})
-        pairs = zip((*new, *kept), view.dims(found), strict=True)
-        refuse(not all(atoms.unite((one,), (other,)) for one, other in pairs))
+        refuse(not atoms.unite((*new, *kept), view.dims(found)))
         return replace(found, axes=result)
     tied = _owner(view, weight, (contracted, new))
     said = {"roles": {"contracted": order, "out": new}, "fields": {"bias": bias}}
@@ -233,9 +234,9 @@ def _attention_of(view: OpContext, shares: TensorAxes, values: TensorAxes, keys:
             fields={"causal": any(map(view.trace.causal, masked))}, weights=frozenset(),
         )  # fmt: skip
         makers = [rows[number] for number in numbers[:3]]
-        if len({maker.scope for maker in makers}) == 1 and all(maker.op == "linear" for maker in makers):
+        if len({maker.node.scope for maker in makers}) == 1 and all(maker.op == "linear" for maker in makers):
             for maker, name in zip(makers, ("q", "k", "v"), strict=True):
-                maker.scope = (*maker.scope, name)
+                maker.node = replace(maker.node, scope=(*maker.node.scope, name))
         return found
     return None
 

@@ -167,17 +167,19 @@ class _Writer:
         self.ops: dict[tuple[str, ...], set[str]] = {}
         self.last_reader: dict[int, int] = {}
         for number, draft in enumerate(drafts):
-            self.ops.setdefault(draft.scope, set()).add(draft.op)
+            self.ops.setdefault(draft.node.scope, set()).add(draft.op)
             self.last_reader |= dict.fromkeys(draft.reads, number)
         self.containers = {scope[:depth] for scope in self.ops for depth in range(len(scope))}
 
     def layer(self, number: int) -> _Row:
-        return _Row(self.drafts[number].scope, range(number, number + 1), self.drafts[number].reads, number)
+        return _Row(
+            self.drafts[number].node.scope, range(number, number + 1), self.drafts[number].reads, number
+        )
 
     def rows(self, numbers: range, depth: int) -> Iterator[_Row]:
         """Yield layers one by one but for the longest runs of equal modules, the outermost first."""
         found: list[_Row] = []
-        for path, group in groupby(numbers, lambda number: self.drafts[number].scope[: depth + 1]):
+        for path, group in groupby(numbers, lambda number: self.drafts[number].node.scope[: depth + 1]):
             first, *rest = group
             members = range(first, first + len(rest) + 1)
             if len(path) <= depth:
