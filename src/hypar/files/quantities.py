@@ -6,26 +6,13 @@ import re
 from functools import partial
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from hypar.files.validation import Record
+from hypar.files.validation import Record, only
 from hypar.units import parse_quantity
 
 MOST = 1e30
 """Largest quantity in hypar's own units; its inverse is the least divisor."""
-
-
-def _not_tiny(number: float) -> float:
-    """Require a divisor large enough that every quotient is finite."""
-    if number < 1 / MOST:
-        raise ValueError(f"at least {1 / MOST:g}")
-    return number
-
-
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("a text that is not empty")
-    return text
 
 
 def _number(value: Any) -> Any:
@@ -39,7 +26,8 @@ def _read(kind: str) -> BeforeValidator:
 
 _EXPONENT = re.compile(r"[+-]?[0-9]+[eE][+-]?[0-9]{1,3}")
 AsNumber = BeforeValidator(_number)
-_SIZE, _AMOUNT, _NOT_TINY = Field(gt=0, le=MOST), Field(ge=0, le=MOST), AfterValidator(_not_tiny)
+_SIZE, _AMOUNT = Field(gt=0, le=MOST), Field(ge=0, le=MOST)
+_NOT_TINY = only(lambda number: number >= 1 / MOST, f"at least {1 / MOST:g}")
 
 Bytes = Annotated[float, _read("bytes"), _SIZE, _NOT_TINY]
 BytesPerSecond = Annotated[float, _read("bytes_per_s"), _SIZE, _NOT_TINY]
@@ -50,7 +38,7 @@ Seconds = Annotated[float, _read("seconds"), _AMOUNT]
 Watts = Annotated[float, _read("watts"), _AMOUNT]
 Count = Annotated[int, Field(ge=1, le=2**20)]
 Part = Annotated[float, AsNumber, Field(gt=0, le=1), _NOT_TINY]
-Text = Annotated[str, Field(max_length=1000), AfterValidator(_not_blank)]
+Text = Annotated[str, Field(max_length=1000), only(str.strip, "a text that is not empty")]
 
 Value = TypeVar("Value")
 

@@ -11,6 +11,7 @@ import os
 import stat
 from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -18,7 +19,7 @@ from uuid import uuid4
 from hypar.errors import DocumentError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 MOST_BYTES = 64 * 2**20
 """Largest size of a file in bytes."""
@@ -124,24 +125,24 @@ def read_json(file: Path) -> Any:
 
 
 def _hooks(file: Path) -> dict[str, Any]:
-    def number(word: str) -> float:
-        value = float(word)
-        if not math.isfinite(value):
+    def number(word: str, kind: type[float] = float) -> float:
+        if not math.isfinite(float(word)):
             raise DocumentError(str(file), f"found {shown(word)}", "finite numbers")
-        return value
-
-    def whole(word: str) -> int:
-        number(word)
-        return int(word)
+        return kind(word)
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-            raise DocumentError(str(file), f"key {shown(twice)} given twice", "once")
+            raise _twice(str(file), "key", (key for key, _ in pairs))
         return found
 
+    whole = partial(number, kind=int)
     return {"parse_constant": number, "parse_float": number, "parse_int": whole, "object_pairs_hook": once}
+
+
+def _twice(place: str, what: str, words: Iterable[str]) -> DocumentError:
+    word = next(word for word, times in Counter(words).items() if times > 1)
+    return DocumentError(place, f"{what} {shown(word)} given twice", "once")
 
 
 def format_json(data: Any, indent: str = "") -> str:
@@ -161,9 +162,8 @@ def format_json(data: Any, indent: str = "") -> str:
         return json.dumps(data, ensure_ascii=False, allow_nan=False)
     lines = [format_json(item, f"{indent} ") for item in items]
     if isinstance(data, dict):
-        lines = [
-            f"{json.dumps(key, ensure_ascii=False)}: {line}" for key, line in zip(data, lines, strict=True)
-        ]
+        keys = (json.dumps(key, ensure_ascii=False) for key in data)
+        lines = [f"{key}: {line}" for key, line in zip(keys, lines, strict=True)]
     start, end = "{}" if isinstance(data, dict) else "[]"
     return f"{start}\n{indent} " + f",\n{indent} ".join(lines) + f"\n{indent}{end}"
 
@@ -181,9 +181,8 @@ def read_csv(file: Path) -> list[Row]:
     _, head = next(rows, (0, []))
     if not head:
         raise DocumentError(str(file), "the file is empty")
-    twice = [column for column, times in Counter(head).items() if times > 1]
-    if twice:
-        raise DocumentError(f"{file}:1", f"column {shown(twice[0])} given twice", "once")
+    if len({*head}) < len(head):
+        raise _twice(f"{file}:1", "column", head)
     found: list[Row] = []
     for line, cells in rows:
         if len(cells) != len(head):

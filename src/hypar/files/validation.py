@@ -25,15 +25,20 @@ MOST_ENTRIES, MOST_CHARACTERS, MOST_FAULTS = 50_000, 100_000, 20
 _INHERITED = frozenset(dir(BaseModel))
 
 
-def one_of(names: Collection[str]) -> AfterValidator:
-    """Return the validator of a text that is one of some names."""
+def only(fits: Callable[[Any], object], allowed: str) -> AfterValidator:
+    """Return the validator of values that fit, whose message says which are allowed."""
 
-    def check(name: str) -> str:
-        if name not in names:
-            raise ValueError(", ".join(names))
-        return name
+    def check(value: Any) -> Any:
+        if not fits(value):
+            raise ValueError(allowed)
+        return value
 
     return AfterValidator(check)
+
+
+def one_of(names: Collection[str]) -> AfterValidator:
+    """Return the validator of a text that is one of some names."""
+    return only(names.__contains__, ", ".join(names))
 
 
 class Record(BaseModel):
@@ -134,20 +139,17 @@ class _Judged(NamedTuple):
     def faults(self, details: Sequence[ErrorDetails]) -> Iterator[InputError]:
         """Yield the faults that pydantic found: unknown keys first, then missing ones, then values, each place once."""
         meant: set[Where] = set()
-        for item in details:
+        places: dict[Where, list[ErrorDetails]] = {}
+        for item in sorted(details, key=lambda one: {"extra_forbidden": 0, "missing": 1}.get(one["type"], 2)):
+            *around, key = item["loc"] or ("",)
             if item["type"] == "extra_forbidden":
                 unknown = self.unknown_key(item["loc"])
-                meant.add((*item["loc"][:-1], unknown.hint))
+                meant.add((*around, unknown.hint))
                 yield unknown
-        for item in details:
-            # A missing key that was misspelt is one fault.
-            *around, key = item["loc"] or ("",)
-            if item["type"] == "missing" and (*around, suggestion(str(key), [str(key)])) not in meant:
-                yield self.error(self.place(item["loc"]), f"{key!r} is missing")
-        places: dict[Where, list[ErrorDetails]] = {}
-        for item in details:
-            if item["type"] not in {"extra_forbidden", "missing"}:
+            elif item["type"] != "missing":
                 places.setdefault(_written(self.data, item["loc"]), []).append(item)
+            elif (*around, suggestion(str(key), [str(key)])) not in meant:  # misspelt, a key is one fault
+                yield self.error(self.place(item["loc"]), f"{key!r} is missing")
         for where, items in places.items():
             yield self.value(where, items)
 

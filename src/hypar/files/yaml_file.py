@@ -61,7 +61,6 @@ def read_yaml(file: Path) -> Document:
 
 def parse_yaml(text: str, file: Path) -> Document:
     """Parse the text of a file, like ``read_yaml``."""
-    loader = None
     try:
         loader = _Loader(text, file)
         root = loader.get_single_node()
@@ -80,9 +79,6 @@ def parse_yaml(text: str, file: Path) -> Document:
         raise DocumentError(place, f"found the character U+{ord(character):04X}", "YAML text") from error
     except RecursionError as error:
         raise _too_deep(str(file)) from error
-    finally:
-        if loader is not None:
-            loader.dispose()
 
 
 class _Loader(_BASE):  # type: ignore[misc]
