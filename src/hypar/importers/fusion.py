@@ -79,9 +79,8 @@ class _Finder:
         attributes: dict[str, Any] = {"axis": axes}
         if op in NORMS:
             members = self.extended(members)
-            attributes = {"kind": op, "over": axes}
-            if op == "layer_norm" and (grouped := self.groups(entry, nodes, axes)) is not None:
-                attributes = {"kind": "group_norm", "axis": grouped[0], "groups": grouped[1]}
+            groups = self.groups(entry, nodes, axes) if op == "layer_norm" else {}
+            attributes = {"kind": op, "over": axes, **groups}
         elif op == "rope":
             attributes = {"positions": self.positions(nodes)}
         elif op == "best_groups":
@@ -116,8 +115,8 @@ class _Finder:
     def data(self, node: Node) -> str:
         return next(value for value in node.read if value in self.trace.dependent)
 
-    def groups(self, entry: str, nodes: Sequence[Node], axes: Sequence[int]) -> tuple[int, int] | None:
-        """Return the axis of a sample that is summed in groups of neighbours, and their number; None if there is none.
+    def groups(self, entry: str, nodes: Sequence[Node], axes: Sequence[int]) -> dict[str, Any]:
+        """Return the axis of a sample that is summed in groups of neighbours, and their number; nothing if there is none.
 
         What is summed then has an axis more, and all of it is summed but the samples and the groups.
         """
@@ -125,10 +124,10 @@ class _Finder:
         own = self.trace.shapes[entry]
         left = sorted({*range(len(sizes))} - {axis % len(sizes) for axis in axes})
         if len(sizes) != len(own) + 1 or len(left) != len(("samples", "groups")) or left[0] != 0:
-            return None
+            return {}
         axis = left[1]
         whole = (*sizes[:axis], sizes[axis] * sizes[axis + 1], *sizes[axis + 2 :]) if axis < len(own) else ()
-        return (axis, sizes[axis]) if whole == own else None
+        return {"kind": "group_norm", "axis": axis, "groups": sizes[axis]} if whole == own else {}
 
     def positions(self, nodes: Sequence[Node]) -> int:
         """Return the axis along which the constant factors of a rotation differ, besides the last."""

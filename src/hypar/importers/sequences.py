@@ -332,14 +332,18 @@ def counted(view: OpContext) -> TensorAxes:
 
 
 def indexed(view: OpContext) -> TensorAxes:
-    """Say routed positions of a tensor."""
-    held, index = view.tensor("self"), view.tensor("indices")
-    _routed(view, index)
+    """Say routed positions of a tensor, at their experts."""
+    held, index, atoms = view.tensor("self"), view.tensor("indices"), view.atoms
+    choices, gates = _routed(view, index)
     refuse(len(index.axes) != 1 or view.node.made[1:] != view.node.sizes("self")[1:])  # rows of another axis
     with suppress(Unsaid):
         _routed(view, held)
         return held  # in another order
-    return _sent(view, held.replaced(0, index.axes[0]))
+    positions = tuple(atom for atom in atoms.leaves(index.axes[0]) if atom not in {BATCH, choices})
+    experts, count = view.rows[gates].roles["over"], atoms.size((choices,))
+    slots = atoms.new(-(-atoms.size(positions) // round_of(atoms.size(experts), count)))
+    roles, axes = {"over": positions, "slots": (slots,), "to": experts}, held.replaced(0, index.axes[0]).axes
+    return view.put("dispatch", held, axes=axes, roles=roles, weights=frozenset(), fields={"count": count})
 
 
 def grouped(view: OpContext) -> TensorAxes:
@@ -348,11 +352,10 @@ def grouped(view: OpContext) -> TensorAxes:
     refuse(weight not in view.weights)
     (_, gates), atoms, (count, *_, width) = _routed(view, held), view.atoms, view.trace.shapes[weight]
     experts = view.rows[gates].roles["over"]
-    sent = held if _slots(view, held) else _sent(view, held)
-    refuse(count != atoms.size(experts))
-    contracted, made = atoms.leaves(sent.axes[-1]), atoms.axis(width)
+    refuse(not _slots(view, held) or count != atoms.size(experts))
+    contracted, made = atoms.leaves(held.axes[-1]), atoms.axis(width)
     roles = {"contracted": contracted, "out": made, "each": experts}
-    return view.put("linear", sent, axes=(*sent.axes[:-1], made), roles=roles, fields={"bias": False})
+    return view.put("linear", held, axes=(*held.axes[:-1], made), roles=roles, fields={"bias": False})
 
 
 def weighed(view: OpContext) -> TensorAxes:
@@ -395,17 +398,3 @@ def _slots(view: OpContext, held: TensorAxes) -> Axis:
     """Return the atom of the experts' slots among the dims of a layer; nothing where it is not routed."""
     slots = {atom for draft in view.rows if draft.op == "dispatch" for atom in draft.roles["slots"]}
     return tuple(slots & {*view.dims(held)})
-
-
-def _sent(view: OpContext, held: TensorAxes) -> TensorAxes:
-    """Return a tensor at the experts, through one ``dispatch`` for all its readers."""
-    atoms, (choices, gates) = view.atoms, _routed(view, held)
-    for number, draft in enumerate(view.rows):
-        if draft.op == "dispatch" and draft.notes["choices"] == choices and draft.reads == (held.number,):
-            return TensorAxes(number, held.axes)
-    positions = tuple(atom for atom in atoms.leaves(held.axes[0]) if atom not in {BATCH, choices})
-    experts, count = view.rows[gates].roles["over"], atoms.size((choices,))
-    slots = atoms.new(-(-atoms.size(positions) // round_of(atoms.size(experts), count)))
-    roles = {"over": positions, "slots": (slots,), "to": experts}
-    said = {"fields": {"count": count}, "notes": {"choices": choices}}
-    return view.put("dispatch", held, axes=held.axes, roles=roles, weights=frozenset(), **said)
