@@ -1,9 +1,9 @@
 """Rules on sequences, linear layers, products of two activations, attention and tables; and of mixtures of experts.
 
 A routed tensor has an axis of positions and choices: the atoms of the positions, and behind them the atom of the choices of one
-position. Its layer has the dims of ``dispatch`` instead, experts and slots. Gates note the layer whose largest ``scores``, or
-shares, they are, and whether they are ``normalised``; what experts made notes its ``gates``, and scores the ``groups`` of which
-a position takes the ``best``.
+position. Its layer has the dims of ``dispatch`` instead, experts and slots. Gates note the layer whose largest ``scores``
+they are, whether these are ``shares``, as a softmax gives them or a sigmoid, and whether they are ``normalised``; what experts
+made notes its ``gates``, and scores the ``groups`` of which a position takes the ``best``.
 """
 
 from __future__ import annotations
@@ -280,9 +280,9 @@ def topk(view: OpContext) -> TensorAxes:
     while rows[number].fields.get("function") == "other" and rows[number].node.op == "add":
         (number,) = rows[number].reads
     draft = rows[number]
-    after = draft.op == "softmax" and view.atoms.leaves(draft.roles["over"]) == (over,)
     sigmoid = draft.fields.get("function") == "sigmoid"
-    scores = draft.reads[0] if after or sigmoid else number
+    shares = sigmoid or (draft.op == "softmax" and view.atoms.leaves(draft.roles["over"]) == (over,))
+    scores = draft.reads[0] if shares else number
     refuse(len(view.dims(scores)) != 2)
     limits = {name: rows[held.number].notes.get(name, 1) for name in ("groups", "best")}
     fields = {"count": view.node.get("k", 0), "function": "sigmoid" if sigmoid else "softmax"}
@@ -290,7 +290,7 @@ def topk(view: OpContext) -> TensorAxes:
     choices = view.atoms.new(fields["count"])
     return view.put(
         "top_k", TensorAxes(scores, ()), axes=(*held.axes[:-1], (choices,)), roles={"over": (over,)}, fields=fields,
-        notes={"scores": number, "choices": choices},
+        notes={"scores": number, "choices": choices, "shares": shares},
     )  # fmt: skip
 
 
@@ -310,15 +310,9 @@ def gathered(view: OpContext) -> TensorAxes:
 
 
 def normalised(view: OpContext) -> TensorAxes:
-    """Say gates divided by their sum where they are shares already, or the softmax of the largest scores, which is the same.
-
-    A sigmoid of the scores counts as shares.
-    """
+    """Say gates divided by their sum where they are shares already, or the softmax of the largest scores, which is the same."""
     notes = view.rows[view.only.number].notes
-    refuse("scores" not in notes)
-    before = view.rows[notes["scores"]]
-    shares = before.op == "softmax" or before.fields.get("function") == "sigmoid"
-    refuse(shares != (view.node.op == "shares"))
+    refuse(notes.get("shares") != (view.node.op == "shares"))
     notes["normalised"] = True
     return view.only
 
@@ -352,7 +346,7 @@ def grouped(view: OpContext) -> TensorAxes:
     refuse(weight not in view.weights)
     (_, gates), atoms, (count, *_, width) = _routed(view, held), view.atoms, view.trace.shapes[weight]
     experts = view.rows[gates].roles["over"]
-    refuse(not _slots(view, held) or count != atoms.size(experts))
+    refuse(count != atoms.size(experts))
     contracted, made = atoms.leaves(held.axes[-1]), atoms.axis(width)
     roles = {"contracted": contracted, "out": made, "each": experts}
     return view.put("linear", held, axes=(*held.axes[:-1], made), roles=roles, fields={"bias": False})
@@ -374,16 +368,16 @@ def summed(view: OpContext) -> TensorAxes:
     held, axes, atoms, rows = view.only, view.node.axes(), view.atoms, view.rows
     gates = view.rows[held.number].notes.get("gates", -1)
     refuse(len(axes) != 1 or gates < 0)
-    left, own, slots = held.replaced(axes[0]).axes, held.axes[axes[0]], _slots(view, held)
-    refuse(not slots or atoms.leaves(own) != (rows[gates].notes["choices"],))
     notes, experts = rows[gates].notes, rows[gates].roles["over"]
-    fields = {"count": rows[gates].fields["count"]}
+    slots = {atom for draft in rows if draft.op == "dispatch" for atom in draft.roles["slots"]}
+    slots &= {*view.dims(held)}
+    refuse(not slots or atoms.leaves(held.axes[axes[0]]) != (notes["choices"],))
     shares = TensorAxes(gates, ())
     if "normalised" not in notes:  # no op says them
         shape, scores = {"shape": view.dims(notes["scores"])}, TensorAxes(notes["scores"], ())
         shares = view.put(OPAQUE, scores, axes=(), roles=shape, fields={"kind": "topk"})
-    roles = {"over": experts, "slots": slots}
-    return view.put("combine", held, shares, axes=left, roles=roles, fields=fields)
+    fields, roles = {"count": rows[gates].fields["count"]}, {"over": experts, "slots": (*slots,)}
+    return view.put("combine", held, shares, axes=held.replaced(axes[0]).axes, roles=roles, fields=fields)
 
 
 def _routed(view: OpContext, held: TensorAxes) -> tuple[int, int]:
@@ -392,9 +386,3 @@ def _routed(view: OpContext, held: TensorAxes) -> tuple[int, int]:
     found = [atom for atom in view.atoms.leaves(sum(held.axes, ())) if atom in gates]
     refuse(not found)
     return found[0], gates[found[0]]
-
-
-def _slots(view: OpContext, held: TensorAxes) -> Axis:
-    """Return the atom of the experts' slots among the dims of a layer; nothing where it is not routed."""
-    slots = {atom for draft in view.rows if draft.op == "dispatch" for atom in draft.roles["slots"]}
-    return tuple(slots & {*view.dims(held)})
