@@ -176,10 +176,9 @@ def joined(view: OpContext) -> TensorAxes:
         refuse(len(other.axes) != len(first.axes))
         for one, two, size in zip(first.axes, other.axes, view.trace.shapes[value], strict=True):
             refuse((size > 1 or view.node.op != "multiply") and not view.atoms.unite(one, two))
-    if all({*view.dims(first)} == {*view.dims(other)} for other in others):
-        return view.put(view.node.op, first, *others, axes=first.axes)
-    refuse(view.node.op != "multiply")
-    return view.put("scale", first, *others, axes=first.axes)
+    alike = all({*view.dims(first)} == {*view.dims(other)} for other in others)
+    refuse(not alike and view.node.op != "multiply")
+    return view.put(view.node.op if alike else "scale", first, *others, axes=first.axes)
 
 
 def shifted(view: OpContext) -> TensorAxes:

@@ -167,9 +167,12 @@ def _linear(view: OpContext, held: TensorAxes, weight: str, roles: Roles, *, bia
 def _owner(view: OpContext, weight: str, axes: tuple[Axis, Axis]) -> int | None:
     """Return the layer whose weight a linear layer uses, after making their dims the same."""
     atoms, identities = view.atoms, view.weights[weight]
-    owners = ((at, draft) for at, draft in enumerate(view.rows) if draft.op in {"embedding", "linear"})
-    for number, draft in owners:
-        if draft.tied is not None or not identities & draft.weights:
+    for number, draft in enumerate(view.rows):
+        if (
+            draft.op not in {"embedding", "linear"}
+            or draft.tied is not None
+            or not identities & draft.weights
+        ):
             continue
         theirs = draft.roles.get("over", draft.roles.get("contracted", ())), draft.roles.get("out", ())
         pairs = list(zip(axes, reversed(theirs) if draft.op == "embedding" else theirs, strict=True))
@@ -192,15 +195,14 @@ def activations(view: OpContext, left: TensorAxes, right: TensorAxes, roles: Rol
     mine, theirs = (atoms.leaves(sum((side[at] for at in contracted), ())) for side in (one, two))
     shared = atoms.leaves(atom for letter in both if letter not in contracted for atom in one[letter])
     refuse(BATCH not in shared)
-    found = _attention_of(view, left, right, (mine, theirs))
     taken = {atoms.first(atom) for atom in view.dims(left)}
     free = (atom for atom in view.dims(right) if atom not in (*theirs, *shared))
     names = {atom: atoms.new(atoms.size((atom,))) for atom in free if atoms.first(atom) in taken}
     atoms.aliases |= {*names.values()}
     renamed = {at: tuple(names.get(atom, atom) for atom in atoms.leaves(axis)) for at, axis in two.items()}
     axes = tuple({**renamed, **one}[letter] for letter in roles["made"])
-    if found is not None:
-        return replace(found, axes=axes)
+    if (found := _attention_of(view, left, right, (mine, theirs), axes)) is not None:
+        return found
     roles, others = {"over": mine, "names": (*names,)}, {"over": theirs, "names": (*names.values(),)}
     return view.put("matmul", left, right, axes=axes, roles=roles, others=others, weights=frozenset())
 
@@ -214,7 +216,9 @@ def scores_of(rows: Sequence[LayerDraft], number: int) -> tuple[int, list[int]]:
     return number, between
 
 
-def _attention_of(view: OpContext, shares: TensorAxes, values: TensorAxes, keys: Axes) -> TensorAxes | None:
+def _attention_of(
+    view: OpContext, shares: TensorAxes, values: TensorAxes, keys: Axes, axes: Axes
+) -> TensorAxes | None:
     """Say an attention where a product's first factor is a softmax of another product over the same dims."""
     rows, leaves = view.rows, view.atoms.leaves
     number, between = scores_of(rows, shares.number)
@@ -225,13 +229,13 @@ def _attention_of(view: OpContext, shares: TensorAxes, values: TensorAxes, keys:
     aliased = dict(zip(scores.others["names"], scores.roles.get("names", ()), strict=True))
     if leaves(softmax[0].roles["over"]) != keys[0] or tuple(aliased.get(atom) for atom in keys[0]) != keys[1]:
         return None
-    masked = [rows[one].node for one in between]
+    causal = any(view.trace.causal(rows[one].node) for one in between)
     parts = _parts(view, scores.reads, values.number)
     numbers = [*parts[:2], values.number, *parts[2:]]
     with suppress(Unsaid):
         found = view.put(
-            "attention", *(TensorAxes(number, ()) for number in numbers), axes=(), roles={"over": keys[1]},
-            fields={"causal": any(map(view.trace.causal, masked))}, weights=frozenset(),
+            "attention", *(TensorAxes(number, ()) for number in numbers), axes=axes, roles={"over": keys[1]},
+            fields={"causal": causal}, weights=frozenset(),
         )  # fmt: skip
         makers = [rows[number] for number in numbers[:3]]
         if len({maker.node.scope for maker in makers}) == 1 and all(maker.op == "linear" for maker in makers):
