@@ -215,11 +215,6 @@ class Trace:
         )  # fmt: skip
 
     @cached_property
-    def makers(self) -> dict[str, Node]:
-        """The operation that makes each value."""
-        return {node.result: node for node in self.nodes}
-
-    @cached_property
     def readers(self) -> dict[str, list[int]]:
         """Numbers of the operations that read a value."""
         found: dict[str, list[int]] = {}
@@ -286,26 +281,21 @@ class Trace:
         """Return the number of elements of a value."""
         return math.prod(self.shapes[value])
 
-    def causal(self, node: Node) -> bool:
-        """Return whether an operation hides later positions: says so, or has an operand that compares positions.
+    @cached_property
+    def masks(self) -> frozenset[str]:
+        """The values that hide later positions, as what compares positions does; a square constant is taken for one as well."""
+        compared = {
+            node.result for node in self.nodes
+            if node.op == "triangle" or (node.op in {"compare", "lt"} and len(node.read) > 1)
+        }  # fmt: skip
+        given = self.shapes.keys() - {node.result for node in self.nodes} - self.parameters.keys() - self.full
+        last = {value: self.shapes[value][-2:] for value in given | compared}
+        square = (value for value, sizes in last.items() if len(sizes) > 1 and sizes[0] == sizes[1] > 1)
+        return self.reached(square) - self.dependent
 
-        A square constant that no operation makes is taken for a causal mask as well.
-        """
-        if node.get("is_causal", False):
-            return True
-        waiting, seen = [*node.read], set[str]()
-        while waiting:
-            value = waiting.pop()
-            if value in seen or value in self.dependent:
-                continue
-            seen.add(value)
-            maker, sizes = self.makers.get(value), self.shapes.get(value, ())
-            square = len(sizes) > 1 and sizes[-1] == sizes[-2] > 1
-            op, read = (maker.op, len(maker.read)) if maker else ("", 0)
-            if square and (op in {"", "triangle"} or (op in {"compare", "lt"} and read > 1)):
-                return value not in self.parameters and value not in self.full
-            waiting += maker.read if maker else ()
-        return False
+    def causal(self, node: Node) -> bool:
+        """Return whether an operation hides later positions: says so, or reads what does."""
+        return bool(node.get("is_causal", False)) or not self.masks.isdisjoint(node.read)
 
 
 def matrix_letters(left: int, right: int) -> dict[str, Letters]:
