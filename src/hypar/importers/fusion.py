@@ -43,7 +43,7 @@ def fused(trace: Trace) -> list[Node]:
 
 class _Finder:
     def __init__(self, trace: Trace) -> None:
-        self.trace, self.nodes, self.weights = trace, trace.nodes, trace.weights
+        self.trace, self.nodes, self.weights = trace, trace.nodes, trace.weights.keys()
 
     def region(self, entry: str, ops: frozenset[str]) -> tuple[list[int], Node] | None:
         """Return the smallest region of some operations behind a value that is one op: these, and the one in their place."""

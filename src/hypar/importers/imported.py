@@ -84,8 +84,8 @@ class Reading:
         drafts: the layers, of which the last is the result.
         rows: all layers, in the order in which they are said.
         sizes: elements of each trained tensor that an operation reads.
-        known: tensors, opaque layers whose shape a model file cannot say, with operations that no layer holds yet, and the
-            trained tensors behind what depends on these alone; constants are not in it.
+        known: what depends on the input: tensors, and opaque layers whose shape a model file cannot say, with operations that no
+            layer holds yet.
 
     Raises:
         ModelError: the shape of an input or of the result cannot be said in a model file.
@@ -95,8 +95,7 @@ class Reading:
         self.trace, self.atoms = replace(trace, nodes=trace.behind(trace.output)), Atoms(trace.batch)
         self.rows: list[LayerDraft] = []
         self.sizes: dict[str, int] = {}
-        trained = {value: frozenset([identity]) for value, identity in trace.parameters.items()}
-        self.known: dict[str, TensorAxes | frozenset[str] | LayerDraft] = {**trained}
+        self.known: dict[str, TensorAxes | LayerDraft] = {}
         for value in trace.inputs:
             self.feed(value)
         for node in fused(self.trace):
@@ -134,19 +133,16 @@ class Reading:
 
     def add(self, node: Node) -> None:
         """Add an operation."""
-        found = [(value, self.known[value]) for value in node.read if value in self.known]
-        weights = {value: at for value, at in found if isinstance(at, frozenset)}
-        data = [value for value, at in found if value not in weights]
+        data = {value: self.known[value] for value in node.read if value in self.known}
         if not data:
-            if weights:
-                self.known[node.result] = frozenset[str]().union(*weights.values())
             return
+        weights = {value: self.trace.weights[value] for value in node.read if value in self.trace.weights}
         self.sizes |= {one: self.trace.trained[one] for own in weights.values() for one in own}
-        held = {value: at for value, at in found if isinstance(at, TensorAxes)}
+        held = {value: at for value, at in data.items() if isinstance(at, TensorAxes)}
         said_of = {value: self.said_of(value, own) for value, own in weights.items()}
         view = OpContext(self.trace, node, self.atoms, self.rows, held, said_of)
-        said = self.said(view) if view.data == tuple(data) else None
-        self.known[node.result] = said or self.opaque(view, data)
+        said = self.said(view) if held == data else None
+        self.known[node.result] = said or self.opaque(view)
 
     def said_of(self, value: str, identities: frozenset[str]) -> frozenset[str]:
         """Return the trained tensors that an op says of those behind a value.
@@ -170,10 +166,10 @@ class Reading:
             del self.rows[before:]
         return None
 
-    def opaque(self, view: OpContext, data: Sequence[str]) -> TensorAxes | LayerDraft:
+    def opaque(self, view: OpContext) -> TensorAxes | LayerDraft:
         """Add what no layer says as an opaque one, together with what it reads of those whose shape a file cannot say."""
         node = view.node
-        behind = [self.region(view, value) for value in data]
+        behind = [self.region(view, value) for value in node.read if value in self.known]
         kinds = "-".join([*(one.fields["kind"] for one in reversed(behind) if one.fields), node.kind])
         region = LayerDraft(
             op=OPAQUE, fields={"kind": "-".join(dict.fromkeys(kinds.split("-")))[:100]}, node=node,

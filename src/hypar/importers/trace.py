@@ -234,9 +234,14 @@ class Trace:
         return self.reached(self.inputs)
 
     @cached_property
-    def weights(self) -> frozenset[str]:
-        """The values that depend on trained tensors and on no input."""
-        return self.reached(self.parameters) - self.dependent
+    def weights(self) -> dict[str, frozenset[str]]:
+        """The trained tensors behind each value that depends on these and on no input."""
+        found = {value: frozenset([identity]) for value, identity in self.parameters.items()}
+        for node in self.nodes:
+            own = frozenset[str]().union(*(found.get(value, ()) for value in node.read))
+            if own and node.result not in self.dependent:
+                found[node.result] = own
+        return found
 
     def reached(self, values: Iterable[str]) -> frozenset[str]:
         """Return some values and all that depend on one of them."""
