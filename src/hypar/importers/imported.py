@@ -136,21 +136,20 @@ class Reading:
         data = {value: self.known[value] for value in node.read if value in self.known}
         if not data:
             return
-        weights = {value: self.trace.weights[value] for value in node.read if value in self.trace.weights}
-        self.sizes |= {one: self.trace.trained[one] for own in weights.values() for one in own}
+        weights = {value: self.said_of(value) for value in node.read if value in self.trace.weights}
+        self.sizes |= {one: self.trace.trained[one] for value in weights for one in self.trace.weights[value]}
         held = {value: at for value, at in data.items() if isinstance(at, TensorAxes)}
-        said_of = {value: self.said_of(value, own) for value, own in weights.items()}
-        view = OpContext(self.trace, node, self.atoms, self.rows, held, said_of)
+        view = OpContext(self.trace, node, self.atoms, self.rows, held, weights)
         said = self.said(view) if held == data else None
         self.known[node.result] = said or self.opaque(view)
 
-    def said_of(self, value: str, identities: frozenset[str]) -> frozenset[str]:
+    def said_of(self, value: str) -> frozenset[str]:
         """Return the trained tensors that an op says of those behind a value.
 
         That is one alone where it has as many elements as the value, as the directions of a weight normalisation, whose
         lengths no op says.
         """
-        trained = self.trace.trained
+        identities, trained = self.trace.weights[value], self.trace.trained
         largest = max(identities, key=lambda one: (trained[one], one))
         alone = trained[largest] == self.trace.elements(value) != sum(trained[one] for one in identities)
         return frozenset([largest]) if alone else identities
