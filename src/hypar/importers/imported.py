@@ -108,12 +108,10 @@ class Reading:
         if len(sizes) == 1 and value in self.trace.tokens and value != self.trace.inputs[0]:
             return
         node = Node(kind="input", operands={}, attributes={}, result=value, shapes=self.trace.shapes)
-        view, image = (
-            OpContext(self.trace, node, self.atoms, self.rows, {}, {}),
-            value not in self.trace.tokens,
-        )
+        view = OpContext(self.trace, node, self.atoms, self.rows, {}, {})
+        draft, image = LayerDraft(op="input", node=node), value not in self.trace.tokens
         with suppress(Unsaid):
-            self.known[value] = self.sized(view, LayerDraft(op="input", node=node), image=image)
+            self.known[value] = self.sized(view, draft, image=image)
             return
         found = "x".join(map(str, sizes[1:])) or "nothing"
         allowed = "one size above 1 at least: --input 784, --input 3x224x224 or --input 128:int64"
