@@ -40,12 +40,10 @@ def patches(view: OpContext, held: TensorAxes) -> TensorAxes:
     places = [named.index(of) for of in (("height", "width"), ("channels",))]
     positions, made = ((atoms.new(atoms.size(axes[place])),) for place in places)
     fields = {name: value for name, value in draft.fields.items() if name not in {"out_channels", "stride"}}
-    patch = replace(
-        draft, op="patch", fields=fields, roles={"over": positions, "out": made}, notes={"one": 1}
-    )
+    roles: dict[str, Axis] = {"over": positions, "out": made}
     with suppress(Unsaid):
         instead = dict(zip(places, (positions, made), strict=True))
-        number = view.add(patch)
+        number = view.add(replace(draft, op="patch", fields=fields, roles=roles, notes={"one": 1}))
         held = TensorAxes(number, tuple(instead.get(at, axis) for at, axis in enumerate(axes)))
     return held
 
@@ -73,15 +71,13 @@ def beside(view: OpContext, op: str, held: TensorAxes, own: tuple[int, ...] = ()
     The trained numbers stand behind the tensor's last axes, or have a shape that is said. Which row of a table an element
     meets follows from its place; the axis of a row is the last one of its width, of scores of an attention the first, the heads.
     """
-    (weight,), sizes = view.weights, tuple(map(view.atoms.size, held.axes))
+    (weight,), shapes, sizes = view.weights, view.trace.shapes, tuple(map(view.atoms.size, held.axes))
     said = sum(view.trace.trained[one] for one in view.trained)
-    own = own or (1,) * (len(sizes) - len(view.trace.shapes[weight])) + view.trace.shapes[weight]
+    own = own or (1,) * (len(sizes) - len(shapes[weight])) + shapes[weight]
     places, fields = [place for place, size in enumerate(own) if size > 1], {}
     scores = view.rows[held.number].op == "matmul"
     if said != view.trace.elements(weight):
-        tables = [
-            view.trace.shapes[name] for name, one in view.trace.parameters.items() if {one} == {*view.trained}
-        ]
+        tables = [shapes[name] for name, one in view.trace.parameters.items() if {one} == {*view.trained}]
         refuse(op != "position" or not tables or tables[0][-1] == 1 or (scores and len(tables[0]) != 2))
         fields = {"rows": said // tables[0][-1]}
         places = [place for place in places if own[place] == tables[0][-1] == sizes[place]]
@@ -167,12 +163,9 @@ def _linear(view: OpContext, held: TensorAxes, weight: str, roles: Roles, *, bia
 def _owner(view: OpContext, weight: str, axes: tuple[Axis, Axis]) -> int | None:
     """Return the layer whose weight a linear layer uses, after making their dims the same."""
     atoms, identities = view.atoms, view.weights[weight]
-    for number, draft in enumerate(view.rows):
-        if (
-            draft.op not in {"embedding", "linear"}
-            or draft.tied is not None
-            or not identities & draft.weights
-        ):
+    owners = ((at, draft) for at, draft in enumerate(view.rows) if draft.op in {"embedding", "linear"})
+    for number, draft in owners:
+        if draft.tied is not None or not identities & draft.weights:
             continue
         theirs = draft.roles.get("over", draft.roles.get("contracted", ())), draft.roles.get("out", ())
         pairs = list(zip(axes, reversed(theirs) if draft.op == "embedding" else theirs, strict=True))
@@ -330,18 +323,23 @@ def counted(view: OpContext) -> TensorAxes:
 
 
 def indexed(view: OpContext) -> TensorAxes:
-    """Say routed positions of a tensor, at their experts."""
+    """Say routed positions of a tensor, at their experts, through one ``dispatch`` for all its readers."""
     held, index, atoms = view.tensor("self"), view.tensor("indices"), view.atoms
     choices, gates = _routed(view, index)
     refuse(len(index.axes) != 1 or view.node.made[1:] != view.node.sizes("self")[1:])  # rows of another axis
     with suppress(Unsaid):
         _routed(view, held)
         return held  # in another order
+    axes = held.replaced(0, index.axes[0]).axes
+    for number, draft in enumerate(view.rows):
+        if draft.op == "dispatch" and draft.notes["choices"] == choices and draft.reads == (held.number,):
+            return TensorAxes(number, axes)
     positions = tuple(atom for atom in atoms.leaves(index.axes[0]) if atom not in {BATCH, choices})
     experts, count = view.rows[gates].roles["over"], atoms.size((choices,))
     slots = atoms.new(-(-atoms.size(positions) // round_of(atoms.size(experts), count)))
-    roles, axes = {"over": positions, "slots": (slots,), "to": experts}, held.replaced(0, index.axes[0]).axes
-    return view.put("dispatch", held, axes=axes, roles=roles, weights=frozenset(), fields={"count": count})
+    roles = {"over": positions, "slots": (slots,), "to": experts}
+    said = {"fields": {"count": count}, "notes": {"choices": choices}}
+    return view.put("dispatch", held, axes=axes, roles=roles, weights=frozenset(), **said)
 
 
 def grouped(view: OpContext) -> TensorAxes:
