@@ -71,10 +71,6 @@ class Step(NamedTuple):
     rounds: int = 1
     summed: bool = False
 
-    def scaled(self, factor: float) -> Step:
-        """Return the step of ``factor`` times the bytes."""
-        return self._replace(parts=tuple((factor * amount, sent) for amount, sent in self.parts))
-
 
 Schedule = tuple[Step, ...]
 """Steps one after another."""
@@ -97,55 +93,47 @@ def reversed_in_time(schedule: Schedule) -> Schedule:
 
 def both(scatter: Schedule) -> Schedule:
     """Return the schedule of an all-reduce: a reduce-scatter of half of the bytes received, then an all-gather."""
-    half = tuple(step.scaled(0.5) for step in scatter)
+    half = tuple(
+        step._replace(parts=tuple((amount / 2, sent) for amount, sent in step.parts)) for step in scatter
+    )
     return (*half, *reversed_in_time(half))
 
 
 # Which schedules a collective has
 
 
-def exchanges(ways: int) -> dict[str, Schedule]:
-    """Return the schedules of the collectives that have one way only: all at once, and to the next subgroup."""
-    return {
-        "all_to_all": (once(1 / (ways - 1), among_all(ways)),),
-        "neighbours": (once(1.0, around(np.arange(ways)[None])),),
-    }
-
-
-def reductions(grid: Numbers, hops: Distances, allowed: Collection[str]) -> dict[str, list[Named]]:
-    """Return the schedules of reductions and gatherings by allowed algorithms; direct ones if none of these applies.
+def schedules(grid: Numbers, hops: Distances, allowed: Collection[str]) -> dict[str, list[Named]]:
+    """Return the schedules of each collective by allowed algorithms; direct ones if none of these applies.
 
     Args:
         grid: the subgroups as a grid, all of whose edges have at least two.
         hops: links between subgroups.
-        allowed: some of ``ALGORITHMS``.
+        allowed: some of ``ALGORITHMS``, and ``in_tree`` if the nodes of the network add up an all-reduce and send the sum
+            back to all subgroups.
     """
     ways, everyone = grid.size, among_all(grid.size)
-    at_once = "direct" in allowed or ways == PAIR
+    at_once, summed = "direct" in allowed or ways == PAIR, "in_tree" in allowed
     direct: Named = "direct", (once(1 / (ways - 1), everyone),)
+    all_whole = once(whole_terms(ways), everyone)
     whole: list[Named] = [
-        ("direct whole", (once(whole_terms(ways), everyone),)),
+        ("direct whole", (all_whole,)),
         ("direct", (once(1 / (ways - 1), everyone, 2),)),
     ]
     scatters = [*_scatters(grid, hops, allowed)]
+    reduced = [
+        *whole * at_once,
+        *_rings(grid, allowed, 2 * (ways - 1)),
+        *_of_whole_terms(ways, allowed),
+        *((name, both(schedule)) for name, schedule in scatters),
+    ]
     alike = [direct] * at_once + [*_rings(grid, allowed, ways - 1)]
-    found = {
-        "all_reduce": [
-            *whole * at_once,
-            *_rings(grid, allowed, 2 * (ways - 1)),
-            *_of_whole_terms(ways, allowed),
-            *((name, both(schedule)) for name, schedule in scatters),
-        ]
-        or whole,
-        "reduce_scatter": [*alike, *scatters],
-        "all_gather": [*alike, *((name, reversed_in_time(schedule)) for name, schedule in scatters)],
+    return {
+        "all_reduce": [*(reduced or whole), *[("in_tree", (all_whole._replace(summed=True),))] * summed],
+        "reduce_scatter": [*alike, *scatters] or [direct],
+        "all_gather": [*alike, *((name, reversed_in_time(own)) for name, own in scatters)] or [direct],
+        "all_to_all": [direct],
+        "neighbours": [("direct", (once(1.0, around(np.arange(ways)[None])),))],
     }
-    return {kind: own or [direct] for kind, own in found.items()}
-
-
-def in_network(ways: int) -> Named:
-    """Return an all-reduce whose sums are made by the nodes of the network, and sent back to all subgroups."""
-    return "in_tree", (once(whole_terms(ways), among_all(ways))._replace(summed=True),)
 
 
 def _rings(grid: Numbers, allowed: Collection[str], rounds: int) -> Iterator[Named]:

@@ -256,20 +256,16 @@ class _Level:
 
     def link(self) -> LevelLink:
         """Return the link of the level: for each collective the algorithms that are fastest for some bytes."""
-        fixed = collectives.exchanges(self.ways)
-        exchange, beside = fixed["all_to_all"][0], fixed["neighbours"][0]
-        crossed = [tier for tier, seconds in zip(self.tiers, self.by_tier(exchange), strict=True) if seconds]
+        everyone = self.routed(collectives.among_all(self.ways))
+        beside = self.routed(collectives.around(np.arange(self.ways)[None]))
+        crossed = [tier for tier, busy in zip(self.tiers, everyone.busy, strict=True) if np.any(busy)]
+        across = next(number for number, busy in enumerate(beside.busy) if np.any(busy))
         allowed = [
             name for name in collectives.ALGORITHMS if all(name in tier.collectives for tier in crossed)
         ]
-        named = {
-            **collectives.reductions(self.grid(), self.hops, allowed),
-            **{kind: [("direct", schedule)] for kind, schedule in fixed.items()},
-        }
         if len(crossed) == 1 and crossed[0].topology.adds_up:
-            named["all_reduce"].append(collectives.in_network(self.ways))
-        across = next(number for number, seconds in enumerate(self.by_tier(beside)) if seconds)
-        everyone = self.routed(exchange.parts[0][1])
+            allowed.append("in_tree")
+        named = collectives.schedules(self.grid(), self.hops, allowed)
         devices = len(self.bases) * self.ways
         return LevelLink(
             lines={kind: least(self.line(*one) for one in named[kind]) for kind in COLLECTIVES},
