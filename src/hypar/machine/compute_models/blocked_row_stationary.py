@@ -86,11 +86,15 @@ class BlockedRowStationary(ElementArray):
         words = math.inf if self._buffer_words is None else self._buffer_words
         return Unit(**given, buffer=max(0, words - self.weight_buffer_words.value), costs=self._costs)
 
-    def _packed(self, shape: LocalShape) -> tuple[float, float]:
-        """Return the words in memory for an element of F_in and for one of F_out; 1 where zeros are not known."""
-        if self.zeros.value != "saved":
-            return 1.0, 1.0
-        return _coded(shape, "input", "in_channels"), _coded(shape, "output", "out_channels")
+    def _packed(self, shape: LocalShape) -> tuple[float, ...]:
+        """Return the words in memory for an element of F_in and for one of F_out, a code being a channel of a sample, or a vector."""
+        found = []
+        for tensor, channels in (("input", "in_channels"), ("output", "out_channels")):
+            vector = shape.words[tensor] / (shape.size("batch") * shape.size("groups"))
+            plane = vector / shape.size(channels)
+            zeros = shape.zeros.get(tensor) if self.zeros.value == "saved" else None
+            found.append(run_length_words(zeros, plane if plane > 1 else max(1.0, vector)))
+        return tuple(found)
 
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
         """Return cycles and accesses of the best mapping; the last round of sets may be incomplete."""
@@ -154,13 +158,6 @@ def run_length_words(zeros: float | None, elements: float = math.inf) -> float:
     return PAIR_WORDS * (pairs + (1 - pairs + (PAIRS - 1) / 2) / elements)
 
 
-def _coded(shape: LocalShape, tensor: str, channels: str) -> float:
-    """Return the words in memory for an element of a feature map, a code being a channel of a sample, or a vector."""
-    vector = shape.words[tensor] / (shape.size("batch") * shape.size("groups"))
-    plane = vector / shape.size(channels)
-    return run_length_words(shape.zeros.get(tensor), plane if plane > 1 else max(1.0, vector))
-
-
 def _counts(parts: Parts) -> tuple[float, ...]:
     """Return cycles, words from memory and words from the buffer of a unit in all parts."""
     return tuple(map(sum, zip(*(found.counts for _, found in parts), strict=True)))
@@ -180,13 +177,22 @@ def _placed(way: tuple[PhaseLoops, ...], unit: Unit, units: int) -> Parts:
     return found
 
 
-def _ways(shape: LocalShape, phase: str, packed: tuple[float, float]) -> tuple[tuple[PhaseLoops, ...], ...]:
+def _ways(shape: LocalShape, phase: str, packed: tuple[float, ...]) -> tuple[tuple[PhaseLoops, ...], ...]:
     """Return the ways to do a phase, each as loops one after another; errors have as many words as what they are of."""
-    whole = _forward(shape)._replace(gradient=PHASES[phase] == "weight", packed=packed)
+    high, wide = shape.window("height"), shape.window("width")
+    sizes = {name: math.ceil(shape.size(dim)) for name, dim in _LOOPS.items()}
+    whole = PhaseLoops(
+        **sizes,
+        stride=high.stride,
+        extent=high.extent,
+        read_width=(sizes["width"] - 1) * wide.stride + wide.extent,
+        gradient=PHASES[phase] == "weight",
+        across=wide.stride,
+        packed=packed,
+    )
     if phase != "backward":
         return ((whole,),)
     back = whole._replace(channels=whole.filters, filters=whole.channels, packed=packed[::-1])
-    high, wide = shape.window("height"), shape.window("width")
     steps = high.stride * wide.stride
     dense = back._replace(
         height=back.height * high.stride,
@@ -199,18 +205,11 @@ def _ways(shape: LocalShape, phase: str, packed: tuple[float, float]) -> tuple[t
     return ((dense,),) if steps == 1 else (_folded(back, high, wide), (dense,))
 
 
-_LOOPS = (
-    *("batch", "groups", "in_channels", "out_channels"),
-    *("kernel_height", "kernel_width", "height", "width"),
-)
-"""Dims of the first fields of ``PhaseLoops``."""
-
-
-def _forward(shape: LocalShape) -> PhaseLoops:
-    n, g, c, m, rows, taps, height, width = (math.ceil(shape.size(dim)) for dim in _LOOPS)
-    high, wide = shape.window("height"), shape.window("width")
-    read, along = (width - 1) * wide.stride + wide.extent, (high.stride, high.extent)
-    return PhaseLoops(n, g, c, m, rows, taps, height, width, *along, read, False, across=wide.stride)
+_LOOPS = {
+    "samples": "batch", "groups": "groups", "channels": "in_channels", "filters": "out_channels",
+    "kernel": "kernel_height", "taps": "kernel_width", "height": "height", "width": "width",
+}  # fmt: skip
+"""The dims of loops."""
 
 
 def _folded(back: PhaseLoops, high: Window, wide: Window) -> tuple[PhaseLoops, ...]:

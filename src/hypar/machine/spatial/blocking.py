@@ -110,7 +110,7 @@ class PhaseLoops(NamedTuple):
     gradient: bool
     zeros: int = 1
     across: int = 1
-    packed: tuple[float, float] = (1.0, 1.0)
+    packed: tuple[float, ...] = (1.0, 1.0)
     whole_width: int = 0
 
     @property
