@@ -159,19 +159,15 @@ class Machine(Result):
 
     # The tree of groups
 
-    def leaves(self, name: str = WHOLE_ARRAY, depth: int = 0) -> Iterator[tuple[str, Machine, int]]:
-        """Yield name, devices and number of splits above, for every group of identical devices."""
-        if not self.groups:
-            yield name, self, depth
+    def nodes(self, name: str = WHOLE_ARRAY, depth: int = 0) -> Iterator[tuple[str, Machine, int]]:
+        """Yield name, machine and number of splits above, for this machine and every group in it, outer ones first."""
+        yield name, self, depth
         for group in self.groups:
-            yield from group.machine.leaves(group.name, depth + 1)
+            yield from group.machine.nodes(group.name, depth + 1)
 
-    def splits(self, depth: int = 0) -> Iterator[tuple[Machine, int]]:
-        """Yield every machine of several groups, this one first, with the number of splits above."""
-        if self.groups:
-            yield self, depth
-        for group in self.groups:
-            yield from group.machine.splits(depth + 1)
+    def leaves(self) -> Iterator[tuple[str, Machine, int]]:
+        """Yield the nodes that are identical devices."""
+        return (node for node in self.nodes() if not node[1].groups)
 
     def using(self, arrays: Mapping[str, Sequence[int]]) -> Machine:
         """Return the machine with no more devices in its groups than given arrays have.

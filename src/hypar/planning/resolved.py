@@ -176,7 +176,8 @@ class Resolved:
     def uneven(self) -> bool:
         """Whether there are uneven splits: on a heterogeneous machine, but where each stage is on identical devices."""
         staged = self.stages not in {None, BEST} and not self.outside
-        return self.heterogeneous is not None and (not staged or len([*self.heterogeneous.splits()]) > 1)
+        machine = self.heterogeneous
+        return machine is not None and not (staged and all(not own.machine.groups for own in machine.groups))
 
     @classmethod
     def of(cls, plan: Plan, machine: Machine | None = None, profile: Profile | None = None) -> Resolved:
@@ -428,8 +429,8 @@ def stages_of_each(machine: Machine, stages: int) -> int:
 
 def require_ways(heterogeneous: Machine, array: Ways) -> None:
     """Check that the ways of each uneven split are the number of its device groups."""
-    for split, depth in heterogeneous.splits():
-        if array[depth] != len(split.groups):
+    for _, split, depth in heterogeneous.nodes():
+        if split.groups and array[depth] != len(split.groups):
             found = f"found {array[depth]} ways where {split.name!r} has {len(split.groups)} groups"
             raise HardwareError("array", found, str(len(split.groups)))
 

@@ -20,7 +20,7 @@ from hypar.registry import DATA, data_names
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from hypar.machine.machine import Machine
 
@@ -113,7 +113,7 @@ def require_groups(plan: Plan, machine: Machine) -> None:
         have = kinds[not plan.heterogeneous]
         found = f"a plan for {kinds[plan.heterogeneous]}, and hardware {machine.name!r} has {have}"
         raise wrong_in(plan, "splits", found)
-    groups = dict(_groups(machine, WHOLE_ARRAY))
+    groups = {name: [group.name for group in own.groups] for name, own, _ in machine.nodes()}
     planned = {split.group: [side.group for side in split.sides] for split in plan.splits if split.sides}
     if plan.stages is not None and plan.stages.groups:
         # Stages take the groups in an order of their own.
@@ -123,13 +123,6 @@ def require_groups(plan: Plan, machine: Machine) -> None:
     if [*(plan.arrays or names)] != names or any(groups.get(name) != own for name, own in planned.items()):
         allowed = f"hardware {machine.name!r} has the groups {', '.join(names)}"
         raise wrong_in(plan, "arrays", f"found {', '.join(plan.arrays or {})}", allowed)
-
-
-def _groups(machine: Machine, name: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the name of every node of a machine with those of its groups, outer ones first."""
-    yield name, [group.name for group in machine.groups]
-    for group in machine.groups:
-        yield from _groups(group.machine, group.name)
 
 
 def times_of(plan: Plan, profile: str | Path | None = None) -> Profile | None:
