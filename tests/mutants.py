@@ -160,7 +160,7 @@ MUTANTS = [
     Mutant("sets in a line stand below or beside one another", "machine/spatial/sets.py", "return max(below, beside) if line and width > 1 else below * beside", "return below * beside"),
     Mutant("pieces are as wide as so many sets allow", "machine/spatial/sets.py", "for width in range(min(widest, bands * columns), layout.columns, -1):", "for width in range(layout.columns, layout.columns, -1):"),
     Mutant("a map whose zeros are not known is not coded", "machine/compute_models/blocked_row_stationary.py", "return 1.0\n", "return PAIR_WORDS\n"),
-    Mutant("a change leaves the file that is kept as it was", "machine/schema.py", "data, found = copy.deepcopy(document.data), dict", "data, found = copy.copy(document.data), dict"),
+    Mutant("a change leaves the file that is kept as it was", "machine/schema.py", "= copy.deepcopy(document.data)", "= copy.copy(document.data)"),
     # studies
     Mutant("chunks are found anew for a point", "studies/alternatives.py", "if request.chunks is None:", "if True:"),
     Mutant("what moves otherwise than counted speaks against a plan", "studies/verify.py", "return not (self.mismatches or self.changes or self.fuller)", "return not (self.changes or self.fuller)"),

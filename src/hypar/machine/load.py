@@ -67,7 +67,7 @@ def hardware_yaml(hardware: str | Path, changes: Mapping[str, Any]) -> str:
     if not changes:
         return text
     _require_identical(document)
-    return format_yaml(schema.changed(document, changes).data)
+    return format_yaml(schema.Changed(document, changes).data)
 
 
 def parse_change(text: str) -> tuple[str, Any]:
@@ -113,7 +113,7 @@ def _identical(file: Path, text: str, changes: _Changes) -> Machine:
     _require_identical(document)
     if changes:
         _identical(file, text, _Changes())
-    content = schema.changed(document, changes)
+    content = schema.Changed(document, changes)
     machine = _machine(file.stem, content)
     _require_effect(machine, content)
     return machine
@@ -231,7 +231,7 @@ class _Groups:
         self.changes, self.names = changes, {WHOLE_ARRAY}
         outward = {key: value for key, value in changes.items() if key.startswith(f"{schema.OUTWARD}.")}
         self.inside = {key: value for key, value in changes.items() if key not in outward}
-        self.content = schema.changed(document, outward)
+        self.content = schema.Changed(document, outward)
 
     def machine(self) -> Machine:
         given, place = self.content.data, self.content.at

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -32,7 +32,7 @@ from hypar.machine.collectives import ALGORITHMS
 from hypar.registry import load_plugin, plugin_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from hypar.files.validation import Record
     from hypar.files.yaml_file import Document
@@ -222,13 +222,10 @@ PATTERNS = (f"{_COMPUTE}.FIELD", f"{_INTERCONNECT}.NUMBER.FIELD")
 def change_names() -> tuple[str, ...]:
     """Return all names that a change may have on some machine."""
     fields = (field for name in plugin_names("compute_models") for field in _compute_fields(name))
-    numbers = range(MOST_NETWORKS)
     computes = dict.fromkeys(f"{_COMPUTE}.{field}" for field in fields)
-    return (
-        *CHANGEABLE,
-        *computes,
-        *(f"{_INTERCONNECT}.{number}.{field}" for number in numbers for field in _OF_NETWORK),
-    )
+    numbers = range(MOST_NETWORKS)
+    networks = [f"{_INTERCONNECT}.{number}.{field}" for number in numbers for field in _OF_NETWORK]
+    return (*CHANGEABLE, *computes, *networks)
 
 
 def require_name(key: str, change: str, prefix: str = "") -> None:
@@ -248,7 +245,7 @@ def require_name(key: str, change: str, prefix: str = "") -> None:
         raise OptionError(where, "not a change", prefix + ", ".join(allowed), suggestion(key, change_names()))
 
 
-class Changed(NamedTuple):
+class Changed:
     """The content of a file with other values.
 
     Attributes:
@@ -258,10 +255,23 @@ class Changed(NamedTuple):
         places: the places of each in the content; of a link between groups there are several.
     """
 
-    document: Document
-    data: dict[str, Any]
-    changes: Mapping[str, Any]
-    places: Mapping[str, Sequence[Where]]
+    def __init__(self, document: Document, changes: Mapping[str, Any]) -> None:
+        """Change the content; raises ``OptionError`` if a name is unknown, or the machine has no such value."""
+        self.document, self.changes = document, changes
+        self.data: dict[str, Any] = copy.deepcopy(document.data)
+        self.places: dict[str, list[Where]] = {}
+        for key, value in changes.items():
+            places = [*self._found(key, value)]
+            twin = next((name for name, own in self.places.items() if places and own == places), None)
+            if twin is not None:
+                raise OptionError(f"change {key}={value}", f"changes the same value as {twin}", "one of them")
+            self.places[key] = places
+            for where in places:
+                owner: Any = self.data
+                for part in where[:-1]:
+                    owner = owner.setdefault(part, {}) if isinstance(owner, dict) else owner[part]
+                sourced = isinstance(value, dict) or key.endswith("topology")
+                owner[where[-1]] = value if sourced else {"value": value, "source": "as asked"}
 
     def at(self, where: Where) -> str:
         """Return where a value stands, as a person writes it: in the file, or in a change."""
@@ -272,44 +282,42 @@ class Changed(NamedTuple):
                 return f"change {key}={self.changes[key]}"
         return self.document.at(where)
 
+    def _found(self, key: str, value: Any) -> Iterator[Where]:
+        change = f"change {key}={value.get('value') if isinstance(value, dict) else value}"
+        part, _, field = key.rpartition(".")
+        if part == _COMPUTE:
+            yield self._in_compute(field, change)
+            return
+        require_name(key, f"{key}={value}")
+        if part == OUTWARD and "groups" in self.data:
+            yield from _outward(self.data, field)
+        elif part.startswith(_INTERCONNECT) or key in _OF_NETWORK:
+            yield self._in_network(part, field, change)
+        elif part and part not in self.data["device"]:
+            raise OptionError(change, _WITHOUT[part][1])
+        else:
+            yield ("assumptions", key) if key in Assumptions.model_fields else ("device", *key.split("."))
 
-def changed(document: Document, changes: Mapping[str, Any]) -> Changed:
-    """Return a file's content with other values.
+    def _in_network(self, part: str, field: str, change: str) -> Where:
+        """Return the place of a network's field; without a number, that of the innermost network."""
+        networks = self.data.get(_INTERCONNECT)
+        if not networks:
+            raise OptionError(change, "the machine is one device without a network")
+        count = len(networks) if isinstance(networks, list) else 1
+        number = int(part.partition(".")[2] or count - 1)
+        if number >= count:
+            found = f"the machine has {count} network{'s' * (count > 1)}"
+            raise OptionError(change, found, f"the number {', '.join(map(str, range(count)))}")
+        return (_INTERCONNECT, number, field) if isinstance(networks, list) else (_INTERCONNECT, field)
 
-    Raises:
-        OptionError: a name is unknown, or the machine has no such value.
-    """
-    data, found = copy.deepcopy(document.data), dict[str, list[Where]]()
-    for key, value in changes.items():
-        places = [*_places(data, key, value)]
-        twin = next((name for name, own in found.items() if places and own == places), None)
-        if twin is not None:
-            raise OptionError(f"change {key}={value}", f"changes the same value as {twin}", "one of them")
-        found[key] = places
-        for where in places:
-            owner: Any = data
-            for part in where[:-1]:
-                owner = owner.setdefault(part, {}) if isinstance(owner, dict) else owner[part]
-            sourced = isinstance(value, dict) or key.endswith("topology")
-            owner[where[-1]] = value if sourced else {"value": value, "source": "as asked"}
-    return Changed(document, data, changes, found)
-
-
-def _places(data: dict[str, Any], key: str, value: Any) -> Iterator[Where]:
-    change = f"change {key}={value.get('value') if isinstance(value, dict) else value}"
-    part, _, field = key.rpartition(".")
-    if part == _COMPUTE:
-        yield _in_compute(data, field, change)
-        return
-    require_name(key, f"{key}={value}")
-    if part == OUTWARD and "groups" in data:
-        yield from _outward(data, field)
-    elif part.startswith(_INTERCONNECT) or key in _OF_NETWORK:
-        yield _in_network(data, part, field, change)
-    elif part and part not in data["device"]:
-        raise OptionError(change, _WITHOUT[part][1])
-    else:
-        yield ("assumptions", key) if key in Assumptions.model_fields else ("device", *key.split("."))
+    def _in_compute(self, field: str, change: str) -> Where:
+        compute = self.data["device"][_COMPUTE] = _named(self.data["device"][_COMPUTE])
+        fields = _compute_fields(compute["name"])
+        if field not in fields:
+            require_name(f"{_COMPUTE}.{field}", change.removeprefix("change "))
+            found = f"compute model {compute['name']} has no such field"
+            raise OptionError(change, found, ", ".join(fields), suggestion(field, fields))
+        return "device", _COMPUTE, field
 
 
 def _outward(data: Any, field: str) -> Iterator[Where]:
@@ -319,34 +327,6 @@ def _outward(data: Any, field: str) -> Iterator[Where]:
         if isinstance(entry, dict) and isinstance(entry.get(OUTWARD), dict):
             yield "groups", number, OUTWARD, field
         yield from (("groups", number, *where) for where in _outward(entry, field))
-
-
-def _in_network(data: Mapping[str, Any], part: str, field: str, change: str) -> Where:
-    """Return the place of a network's field; without a number, that of the innermost network."""
-    networks = data.get(_INTERCONNECT)
-    if not networks:
-        raise OptionError(change, "the machine is one device without a network")
-    several = isinstance(networks, list)
-    count = len(networks) if several else 1
-    number = int(part.partition(".")[2] or count - 1)
-    if number >= count:
-        allowed = ", ".join(map(str, range(count)))
-        found = f"the machine has {count} network{'s' * (count > 1)}"
-        raise OptionError(change, found, f"the number {allowed}")
-    return (_INTERCONNECT, number, field) if several else (_INTERCONNECT, field)
-
-
-def _in_compute(data: Mapping[str, Any], field: str, change: str) -> Where:
-    device = data["device"]
-    if isinstance(device[_COMPUTE], str):
-        device[_COMPUTE] = {"name": device[_COMPUTE]}
-    name = str(device[_COMPUTE]["name"])
-    fields = _compute_fields(name)
-    if field not in fields:
-        require_name(f"{_COMPUTE}.{field}", change.removeprefix("change "))
-        found = f"compute model {name} has no such field"
-        raise OptionError(change, found, ", ".join(fields), suggestion(field, fields))
-    return "device", _COMPUTE, field
 
 
 def _compute_fields(name: str) -> tuple[str, ...]:
