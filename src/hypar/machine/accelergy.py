@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from hypar.errors import HardwareError, OptionError, UnknownNameError, shown
 from hypar.files.quantities import AsNumber
@@ -31,27 +31,24 @@ _RANGE = re.compile(r"\[[^\]]*\]")
 """The range of a component's copies, as ``[0..167]``."""
 
 
-class _Part(Record):
-    """A part of the table, whose further keys are Accelergy's."""
-
-    model_config = ConfigDict(extra="ignore")
+# Parts of the table, whose further keys are Accelergy's.
 
 
-class _Action(_Part):
+class _Action(Record, extra="ignore"):
     name: str
     energy: Annotated[float, AsNumber, Field(ge=0, le=1e15, allow_inf_nan=False)]
 
 
-class _Component(_Part):
+class _Component(Record, extra="ignore"):
     name: str
     actions: Annotated[list[_Action], Field(min_length=1)]
 
 
-class _Table(_Part):
+class _Table(Record, extra="ignore"):
     tables: Annotated[list[_Component], Field(min_length=1)]
 
 
-class _TableFile(_Part):
+class _TableFile(Record, extra="ignore"):
     table: Annotated[_Table, Field(alias="ERT")]
 
 

@@ -13,7 +13,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from hypar.errors import HardwareError, OptionError, ProfileError, UnknownNameError, Where, shown, suggestion
 from hypar.files.quantities import Description, Text
@@ -48,7 +48,7 @@ class ProfiledModel(Record):
     batch: Annotated[int, Field(ge=1)]
 
 
-class Profile(Record):
+class Profile(Record, populate_by_name=True):
     """Measured times of shards.
 
     Attributes:
@@ -59,8 +59,6 @@ class Profile(Record):
         ways: the devices of the level whose choices were measured.
         seconds: time of the three phases of the fullest device's shard, for each layer and choice, as ``n4 c1 h2 w2``.
     """
-
-    model_config = ConfigDict(populate_by_name=True)
 
     schema_: Literal["hypar.profile/1"] = Field(default="hypar.profile/1", alias="schema")
     name: str = Field(default="profile", exclude=True)

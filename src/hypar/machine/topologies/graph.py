@@ -129,11 +129,8 @@ class Graph(Wired):
         if alone is not None:
             return f"device {alone} has no link; allowed: a path between any two devices"
         apart = np.flatnonzero(_graph(tuple(self.pairs_of(devices).items()), devices).distance[0] < 0)
-        return (
-            f"no path from device 0 to device {apart[0]}; allowed: one between any two"
-            if len(apart)
-            else None
-        )
+        between = "allowed: one between any two"
+        return f"no path from device 0 to device {apart[0]}; {between}" if len(apart) else None
 
 
 class FullyConnected(Topology):
