@@ -142,6 +142,27 @@ def test_bad_input_is_one_line(case: str, tmp_path: Path) -> None:
         assert line in refusal(*command, str(tmp_path / "bad.onnx"))
 
 
+def test_a_shape_that_onnx_does_not_infer_is_opaque(tmp_path: Path) -> None:
+    """As the first exporter of PyTorch writes attention: sizes of a reshape, and one number as where a slice begins."""
+    whole, node = onnx.TensorProto.INT64, onnx.helper.make_node
+    numbers = {"sizes": [2, 3, 6], "large": [9, 9, 9], "back": [2, 6, 3], "one": [1], "end": [4]}
+    held = [onnx.helper.make_tensor(name, whole, [len(own)], own) for name, own in numbers.items()]
+    nodes = [
+        node("Reshape", ["first", "one"], ["start"]),
+        node("Slice", ["x", "start", "end", "one"], ["s"]),
+        node("Mod", ["sizes", "large"], ["unknown"]),
+        node("Reshape", ["s", "unknown"], ["r"]),
+        node("Transpose", ["r"], ["t"], perm=[0, 2, 1]),
+        node("Reshape", ["t", "back"], ["b"]),
+        node("MatMul", ["b", "w"], ["y"]),
+    ]
+    held.append(onnx.helper.make_tensor("first", whole, [], [1]))
+    file = save(tmp_path / "net.onnx", nodes, [weight("w", 3, 5), *held], sizes=("N", 4, 6))
+    found = import_network("onnx", str(file), (), partial=True)
+    assert found.coverage.opaque == {"Slice-Reshape-Transpose": 1}
+    assert found.coverage.shares == (1.0, 1.0)
+
+
 # Convolutions along one dim and three, normalisations of groups of channels, and trained slopes
 
 

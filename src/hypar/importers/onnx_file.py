@@ -12,7 +12,7 @@ from hypar.errors import DocumentError, ModelError
 from hypar.files.text import refused
 from hypar.importers.formats import BATCH, one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import OPERANDS, Node, Sizes, Trace, adapted, cut, matrix_product
+from hypar.importers.trace import OPERANDS, Node, Sizes, Trace, adapted, cut, matrix_product, numbers
 from hypar.units import DTYPE_BYTES
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 def _gather(node: Node) -> Node:
     """Say rows of a table by tokens, or one element of an axis."""
-    if isinstance(index := node.get("indices"), int):
+    if isinstance(index := node.get("indices"), int) and node.sizes():
         return cut(node, "part", start=index, drop=True)
     return node.called("gather rows" if node.get("axis") else "embedding", OPERANDS["embedding"])
 
 
 def _slice(node: Node) -> Node:
-    starts, axes, steps = (node.get(name) for name in ("starts", "axis", "steps"))
-    if not starts or len(starts) != 1 or not axes:
+    starts, axes, steps = (numbers(node.get(name, [])) for name in ("starts", "axis", "steps"))
+    if len(starts) != 1 or not axes:
         return node.called("slice")
     return cut(node, axis=axes[0], start=starts[0], step=steps[0] if steps else 1)
 
@@ -198,9 +198,10 @@ class _File:
         found = {
             value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
             for value in (*graph.value_info, *graph.input)
+            if value.type.tensor_type.HasField("shape")
         }
         made = (name for node in graph.node for name in node.output)
-        return {**dict.fromkeys(made, ()), **self.weights, **found}
+        return {**dict.fromkeys(made, (0,)), **self.weights, **found}
 
     def untrained(self) -> Iterator[str]:
         """Yield names of running means and variances, of masks, which are added to the scores of a softmax, and of numbers."""
