@@ -139,6 +139,7 @@ CHANGES: list[dict[str, Any]] = [
     {"compute.rows": 16, "compute.frequency": "500 MHz"},
     {"interconnect.0.latency": "2 us", "interconnect.0.total_bandwidth": "50 Gb/s"},
     {"ports": 1},
+    {"reserve": "1 GB"},
     {"collectives": "all"},
     {"collectives": ["tree", "halving"], "latency": "1 us"},
     {"energy.multiply": "2 pJ", "energy.add": "1 pJ"},
