@@ -215,8 +215,7 @@ def asked(*names: str, without: Iterable[str] = (), **own: Mapping[str, Any]) ->
     """Return the options of a request, all or some; ``own`` holds what a command says otherwise of one of them."""
     found: list[Parameter] = []
     for name, parameter in use("plan.request:PARAMETERS").items():
-        changing = name != "device_memory" or "changes" not in without
-        if name in (names or (name,)) and name not in without and changing:
+        if name in (names or (name,)) and name not in without:
             found.append(parameter._replace(**own.get(name, {})))
             found += [CHANGES] * (name == "hardware" and "changes" not in without)
     return found
@@ -314,6 +313,8 @@ def study(
         if loads:
             changes = changes_of(given.pop("changes"), given, given["hardware"])
             given["hardware"] = machine_of(given["hardware"], changes, needed="vary" in given)
+        elif given.get("device_memory") is not None:
+            given["changes"] = {**given["changes"], "memory.capacity": [given.pop("device_memory")]}
         with doing(meanwhile):
             if "inputs" in given:
                 subject = network_of(subject, given.pop("inputs"), given.pop("sequence"))

@@ -249,6 +249,9 @@ def drafted(request: Request) -> Resolved:
     same = {name: value for name, value in given.items() if name in Resolved.__dataclass_fields__}
     plain = Resolved(**{**of_strategy(strategy), **same, **fixed})
     own = of_strategy(strategy, uneven=plain.uneven)
+    if own["cost"] == "time" and request.hardware is None:
+        # Without a machine there is no time.
+        own["cost"] = load_strategy(BASELINE).cost
     cost = own["cost"] if request.cost is None else request.cost
     # Without a strategy, a cost that is asked for is no paper's.
     usual = own["convention"] if request.strategy is not None or cost == own["cost"] else MOVED
@@ -265,7 +268,7 @@ def drafted(request: Request) -> Resolved:
         convention=convention,
         counted=of_step,
         baselines=BASELINES if timed else (),
-        zero=(zero or 0) if request.zero is None else request.zero,
+        zero=((zero or 0) if request.hardware else 0) if request.zero is None else request.zero,
         free=frozenset(name for name in TRAINED if open_ and name not in given),
         beyond_space=request.strategy is None and request.space is None and cost == "time",
     )

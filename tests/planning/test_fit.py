@@ -1,0 +1,85 @@
+"""A strategy that chooses how a step trains: what it chooses fits and is what was run, what is asked for is held, and named ways are their options."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from hypar import check_plan, plan_model, score_plan
+from hypar.errors import OptionError
+from hypar.planning.strategies.base import load_strategy
+from tests.effort import late
+from tests.kit import known
+
+ASKED: dict[str, Any] = {
+    "array": (4,),
+    "batch": 16,
+    "hardware": "h100-8x",
+    "optimizer": "adam",
+    "precision": "bf16",
+}
+
+
+@pytest.mark.parametrize("memory", late(["80 GB", "5 GB", "3 GB", "1.5 GB"], "5 GB", "3 GB"))
+def test_it_is_no_slower_than_any_way_of_training_by_hand(memory: str) -> None:
+    """Of data parallelism and of the search without it, each way of training that fits."""
+    found = plan_model("gpt2", strategy="fit", device_memory=memory, **ASKED)
+    least = []
+    for zero, recompute, parts in product((0, 1, 3), ("none", "full"), (1, 4)):
+        own: dict[str, Any] = {"zero": zero, "recompute": recompute, "microbatches": parts}
+        score = known(plan_model("gpt2", strategy="dp", device_memory=memory, **own, **ASKED).score)
+        least += [score.time_s] if score.fits else []
+    assert known(found.score).fits
+    assert known(found.score).time_s <= min(least, default=float("inf")) * (1 + 1e-9)
+    again = plan_model(
+        "gpt2",
+        strategy="fit",
+        device_memory=memory,
+        zero=found.zero,
+        recompute=known(found.training).recompute if found.training else "none",
+        microbatches=found.microbatches,
+        **ASKED,
+    )
+    assert known(again.score).time_s == known(found.score).time_s
+
+
+def test_less_memory_is_never_faster() -> None:
+    times = []
+    for memory in ("80 GB", "2 GB"):
+        found = plan_model("gpt2", strategy="fit", device_memory=memory, **ASKED)
+        assert known(found.score).fits
+        times.append(known(found.score).time_s)
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("own", [{"zero": 1}, {"microbatches": 4}, {"recompute": "full"}])
+def test_what_is_asked_for_is_held(own: dict[str, Any]) -> None:
+    found = plan_model("gpt2", strategy="fit", **own, **ASKED)
+    for name, value in own.items():
+        assert getattr(known(found.training), name) == value
+
+
+@pytest.mark.parametrize("name", ["ddp", "zero1", "zero2", "fsdp"])
+def test_a_named_way_is_data_parallelism_by_its_stage(name: str) -> None:
+    zero = load_strategy(name).zero
+    named = plan_model("gpt2", strategy=name, **ASKED)
+    plain = plan_model("gpt2", strategy="dp", zero=zero, **ASKED)
+    assert named.zero == zero
+    assert known(named.score).time_s == known(plain.score).time_s
+    assert known(named.score).memory == known(plain.score).memory
+    assert score_plan(named).time_s == known(named.score).time_s
+
+
+def test_a_plan_that_fits_is_found_again(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan_model("gpt2", strategy="fit", device_memory="2 GB", **ASKED).write("plan.json")
+    assert check_plan("plan.json").ok
+
+
+def test_without_a_machine_nothing_is_chosen_of_how_a_step_trains() -> None:
+    found = plan_model("lenet-c", strategy="fit", levels=2)
+    assert (found.training, found.cost.name) == (None, "volume")
+    with pytest.raises(OptionError, match="no machine is named"):
+        plan_model("lenet-c", strategy="fit", levels=2, cost="time")
