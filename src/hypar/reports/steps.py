@@ -43,6 +43,8 @@ def step_notes(plan: Plan | None, score: Score, rows: StepRows | None = None) ->
         added = format_seconds(math.fsum(score.time.values()))
         took += f"; together {added}, of which {format_seconds(score.overlapped_s)} overlap"
     yield Note("time", took + (_peak_share(rows.ran) if rows else ""))
+    if rows:
+        yield from _rates(rows.ran)
     if score.overlapped_s:
         path = f"the path that sets the time: {words.items(score.critical, 'seconds')}"
         yield Note("critical", path, detail=True)
@@ -64,16 +66,29 @@ def step_notes(plan: Plan | None, score: Score, rows: StepRows | None = None) ->
         yield Note("numbers", f"{sizes}, {whose}", detail=True)
 
 
+def _rates(ran: ScoredStep) -> Iterator[Note]:
+    """Yield what a network over tokens trains in a second, and the model FLOP/s of a device."""
+    tokens, batch, seconds = ran.graph.layers[0].shape.get("sequence", 0), ran.graph.batch, ran.score.time_s
+    if tokens and seconds:
+        devices = ran.plan.num_devices
+        each = f"{batch * tokens / seconds:,.0f} tokens/s, {batch * tokens / seconds / devices:,.0f} a device"
+        flop = _flop(ran) / seconds / devices
+        yield Note("rate", f"{each}; {batch / seconds:,.1f} samples/s; {flop / 1e12:.3g} model TFLOP/s a device")
+
+
+def _flop(ran: ScoredStep) -> float:
+    return math.fsum(sum(layer.nest.flop.values()) for layer in ran.graph.contracted.layers)
+
+
 def _peak_share(ran: ScoredStep) -> str:
     """Return the model FLOP utilisation: the FLOP of all phases of the weighted layers over those at the devices' peak."""
     machine = None if ran.plan.heterogeneous else ran.lanes[0].setting.machine
     if machine is None or machine.measured is not None or not ran.score.time_s:
         return ""
     units = machine.content.assumptions.units_per_device.value
-    flop = math.fsum(sum(layer.nest.flop.values()) for layer in ran.graph.contracted.layers)
     peak = machine.compute.of_format(ran.score.element_bytes).flop_per_s(units)
     done = ran.score.time_s * ran.plan.num_devices * peak
-    return f"; {100 * flop / done:.2g}% of the peak FLOP/s used"
+    return f"; {100 * _flop(ran) / done:.2g}% of the peak FLOP/s used"
 
 
 _UNITS = {
