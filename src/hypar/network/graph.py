@@ -68,6 +68,11 @@ class LayerGraph(Result):
         return DTYPE_BYTES[self.dtype]
 
     @property
+    def over_tokens(self) -> bool:
+        """Whether its samples are sequences of tokens."""
+        return {*self.layers[0].shape} == {"sequence"}
+
+    @property
     def num_parameters(self) -> int:
         """Number of trained parameters in all layers."""
         return sum(count * layer.num_parameters for layer, count in self.kinds)

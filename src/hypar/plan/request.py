@@ -46,7 +46,7 @@ class Request:
     batch: Annotated[int | None, Parameter("--batch", NETWORK, "Samples in a mini-batch.  [default: the model's]", "N",
         int)] = None
     strategy: Annotated[str | None, Parameter("--strategy", SEARCH, "Named combination of a space, a cost and a search: "
-        "{names}.  [default: hypar]", "NAME", names=lambda: plugin_names("strategies"))] = None
+        "{names}.  [default: hypar; over tokens on a machine fit]", "NAME", names=lambda: plugin_names("strategies"))] = None
     space: Annotated[str | None, Parameter("--space", SEARCH, "Choices to search: one or several of {names}; several "
         "dims at once (batch*height), other dims for some ops (conv:batch linear:mp), or a strategy's name.  "
         "[default: the strategy's]", "DIMS", names=lambda: ("all", *CUTTABLE))] = None

@@ -51,6 +51,15 @@ if TYPE_CHECKING:
 USUAL = {"schedule": "1f1b", "balance": "time", "zero": 0, "recompute": RECOMPUTED[0]}
 """Options that a command does not say: usual in stages, and refused without, or how steps usually train."""
 
+FIT = "fit"
+"""The strategy for networks over tokens on identical devices whose memory is known, where no more is asked than how they are trained."""
+
+OF_TRAINING = {
+    "levels", "array", "batch", "hardware", "optimizer", "precision", "zero", "recompute", "microbatches", "pins",
+    "time_limit", "search_memory",
+}  # fmt: skip
+"""Options that say how a network is trained on which devices, and for how long a plan is searched."""
+
 SHORTENED = (
     "convention", "strategy", "space", "cost", "inter_weight", "mode", "graph", "search", "shares", "parts",
 )  # fmt: skip
@@ -181,6 +190,8 @@ def _answered(request: Resolved, graph: LayerGraph, question: Question) -> Answe
 def resolve(request: Request, network: LayerGraph) -> Resolved:
     """Return a request with nothing left open; raises ``InputError`` if it is not possible."""
     request = _read(request, network)
+    if network.over_tokens and request.given().keys() <= OF_TRAINING and _remembers(request.hardware):
+        request = replace(request, strategy=FIT)
     own = drafted(request)
     require_together(request, own)
     chunks = checked_chunks(request.chunks, network)
@@ -195,6 +206,11 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
         checked_microbatches(own.microbatches, own.schedule, request.batch or network.batch, 1, layers)
     arrays, limits = _arrays(request, own), _limits(request)
     return replace(own, space=space_text(own.space), arrays=arrays, chunks=chunks, limits=limits)
+
+
+def _remembers(machine: Machine | None) -> bool:
+    """Return whether a machine is of identical devices whose memory is known."""
+    return machine is not None and not machine.groups and machine.memory_bytes is not None
 
 
 def _read(request: Request, network: LayerGraph) -> Request:

@@ -68,12 +68,14 @@ def step_notes(plan: Plan | None, score: Score, rows: StepRows | None = None) ->
 
 def _rates(ran: ScoredStep) -> Iterator[Note]:
     """Yield what a network over tokens trains in a second, and the model FLOP/s of a device."""
-    tokens, batch, seconds = ran.graph.layers[0].shape.get("sequence", 0), ran.graph.batch, ran.score.time_s
-    if tokens and seconds:
-        devices = ran.plan.num_devices
+    batch, seconds, devices = ran.graph.batch, ran.score.time_s, ran.plan.num_devices
+    if ran.graph.over_tokens and seconds:
+        tokens = ran.graph.layers[0].shape["sequence"]
         each = f"{batch * tokens / seconds:,.0f} tokens/s, {batch * tokens / seconds / devices:,.0f} a device"
         flop = _flop(ran) / seconds / devices
-        yield Note("rate", f"{each}; {batch / seconds:,.1f} samples/s; {flop / 1e12:.3g} model TFLOP/s a device")
+        yield Note(
+            "rate", f"{each}; {batch / seconds:,.1f} samples/s; {flop / 1e12:.3g} model TFLOP/s a device"
+        )
 
 
 def _flop(ran: ScoredStep) -> float:
