@@ -139,11 +139,11 @@ def ways_of(request: Resolved, graph: LayerGraph) -> Iterator[Way]:
 
 
 def trained(request: Resolved, graph: LayerGraph) -> Resolved:
-    """Return a request with the way of training that is found fastest of those that fit, or as usual if none does."""
+    """Return a request with the way of training that is found fastest of those that fit, or the one that holds least."""
     runs, ways = Runs(request, graph), [*ways_of(request, graph)]
     memory_bytes = request.machines[0].memory_bytes or math.inf
     plans = {choices: runs.held(choices) for choices in _proposed(runs, ways, memory_bytes)}
-    pairs = _estimated(runs, plans, ways, memory_bytes)
+    pairs, smallest = _estimated(runs, plans, ways, memory_bytes)
     best: Way | None = None
     found: Ran | None = None
     known: dict[tuple[int, int], float] = {}
@@ -161,7 +161,7 @@ def trained(request: Resolved, graph: LayerGraph) -> Resolved:
             ran = _smaller(runs, way, ran, memory_bytes)
         if ran.fits and (found is None or ran.beats(found)):
             best, found = way, ran
-    return runs.of(best or min(ways, key=lambda way: way != USUAL))
+    return runs.of(best or smallest)
 
 
 def _smaller(runs: Runs, way: Way, ran: Ran, memory_bytes: float) -> Ran:
@@ -211,8 +211,8 @@ def _proposed(runs: Runs, ways: Sequence[Way], memory_bytes: float) -> Iterator[
 
 def _estimated(
     runs: Runs, plans: Mapping[Choices, Held], ways: Sequence[Way], memory_bytes: float
-) -> list[Pair]:
-    """Return plans with ways of training that may fit: with the fewest microbatches with which it may, and surely does."""
+) -> tuple[list[Pair], Way]:
+    """Return plans with ways of training that may fit, with the fewest microbatches with which they may, and surely do; and the way that holds least."""
     first, own = min(plans.items(), key=lambda plan: plan[1].seconds)
     formats = runs.run(first, USUAL).work.lanes[0].setting.formats
 
@@ -223,6 +223,7 @@ def _estimated(
     again = {what: more(USUAL._replace(recompute=what)) for what in {way.recompute for way in ways}}
     left = {what: _left(runs, first, own, what) for what in again}
     found: list[Pair] = []
+    smallest = math.inf, ways[0]
     for choices, held in plans.items():
         fewest: dict[tuple[float, int, str], Pair] = {}
         for way in sorted(ways, key=lambda own: own.microbatches):
@@ -233,11 +234,12 @@ def _estimated(
                 kept or way.recompute == USUAL.recompute
             ):
                 seconds = held.seconds * (1 + zero[way.zero] + again[way.recompute])
+                smallest = min(smallest, (state + moving, way))
                 for part in MARGINS:
                     if state + moving <= part * memory_bytes:
                         fewest.setdefault((part, way.zero, way.recompute), Pair(seconds, way, choices))
         found += dict.fromkeys(fewest.values())
-    return found
+    return found, smallest[1]
 
 
 def _left(runs: Runs, choices: Choices, held: Held, what: str) -> float:
