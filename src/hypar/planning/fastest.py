@@ -99,12 +99,14 @@ class Proposer(NamedTuple):
         folded: its layers, of which those of two equal blocks stand for all.
         parts: how many levels of the problem each planned level has.
         planned: the problem that is planned.
+        rough: whether all collectives of a level count alike.
     """
 
     question: Question
     folded: Fold
     parts: tuple[int, ...]
     planned: Question
+    rough: bool = False
 
     @property
     def paths(self) -> Mapping[str, Prices]:
@@ -126,7 +128,7 @@ class Proposer(NamedTuple):
             options, sizes = folded.taken(problem.options), folded.taken(problem.sizes)
             problem = replace(problem, graph=folded.graph, options=options, sizes=sizes)
         counted, budget = (
-            problem.counted(None if bounded else folded.times),
+            problem.counted(None if bounded else folded.times, rough=self.rough),
             Budget(problem.limits or Limits()),
         )
         every = () if counted is None else improving(counted.graph, budget, bounded=bounded)
@@ -186,13 +188,15 @@ def proposer_of(request: Resolved, graph: LayerGraph, question: Question) -> Pro
     """Return what proposes plans for a search for least time; None where the costs cannot be counted, even of parts of its levels."""
     parts = [[ways] for ways in request.array]
     own, sizes = question, [] if question.pins or not question.by_products else [*SIZES]
-    while own.counted() is None:
+    rough = False
+    while own.counted(rough=rough) is None:
         if not sizes:
             return None
         size = sizes.pop(0)
+        rough = size > SIZES[0]
         parts = [_parts(ways, size) for ways in request.array]
         own = _one_dim(ask(request.over([*chain(*parts)]), graph))
-    return Proposer(own, fold(own.graph, own.pins), tuple(map(len, parts)), question)
+    return Proposer(own, fold(own.graph, own.pins), tuple(map(len, parts)), question, rough)
 
 
 def _one_dim(question: Question) -> Question:

@@ -19,7 +19,7 @@ from hypar.network.training import RECOMPUTED, Formats, computed_again
 from hypar.planning.chunks import run_node
 from hypar.planning.fastest import HIDDEN, proposer_of
 from hypar.planning.question import ask
-from hypar.planning.searches.joint import greedy
+from hypar.planning.searches.joint import greedy, priced
 from hypar.planning.uneven.planner import Planner
 from hypar.schedule.memory import memory_of
 from hypar.sharding.dims import BATCH
@@ -93,7 +93,9 @@ class Runs:
         """Take a request for identical devices."""
         self.request, self.graph = request, graph
         self.question: Question = ask(request, graph)
-        self.answer = greedy(self.question)
+        proposer = proposer_of(request, graph, self.question)
+        choices = None if proposer is None else proposer.found(HIDDEN[0])[0]
+        self.answer = greedy(self.question) if choices is None else priced(self.question, choices)
         self.run = cache(self._run)
         self._microbatch = cache(lambda of: self.of(USUAL._replace(microbatches=of)).microbatch(graph))
 

@@ -32,7 +32,7 @@ from hypar.planning.resolved import (
     require_whole,
     space_text,
 )
-from hypar.planning.searches.joint import COUNTS, greedy
+from hypar.planning.searches.joint import COUNTS, priced
 from hypar.planning.uneven.planner import Planner
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.placement import primes
@@ -180,10 +180,12 @@ def planned(request: Resolved, graph: LayerGraph) -> tuple[Planner, Branch]:
 def _answered(request: Resolved, graph: LayerGraph, question: Question) -> Answer:
     """Return the answer of the request's search; where the least sum of seconds is no least step, one from which the engine searches on."""
     if question.overlaps and request.cost == "time" and request.solver in {None, COUNTS}:
-        from hypar.planning.fastest import is_least_time, proposer_of  # noqa: PLC0415 (only for least time)
+        from hypar.planning.fastest import HIDDEN, is_least_time, proposer_of  # noqa: PLC0415 (only for least time)
 
-        if is_least_time(request, question) and proposer_of(request, graph, question) is not None:
-            return greedy(question, solver=COUNTS)
+        proposer = proposer_of(request, graph, question) if is_least_time(request, question) else None
+        choices = None if proposer is None else proposer.found(HIDDEN[0])[0]
+        if choices is not None:
+            return priced(question, choices)
     return load_search(request.search).run(question)
 
 

@@ -136,10 +136,12 @@ class Question:
             found.append((*own[:index], left, *own[index + 1 :]))
         return replace(self, options=tuple(found))
 
-    def counted(self, times: tuple[Sequence[int], Sequence[int]] | None = None) -> Counted | None:
+    def counted(
+        self, times: tuple[Sequence[int], Sequence[int]] | None = None, *, rough: bool = False
+    ) -> Counted | None:
         """Return the problem of counts of all levels; None if costs may depend on the order of the levels.
 
-        ``times`` says how many equal layers, and tensors, each stands for.
+        Arguments are as of ``costs.graphs.counted``.
         """
         if not self.by_products:
             return None
@@ -147,7 +149,7 @@ class Question:
         from hypar.costs.graphs.offered import UncountableError  # noqa: PLC0415 (only for products over levels)
 
         try:
-            return counted(self.cost, self.graph, self.levels, self.options, self.sizes, times)
+            return counted(self.cost, self.graph, self.levels, self.options, self.sizes, times, rough=rough)
         except UncountableError:
             return None
 

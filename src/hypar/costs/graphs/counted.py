@@ -112,6 +112,8 @@ def counted(
     options: Sequence[tuple[Options, ...]],
     sizes: tuple[Sizes, ...] = (),
     times: tuple[Sequence[int], Sequence[int]] | None = None,
+    *,
+    rough: bool = False,
 ) -> Counted:
     """Return the problem of counts of a network.
 
@@ -122,6 +124,7 @@ def counted(
         options: for each layer, its options at each level.
         sizes: for each layer the dims that all levels might divide too far; empty if no layer has any.
         times: how many equal layers each stands for, and each tensor, those of a weight last; None for one.
+        rough: whether all collectives of a level may count as its dearest one.
 
     Raises:
         UncountableError: it is none.
@@ -129,7 +132,7 @@ def counted(
     network = network_of(graph, cost.convention)
     offers = offered(graph, network, levels, options)
     dims = tuple(own.dims for own in offers)
-    prices, elements, once = _charged(cost, levels)
+    prices, elements, once = _charged(cost, levels, rough=rough)
     kinds = [*zip((level.ways for level in levels), once, *[own.levels for own in offers], strict=True)]
     groups, tiers = _tiered(elements, kinds, late=any(once))
     latencies = tuple(once[group[0]] for group in groups) if any(once) else ()
@@ -331,7 +334,7 @@ def _once_of(part: Part, powers: Powers, form: Form) -> Once | None:
 
 
 def _charged(
-    cost: Cost, levels: Sequence[Level]
+    cost: Cost, levels: Sequence[Level], *, rough: bool
 ) -> tuple[tuple[float, float], Sequence[float], Sequence[float]]:
     """Return the cost of an element inside layers and between two, which weights multiply, and what each level charges.
 
@@ -347,10 +350,10 @@ def _charged(
     charged = []
     for level, (inside, between) in zip(levels, rates, strict=True):
         each, once = inside.lines[0]
-        even = all(_equal(own, of[0]) for of in (each, once) for own in of)
-        if inside != between or len(inside.lines) > 1 or not (inside.together and even):
+        even = all(_equal(own, of[0]) for of in (each, once) for own in of) and len(inside.lines) == 1
+        if inside != between or not (inside.together and (even or rough)):
             raise UncountableError
-        charged.append((each[0] / (level.groups * level.ways), once[0]))
+        charged.append((max(each) / (level.groups * level.ways), max(once)))
     elements, latencies = zip(*charged, strict=True)
     if any(latencies) and math.prod(level.ways for level in levels) > MOST_DEVICES:
         raise UncountableError

@@ -52,7 +52,7 @@ ROUNDING = 1e-11
 """Largest difference of equal costs that are added up in another order, relative to them."""
 
 
-def _priced(question: Question, choices: Choices, solver: str = COUNTS) -> Answer:
+def priced(question: Question, choices: Choices, solver: str = COUNTS) -> Answer:
     """Return choices with their costs, of which nothing is proven."""
     costs = costs_by_level(question, choices)
     return Answer(choices=choices, costs=costs, solver=solver, exact=False)
@@ -155,7 +155,7 @@ def _improving(question: Question, problem: Counted, improving: Iterator[Found])
 
     @cache
     def of(choices: Choices | None) -> Answer:
-        return greedy(question, solver=COUNTS) if choices is None else _priced(question, choices)
+        return greedy(question, solver=COUNTS) if choices is None else priced(question, choices)
 
     def price(orders: Indices) -> Answer:
         return of(problem.choices(orders))
@@ -183,7 +183,7 @@ def _of_group(question: Question, problem: Counted, orders: Indices) -> Answer:
     plain, choices = replace(relaxed(question), solver=COUNTS), problem.choices(orders)
     if choices is None:
         return plain
-    own = _bounded(_priced(question, choices), *plain.bounds)
+    own = _bounded(priced(question, choices), *plain.bounds)
     return min(own, plain, key=lambda each: each.cost)
 
 
@@ -241,7 +241,7 @@ def by_tuples(question: Question, structure: Structure, budget: Budget) -> Itera
         require_tables(name, tables, budget.limits.bytes)
     problem = left[0] if left else question.over_all(known).built()
     improving = getattr(solver, "improving", None)
-    price = lru_cache(maxsize=None)(partial(_priced, question))
+    price = lru_cache(maxsize=None)(partial(priced, question))
     for solution in [solver.solve(problem)] if improving is None else improving(problem, budget):
         exact = solver.exact or solution.cost == solution.bound
         yield _bounded(price(_chosen(question, solution, left), name), solution.bound, exact=exact)
