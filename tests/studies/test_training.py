@@ -192,8 +192,11 @@ def test_gathers_of_weights_run_beside_computation_one_layer_ahead() -> None:
 def test_what_is_computed_again_takes_its_forward_phase_and_moves_its_tensors_once_more() -> None:
     """Of all but what is outside the blocks; attention alone moves nothing again (Korthikanti et al., 5)."""
     graph = llama(batch=8, blocks=2)
-    pins = ["h.*.q=kv_heads", "h.*.k=kv_heads", "h.*.v=kv_heads", "h.*.attention=kv_heads", "h.*.o=kv_heads"]
-    given = {"strategy": "optimal", "space": "all", "pins": pins}
+    across = [f"h.*.{name}=kv_heads" for name in ("q", "k", "v", "attention", "o")]
+    across += ["h.*.gate=ff", "h.*.up=ff", "h.*.gated=ff", "h.*.down=ff", "wte=vocab", "head=vocab"]
+    # Tensors between blocks are whole, so that none is gathered.
+    whole = [f"{own.name}=rep" for own in graph.at_rest.contracted.layers if own.rest or "add" in own.name]
+    given = {"strategy": "optimal", "space": "all", "pins": [*across, *whole]}
     runs = {name: run_plan(trained(graph, (2,), recompute=name, **given)) for name in RECOMPUTED}
     forward = {name: ran.score.time["forward"] for name, ran in runs.items()}
     assert forward["none"] < forward["attention"] < forward["full"] < 2 * forward["none"]
