@@ -30,7 +30,7 @@ INSIDE = {
     "sharding": "dims conventions placement space collectives amounts tree layout",
     "machine": "spatial step_times collectives schema compute_models topologies links work machine setting load profiles",
     "plan": "records stages request plan diff",
-    "schedule": "timeline pieces record pipeline_orders lanes tasks stages lifetimes memory scoring",
+    "schedule": "timeline pieces record pipeline_orders lanes tasks lifetimes memory stages scoring",
     "planning": "strategies pins sources resolved refusals question searches flat records uneven chunks folding fastest engine stages planner replay choices",
     "program": "holding steps layouts fragments lowering",
     "execution": "loss exchange devices compute simulator verify",

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -192,8 +193,11 @@ def test_gathers_of_weights_run_beside_computation_one_layer_ahead() -> None:
 def test_what_is_computed_again_takes_its_forward_phase_and_moves_its_tensors_once_more() -> None:
     """Of all but what is outside the blocks; attention alone moves nothing again (Korthikanti et al., 5)."""
     graph = llama(batch=8, blocks=2)
-    pins = ["h.*.q=kv_heads", "h.*.k=kv_heads", "h.*.v=kv_heads", "h.*.attention=kv_heads", "h.*.o=kv_heads"]
-    given = {"strategy": "optimal", "space": "all", "pins": pins}
+    across = [f"h.*.{name}=kv_heads" for name in ("q", "k", "v", "attention", "o")]
+    across += ["h.*.gate=ff", "h.*.up=ff", "h.*.gated=ff", "h.*.down=ff", "wte=vocab", "head=vocab"]
+    # Tensors between blocks are whole, so that none is gathered.
+    whole = [f"{own.name}=rep" for own in graph.at_rest.contracted.layers if own.rest or "add" in own.name]
+    given = {"strategy": "optimal", "space": "all", "pins": [*across, *whole]}
     runs = {name: run_plan(trained(graph, (2,), recompute=name, **given)) for name in RECOMPUTED}
     forward = {name: ran.score.time["forward"] for name, ran in runs.items()}
     assert forward["none"] < forward["attention"] < forward["full"] < 2 * forward["none"]
@@ -205,13 +209,23 @@ def test_what_is_computed_again_takes_its_forward_phase_and_moves_its_tensors_on
     assert kept["full"] < kept["attention"] < kept["none"]
 
 
-def layers_of(sequence: int, hidden: int, heads: int, batch: int, blocks: int) -> LayerGraph:
-    """Return blocks as Korthikanti et al. have them, with dropout behind each part, whose attention keeps its scores."""
+def layers_of(
+    sequence: int, hidden: int, heads: int, batch: int, blocks: int, *, dropped: bool
+) -> LayerGraph:
+    """Return blocks as Korthikanti et al. have them, with dropout behind each part, perhaps of attention's scores too."""
+    over: dict[str, Any] = {"op": "matmul", "over": "head_dim", "names": {"sequence": "keys"}}
+    scores = [
+        {"name": "scores", **over, "inputs": ["q", "k"]},
+        {"name": "shares", "op": "softmax", "over": "keys"},
+        {"name": "drop", "op": "dropout"},
+        {"name": "attention", "op": "matmul", "over": {"keys": "sequence"}, "inputs": ["drop", "v"]},
+    ]
     attention = {"name": "attention", "op": "attention", "inputs": ["q", "k", "v"], "flash": False}
     rows: list[dict[str, Any]] = [
         {"name": "ln1", "op": "layer_norm", "over": "hidden"},
         *(linear(name, "hidden", ["heads", "head_dim"], inputs="ln1") for name in ("q", "k", "v")),
-        *(attention, linear("o", ["heads", "head_dim"], "hidden"), {"name": "drop1", "op": "dropout"}),
+        *(scores if dropped else [attention]),
+        *(linear("o", ["heads", "head_dim"], "hidden"), {"name": "drop1", "op": "dropout"}),
         {"name": "add1", "op": "add", "inputs": ["drop1", "input"]},
         *(
             {"name": "ln2", "op": "layer_norm", "over": "hidden"},
@@ -237,42 +251,115 @@ def layers_of(sequence: int, hidden: int, heads: int, batch: int, blocks: int) -
     return load_model({**data, "blocks": {"layer": {"layers": rows}}, "layers": layers}, name="layers")
 
 
-@pytest.mark.parametrize(
-    ("hidden", "heads", "batch"), [(6144, 64, 4), (12288, 96, 1), (20480, 128, 1), (25600, 160, 1)]
-)
-def test_a_layer_keeps_what_is_published(hidden: int, heads: int, batch: int) -> None:
-    """Korthikanti et al., MLSys 2023, Table 2, 8 ways: s b h of 10 + 24/t + 2as/(ht) + dropout's 3as/(ht); 10 + 24/t; 2.
+WAYS, SEQUENCE = 8, 2048
 
-    Of scores hypar drops none, so that it keeps 2as/(ht) of them; statistics of normalisations are the rest. Parameters, gradients
-    and optimizer state take 18 bytes of 12 h^2 / t (Figure 1).
-    """
-    ways, sequence = 8, 2048
-    across = ["*.q=heads", "*.k=heads", "*.v=heads", "*.attention=heads", "*.o=heads", "*.up=ff", "*.down=ff"]
-    pins = [*across, "*.add1=rep", "*.add2=rep", "*.rest=rep", "wte=hidden", "head=vocab"]
-    given: dict[str, Any] = {
-        "strategy": "optimal",
-        "space": "all",
-        "pins": pins,
-        "precision": "bf16-fp32-gradients",
+LAYERS = {"22B": (6144, 64, 4), "175B": (12288, 96, 1), "530B": (20480, 128, 1), "1T": (25600, 160, 1)}
+"""The hidden size, heads and samples of a microbatch of the models of Korthikanti et al., MLSys 2023, Table 3."""
+
+HELD = {
+    "22B": (48, 1, 1, (45.5625, 59.25, 9.5625)),
+    "175B": (96, 8, 3, (45.5625, 66.84375, 12.3515625)),
+    "530B": (105, 35, 3, (31.640625, 114.0234375, 23.076171875)),
+    "1T": (128, 64, 1, (32.958984375, 131.25, 26.5625)),
+}
+"""Their layers, stages and parts of a stage; Figure 1: GiB of state, of activations, and of these with all that spares them."""
+
+SPARED = {
+    "22B": (66.84, 49.42, 16.18, 7.64),
+    "175B": (62.04, 56.53, 18.49, 8.71),
+    "530B": (58.31, 62.04, 20.27, 9.42),
+    "1T": (58.31, 62.04, 20.27, 9.42),
+}
+"""Figure 7: activations in percent: in shards of the sequence, with selective recompute, with both, and with all computed again."""
+
+
+def across(at: str, *, dropped: bool = False) -> dict[str, Any]:
+    """Return the options of tensor parallelism, with the tensors between matrices whole, ``rep``, or in shards of the ``sequence``."""
+    inside = [f"*.{name}=heads" for name in ("q", "k", "v", "attention", "o", *["scores"] * dropped)]
+    between = [f"*.add1={at}", f"*.add2={at}", f"wte={'hidden' if at == 'rep' else at}", "*.rest=rep"]
+    pins = [*inside, "*.up=ff", "*.down=ff", *between, "head=vocab"]
+    return {"strategy": "optimal", "space": "all", "convention": "fused", "pins": pins}
+
+
+@cache
+def layer_of(model: str, recompute: str, at: str) -> tuple[float, float]:
+    """Return the bytes of a layer on each of 8 devices: of activations for a number of its input, and of its state."""
+    hidden, heads, batch = LAYERS[model]
+    dropped, memory = recompute in {"none", "gathers"}, list[Any]()
+    given = across(at, dropped=dropped)
+    for blocks in (1, 2):
+        graph = layers_of(SEQUENCE, hidden, heads, batch, blocks, dropped=dropped)
+        plan = trained(graph, (WAYS,), recompute=recompute, precision="bf16-fp32-gradients", **given)
+        memory.append(known(plan.score).memory)
+    one, two = memory
+    state = sum(two[term] - one[term] for term in ("weights", "gradients", "optimizer"))
+    return (two["activations"] - one["activations"]) / (SEQUENCE * batch * hidden), state
+
+
+@pytest.mark.parametrize("model", LAYERS)
+def test_a_layer_keeps_what_is_published(model: str) -> None:
+    """Korthikanti et al., MLSys 2023, Table 2, t ways: bytes of activations for each of s b h; statistics of normalisations are the rest."""
+    hidden, heads, _ = LAYERS[model]
+    scores = 5 * heads * SEQUENCE / hidden / WAYS
+    published = {
+        ("none", "rep"): 10 + 24 / WAYS + scores,
+        ("gathers", "sequence"): 34 / WAYS + scores,
+        ("attention", "rep"): 10 + 24 / WAYS,
+        ("attention", "sequence"): 34 / WAYS,
+        ("full", "rep"): 2,
     }
-    kept = {}
-    for recompute in RECOMPUTED:
-        each = [
-            known(
-                trained(
-                    layers_of(sequence, hidden, heads, batch, blocks), (ways,), recompute=recompute, **given
-                ).score
-            )
-            for blocks in (1, 2)
-        ]
-        one, two = (own.memory for own in each)
-        kept[recompute] = (two["activations"] - one["activations"]) / (sequence * batch * hidden)
-        state = sum(two[term] - one[term] for term in ("weights", "gradients", "optimizer"))
-        assert state == 18 * 12 * hidden**2 / ways
-    published = 10 + 24 / ways, 2 * heads * sequence / hidden / ways
-    assert kept["none"] == pytest.approx(sum(published), rel=2e-4)
-    assert kept["attention"] == pytest.approx(published[0], rel=2e-4)
-    assert kept["full"] == 2
+    assert {own: layer_of(model, *own)[0] for own in published} == {
+        own: pytest.approx(size, rel=2e-4) for own, size in published.items()
+    }
+    # What is gathered, the input of attention and that of the second part, is whole where nothing is gathered again.
+    whole = layer_of(model, "none", "sequence")[0] - layer_of(model, "gathers", "sequence")[0]
+    assert whole == pytest.approx(2 * 2 * (1 - 1 / WAYS), rel=2e-4)
+
+
+@pytest.mark.parametrize("model", HELD)
+def test_devices_of_the_first_stage_hold_what_is_published(model: str) -> None:
+    """Korthikanti et al., MLSys 2023, Figures 1 and 7: the layers' activations of all microbatches under way, and their state."""
+    hidden, _, batch = LAYERS[model]
+    layers, stages, parts, gibibytes = HELD[model]
+    numbers = SEQUENCE * batch * hidden * layers * (1 + (stages - 1) / (stages * parts) * (parts > 1))
+    ways = ("none", "rep"), ("gathers", "sequence"), ("attention", "rep"), ("attention", "sequence")
+    none, shards, selective, both, full = (layer_of(model, *own)[0] for own in (*ways, ("full", "rep")))
+    state = layer_of(model, "none", "rep")[1] * layers / stages
+    found = state, numbers * none, numbers * both
+    assert [own / 2**30 for own in found] == [pytest.approx(own, rel=2e-4) for own in gibibytes]
+    percent = [100 * own / none for own in (shards, selective, both, full)]
+    assert percent == [pytest.approx(own, abs=0.15) for own in SPARED[model]]
+
+
+@pytest.mark.parametrize("recompute", RECOMPUTED[1:])
+@pytest.mark.parametrize("array", [(2,), (4,), (2, 2)], ids=str)
+def test_shards_are_gathered_again(array: tuple[int, ...], recompute: str) -> None:
+    graph, more = layers_of(8, 16, 4, 4, 2, dropped=False), list[Any]()
+    for own in ("none", recompute):
+        plan = trained(graph, array, recompute=own, **across("sequence"))
+        holds_what_it_says(plan, graph)
+        more.append(verify_plan(plan, model=graph).levels)
+    rows = [
+        (after.planned - before.planned, after.moved - before.moved)
+        for before, after in zip(*more, strict=True)
+    ]
+    assert all(planned == moved > 0 for planned, moved in rows)
+
+
+def test_a_gather_runs_again_beside_the_error_of_its_layer() -> None:
+    """As Megatron-LM has it, of an input that q, k and v read once for all of them (Korthikanti et al., 4.2.2)."""
+    graph, given = layers_of(64, 64, 4, 8, 1, dropped=False), across("sequence")
+    runs = {name: run_plan(trained(graph, (4,), recompute=name, **given)) for name in ("none", "gathers")}
+    none, gathers = (own.score.communication_bytes for own in runs.values())
+    # Those of both parts of the block, and of the head: to each of 4 devices the shards of the others.
+    assert gathers - none == 3 * 3 * 2 * 64 * 64 * 8
+    tasks = [
+        (piece.kind, piece.phase, graph.at_rest.contracted.layers[place.layer].name)
+        for piece, place in zip(runs["gathers"].step.pieces, runs["gathers"].step.places, strict=True)
+    ]
+    again = len(tasks) - 1 - tasks[::-1].index(("communication", "forward", "h.0.up"))
+    assert tasks.index(("backward", "backward", "h.0.down")) < again
+    assert again < tasks.index(("gradient", "gradient", "h.0.up"))
 
 
 def test_the_microbatches_that_were_run_fit_and_the_next_do_not() -> None:

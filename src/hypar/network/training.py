@@ -91,11 +91,15 @@ class Training(NamedTuple):
 AS_USUAL = Training()
 """How a step trains where nothing is said of it."""
 
-RECOMPUTED = ("none", "attention", "full")
-"""What the backward phase computes again: nothing, each attention, or each block of layers from what it reads.
+RECOMPUTED = ("none", "gathers", "attention", "full")
+"""What the backward phase does again: nothing, gathers, each attention too, or each block of layers from what it reads.
 
-Source: Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, MLSys 2023, 5: selective and full.
+Source: Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, MLSys 2023: 4.2.2, where a device keeps its
+shard of the input of a layer and gathers it again, and 5, selective and full.
 """
+
+ANYWHERE = RECOMPUTED[:2]
+"""Those that any network can have; the others need attention, or blocks."""
 
 
 class Named(Protocol):
@@ -126,3 +130,19 @@ def computed_again(layers: Iterable[Named], recompute: Iterable[str]) -> frozens
         elif own == "attention" and layer.op_name == own:
             found.add(layer.name)
     return frozenset(found)
+
+
+def kept_in_shards(layers: Iterable[Named], recompute: Iterable[str]) -> frozenset[str]:
+    """Return the names of the layers whose inputs are gathered again for the backward phase, as each layer asks.
+
+    Devices keep the shard of a tensor that they gather, as Megatron-LM does (Korthikanti et al., 4.2.2); in a block that is computed again
+    what is gathered for that is there.
+    """
+    each = zip(layers, recompute, strict=False)
+    return frozenset(
+        [
+            layer.name
+            for layer, own in each
+            if own != RECOMPUTED[0] and (own != "full" or block_of(layer.name) == layer.name)
+        ]
+    )

@@ -20,7 +20,7 @@ from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_name, shown, suggestion
 from hypar.files.text import format_json, read_json, write
 from hypar.files.validation import Record, validated
-from hypar.network.training import AS_USUAL, Named, computed_again
+from hypar.network.training import AS_USUAL, Named, computed_again, kept_in_shards
 from hypar.ops.dims import CUTTABLE
 from hypar.plan import records
 from hypar.plan.stages import StagesRecord, Ways, stage_name
@@ -151,10 +151,18 @@ class Plan(Result, Record):
         """Return the stage of ZeRO by which its weights rest."""
         return (self.training and self.training.zero) or 0
 
+    @property
+    def recompute(self) -> str:
+        """Return what its backward phase computes again, one of ``RECOMPUTED``."""
+        return (self.training and self.training.recompute) or AS_USUAL.recompute
+
     def computed_again(self, layers: Sequence[Named]) -> frozenset[str]:
         """Return the names of the blocks, and of the single layers of a network, that its backward phase computes again."""
-        own = None if self.training is None else self.training.recompute
-        return computed_again(layers, [own or AS_USUAL.recompute] * len(layers))
+        return computed_again(layers, [self.recompute] * len(layers))
+
+    def kept_in_shards(self, layers: Sequence[Named]) -> frozenset[str]:
+        """Return the names of the layers of a network of whose gathered inputs its devices keep shards."""
+        return kept_in_shards(layers, [self.recompute] * len(layers))
 
     @property
     def uneven(self) -> bool:

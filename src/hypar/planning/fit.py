@@ -15,7 +15,7 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.activity import tell
-from hypar.network.training import RECOMPUTED, Formats, computed_again
+from hypar.network.training import ANYWHERE, RECOMPUTED, Formats, computed_again
 from hypar.planning.chunks import run_node
 from hypar.planning.fastest import HIDDEN, proposer_of
 from hypar.planning.question import ask
@@ -125,7 +125,7 @@ class Runs:
 def ways_of(request: Resolved, graph: LayerGraph) -> Iterator[Way]:
     """Yield the ways in which a step may train, those that the request leaves open."""
     nodes, free = graph.nodes(request.graph).layers, request.free
-    again = [own for own in RECOMPUTED if own == RECOMPUTED[0] or computed_again(nodes, [own] * len(nodes))]
+    again = [own for own in RECOMPUTED if own in ANYWHERE or computed_again(nodes, [own] * len(nodes))]
     parts = [number for number in range(1, graph.batch + 1) if not graph.batch % number]
     yield from map(
         Way,

@@ -16,7 +16,7 @@ from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, shown
 from hypar.machine.step_times import is_step_table
 from hypar.network.graph import LayerGraph, load_model
-from hypar.network.training import RECOMPUTED, computed_again
+from hypar.network.training import ANYWHERE, RECOMPUTED, computed_again
 from hypar.plan.records import Origin, remember
 from hypar.plan.request import BEST, GRAPHS, PARAMETERS, Request
 from hypar.planning.pins import parse_pin
@@ -198,7 +198,7 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     require_together(request, own)
     chunks = checked_chunks(request.chunks, network)
     require_whole("zero", own.zero, 0, 3)
-    if own.recompute != RECOMPUTED[0]:
+    if own.recompute not in ANYWHERE:
         nodes = network.nodes(own.graph).layers
         if not computed_again(nodes, [own.recompute] * len(nodes)):
             found = f"found {own.recompute!r} of a network without any"

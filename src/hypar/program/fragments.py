@@ -42,7 +42,7 @@ from hypar.sharding.conventions import FUSED, MOVED
 from hypar.sharding.placement import partial_results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -250,6 +250,17 @@ class Fragment:
         return tuple(Transfer("copy", own.holding, need) for own, need in pairs)
 
     @cached_property
+    def gathers(self) -> tuple[bool, ...]:
+        """Whether it has choices by which devices read half as much again of each input as lies on them, or more: that is a shard."""
+        return tuple(
+            self.chosen
+            and own.moves
+            and own.have.meets(own.need)
+            and 2 * own.need.elements.mean() > 3 * own.have.elements.mean()
+            for own in self.reads
+        )
+
+    @cached_property
     def summed(self) -> Transfer | None:
         """How the terms of the output are added up; None where there are none."""
         if not (self.nest.multiplies or self.partial):
@@ -441,6 +452,21 @@ def gradient_of(users: tuple[Fragment, ...]) -> Transfer:
     first, *more = (tuple([box[own.index(axis)] for axis in axes[0]]) for box, own in boxes)
     have = Holding(first, tuple(more))
     return users[0].adding(have, have, users[0].layout.copies())
+
+
+def gathered_again(
+    name: str, inputs: Sequence[str], fragments: Mapping[str, Fragment], shards: Container[str]
+) -> Iterator[tuple[int, str, int]]:
+    """Yield the inputs of a layer that are gathered again for its backward phase, where devices keep shards for some layers.
+
+    Each by its number, the layer for which it is gathered, which may be the tensor at rest that it is, and its number there.
+    """
+    if name in shards and fragments[name].nest.saved.input:
+        for at, (source, own) in enumerate(zip(inputs, fragments[name].reads, strict=True)):
+            rests = source in fragments and fragments[source].rests and not own.moves
+            reader, number = (source, 0) if rests else (name, at)
+            if reader in shards and fragments[reader].gathers[number]:
+                yield at, reader, number
 
 
 class Whole(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 from hypar.network.nodes import LayerOp
 from hypar.network.training import block_of
 from hypar.ops.nest import operand_name
-from hypar.program.fragments import Fragment, following, rest_of
+from hypar.program.fragments import Fragment, following, gathered_again, rest_of
 from hypar.program.holding import Holding, Members, Transfer, members, pieces_of
 from hypar.sharding.layout import Copies, Layout, Places
 
@@ -155,6 +155,7 @@ def lower(
     convention: str = "moved",
     zero: int = 0,
     again: frozenset[str] = frozenset(),
+    shards: frozenset[str] = frozenset(),
 ) -> Program:
     """Lower a training step to a program.
 
@@ -166,10 +167,11 @@ def lower(
             need them next, ``direct`` sends the terms of errors straight to those who need their sums.
         zero: the stage of ZeRO by which weights rest.
         again: the names of the blocks that the backward phase computes again; a single layer's backward phase does so by itself.
+        shards: the names of the layers of whose gathered inputs devices keep shards, which they gather again.
     """
     whole = Layout(places, ({},) * len(places.parts), np.ones(places.devices, bool))
     ops = [LayerOp(layer, layer.nest(graph.batch)) for layer in graph.layers]
-    flow = _Flow(graph=graph, places=places, zero=zero)
+    flow = _Flow(graph=graph, places=places, zero=zero, shards=shards)
     fragments = following(ops, layouts, whole, convention)
     for layer, fragment in zip(graph.layers, fragments.values(), strict=True):
         flow.made[layer.name] = _Lowered(flow, layer, fragment)
@@ -190,6 +192,7 @@ class _Flow:
     graph: LayerGraph
     places: Places
     zero: int
+    shards: frozenset[str]
     made: dict[str, _Lowered] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
@@ -212,6 +215,7 @@ class _Lowered:
         reads: the arrays that it reads, by their role.
         errors: the arrays of what its readers have sent back, and who has what of them.
         users: the layers that use its weight, with how each would add up its terms of the gradient.
+        anew: the arrays of inputs that are gathered again, by their number.
     """
 
     def __init__(self, flow: _Flow, layer: Layer, fragment: Fragment, before: _Lowered | None = None) -> None:
@@ -223,7 +227,7 @@ class _Lowered:
         self.errors: dict[str, tuple[str, Holding]] = {} if before is None else before.errors
         self.users: list[tuple[Tie, str, Transfer]] = [] if before is None else before.users
         self.again, self.tag = before is not None, self.name if before is None else f"{self.name} again"
-        self.array = f"F {self.tag}"
+        self.array, self.anew = f"F {self.tag}", dict[int, str]()
         tied = any(self.name in {tie.owner, tie.user} for tie in flow.graph.ties)
         own = None if tied or flow.zero < GATHERED or not self.weighs else fragment.gradient("weight")
         self.rest = None if own is None else rest_of((fragment,), own)
@@ -319,7 +323,7 @@ class _Lowered:
         if gathered:
             item = Item(self.name, None, "backward", "output")
             error = self.flow.move(gathered, error, f"E all {self.name}", item)
-        reads = {**self.reads, "error": error}
+        reads = {**self.reads, **self._gathered_again(), "error": error}
         sums = self._statistics(reads, "back ")
         trained = [number for number, source in enumerate(self.sources) if source.fragment.trained]
         writes = {operand_name(number): f"E terms {self.name} {number}" for number in trained}
@@ -333,6 +337,21 @@ class _Lowered:
             self._return(number)
         for name in dict.fromkeys((*(["weight"] if self.layer.op.tied else []), *self.layer.trained)):
             self._update(name, sums.get(f"back {name}"))
+
+    def _gathered_again(self) -> dict[str, str]:
+        """Return the arrays, by their role, of the inputs of which devices keep shards, gathered once for all that read them."""
+        flow, inputs = self.flow, self.layer.inputs
+        fragments = {name: flow.made[name].fragment for name in (*inputs, self.name)}
+        every = gathered_again(self.name, inputs, fragments, flow.shards)
+        return {operand_name(at): flow.made[reader].whole_again(number) for at, reader, number in every}
+
+    def whole_again(self, number: int) -> str:
+        """Gather an input again, unless it is there, and return its array."""
+        if number not in self.anew:
+            source, own = self.sources[number], self.fragment.reads[number]
+            item = Item(self.name, source.name, "forward", "input")
+            self.anew[number] = self.flow.move(own, source.array, f"in {self.name} {number} again", item)
+        return self.anew[number]
 
     def _return(self, number: int) -> None:
         array, source, name = f"E terms {self.name} {number}", self.sources[number], f"{self.name} {number}"

@@ -8,7 +8,7 @@ from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hypar.network.nodes import PlanGraph, Tensor
-from hypar.network.training import AS_USUAL, block_of, computed_again
+from hypar.network.training import AS_USUAL, block_of, computed_again, kept_in_shards
 from hypar.ops.nest import PHASES
 from hypar.schedule.pieces import (
     COMMUNICATION,
@@ -32,10 +32,11 @@ from hypar.sharding.layout import GroupShare
 from hypar.sharding.placement import Options, degrees, working
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hypar.machine.setting import Setting
     from hypar.machine.work import LayerTime
+    from hypar.network.nodes import PlanNode
     from hypar.schedule.record import Op
 
 T = TypeVar("T")
@@ -151,10 +152,20 @@ class Lane(_Devices):
     @property
     def recomputed(self) -> frozenset[str]:
         """The names of the blocks, and of the single layers, that the backward phase computes again."""
+        return self._by_recompute(computed_again)
+
+    @property
+    def shards(self) -> frozenset[str]:
+        """The names of the layers of whose gathered inputs devices keep shards."""
+        return self._by_recompute(kept_in_shards)
+
+    def _by_recompute(
+        self, of: Callable[[Iterable[PlanNode], Iterable[str]], frozenset[str]]
+    ) -> frozenset[str]:
         own = self.setting.training.recompute
         if not self.recompute and own == AS_USUAL.recompute:
             return frozenset()
-        return computed_again(self.graph.layers, self.recompute or repeat(own))
+        return of(self.graph.layers, self.recompute or repeat(own))
 
     @cached_property
     def again(self) -> tuple[Again, ...]:

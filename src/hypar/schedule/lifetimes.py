@@ -132,6 +132,7 @@ class Arrays:
         written: the elements of the arrays that a run has written, by name; None for those that devices are to have.
         whole: the weights in shares, by the layer's name.
         again: the names of the blocks, and of the single layers, that are computed again.
+        shards: the names of the layers whose inputs are gathered again.
         loss_bytes: bytes of a share of a cross-entropy; 0 for those of an element.
         kind: the kind of each device, ``[*devices]``.
         first: the number of one device of each kind.
@@ -146,6 +147,7 @@ class Arrays:
         *,
         whole: Mapping[str, Whole] | None = None,
         again: frozenset[str] = frozenset(),
+        shards: frozenset[str] = frozenset(),
         loss_bytes: int = 0,
         unit: int = 1,
         more: Iterable[NDArray[Any]] = (),
@@ -157,7 +159,7 @@ class Arrays:
         """
         self.ops, self.fragments, self.written, self.inside = ops, fragments, written, inside
         self.element_bytes, self.unit, self.whole, self.again = float(element_bytes), unit, whole or {}, again
-        self.loss = (loss_bytes or element_bytes) / element_bytes
+        self.shards, self.loss = shards, (loss_bytes or element_bytes) / element_bytes
         every = [fragments[op.layer.name] for op in ops]
         self.flags = [own for fragment in every for own in fragment.flags]
         amounts = [own for fragment in every for own in fragment.amounts]
@@ -214,6 +216,7 @@ class _Walk:
         self.ends: dict[tuple[int, int], tuple[int, int]] = {}
         self.ahead, self.there, self.summing = dict[str, str](), dict[str, int](), list[int]()
         self.arrived, self.anew = dict[str, int](), set[str]()
+        self.shards, self.gathers = dict[int, tuple[int, Holding]](), dict[int, int]()
 
     def course(self) -> Course:
         each = [[op for op in self.ops if op.part == part] for part in range(self.parts)]
@@ -317,6 +320,8 @@ class _Walk:
         # A tensor at rest is what it reads.
         array = f"terms {name}" if own.summed else f"F {name}"
         made = self._write(array, own.output, reads[0] if own.rests else -1)
+        if own.rests and reads[0] in self.shards:
+            self.shards[made] = self.shards[reads[0]]
         if self.arrays.loss != 1 and op.layer.layer.op_name == "cross_entropy":
             ledger.sizes[made] = self.arrays.loss * ledger.sizes[made]
         if (kept := self._kept(own)) is not None:
@@ -335,6 +340,8 @@ class _Walk:
             found = self._moved(before, name, own.reads[number], held)
             if found != before and self.ledger.owners[found] == self.ledger.owners[before]:
                 self.whole[found] = before
+            elif own.gathers[number] and op.layer.name in self.arrays.shards:
+                self.shards[found] = before, own.sources[number].holding
             return found
         if source in self.fragments and not self.fragments[source].trained:
             if (source, held) not in self.samples:
@@ -384,7 +391,7 @@ class _Walk:
             error = ledger.write(ledger.sizes[own])
         error = self._moved(error, f"E all {name}", fragment.gathered)
         reads = [error, *([own] if saved.output or not arrived else [])]
-        inputs = self.inputs[name] if saved.input else []
+        inputs = self._inputs(name) if saved.input else []
         for buffer, need in zip(inputs, fragment.shards, strict=False):
             self.saves.setdefault(buffer, set()).add(need)
         if name in self.arrays.again and name in self.kept:
@@ -397,6 +404,18 @@ class _Walk:
             # The gradient may be computed while the error of the input is sent, so its operands stay until then.
             ledger.next(*reads, saved=inputs)
             self._summed(name)
+
+    def _inputs(self, name: str) -> list[int]:
+        """Return the buffers of what a layer reads; of what devices keep shards of, those that they gather again, once for all readers."""
+        if name not in self.arrays.shards:
+            return self.inputs[name]
+        for buffer in self.inputs[name]:
+            if buffer in self.shards and buffer not in self.gathers:
+                shard, holding = self.shards[buffer]
+                self.saves.setdefault(shard, set()).add(holding)
+                self.ledger.next(saved=[shard])
+                self.gathers[buffer] = self.ledger.write(self.ledger.sizes[buffer])
+        return [self.gathers.get(buffer, buffer) for buffer in self.inputs[name]]
 
     def _send(self, op: StepOp, error: int) -> None:
         """Send the errors of a layer's inputs to those that have made them, of an earlier part when its work begins.

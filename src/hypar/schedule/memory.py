@@ -18,10 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
-from hypar.program.fragments import Fragment, Whole, following, fragment_of, gradient_of, rest_of
+from hypar.program.fragments import (
+    Fragment,
+    Whole,
+    following,
+    fragment_of,
+    gathered_again,
+    gradient_of,
+    rest_of,
+)
 from hypar.program.holding import Holding, Transfer
 from hypar.program.layouts import grids
 from hypar.schedule.lifetimes import Arrays, Course, StepOp, ops_of
+from hypar.schedule.record import Gather
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import WHOLE, Options
 
@@ -52,12 +61,14 @@ class Held(NamedTuple):
         course: their activations and errors.
         gradients: for each layer with a weight, by its index in the network, the elements of its gradient that arrive at each level.
         gathered: the most elements of a weight that arrive at a level.
+        again: what layers read that is gathered again: the name of each, of the one for which it is gathered, and its number there.
     """
 
     weights: tuple[NDArray[np.float64], ...]
     course: Course
     gradients: Mapping[int, Sequence[Amount]]
     gathered: float
+    again: tuple[tuple[str, str, int], ...]
 
 
 def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
@@ -86,6 +97,16 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
             ]
         ),
     }
+
+
+def gathers_of(lane: Lane) -> tuple[Gather, ...]:
+    """Return the tensors of which the devices of a lane keep shards."""
+    found = dict[tuple[int, int], list[int]]()
+    index = {layer.name: at for at, layer in enumerate(lane.graph.layers)}
+    for name, reader, number in _held(lane).again if lane.shards else ():
+        found.setdefault((index[reader], number), []).append(index[name])
+    edges = {(own.consumer, own.at): edge for edge, own in enumerate(lane.graph.tensors)}
+    return tuple([Gather(edges[own], tuple(readers)) for own, readers in found.items()])
 
 
 def layers_of(lane: Lane) -> list[tuple[float, float]]:
@@ -119,6 +140,7 @@ class _Part(NamedTuple):
     tied: tuple[tuple[int, int], ...]
     rests: tuple[int, ...]
     again: frozenset[str]
+    shards: frozenset[str]
 
 
 def _held(lane: Lane) -> Held:
@@ -135,6 +157,7 @@ def _held(lane: Lane) -> Held:
                 at.tied,
                 own.rests,
                 own.recomputed,
+                own.shards,
             )
             for own, at in each
         ]
@@ -176,13 +199,17 @@ def _held_by(
             gradients[part.first + at] = (*arriving(own, whole), *stages)
     moved = (most_arriving(one, whole) for own in fragments.values() for one in own.transfers)
     most = unit * formats.activation * max(moved, default=0.0)
-    again = frozenset[str]().union(*[part.again for part in parts])
+    again, shards = (
+        frozenset[str]().union(*own)
+        for own in zip(*[(part.again, part.shards) for part in parts], strict=True)
+    )
     arrays = Arrays(
         ops,
         fragments,
         formats.activation,
         whole=weights,
         again=again,
+        shards=shards,
         loss_bytes=formats.loss,
         unit=unit,
         more=[*kept],
@@ -190,7 +217,13 @@ def _held_by(
     )
     course = arrays.course(len(parts))
     course = course._replace(entering=np.maximum(course.entering, most))
-    return Held(tuple(arrays.of(own).astype(float) for own in kept), course, gradients, gathered)
+    twice = [
+        (op.name, reader, number)
+        for op in every
+        for _, reader, number in gathered_again(op.name, op.inputs, fragments, shards)
+    ]
+    state = tuple(arrays.of(own).astype(float) for own in kept)
+    return Held(state, course, gradients, gathered, tuple(twice))
 
 
 def _ops(parts: Sequence[_Part]) -> tuple[StepOp, ...]:

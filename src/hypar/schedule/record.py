@@ -91,11 +91,24 @@ class Again(NamedTuple):
     moves: bool
 
 
+class Gather(NamedTuple):
+    """A tensor of which devices keep a shard, by its edge, and the nodes for whose backward phase they gather it again."""
+
+    edge: int
+    readers: tuple[int, ...]
+
+
 @kept_with_graph
-def record_of(graph: PlanGraph, rests: Stages = (), again: tuple[Again, ...] = ()) -> Record:
+def record_of(
+    graph: PlanGraph,
+    rests: Stages = (),
+    again: tuple[Again, ...] = (),
+    gathers: tuple[Gather, ...] = (),
+) -> Record:
     """Return the record of the nodes of a graph, which are in topological order.
 
-    What is computed again waits for the error that the last of these nodes reads. A weight that is gathered then stays.
+    What is computed again waits for the error that the last of these nodes reads. A weight that is gathered then stays. A tensor of which
+    devices keep a shard is gathered while the last of its readers computes the error of its input.
     A weight in shares is gathered while the node with such a weight that runs before computes, the first as soon as it can be.
     """
     nodes = range(len(graph.layers))
@@ -112,11 +125,13 @@ def record_of(graph: PlanGraph, rests: Stages = (), again: tuple[Again, ...] = (
     for own in again:
         at = next(number for number, ops in enumerate(backward) if ops[0].node == own.nodes[-1])
         backward[at:at] = _again(own, forward, backward[at][0].reads)
+    for kept in gathers:
+        _whole_again(graph, kept, backward)
     buffers = _way(graph, len(graph.tensors))
     if GATHERED in rests:
-        kept = {node for own in again for node in own.nodes}
+        stay = {node for own in again for node in own.nodes}
         forward = _gathering(forward, rests, buffers)
-        backward = _gathering(backward, rests, buffers, kept)
+        backward = _gathering(backward, rests, buffers, stay)
         buffers += len(nodes)
     return Record(
         forward=tuple([op for own in forward for op in own]),
@@ -133,6 +148,24 @@ def _again(own: Again, forward: Sequence[list[Op]], errors: tuple[int, ...]) -> 
     at = next(number for number, op in enumerate(each[0]) if op.kind == "compute")
     each[0][at] = each[0][at]._replace(reads=(*each[0][at].reads, *errors))
     return each
+
+
+def _whole_again(graph: PlanGraph, own: Gather, backward: list[list[Op]]) -> None:
+    """Gather a tensor again before the first backward phase of a reader, whose gradient, or error if it has no weight, waits for it."""
+    whole, tensor = _way(graph, own.edge), graph.tensors[own.edge]
+    using = [at for at, ops in enumerate(backward) if ops[-1].node in own.readers]
+    for at in using:
+        alone = not graph.layers[backward[at][-1].node].nest.weight
+        backward[at] = [
+            op._replace(reads=(*op.reads, whole))
+            if op.kind == "compute" and (alone or op.phase == "gradient")
+            else op
+            for op in backward[at]
+        ]
+    errors = next(op.reads for op in backward[using[0]] if op.kind == "compute")
+    reads = EACH * tensor.producer + OUTPUT, *[own for own in errors if own != whole]
+    move = Op("move", "forward", tensor.consumer, reads, (whole,), own.edge)
+    backward[using[0]] = [move, *backward[using[0]]]
 
 
 def _gathering(each: list[list[Op]], rests: Stages, first: int, kept: Container[int] = ()) -> list[list[Op]]:
@@ -241,7 +274,15 @@ def issued(ops: Iterable[Op], *, eager: bool, deferred: bool, final: bool) -> li
 
 @kept_with_graph
 def backward_of(
-    graph: PlanGraph, rests: Stages, again: tuple[Again, ...], *, eager: bool, deferred: bool, final: bool
+    graph: PlanGraph,
+    rests: Stages,
+    again: tuple[Again, ...],
+    gathers: tuple[Gather, ...],
+    *,
+    eager: bool,
+    deferred: bool,
+    final: bool,
 ) -> tuple[Op, ...]:
     """Return the ops of the backward phase of a graph in the order of issue, each node summing its own gradient."""
-    return tuple(issued(record_of(graph, rests, again).backward, eager=eager, deferred=deferred, final=final))
+    backward = record_of(graph, rests, again, gathers).backward
+    return tuple(issued(backward, eager=eager, deferred=deferred, final=final))

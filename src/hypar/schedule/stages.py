@@ -13,6 +13,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from hypar.schedule.lanes import Lane, whole_lane
+from hypar.schedule.memory import gathers_of
 from hypar.schedule.pieces import (
     BETWEEN_STAGES,
     COMMUNICATION,
@@ -148,8 +149,8 @@ def part_of(
     """
     machines = [lane.setting.machine for lane in stage.lanes]
     graph, overlaps = stage.lanes[0].graph, tuple([machine.overlap for machine in machines])
-    rests, again = stage.lanes[0].rests, stage.lanes[0].again
-    record, eager = record_of(graph, rests, again), any(overlaps)
+    ways = stage.lanes[0].rests, stage.lanes[0].again, gathers_of(stage.lanes[0])
+    record, eager = record_of(graph, *ways), any(overlaps)
     # Where nothing overlaps, the stage before would wait for the sums of gradients.
     deferred = shared is not None and not all(overlaps)
     if buckets is not None:
@@ -163,7 +164,7 @@ def part_of(
         if phase == "forward":
             return stage.costed(record.forward)
         if buckets is None:
-            return stage.costed(backward_of(graph, rests, again, eager=eager, deferred=deferred, final=final))
+            return stage.costed(backward_of(graph, *ways, eager=eager, deferred=deferred, final=final))
         summed = bucketed(record.backward, buckets)
         return stage.costed(issued(summed, eager=eager, deferred=deferred, final=final))
 

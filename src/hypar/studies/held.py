@@ -8,7 +8,7 @@ what arrives, or is summed in place of terms, lies in one buffer until then.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,11 +81,12 @@ def held_by(
     buffers = _buffers(program, received, chunks, place_of, formats)
     found, whole = _weights(program, nodes, elements, formats, score.optimizer)
     found, again = found + buffers, plan.computed_again(program.graph.layers)
+    shards = plan.kept_in_shards(program.graph.layers)
     for stage, moments in enumerate(
         [ALONE] if stages is None else fullest_moments(stages, len(stages.stages))
     ):
         found += (of == stage) * _peak(
-            program, nodes, elements, stage, place_of, moments, formats, whole, again
+            program, nodes, elements, stage, place_of, moments, formats, whole, again, shards
         )
     if score.groups is None:
         return [Held("all", score.memory_bytes, float(found.max()))]
@@ -144,6 +145,7 @@ def _peak(
     formats: Formats,
     whole: Mapping[str, Whole],
     again: frozenset[str],
+    shards: frozenset[str],
 ) -> Bytes:
     """Return the most bytes of activations and errors at once on the devices, if they are those of a stage."""
     of, places = [place_of[node.name] for node in nodes.layers], dict[int, list[int]]()
@@ -158,7 +160,8 @@ def _peak(
     parts = tuple((own[0], tuple(nodes.layers[at] for at in own)) for _, own in sorted(places.items()))
     ops = ops_of(parts, sent)
     sizes = formats.activation, elements
-    arrays = Arrays(ops, program.fragments, *sizes, whole=whole, again=again, loss_bytes=formats.loss)
+    ways: dict[str, Any] = {"whole": whole, "again": again, "shards": shards, "loss_bytes": formats.loss}
+    arrays = Arrays(ops, program.fragments, *sizes, **ways)
     each = arrays.course(len(parts)).held(moments)[1]
     return np.asarray(np.broadcast_to(each[arrays.kind], program.places.devices))
 

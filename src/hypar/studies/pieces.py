@@ -101,6 +101,7 @@ def lowered(plan: Plan, graph: LayerGraph, convention: str = MOVED, hint: str = 
         convention,
         plan.zero,
         plan.computed_again(graph.layers),
+        plan.kept_in_shards(graph.layers),
     )
 
 
