@@ -18,12 +18,13 @@ from hypar.activity import tell
 from hypar.network.training import ANYWHERE, RECOMPUTED, Formats, computed_again
 from hypar.planning.chunks import run_node
 from hypar.planning.fastest import HIDDEN, proposer_of
-from hypar.planning.question import ask
+from hypar.planning.question import ask, latest
 from hypar.planning.searches.joint import greedy, priced
 from hypar.planning.uneven.planner import Planner
 from hypar.schedule.memory import memory_of
 from hypar.sharding.dims import BATCH
 from hypar.sharding.placement import degrees
+from hypar.solve.limits import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -141,19 +142,26 @@ def ways_of(request: Resolved, graph: LayerGraph) -> Iterator[Way]:
 
 
 def trained(request: Resolved, graph: LayerGraph) -> Resolved:
-    """Return a request with the way of training that is found fastest of those that fit, or the one that holds least."""
+    """Return a request with the way of training that is found fastest of those that fit, or the one that holds least, as far as its time allows."""
+    found, _ = latest(_found(request, graph), request.limits)
+    return replace(request, free=frozenset()) if found is None else found
+
+
+def _found(request: Resolved, graph: LayerGraph) -> Iterator[Resolved]:
+    """Yield the request with better and better ways of training."""
     runs, ways = Runs(request, graph), [*ways_of(request, graph)]
     memory_bytes = request.machines[0].memory_bytes or math.inf
     plans = {choices: runs.held(choices) for choices in _proposed(runs, ways, memory_bytes)}
     pairs, smallest = _estimated(runs, plans, ways, memory_bytes)
-    best: Way | None = None
     found: Ran | None = None
+    yield runs.of(smallest)
     known: dict[tuple[int, int], float] = {}
     for _ in range(MOST_RUNS):
         # What ways of training took longer than was estimated tells of others that are alike.
         seconds, pair = min(((_learnt(known, own), own) for own in pairs), default=(math.inf, None))
         if pair is None or (found is not None and seconds >= found.seconds):
             break
+        checkpoint()
         pairs.remove(pair)
         way = pair.way
         tell(f"trying ZeRO {way.zero}, recompute {way.recompute}, microbatches {way.microbatches}")
@@ -162,8 +170,8 @@ def trained(request: Resolved, graph: LayerGraph) -> Resolved:
         if not ran.fits and ran.held <= NEAR * memory_bytes:
             ran = _smaller(runs, way, ran, memory_bytes)
         if ran.fits and (found is None or ran.beats(found)):
-            best, found = way, ran
-    return runs.of(best or smallest)
+            found = ran
+            yield runs.of(way)
 
 
 def _smaller(runs: Runs, way: Way, ran: Ran, memory_bytes: float) -> Ran:
@@ -202,6 +210,7 @@ def _proposed(runs: Runs, ways: Sequence[Way], memory_bytes: float) -> Iterator[
         request = runs.of(USUAL._replace(microbatches=own))
         question = runs.question if own == 1 else ask(request, runs.graph)
         proposer = proposer_of(request, runs.graph, question)
+        checkpoint()
         for byte, saved in SHORT[: len(SHORT) if own == parts[0] else 2]:
             prices = HIDDEN[-1]._replace(byte=byte * price, saved=saved * price)
             choices = proposer.found(prices)[0] if proposer else runs.answer.choices
