@@ -120,8 +120,12 @@ def test_equal_blocks_of_a_fold_count_as_often_as_they_are(model: str, prices: P
 @settings(max_examples=examples(10, 2), deadline=None)
 @given(seed=st.integers(0, 10**6))
 @pytest.mark.parametrize("model", ["gpt2", "resnet18", *late(["vit-b16", "inception-v3"], "vit-b16")])
-def test_no_plan_is_faster_than_a_path_through_a_step(model: str, seed: int) -> None:
-    asked = Problem(model, "h100-8x", levels=2, batch=16)
+@pytest.mark.parametrize("hardware", ["h100-8x", "tpu-v3"])
+@pytest.mark.parametrize("array", [(2, 2), (4,)])
+def test_no_plan_is_faster_than_a_path_through_a_step(
+    model: str, hardware: str, array: tuple[int, ...], seed: int
+) -> None:
+    asked = Problem(model, hardware, array=array, batch=16)
     found = [asked.proposer.found(prices, bounded=True) for prices in asked.proposer.paths.values()]
     rng = random.Random(seed)
     plans = [asked.drawn(rng), *(choices for choices, _ in found if choices is not None)]
@@ -139,13 +143,27 @@ def test_what_a_plan_holds_more_than_another_is_known_before_it_is_run(model: st
     assert asked.proposer.more(known(cheap), known(small)) == pytest.approx(more, rel=0.1)
 
 
-def test_parts_of_a_level_are_one_grid_of_it() -> None:
-    asked = Problem("alexnet", "h100-8x", array=(8,))
-    assert asked.proposer.parts == (3,)
+@pytest.mark.parametrize(
+    ("model", "array", "parts", "rough"),
+    [
+        ("alexnet", (8,), (3,), False),
+        pytest.param("llama3-70b", (64, 8), (3, 2), True, marks=pytest.mark.slow),
+    ],
+)
+def test_parts_of_levels_are_one_grid_of_each(
+    model: str, array: tuple[int, ...], parts: tuple[int, ...], rough: bool
+) -> None:
+    """Of many levels parts of four ways, whose collectives count alike, are proposed, and run all the same."""
+    machine = load_machine("h100-8x", {"interconnect.0.devices": 64})
+    asked = Problem(model, machine, array=array, batch=512)
+    assert (asked.proposer.parts, asked.proposer.rough) == (parts, rough)
     choices = known(asked.proposer.found(Prices())[0])
-    for own, options in zip(choices, asked.question.options, strict=True):
-        assert own[0] in options[0]
-        assert own[0].devices(8) == 8 or choice_of("idle", 8) in options[0]
+    for at, (own, options) in enumerate(zip(choices, asked.question.options, strict=True)):
+        assert asked.question.runs(at, own)
+        for choice, of, ways in zip(own, options, array, strict=True):
+            assert choice in of
+            assert choice.devices(ways) == ways or choice_of("idle", ways) in of
+    assert asked.step(choices).timeline.makespan > 0
 
 
 DIMS = st.sampled_from([4, 8, 12, 32])

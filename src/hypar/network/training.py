@@ -91,6 +91,9 @@ class Training(NamedTuple):
 AS_USUAL = Training()
 """How a step trains where nothing is said of it."""
 
+GATHERED = 3
+"""The stage of ZeRO by which weights are gathered for each use."""
+
 RECOMPUTED = ("none", "gathers", "attention", "full")
 """What the backward phase does again: nothing, gathers, each attention too, or each block of layers from what it reads.
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     Move = Callable[[int, Options], Options]
 
 HIDDEN = Prices(gradient=0.0, last=0.0), Prices(backward=0.5, gradient=0.2, last=0.2)
-"""Prices at which transfers that run beside computation are hidden, all or in part."""
+"""Prices at which transfers that run beside computation are hidden, all, as in the plan with which a search begins, or in part."""
 
 PATHS = {
     "what devices compute and wait for": Prices(1.0, 0.0, 0.0, 0.0, 0.0),
@@ -111,7 +111,7 @@ class Proposer(NamedTuple):
     @property
     def paths(self) -> Mapping[str, Prices]:
         """The prices that are paths through a step; what parts of a level move is no part of one."""
-        paths = SUM if not self.question.overlaps else PATHS if {*self.parts} == {1} else WORK
+        paths = WORK if {*self.parts} != {1} else PATHS if self.question.overlaps else SUM
         # Who shares the state of an optimizer updates a share.
         shared = cast("Time", self.question.cost).training.zero
         return {path: own._replace(update=0.0, last=0.0) if shared else own for path, own in paths.items()}
@@ -127,10 +127,8 @@ class Proposer(NamedTuple):
         if not bounded:
             options, sizes = folded.taken(problem.options), folded.taken(problem.sizes)
             problem = replace(problem, graph=folded.graph, options=options, sizes=sizes)
-        counted, budget = (
-            problem.counted(None if bounded else folded.times, rough=self.rough),
-            Budget(problem.limits or Limits()),
-        )
+        counted = problem.counted(None if bounded else folded.times, rough=self.rough)
+        budget = Budget(problem.limits or Limits())
         every = () if counted is None else improving(counted.graph, budget, bounded=bounded)
         for found in deque(every, maxlen=1):
             choices = counted.choices(found.orders) if counted else None
@@ -139,15 +137,10 @@ class Proposer(NamedTuple):
 
     def more(self, before: Choices, after: Choices) -> float:
         """Return about how many bytes more a device holds by other choices."""
-        graph, last = self.planned.graph, self.planned.levels[-1]
         cost = cast("Time", self.planned.cost).at(Prices(byte=1.0, saved=1.0))
-        level = replace(last, index=0, array=(math.prod(last.array),))
-        pairs = zip(graph.layers, saved_by(graph, cost.training.recompute), before, after, strict=True)
-        return math.fsum(
-            _held(cost, level, layer.nest, saved, new) - _held(cost, level, layer.nest, saved, old)
-            for layer, saved, old, new in pairs
-            if old != new
-        )
+        changed = [at for at, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+        new, old = (held_bytes(self.planned, cost, own, changed) for own in (after, before))
+        return new - old
 
     def _joined(self, choices: Choices | None) -> Choices | None:
         """Return choices with the parts of each level as one; None where a level allows no such choice."""
@@ -163,6 +156,14 @@ class Proposer(NamedTuple):
             if not (allowed and self.planned.runs(at, own)):
                 return None
         return joined
+
+
+def held_bytes(question: Question, cost: Time, choices: Choices, layers: Sequence[int]) -> float:
+    """Return the bytes that choices of some layers hold on a device, as the prices of a cost count them."""
+    graph, last = question.graph, question.levels[-1]
+    level = replace(last, index=0, array=(math.prod(last.array),))
+    saved = saved_by(graph, cost.training.recompute)
+    return math.fsum(_held(cost, level, graph.layers[at].nest, saved[at], choices[at]) for at in layers)
 
 
 @lru_cache(maxsize=2**14)
@@ -357,7 +358,7 @@ def _proposals(proposer: Proposer, trials: Trials, memory_bytes: float | None) -
     """Run plans of least sums at prices of transfers, of a byte where no plan fits, and along paths through a step; yield the bound so far."""
     overlaps, price = proposer.question.overlaps, 0.0
     bound: LowerBound | None = None
-    for prices in HIDDEN if overlaps else ():
+    for prices in HIDDEN[1:] if overlaps else ():
         trials.tried(proposer.found(prices)[0])
         yield bound
     if memory_bytes is not None and not trials.ran[trials.best].fits:
@@ -378,7 +379,7 @@ def _proposals(proposer: Proposer, trials: Trials, memory_bytes: float | None) -
 def _prices(proposer: Proposer, trials: Trials, memory_bytes: float) -> Iterator[float]:
     """Raise the price of a byte until a plan fits, then halve the distance to one at which none does; yield the prices.
 
-    None where the smallest plan is far from fitting.
+    There are none where the smallest plan is far from fitting.
     """
     first, *_ = trials.ran.values()
     price, low, high = first.seconds / first.held / 16, 0.0, math.inf

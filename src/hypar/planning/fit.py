@@ -11,15 +11,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
-from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import product, starmap
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hypar.activity import tell
-from hypar.network.training import ANYWHERE, RECOMPUTED, Formats, computed_again
+from hypar.costs.base import Prices
+from hypar.network.training import ANYWHERE, GATHERED, RECOMPUTED, computed_again
 from hypar.planning.chunks import run_node
-from hypar.planning.fastest import HIDDEN, proposer_of
-from hypar.planning.question import ask, latest
-from hypar.planning.searches.joint import greedy, priced
+from hypar.planning.fastest import HIDDEN, held_bytes, proposer_of
+from hypar.planning.question import Answer, ask, latest
+from hypar.planning.searches.joint import greedy
 from hypar.planning.uneven.planner import Planner
 from hypar.schedule.memory import memory_of
 from hypar.sharding.dims import BATCH
@@ -29,6 +30,7 @@ from hypar.solve.limits import checkpoint
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from hypar.costs.base import Time
     from hypar.network.graph import LayerGraph
     from hypar.planning.chunks import Ran
     from hypar.planning.question import Question
@@ -72,16 +74,12 @@ class Held(NamedTuple):
 
     Attributes:
         seconds: the time of the step.
-        weights: elements of weights on a device.
-        shared: those of an equal share of each weight among the devices that have it.
         moving: bytes of activations and errors.
         buffers: bytes of the largest transfer.
         samples: the parts of the mini-batch.
     """
 
     seconds: float
-    weights: float
-    shared: float
     moving: float
     buffers: float
     samples: int
@@ -94,9 +92,6 @@ class Runs:
         """Take a request for identical devices."""
         self.request, self.graph = request, graph
         self.question: Question = ask(request, graph)
-        proposer = proposer_of(request, graph, self.question)
-        choices = None if proposer is None else proposer.found(HIDDEN[0])[0]
-        self.answer = greedy(self.question) if choices is None else priced(self.question, choices)
         self.run = cache(self._run)
         self._microbatch = cache(lambda of: self.of(USUAL._replace(microbatches=of)).microbatch(graph))
 
@@ -107,20 +102,20 @@ class Runs:
     def _run(self, choices: Choices, way: Way) -> Ran:
         own, size = self.of(way), self.request.element_bytes(self.graph)
         planner = Planner(own, self.question.graph, self.question.pins, size)
-        leaf = planner.answered(self.question, replace(self.answer, choices=choices))
+        leaf = planner.answered(self.question, Answer(choices=choices, costs=(), solver="", exact=False))
         return run_node(replace(leaf, microbatch=self._microbatch(way.microbatches)))
 
     def held(self, choices: Choices) -> Held:
         """Return what a plan holds."""
         ran = self.run(choices, USUAL)
-        memory, size = memory_of(ran.work.lanes[0]), ran.work.lanes[0].setting.formats
-        devices, samples, shared = math.prod(self.request.array), 1, 0.0
-        for layer, own in zip(self.question.graph.layers, choices, strict=True):
-            pieces = math.prod(degrees(own, tuple(layer.nest.weight)))
-            shared += layer.nest.elements("weight") / max(devices, pieces)
-            samples = max(samples, *degrees(own, (BATCH,)))
-        moving = memory["activations"] + memory["errors"]
-        return Held(ran.seconds, memory["weights"] / size.weight, shared, moving, memory["buffers"], samples)
+        memory, samples = memory_of(ran.work.lanes[0]), max(degrees(own, (BATCH,))[0] for own in choices)
+        return Held(ran.seconds, memory["activations"] + memory["errors"], memory["buffers"], samples)
+
+    def state(self, choices: Choices, zero: int) -> float:
+        """Return the bytes of weights, gradients and optimizer state on a device, at a stage of ZeRO."""
+        cost = cast("Time", self.question.cost).at(Prices(byte=1.0))
+        training = cost.training._replace(zero=zero)
+        return held_bytes(self.question, replace(cost, training=training), choices, range(len(choices)))
 
 
 def ways_of(request: Resolved, graph: LayerGraph) -> Iterator[Way]:
@@ -128,17 +123,12 @@ def ways_of(request: Resolved, graph: LayerGraph) -> Iterator[Way]:
     nodes, free = graph.nodes(request.graph).layers, request.free
     again = [own for own in RECOMPUTED if own in ANYWHERE or computed_again(nodes, [own] * len(nodes))]
     parts = [number for number in range(1, graph.batch + 1) if not graph.batch % number]
-    yield from map(
-        Way,
-        *zip(
-            *product(
-                range(4) if "zero" in free else (request.zero,),
-                again if "recompute" in free else (request.recompute,),
-                parts if "microbatches" in free else (request.microbatches or 1,),
-            ),
-            strict=True,
-        ),
+    every = product(
+        range(GATHERED + 1) if "zero" in free else (request.zero,),
+        again if "recompute" in free else (request.recompute,),
+        parts if "microbatches" in free else (request.microbatches or 1,),
     )
+    yield from starmap(Way, every)
 
 
 def trained(request: Resolved, graph: LayerGraph) -> Resolved:
@@ -213,7 +203,7 @@ def _proposed(runs: Runs, ways: Sequence[Way], memory_bytes: float) -> Iterator[
         checkpoint()
         for byte, saved in SHORT[: len(SHORT) if own == parts[0] else 2]:
             prices = HIDDEN[-1]._replace(byte=byte * price, saved=saved * price)
-            choices = proposer.found(prices)[0] if proposer else runs.answer.choices
+            choices = proposer.found(prices)[0] if proposer else greedy(question).choices
             if choices is not None:
                 yield choices
                 held = runs.held(choices)
@@ -225,7 +215,6 @@ def _estimated(
 ) -> tuple[list[Pair], Way]:
     """Return plans with ways of training that may fit, with the fewest microbatches with which they may, and surely do; and the way that holds least."""
     first, own = min(plans.items(), key=lambda plan: plan[1].seconds)
-    formats = runs.run(first, USUAL).work.lanes[0].setting.formats
 
     def more(way: Way) -> float:
         return runs.run(first, way).seconds / own.seconds - 1
@@ -233,21 +222,21 @@ def _estimated(
     zero = {stage: more(USUAL._replace(zero=stage)) for stage in {way.zero for way in ways}}
     again = {what: more(USUAL._replace(recompute=what)) for what in {way.recompute for way in ways}}
     left = {what: _left(runs, first, own, what) for what in again}
+    most = left.get(USUAL.recompute, math.inf) * USEFUL
+    kept = [way for way in ways if way.recompute == USUAL.recompute or left[way.recompute] <= most]
+    useful = sorted(kept or ways, key=lambda own: own.microbatches)
     found: list[Pair] = []
     smallest = math.inf, ways[0]
     for choices, held in plans.items():
         fewest: dict[tuple[float, int, str], Pair] = {}
-        for way in sorted(ways, key=lambda own: own.microbatches):
-            state = _state(held, way.zero, formats, runs.request.optimizer) + held.buffers
-            moving = held.moving * left[way.recompute] / way.microbatches
-            kept = left[way.recompute] <= left.get(USUAL.recompute, math.inf) * USEFUL
-            if held.samples * way.microbatches <= runs.graph.batch and (
-                kept or way.recompute == USUAL.recompute
-            ):
+        state = {stage: runs.state(choices, stage) + held.buffers for stage in zero}
+        for way in useful:
+            if held.samples * way.microbatches <= runs.graph.batch:
+                size = state[way.zero] + held.moving * left[way.recompute] / way.microbatches
                 seconds = held.seconds * (1 + zero[way.zero] + again[way.recompute])
-                smallest = min(smallest, (state + moving, way))
+                smallest = min(smallest, (size, way))
                 for part in MARGINS:
-                    if state + moving <= part * memory_bytes:
+                    if size <= part * memory_bytes:
                         fewest.setdefault((part, way.zero, way.recompute), Pair(seconds, way, choices))
         found += dict.fromkeys(fewest.values())
     return found, smallest[1]
@@ -256,9 +245,3 @@ def _estimated(
 def _left(runs: Runs, choices: Choices, held: Held, what: str) -> float:
     memory = memory_of(runs.run(choices, USUAL._replace(recompute=what)).work.lanes[0])
     return (memory["activations"] + memory["errors"]) / held.moving
-
-
-def _state(held: Held, zero: int, formats: Formats, optimizer: str) -> float:
-    """Return the bytes of weights, gradients and optimizer state on a device."""
-    whole, each = formats.whole(zero, optimizer), formats.whole(0, optimizer)
-    return whole * held.weights + (each - whole) * held.shared

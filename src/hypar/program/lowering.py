@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.network.nodes import LayerOp
-from hypar.network.training import block_of
+from hypar.network.training import GATHERED, block_of
 from hypar.ops.nest import operand_name
 from hypar.program.fragments import Fragment, following, gathered_again, rest_of
 from hypar.program.holding import Holding, Members, Transfer, members, pieces_of
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from hypar.ops.run import Piece
 
 Arrays = Mapping[str, str]
-
-GATHERED = 3
-"""The stage of ZeRO by which weights are gathered for each use."""
 
 
 class Item(NamedTuple):

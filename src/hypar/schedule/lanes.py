@@ -8,7 +8,7 @@ from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hypar.network.nodes import PlanGraph, Tensor
-from hypar.network.training import AS_USUAL, block_of, computed_again, kept_in_shards
+from hypar.network.training import AS_USUAL, GATHERED, block_of, computed_again, kept_in_shards
 from hypar.ops.nest import PHASES
 from hypar.schedule.pieces import (
     COMMUNICATION,
@@ -26,7 +26,7 @@ from hypar.schedule.pieces import (
     together,
 )
 from hypar.schedule.pipeline_orders import ALONE, Moment
-from hypar.schedule.record import GATHERED, Again
+from hypar.schedule.record import Again
 from hypar.sharding.amounts.counted import State, outermost
 from hypar.sharding.layout import GroupShare
 from hypar.sharding.placement import Options, degrees, working

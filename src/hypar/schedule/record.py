@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.nodes import PlanGraph, kept_with_graph
+from hypar.network.training import GATHERED
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
@@ -79,9 +80,6 @@ class Record(NamedTuple):
 
 Stages = tuple[int, ...]
 """For each node the stage of ZeRO by which its weight rests; empty for 0."""
-
-GATHERED = 3
-"""The stage of ZeRO by which weights are gathered for each use."""
 
 
 class Again(NamedTuple):

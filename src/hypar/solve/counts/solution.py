@@ -43,6 +43,9 @@ MOST_WORK = 2**24
 MOST_STATES = 2**16
 """Most states of a layer, of which a plan leaves few."""
 
+WIDEST = 2 * STEPS[-1]
+"""Most pairs of states of a tensor whose costs are computed for a bound alone."""
+
 
 def improving(graph: CountGraph, budget: Budget, *, bounded: bool = True) -> Iterator[Found]:
     """Yield plans that are no dearer and, where they are asked for, bounds that are no lower than those before.
@@ -67,6 +70,10 @@ def improving(graph: CountGraph, budget: Budget, *, bounded: bool = True) -> Ite
             return
         # A good plan leaves few of many states.
         bound = max(bound, _narrowed(relaxed, plan.cost, steps))
+        wide = _entries(graph, sizes, WIDEST) * ENTRY_BYTES <= budget.limits.bytes
+        if wide and graph.links and not relaxed.pairs:
+            # Each tensor has more pairs of states than any step takes.
+            bound = max(bound, min(Relaxed(graph, WIDEST).bound(), plan.cost))
         yield _found(graph, plan, bound)
     if relaxed is not None and bound < plan.cost * (1 - ROUNDING) and relaxed.complete:
         yield from _closed(relaxed, search, plan, bound)
@@ -79,8 +86,6 @@ def _narrowed(relaxed: Relaxed, known: float, steps: Sequence[int]) -> float:
         if relaxed.complete:
             break
     bound = relaxed.bound()
-    if not relaxed.pairs and steps[-1] == STEPS[-1]:
-        bound = max(bound, Relaxed(relaxed.graph, 2 * STEPS[-1]).bound())
     for closer in (relaxed.by_messages, relaxed.by_cliques):
         if bound < known * (1 - ROUNDING):
             bound = max(bound, closer(known))
