@@ -13,9 +13,9 @@ from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.partition import held_in
 from hypar.planning.stages.planner import stored_stages
-from hypar.planning.stages.running import estimated_s
 from hypar.schedule.pieces import BETWEEN_STAGES
 from hypar.sharding.conventions import PAPER
+from tests.estimates import estimated_s
 from tests.heterogeneous import group, groups_of, kind, write_machine
 from tests.kit import names_of
 from tests.planning.parts import scored, staged

@@ -18,7 +18,7 @@ from hypar.plan.stages import BALANCES
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.partition import LowerBounds, best_partition
-from hypar.planning.stages.running import estimated_s, kept_in_flight
+from hypar.planning.stages.running import kept_in_flight
 from hypar.planning.stages.spans import spans_of
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
@@ -28,6 +28,7 @@ from hypar.solve.partition import partition
 from hypar.studies.remarks import remarks
 from hypar.studies.verify import verify_plan
 from tests.effort import crossed, late
+from tests.estimates import estimated_s
 from tests.planning.parts import scored, staged
 from tests.test_invariants import NETWORKS
 

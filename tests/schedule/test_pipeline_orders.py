@@ -3,55 +3,25 @@
 from __future__ import annotations
 
 from itertools import chain
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar.plan.stages import FLUSHES
-from hypar.planning.stages.running import in_phases
-from hypar.planning.stages.spans import Phases
 from hypar.schedule.pipeline_orders import Schedule, Work, in_flight, moments, staleness
 from hypar.schedule.stages import Step
-from hypar.schedule.tasks import Entering, Pipeline, TaskList
+from tests.estimates import Pace, paced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.planning.stages.spans import CutSpan
 
-
-class Pace(NamedTuple):
-    """The seconds of the phases of a stage, and of what it receives from the stage before and behind."""
-
-    forward: float = 1.0
-    backward: float = 1.0
-    update: float = 0.0
-    received: float = 0.0
-    returned: float = 0.0
-    behind: float = 0.0
-    overlap: bool = False
-
-    @property
-    def span(self) -> SimpleNamespace:
-        """What stands for the span of a stage."""
-        phases = Phases(self.forward, self.backward, self.update, self.behind)
-        received, returned = Entering(self.received), Entering(self.returned)
-        work = SimpleNamespace(received=received, returned=returned)
-        return SimpleNamespace(phases=phases, work=work, overlap=self.overlap)
-
-
-def paced(schedule: Schedule, paces: Sequence[Pace], microbatches: int) -> Step:
+def step_of(schedule: Schedule, paces: Sequence[Pace], microbatches: int) -> Step:
     """The first full step of parts of stages, each phase of which is a task."""
-    count = len(paces) // schedule.parts
-    found = TaskList(not pace.overlap for pace in paces[:count])
-    parts = [
-        in_phases(found, number % count, number, cast("CutSpan", pace.span))
-        for number, pace in enumerate(paces)
-    ]
-    timeline = Pipeline(found, parts, count).run(schedule, microbatches)
+    found, pipeline = paced(schedule, paces)
+    timeline = pipeline.run(schedule, microbatches)
     return Step(timeline=timeline, pieces=tuple(found.pieces), places=tuple(found.places), buckets=())
 
 
@@ -115,7 +85,7 @@ def test_layer_block_at_each_step(stages: int) -> None:
 def test_schedules_that_flush(name: str, stages: int, microbatches: int) -> None:
     """M + P - 1 microbatches' time a mini-batch, nothing stale; GPipe keeps M, 1F1B P - S + 1 at most."""
     schedule = Schedule(name)
-    step = paced(schedule, [Pace()] * stages, microbatches)
+    step = step_of(schedule, [Pace()] * stages, microbatches)
     assert step.timeline.makespan == 2 * (microbatches + stages - 1)
     orders = [order_of(schedule, stage, stages, microbatches, 3) for stage in range(stages)]
     assert {staleness(works, microbatches) for works in orders} == {0}
@@ -140,7 +110,7 @@ def pipelines(draw: st.DrawFn) -> tuple[Schedule, list[Pace], int]:
 def test_any_pipeline_keeps_its_order_and_its_data(asked: tuple[Schedule, list[Pace], int]) -> None:
     """A step has the work of the first full one; what a stage reads of the same step was made and received before."""
     schedule, paces, microbatches = asked
-    done = spans_of(paced(schedule, paces, microbatches), len(paces))
+    done = spans_of(step_of(schedule, paces, microbatches), len(paces))
     first = 0 if FLUSHES[schedule.name] else 2 * len(paces) - 1
     for stage, works in enumerate(done):
         step = schedule.steps(stage, len(paces), microbatches)[first]
@@ -155,7 +125,7 @@ def test_any_pipeline_keeps_its_order_and_its_data(asked: tuple[Schedule, list[P
 def test_a_full_step_is_as_long_as_its_slowest_stage() -> None:
     """Stage 1 receives its errors itself; stage 2 receives over a link beside its backward."""
     paces = [Pace(2, 4, 1, returned=6), Pace(1, 3, 1, received=5, overlap=True)]
-    step = paced(Schedule("layer-block"), paces, 1).timeline
+    step = step_of(Schedule("layer-block"), paces, 1).timeline
     # Stage 1: 2 + 6 + 4 + 1; stage 2: max(5, 1 + 3 + 1).
     assert step.makespan == 13
     assert step.busy == {"stage 1": 7, "stage 2": 5, "link 1-2": 5, "link 2-1": 6}
@@ -163,7 +133,7 @@ def test_a_full_step_is_as_long_as_its_slowest_stage() -> None:
 
 def test_the_stage_before_does_not_wait_for_the_gradient_behind_an_error() -> None:
     paces = [Pace(1, 2), Pace(1, 3, behind=2)]
-    assert paced(Schedule("1f1b"), paces, 1).timeline.makespan == 1 + 1 + 1 + 2
+    assert step_of(Schedule("1f1b"), paces, 1).timeline.makespan == 1 + 1 + 1 + 2
 
 
 # Interleaved stages
@@ -198,7 +168,7 @@ def test_the_bubble_is_smaller_by_the_number_of_parts(
     schedule = Schedule("interleaved", parts)
     computing = microbatches * (forward + backward)
     bubble = (stages - 1) / (parts * microbatches)
-    makespan = paced(schedule, paces, microbatches).timeline.makespan
+    makespan = step_of(schedule, paces, microbatches).timeline.makespan
     assert makespan == pytest.approx((1 + bubble) * computing, rel=1e-12)
     orders = [order_of(schedule, stage, stages, microbatches, 2) for stage in range(stages)]
     assert {staleness(own, microbatches) for own in orders} == {0}
@@ -226,7 +196,7 @@ def test_the_first_stage_keeps_more_by_the_published_factor(
 def test_a_result_goes_from_the_last_stage_to_the_first(overlap: bool) -> None:
     """Two parts of two stages send three times each way."""
     paces = [Pace(received=1.0, returned=1.0, overlap=overlap)] * 4
-    step = paced(Schedule("interleaved", 2), paces, 2)
+    step = step_of(Schedule("interleaved", 2), paces, 2)
     assert sum(task.kind == "communication" for task in step.pieces) == 2 * 2 * 3
     orders = [[work._replace(final=False) for work in works(2, 2, 2, stage)] for stage in range(2)]
     assert [[*own] for own in spans_of(step, 2)] == orders

@@ -27,9 +27,11 @@ from hypar.machine.work import fullest_share
 from hypar.network.nodes import kept_with_graph
 from hypar.network.training import AS_USUAL
 from hypar.plan.stages import FLUSHES
+from hypar.planning.chunks import run_node
+from hypar.planning.fastest import MOST_TASKS
 from hypar.planning.question import question_of
 from hypar.planning.stages.ends import given_bounds
-from hypar.planning.stages.running import Staging, estimated_s, kept_in_flight
+from hypar.planning.stages.running import Staging, kept_in_flight
 from hypar.planning.stages.spans import LayerBounds
 from hypar.schedule.memory import memory_of
 from hypar.schedule.pieces import priced
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph, PlanNode
+    from hypar.planning.chunks import Ran
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.spans import CutSpan, CutSpans
     from hypar.schedule.lanes import Lane
@@ -54,9 +57,6 @@ if TYPE_CHECKING:
 
 MOST_COMBINATIONS = 4096
 """Largest number of joint choices that are tried for a layer; a layer with more has the bound 0."""
-
-MOST_WORK = 20_000
-"""Pieces of work in all estimated steps of shifted ends at most, which take some seconds."""
 
 ROUNDING = 1e-9
 """Largest relative difference between a sum and the same sum in another order."""
@@ -364,39 +364,35 @@ def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
 
     The parts of a stage share its memory: if all that each alone could take is too much, each gets an equal share.
     """
-    balance, parts = spans[0].request.balance, spans[0].request.parts
-    for share in dict.fromkeys((1, parts or 1)):
-        best = best_partition(spans, limit, balance, share)
-        if best is None or parts is None:
+    request = spans[0].request
+    for share in dict.fromkeys((1, request.parts or 1)):
+        best = best_partition(spans, limit, request.balance, share)
+        if best is None or request.parts is None:
             return None if best is None else best.bounds
-        if _fit(_equal_to(spans, best.bounds)):
-            return _shifted(spans, best.bounds) if balance == "time" else best.bounds
+        ran = _ran(spans, best.bounds)
+        if ran.fits:
+            return _shifted(spans, best.bounds, ran) if request.balance == "time" else best.bounds
     return None
 
 
-def _equal_to(spans: Sequence[CutSpans], bounds: Sequence[int]) -> list[CutSpan]:
-    """Return spans that cost the same."""
-    return [own.priced(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+def _ran(spans: Sequence[CutSpans], bounds: Sequence[int]) -> Ran:
+    """Run the step of a partition."""
+    found = [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+    return run_node(Staging.of(spans[0].request, found))
 
 
-def _fit(stages: Sequence[CutSpan]) -> bool:
-    return all(lane.setting.machine.fits(held) for _, lane, held in held_in(stages))
-
-
-def _shifted(spans: Sequence[CutSpans], bounds: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the bounds of the parts of a partition after shifts of their ends, as long as the estimated step gets shorter."""
-    best, tried, least = bounds, {bounds}, estimated_s(_equal_to(spans, bounds))
-    most = MOST_WORK // (2 * spans[0].microbatches * len(spans))
+def _shifted(spans: Sequence[CutSpans], bounds: tuple[int, ...], best: Ran) -> tuple[int, ...]:
+    """Return the bounds of the parts of a partition after shifts of their ends, as long as its step gets shorter."""
+    tried, most = {bounds}, MOST_TASKS / len(best.step.pieces)
     while len(tried) <= most:
-        ahead = next((ends for ends in _neighbours(best, spans[0].ends) if ends not in tried), None)
+        ahead = next((ends for ends in _neighbours(bounds, spans[0].ends) if ends not in tried), None)
         if ahead is None:
             break
         tried.add(ahead)
-        found = _equal_to(spans, ahead)
-        seconds = estimated_s(found)
-        if seconds < least and _fit(found):
-            least, best = seconds, ahead
-    return best
+        ran = _ran(spans, ahead)
+        if ran.gains(best):
+            bounds, best = ahead, ran
+    return bounds
 
 
 def _neighbours(bounds: tuple[int, ...], places: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -427,9 +423,10 @@ def unfit(request: Resolved, graph: LayerGraph, spans: Sequence[CutSpans]) -> Me
     words = "" if request.parts is None else f" of {request.parts} parts that share it equally"
     stages = len(spans) // (request.parts or 1)
     problem = f"no {stages} stages{words} fit {' and '.join(sizes)}, the memory of a device"
+    found = [own.priced(*ends) for own, ends in zip(spans, pairwise(least.bounds), strict=True)]
     over = (
         (held / (lane.setting.machine.memory_bytes or math.inf), number, held, lane.setting.machine)
-        for number, lane, held in held_in(_equal_to(spans, least.bounds))
+        for number, lane, held in held_in(found)
     )
     _, number, held, machine = max(over, key=itemgetter(0))
     if not machine.fits(held):

@@ -322,7 +322,7 @@ def _claim_of_ends(request: Resolved, staging: Staging) -> str:
     found += " between blocks" * (len(stage_ends(names)) <= len(names))
     found += " that fit" * any(each.memory_bytes is not None for each in request.machines)
     if parts and request.balance == "time":
-        found += ", their ends then shifted as long as the step is estimated to be shorter"
+        found += ", their ends then shifted as long as the step gets shorter"
     if not all(_replicated(span, request.outside) for span in staging.stages):
         found += " if other stages divide samples outside the stages"
     return found

@@ -18,11 +18,10 @@ from hypar.planning.chunks import run_node
 from hypar.planning.records import Node
 from hypar.planning.stages.arriving import Outer, places_for
 from hypar.schedule.lanes import StagePlace
-from hypar.schedule.pieces import COMMUNICATION, Piece, priced
+from hypar.schedule.pieces import priced
 from hypar.schedule.pipeline_orders import Schedule, in_flight, moments
-from hypar.schedule.record import ERROR, INPUT, Op, Record
 from hypar.schedule.stages import StageWork, StepWork
-from hypar.schedule.tasks import Arrival, Entering, PartTasks, Pipeline, TaskList
+from hypar.schedule.tasks import Arrival, Entering
 from hypar.sharding.amounts.counted import SEAM, received_between
 from hypar.sharding.amounts.transfers import between_of, parts_of_weight
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.pieces import Pieces
     from hypar.schedule.pipeline_orders import Moment, Work
-    from hypar.schedule.tasks import Costed, Tied
+    from hypar.schedule.tasks import Tied
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.placement import Options
 
@@ -195,42 +194,3 @@ def kept_in_flight(request: Resolved, stages: int) -> tuple[int, ...]:
 def fullest_moments(request: Resolved | StagesRecord, stages: int) -> list[tuple[Moment, ...]]:
     """Return for each stage its pieces of work, at the moments when most microbatches wait."""
     return [moments(own, request.parts or 1) for own in works_of(request, stages)]
-
-
-def estimated_s(stages: Sequence[CutSpan]) -> float:
-    """Return the time of a step, exactly where nothing overlaps; otherwise each phase of a stage is taken as one task.
-
-    Gradients of tied weights that several stages add up are taken to follow when all stages are done.
-    """
-    request, microbatches = stages[0].spans.request, stages[0].spans.microbatches
-    schedule = Schedule(request.schedule, request.parts or 1)
-    count = len(stages) // schedule.parts
-    found = TaskList(not span.overlap for span in stages[:count])
-    parts = [in_phases(found, number % count, number, span) for number, span in enumerate(stages)]
-    behind = (max(own.link_s for _, _, own in tied) for tied in exchanges_of(stages, count)[0])
-    return Pipeline(found, parts, count).run(schedule, microbatches).makespan + sum(behind)
-
-
-def in_phases(found: TaskList, stage: int, number: int, span: CutSpan) -> PartTasks:
-    """Return a part of a stage, by its number, each of whose phases is a task, as the gradient behind an error."""
-    forward, backward, once, behind = span.phases
-
-    def task(kind: str, seconds: float, reads: tuple[int, ...], writes: tuple[int, ...] = ()) -> Costed:
-        piece = Piece((stage,), (stage,), stage_name(stage), seconds, kind)
-        return Op("update" if kind == "update" else "compute", kind, 0, reads, writes), ((piece,),)
-
-    ahead = [task("forward", forward, (INPUT,), (2,))]
-    back = [task("backward", backward - behind, (ERROR, 2), (3,))]
-    back += [task("gradient", behind, (ERROR, 2))] if behind else []
-    last = [*back, task("update", once, (3,))]
-    arriving = {"forward": span.work.received.seconds, "backward": span.work.returned.seconds}
-    link = Piece((stage,), (stage,), "", 0.0, COMMUNICATION)
-    return PartTasks(
-        found=found,
-        record=Record((), (), (2,), (3,), 4),
-        ops=lambda phase, final: ahead if phase == "forward" else last if final else back,
-        overlaps=(span.overlap,),
-        first=stage,
-        layer=number,
-        arriving={phase: (0, link._replace(seconds=time)) for phase, time in arriving.items() if time},
-    )

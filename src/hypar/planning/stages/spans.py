@@ -48,14 +48,13 @@ if TYPE_CHECKING:
 class Phases(NamedTuple):
     """The seconds of a stage's phases, without transfers from other stages.
 
-    Those of a microbatch, the ``backward`` one with its gradients; to exchange gradients and update ``once``, after the last
-    microbatch; and those of the backward phase ``behind`` the error that goes to the stage before: the first layer's gradient.
+    Those of a microbatch, the ``backward`` one with its gradients; and to exchange gradients and update ``once``, after the last
+    microbatch.
     """
 
     forward: float
     backward: float
     once: float
-    behind: float
 
 
 def phases_of(stage: StageWork) -> Phases:
@@ -67,15 +66,12 @@ def phases_of(stage: StageWork) -> Phases:
         forward = _makespan(part, "forward", 0)
         part.phase("forward", 1)
         backward, whole = (_makespan(part, "backward", item, final=item > 0) for item in range(2))
-        return Phases(forward, backward, max(0.0, whole - backward), 0.0)
+        return Phases(forward, backward, max(0.0, whole - backward))
     spent: dict[str, list[float]] = {phase: [0.0] for phase in Phases._fields}
     # A backward phase may compute forward again.
     each = [(phase, *costed) for phase in ("forward", "backward") for costed in part.ops(phase, True)]
     for phase, op, rounds in each:
-        seconds = [piece.seconds for pieces in rounds for piece in pieces]
-        spent["once" if op.once else phase] += seconds
-        if op.kind == "compute" and op.phase == "gradient" and op.node == 0:
-            spent["behind"] += seconds
+        spent["once" if op.once else phase] += [piece.seconds for pieces in rounds for piece in pieces]
     return Phases(*map(math.fsum, spent.values()))
 
 
@@ -131,7 +127,7 @@ class CutSpan:
     @property
     def seconds(self) -> float:
         """Its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""
-        microbatches, (forward, backward, once, _) = self.spans.microbatches, self.phases
+        microbatches, (forward, backward, once) = self.spans.microbatches, self.phases
         computing = microbatches * (forward + backward) + once
         received, returned = self.work.received.seconds, self.work.returned.seconds
         if self.overlap:
@@ -149,7 +145,7 @@ class CutSpan:
             return microbatches * sum(layer.nest.macs for layer in self.node.graph.layers)
         if not FLUSHES[self.spans.request.schedule] and self.overlap:
             # Over each end as many bytes are sent as received, so what it sends takes as long as what it receives there.
-            forward, backward, once, _ = self.phases
+            forward, backward, once = self.phases
             return forward + max(self.work.returned.seconds, backward + max(once, self.work.received.seconds))
         return self.seconds
 
