@@ -24,8 +24,7 @@ import numpy as np
 
 from hypar.errors import MemoryLimitError
 from hypar.machine.work import fullest_share
-from hypar.network.nodes import kept_with_graph
-from hypar.network.training import AS_USUAL
+from hypar.network.nodes import saved_by
 from hypar.plan.stages import FLUSHES
 from hypar.planning.chunks import run_node
 from hypar.planning.fastest import MOST_TASKS
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph, PlanNode
+    from hypar.network.nodes import Kept, PlanNode
     from hypar.planning.chunks import Ran
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.spans import CutSpan, CutSpans
@@ -83,8 +82,8 @@ class LowerBounds:
         offered = question_of(
             spans.request, spans.whole, spans.planner.pins, spans.setting.element_bytes
         ).options
-        rows = zip(graph.layers, _kept(graph), self._added_up(), offered, strict=True)
-        for layer, kept, sums, options in rows:
+        saved = saved_by(graph, spans.setting.training.recompute)
+        for layer, kept, sums, options in zip(graph.layers, saved, self._added_up(), offered, strict=True):
             key = (layer.nest, kept, sums, options)
             if key not in known:
                 few = math.prod(map(len, options)) <= MOST_COMBINATIONS
@@ -99,13 +98,15 @@ class LowerBounds:
             return (Sums(output=True, input=False),) * len(graph.layers)
         return network_of(graph, PAPER).sums if convention == PAPER else self.spans.network.sums
 
-    def _under(self, layer: PlanNode, kept: tuple[float, float], sums: Sums, chosen: Options) -> LayerBounds:
-        """Return the bounds of a layer, which keeps elements of its input and behind its output, under a choice at each level."""
+    def _under(self, layer: PlanNode, saved: Kept, sums: Sums, chosen: Options) -> LayerBounds:
+        """Return the bounds of a layer, of which some parts of its tensors are saved, under a choice at each level."""
         setting, divisors = self.spans.setting, degrees(chosen, layer.nest.counted)
-        read, made = (fullest_share(layer.nest, divisors, tensor) for tensor in ("input", "output"))
-        # What is computed again is not kept.
-        most = float(setting.training.recompute == AS_USUAL.recompute)
-        held = most * (kept[0] * read + kept[1] * made), layer.trail[-1].elements * made
+
+        def most(tensor: str) -> float:
+            return float(layer.nest.elements(tensor) * fullest_share(layer.nest, divisors, tensor))
+
+        error = layer.trail[-1].elements * fullest_share(layer.nest, divisors, "output")
+        held = math.fsum(part * most(name) for name, part in saved), error
         if not setting.machine.times(layer.nest):
             return LayerBounds(0.0, 0.0, 0.0, *held)
         time = setting.machine.layer_time(layer.nest, divisors, setting.element_bytes)
@@ -195,34 +196,6 @@ class LowerBounds:
             return np.asarray(before - before[:-1, None])
         found = self.seconds if balance == "time" else self.spans.microbatches * sum(self.arriving)
         return np.asarray(found * (1 - ROUNDING))
-
-
-@kept_with_graph
-def _kept(graph: PlanGraph) -> tuple[tuple[float, float], ...]:
-    """Return the elements of a microbatch that each layer keeps of its input, and its trail behind its output.
-
-    A tensor's first reader keeps it, but for one that the trail that makes it keeps.
-    """
-    read: dict[int, float] = {}
-    fed, known = {tensor.consumer for tensor in graph.tensors}, set()
-    held = [_tensors_kept(layer) for layer in graph.layers]
-    for tensor in sorted(graph.tensors, key=lambda tensor: tensor.consumer):
-        key = tensor.producer, tensor.number
-        if graph.layers[tensor.consumer].weighted and key not in known and key[1] not in held[key[0]]:
-            known.add(key)
-            read[tensor.consumer] = tensor.elements
-    return tuple(
-        (layer.nest.input_elements if index not in fed else read.get(index, 0), math.fsum(own.values()))
-        for index, (layer, own) in enumerate(zip(graph.layers, held, strict=True))
-    )
-
-
-def _tensors_kept(layer: PlanNode) -> dict[int, int]:
-    """Return the elements of the tensors in a layer's trail that an op there keeps, by number."""
-    sizes, numbers = {op.number: op.elements for op in layer.trail}, {op.name: op.number for op in layer.ops}
-    kept = {numbers[op.inputs[0]] for op in layer.trail[1:] if op.nest.saved.input}
-    kept |= {op.number for op in layer.trail if op.nest.saved.output}
-    return {number: sizes[number] for number in kept}
 
 
 def _seconds(link: Link | None, num_bytes: Costs) -> Costs:
