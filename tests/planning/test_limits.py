@@ -86,7 +86,7 @@ def test_the_clock_cuts_a_search_short_and_check_prices_what_it_found(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     optimum = optimum_of(case)
-    seen = set()
+    seen = False
     for seconds in (1, 100) if settings().max_examples < LONG else (1, 20, 50, 100, 200, 400):
         with monkeypatch.context() as patched:
             patched.setattr(limits, "time", Clock())
@@ -95,26 +95,26 @@ def test_the_clock_cuts_a_search_short_and_check_prices_what_it_found(
         if plan.limits is not None:
             assert (plan.limits.cut, plan.limits.seconds) == ("time", seconds)
             assert f"; joint search cut short after {seconds} s, over" in plan.claim
-            seen.add(plan.limits.answers)
+            seen = True
         require_found_again(plan, tmp_path)
     assert seen
 
 
 @pytest.mark.parametrize(
-    ("asked", "answers", "least"),
+    ("asked", "least"),
     [
-        ({"cost": "time", "hardware": "tpu-v2", "solver": "counts"}, 1, 0.5),
-        ({"solver": "bounded"}, 0, 0.3),
+        ({"cost": "time", "hardware": "tpu-v2", "solver": "counts"}, 0.5),
+        ({"solver": "bounded"}, 0.3),
     ],
 )
 def test_a_search_that_is_cut_short_at_once_has_a_bound_all_the_same(
-    asked: dict[str, Any], answers: int, least: float, monkeypatch: pytest.MonkeyPatch
+    asked: dict[str, Any], least: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For time that of the layers' own work; before the first answer that of the levels."""
     monkeypatch.setattr(limits, "time", Clock())
     plan = plan_model("alexnet", levels=4, strategy="optimal", time_limit=1, **asked)
     assert plan.limits is not None
-    assert plan.limits.answers == answers
+    assert plan.limits.cut == "time"
     assert plan.bounds is not None
     assert least < plan.bounds[0] / plan.cost.value < 1
 
@@ -135,7 +135,7 @@ def test_an_interrupt_keeps_the_best_plan_where_that_is_asked_for(
     monkeypatch.undo()
     require_bounds(plan, optimum)
     assert plan.limits is not None
-    assert (plan.limits.cut, plan.limits.answers) == ("interrupt", 1)
+    assert plan.limits.cut == "interrupt"
     assert "; joint search cut short by an interrupt, over" in plan.claim
     require_found_again(plan, tmp_path)
 

@@ -257,7 +257,6 @@ class Plan(Result, Record):
         elif self.arrays is not None or self.path is not None or self.groups[0].name != tree.WHOLE_ARRAY:
             yield "splits: found groups without an uneven split; allowed: group 'all', no arrays and no path"
         yield from self._bound_faults()
-        yield from () if self.limits is None else self.limits.faults()
         if self.training is not None:
             known = {"scored": self.score is not None, "staged": self.stages is not None}
             yield from self.training.faults(self.model.batch, **known)

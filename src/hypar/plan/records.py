@@ -83,17 +83,11 @@ class TrainingRecord(Record):
 
 
 class LimitsRecord(Record):
-    """The limits that kept a joint search from a proof, and what ``cut`` it after how many answers, if anything did."""
+    """The limits that kept a joint search from a proof, and what ``cut`` it short, if anything did."""
 
     seconds: Annotated[Amount, Field(gt=0)]
     bytes: Annotated[Amount, Field(gt=0)]
     cut: Literal["time", "interrupt"] | None = None
-    answers: Annotated[int, Field(ge=0)] | None = None
-
-    def faults(self) -> Iterator[str]:
-        """Yield whether a search that was cut short does not say where."""
-        if (self.cut is None) != (self.answers is None):
-            yield "limits: found one of cut and answers; allowed: both or none"
 
 
 class RefinementRecord(Record):

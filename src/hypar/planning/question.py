@@ -206,18 +206,18 @@ def latest(
 
     That is the clock, or an interrupt where it is allowed.
     """
-    number, last = 0, None
+    last = None
     try:
         with timed(math.inf if limits is None else limits.seconds):
             for step in steps:
-                number, last = number + 1, step
+                last = step
                 said(step)
     except OutOfTime:
-        return last, Cut("time", number)
+        return last, "time"
     except KeyboardInterrupt:
         if not INTERRUPTIBLE.get():
             raise
-        return last, Cut("interrupt", number)
+        return last, "interrupt"
     return last, None
 
 

@@ -180,9 +180,8 @@ def limits_of(answer: Answer) -> LimitsRecord | None:
     """Return the record of the limits that kept a search from a proof."""
     if answer.limits is None:
         return None
-    cut: dict[str, Any] = {} if answer.cut is None else {"cut": answer.cut.by, "answers": answer.cut.answers}
     seconds, size = map(exact_number, (answer.limits.seconds, answer.limits.bytes))
-    return LimitsRecord(seconds=seconds, bytes=size, **cut)
+    return LimitsRecord(seconds=seconds, bytes=size, cut=answer.cut)
 
 
 def claim_of(request: Resolved, question: Question, answer: Answer) -> str:
@@ -260,7 +259,7 @@ def _limited(answer: Answer) -> str:
     """Return the limits that kept a search from a proof, and how it was cut short."""
     if answer.limits is None:
         return ""
-    if answer.cut is not None and answer.cut.by == "interrupt":
+    if answer.cut == "interrupt":
         return " cut short by an interrupt,"
     seconds, size = f"{answer.limits.seconds:g} s", format_bytes(answer.limits.bytes)
     return f" cut short after {seconds}," if answer.cut is not None else f" within {seconds} and {size},"

@@ -37,11 +37,8 @@ UNLIMITED = Limits(math.inf, math.inf)
 """No limits: a search that was not cut short takes the same way again."""
 
 
-class Cut(NamedTuple):
-    """The end of a search that was cut short, by the clock or an interrupt, after some answers."""
-
-    by: Literal["time", "interrupt"]
-    answers: int
+Cut = Literal["time", "interrupt"]
+"""What cut a search short: the clock, or an interrupt."""
 
 
 @dataclass(slots=True)
