@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -222,34 +222,23 @@ class _Table:
             for count in counts
         }
         self._place = {layer: place for place, layer in enumerate(spans.ends)}
-        self._known: set[tuple[str, str]] = set()
+        self._known: set[str] = set()
 
     def plan(self, ends: tuple[int, int]) -> bool:
         """Replace the lower bounds of a span, and of all that are equal, by its costs; return whether they were not known."""
-        found = [*self._new("cost", ends)]
-        for span, count, own, equal in found:
-            own[equal] = np.where(np.isinf(own[equal]), np.inf, span.cost(self.balance, count))
-        return bool(found)
-
-    def fits(self, ends: tuple[int, int], in_flight: int) -> bool:
-        """Return whether a span fits the memory with microbatches in flight, and rule out with how many it does not."""
-        for span, count, own, equal in self._new("memory", ends) if self.share else ():
-            each = zip(span.lanes, span.held_bytes(count), strict=True)
-            if not all(lane.setting.machine.fits(self.share * held) for lane, held in each):
-                own[equal] = np.inf
-        start, end = (self._place[layer] for layer in ends)
-        return math.isfinite(self.costs[in_flight][start, end])
-
-    def _new(self, what: str, ends: tuple[int, int]) -> Iterator[tuple[CutSpan, int, Costs, Any]]:
-        """Yield a span, the costs by microbatches in flight, and the places of all equal spans; nothing if asked of one before."""
         kinds, length, at = self.spans.kinds, ends[1] - ends[0], self._place
         own = kinds[slice(*ends)]
-        if (what, own) not in self._known:
-            self._known.add((what, own))
-            starts = [start for start in at if start + length in at and kinds[start : start + length] == own]
-            equal = [at[start] for start in starts], [at[start + length] for start in starts]
-            for count, costs in self.costs.items():
-                yield self.spans.priced(*ends), count, costs, equal
+        if own in self._known:
+            return False
+        self._known.add(own)
+        starts = [start for start in at if start + length in at and kinds[start : start + length] == own]
+        equal = [at[start] for start in starts], [at[start + length] for start in starts]
+        span = self.spans.priced(*ends)
+        for count, costs in self.costs.items():
+            each = zip(span.lanes, span.held_bytes(count) if self.share else (), strict=False)
+            fits = all(lane.setting.machine.fits(self.share * held) for lane, held in each)
+            costs[equal] = span.cost(self.balance, count) if fits else np.inf
+        return True
 
 
 def _tables(spans: Sequence[CutSpans], balance: str, share: int) -> list[tuple[_Table, int]]:
@@ -276,15 +265,11 @@ def best_partition(
 
     A stage costs a quantity of ``BALANCES``; ``share`` stages share a device's memory equally.
     """
-    tables, tight = _tables(spans, balance, share), True
+    tables = _tables(spans, balance, share)
     while (found := _least(tables, limit)) is not None:
-        each = [(*own, ends) for own, ends in zip(tables, pairwise(found.bounds), strict=True)]
-        # Memory is counted first as long as partitions do not fit, and then only where all else speaks for one.
-        if tight and not all(table.fits(ends, kept) for table, kept, ends in each):
-            continue
-        planned = [table.plan(ends) for table, _, ends in each]
-        tight = not any(planned)
-        if tight and all(table.fits(ends, kept) for table, kept, ends in each):
+        each = zip(tables, pairwise(found.bounds), strict=True)
+        new = [table.plan(ends) for (table, _), ends in each]
+        if not any(new):
             return found
     return None
 
