@@ -29,9 +29,8 @@ from hypar.plan.stages import FLUSHES
 from hypar.planning.chunks import run_node
 from hypar.planning.fastest import MOST_TASKS
 from hypar.planning.question import question_of
-from hypar.planning.stages.ends import given_bounds
 from hypar.planning.stages.running import Staging, kept_in_flight
-from hypar.planning.stages.spans import LayerBounds
+from hypar.planning.stages.spans import LayerBounds, given_bounds
 from hypar.schedule.memory import memory_of
 from hypar.schedule.pieces import priced
 from hypar.sharding.amounts.counted import received_inside

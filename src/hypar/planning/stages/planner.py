@@ -25,10 +25,9 @@ from hypar.planning.pins import parse_pin
 from hypar.planning.question import load_search
 from hypar.planning.records import objective, pins_text, plan_of
 from hypar.planning.resolved import checked_microbatches, stages_of_each
-from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.partition import ROUNDING, divided, least_seconds, unfit
 from hypar.planning.stages.running import Staging, kept_in_flight, works_of
-from hypar.planning.stages.spans import spans_of
+from hypar.planning.stages.spans import spans_of, stage_ends
 from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import Branching, splits_of
 from hypar.schedule.pipeline_orders import in_flight, staleness
