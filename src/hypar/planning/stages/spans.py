@@ -73,21 +73,12 @@ class Phases(NamedTuple):
 
 
 def phases_of(stage: StageWork) -> Phases:
-    """Return the phases of a stage: each from its own beginning, so that none gets longer because another gets shorter."""
-    serial = [not lane.setting.machine.overlap for lane in stage.lanes]
-    part = part_of(stage, TaskList(serial))
-    if serial != [True]:
-        # Transfers overlap, or groups work beside each other: the engine says how long a phase takes.
-        forward = _makespan(part, "forward", 0)
-        part.phase("forward", 1)
-        backward, whole = (_makespan(part, "backward", item, final=item > 0) for item in range(2))
-        return Phases(forward, backward, max(0.0, whole - backward))
-    spent: dict[str, list[float]] = {phase: [0.0] for phase in Phases._fields}
-    # A backward phase may compute forward again.
-    each = [(phase, *costed) for phase in ("forward", "backward") for costed in part.ops(phase, True)]
-    for phase, op, rounds in each:
-        spent["once" if op.once else phase] += [piece.seconds for pieces in rounds for piece in pieces]
-    return Phases(*map(math.fsum, spent.values()))
+    """Return the phases of a stage by the engine: each from its own beginning, so that none gets longer because another gets shorter."""
+    part = part_of(stage, TaskList(not lane.setting.machine.overlap for lane in stage.lanes))
+    forward = _makespan(part, "forward", 0)
+    part.phase("forward", 1)
+    backward, whole = (_makespan(part, "backward", item, final=item > 0) for item in range(2))
+    return Phases(forward, backward, max(0.0, whole - backward))
 
 
 def _makespan(part: PartTasks, phase: str, item: int, *, final: bool = False) -> float:
