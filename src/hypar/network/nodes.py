@@ -348,7 +348,7 @@ def _nodes(cut: Sequence[Layer], ops: Mapping[str, LayerOp]) -> tuple[PlanNode, 
             shared[key] = equal.setdefault(content, own)
         channels = tuple(dim for dim in shared[key].cuttable if atom_of(dim) in features)
         order = dict.fromkeys((*nest.weight, *nest.names["output"]))
-        between = tuple(dim for dim in order if dim in channels and atom_of(dim) not in stream)
+        between = tuple(dim for dim in order if dim in channels and not {dim, f"of {atom_of(dim)}"} & stream)
         found.append(
             PlanNode(
                 name=layer.name,
@@ -400,11 +400,10 @@ def _features(ops: Mapping[str, LayerOp], cut: Sequence[Layer]) -> frozenset[str
 
 
 def _stream(ops: Mapping[str, LayerOp], cut: Sequence[Layer]) -> frozenset[str]:
-    """Return the names in tensors of the dims that sums of the residual stream have, and of those that a weight has one piece for each of."""
-    every = [ops[layer.name].nest for layer in cut]
-    sums = (own.names["output"] for own, layer in zip(every, cut, strict=True) if layer.op_name == "add")
-    apart = (dim for own in every for dim in own.weight if atom_of(dim) == dim)
-    return frozenset({atom_of(dim) for names in sums for dim in names} | {*apart})
+    """Return the dims of which a weight has a piece each, as of experts, and ``of`` what sums, those of the residual stream, are."""
+    sums = (ops[layer.name].nest.names["output"] for layer in cut if layer.op_name == "add")
+    apart = (dim for layer in cut for dim in ops[layer.name].nest.weight if atom_of(dim) == dim)
+    return frozenset({f"of {atom_of(dim)}" for names in sums for dim in names} | {*apart})
 
 
 def _as_read(trail: Sequence[LayerOp], ops: Mapping[str, LayerOp], readers: Readers) -> int:

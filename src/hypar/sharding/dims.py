@@ -129,7 +129,7 @@ def dim_of(word: str, where: str, named: Collection[str] | None = ()) -> str | N
             return dim
     if named is None and NAME.fullmatch(word):
         return word
-    words_known = (*(name for words in WORDS.values() for name in words), *OF_FIELD, TENSOR, EXPERT)
+    words_known = (*(name for words in WORDS.values() for name in words), *OF_FIELD, TENSOR)
     hint = suggestion(word, [*CUTTABLE, *(named or ()), *words_known])
     allowed = ", ".join((*CUTTABLE, *in_order(named or ())))
     raise OptionError(where, f"found {word!r}", f"{allowed}, or a paper's word", hint)

@@ -21,7 +21,7 @@ import numpy as np
 
 from hypar.errors import OptionError, shown
 from hypar.ops.dims import CUTTABLE, MADE, READ, atom_of
-from hypar.sharding.dims import BATCH, EXPERT, TENSOR, WHOLE_WORD, dim_of
+from hypar.sharding.dims import BATCH, EXPERT, OF_FIELD, TENSOR, WHOLE_WORD, dim_of
 from hypar.sharding.placement import COPIES, TINY, WHOLE, Options, copies, cut, grid, numbered
 
 if TYPE_CHECKING:
@@ -151,15 +151,12 @@ class Space:
             named = (self.dims,) if self.grids else tuple((dim,) for dim in self.dims)
         several = [self._of(layer, dims, every=self.every) for dims in named if len(dims) > 1]
         single = self._of(layer, [dim for dims in named if len(dims) == 1 for dim in dims])
-        if layer.nest.multiplies and not single and not any(several) and not self._leaves_whole:
+        leaves = not layer.weighted and any(WHOLE_WORD in dim.split("|") for dim in self.dims)
+        if layer.nest.multiplies and not single and not any(several) and not leaves:
             allowed = ", ".join(layer.nest.cuttable)
             raise OptionError(f"space {self.text!r}", f"no dim of {layer.op_name} {layer.name!r}", allowed)
         large = [dim for dim in single if sizes[dim] > 1] or single
         return large, tuple(dims for dims in several if dims)
-
-    @property
-    def _leaves_whole(self) -> bool:
-        return any(WHOLE_WORD in dim.split("|") for dim in self.dims)
 
     @staticmethod
     def _of(layer: PlanNode, words: Sequence[str], *, every: bool = False) -> tuple[str, ...]:
@@ -217,7 +214,9 @@ def dims_named(layer: PlanNode, word: str) -> tuple[str, ...]:
     """
     nest = layer.nest
     if "|" in word:
-        return next(filter(None, (dims_named(layer, one) for one in word.split("|"))), ())
+        each = (own for own in word.split("|") if own != WHOLE_WORD or not layer.weighted)
+        found = ((own, dims_named(layer, own)) for own in each)
+        return next((dims for own, dims in found if dims or own == WHOLE_WORD), ())
     if word in {TENSOR, EXPERT}:
         return layer.tensor if word == TENSOR else tuple(dim for dim in nest.cuttable if dim == "experts")
     if word in nest.sizes:
@@ -298,7 +297,9 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
 def _at_once(word: str, place: str, named: Collection[str] | None) -> tuple[str, ...]:
     found: list[str] = []
     for part in word.split("*"):
-        dims = [dim_of(one, place, named) or WHOLE_WORD for one in part.split("|")]
+        # Words of practice may be of no layer of a network.
+        each = ((one, None if one in OF_FIELD else named) for one in part.split("|"))
+        dims = [dim_of(one, place, known) or WHOLE_WORD for one, known in each]
         if dims == [WHOLE_WORD]:
             raise OptionError(place, f"found {part!r}", ", ".join(CUTTABLE))
         if (dim := "|".join(dims)) in found:
