@@ -83,6 +83,7 @@ class PlanNode:
         nest: its dims and tensors for the mini-batch; layers with equal dims share one object.
         output_elements: elements of F_out as its readers see it, after pooling and other unplanned ops.
         channels: the dims that some weight of the network contracts or makes.
+        tensor: those of them by which tensor parallelism divides it: of what linear layers make between the sums of the residual stream.
         ops: the layers behind the network's input that it reads, and its own, with those that only view a tensor.
     """
 
@@ -92,6 +93,7 @@ class PlanNode:
     nest: Nest
     output_elements: int
     channels: tuple[str, ...] = ()
+    tensor: tuple[str, ...] = ()
     ops: tuple[LayerOp, ...] = ()
 
     @property
@@ -327,6 +329,7 @@ def _nodes(cut: Sequence[Layer], ops: Mapping[str, LayerOp]) -> tuple[PlanNode, 
     trained, of = _trained(ops), dict[str | None, list[LayerOp]]()
     for op in ops.values():
         of.setdefault(op.owner, []).append(op)
+    stream = _stream(ops, cut)
     readers = Counter(
         (ops[name].owner, ops[name].number) for op in ops.values() if not op.views for name in op.inputs
     )
@@ -344,6 +347,8 @@ def _nodes(cut: Sequence[Layer], ops: Mapping[str, LayerOp]) -> tuple[PlanNode, 
             content = (own.unsized, *counts, *[tuple(each.items()) for each in mappings])
             shared[key] = equal.setdefault(content, own)
         channels = tuple(dim for dim in shared[key].cuttable if atom_of(dim) in features)
+        order = dict.fromkeys((*nest.weight, *nest.names["output"]))
+        between = tuple(dim for dim in order if dim in channels and not {dim, f"of {atom_of(dim)}"} & stream)
         found.append(
             PlanNode(
                 name=layer.name,
@@ -351,6 +356,7 @@ def _nodes(cut: Sequence[Layer], ops: Mapping[str, LayerOp]) -> tuple[PlanNode, 
                 join=layer.op.node == "join",
                 nest=shared[key],
                 channels=channels,
+                tensor=between,
                 output_elements=_as_read(trail, ops, readers),
                 ops=every,
             )
@@ -391,6 +397,13 @@ def _features(ops: Mapping[str, LayerOp], cut: Sequence[Layer]) -> frozenset[str
     """Return the names in tensors of the dims that weights contract or make; of a convolution and a join ``channels``."""
     dims = {dim for layer in cut for dim in ops[layer.name].nest.weight}
     return frozenset({"channels"} | {atom_of(dim) for dim in dims if not dim.startswith(KERNEL)} - {"groups"})
+
+
+def _stream(ops: Mapping[str, LayerOp], cut: Sequence[Layer]) -> frozenset[str]:
+    """Return the dims of which a weight has a piece each, as of experts, and ``of`` what sums, those of the residual stream, are."""
+    sums = (ops[layer.name].nest.names["output"] for layer in cut if layer.op_name == "add")
+    apart = (dim for layer in cut for dim in ops[layer.name].nest.weight if atom_of(dim) == dim)
+    return frozenset({f"of {atom_of(dim)}" for names in sums for dim in names} | {*apart})
 
 
 def _as_read(trail: Sequence[LayerOp], ops: Mapping[str, LayerOp], readers: Readers) -> int:

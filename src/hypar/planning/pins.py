@@ -111,7 +111,7 @@ def _matching(pattern: str, names: Collection[str]) -> list[str]:
 
 def _held_choice(pin: Pin, layer: PlanNode, ways: int, devices: int) -> Choice:
     """Return the choice to which a pin holds a layer at a level of some ways; all levels have so many devices."""
-    if not pin.degrees and not layer.nest.multiplies:
+    if not pin.degrees and not layer.weighted:
         return WHOLE
     parts = devices if pin.level is None else ways
     meant = [(dim, degree) for dim, degree in pin.degrees if degree != 1 or dim in layer.nest.sizes]

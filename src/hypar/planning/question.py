@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
@@ -16,7 +17,7 @@ from hypar.registry import load_plugin
 from hypar.sharding.amounts.counted import State, outermost
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.dims import BATCH
-from hypar.sharding.placement import TINY, Choice, Level, Options, levels_of
+from hypar.sharding.placement import TINY, WHOLE, Choice, Level, Options, levels_of
 from hypar.sharding.space import Space, fitting, parse_space, runs, shards_left
 from hypar.solve.limits import Cut, Limits, OutOfTime, timed
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
@@ -281,7 +282,8 @@ def question_of(request: Resolved, graph: PlanGraph, pins: Sequence[Pin], elemen
     cost = cost_of(request)
     # Only grids may leave devices idle, at the innermost level: further out computation is not weighed.
     idle = [space.grids and cost.counts_work and level.innermost for level in levels]
-    kinds = [(level.ways, own) for level, own in zip(levels, idle, strict=True)]
+    inside = [*map(partial(_in_node, request), range(len(levels)))]
+    kinds = [*zip((level.ways for level in levels), idle, inside, strict=True)]
     by_kind = {kind: _choices(space, graph, *kind) for kind in set(kinds)}
     free = list(zip(*(by_kind[kind] for kind in kinds), strict=True)) or [()] * len(graph.layers)
     options = apply_pins(pins, graph, free, request.array, space)
@@ -334,14 +336,21 @@ def _runnable(
             for own, pinned, ways in zip(options, held, array, strict=True)
         )
     return tuple(
-        own if pinned else tuple(compress(own, fitting((own,), (ways,), left, divides=False)))
+        own if pinned else tuple(compress(own, fitting((own,), (ways,), left, divides=False))) or (WHOLE,)
         for own, pinned, ways in zip(options, held, array, strict=True)
     ), sizes
 
 
-def _choices(space: Space, graph: PlanGraph, ways: int, idle: bool) -> list[Options]:
-    """Return the choices of each layer at a level; equal layers share them."""
+def _in_node(request: Resolved, index: int) -> bool:
+    """Return whether a level is inside a node of the machine: a group on its innermost network, all devices if it has one."""
+    tiers = () if request.identical is None else request.identical.tiers
+    return len(tiers) < 2 or math.prod(request.array[index:]) <= tiers[-1].devices
+
+
+def _choices(space: Space, graph: PlanGraph, ways: int, idle: bool, inside: bool) -> list[Options]:
+    """Return the choices of each layer at a level, which may be inside a node; equal layers share them."""
     known: dict[tuple[Nest, str], Options] = {}
+    space = space.inner if inside and space.inner is not None else space
     for layer in graph.layers:
         if (layer.nest, layer.op_name) not in known:
             known[layer.nest, layer.op_name] = space.choices(layer, ways, idle=idle)
@@ -359,7 +368,7 @@ def space_of(request: Resolved, graph: PlanGraph) -> Space:
     """Parse the space of a request; raises ``InputError`` if it is none, or names an unknown op."""
     space = parse_space(request.space, graph.named_dims)
     space = replace(space, beyond=request.beyond_elements, microbatches=request.microbatches or 1)
-    for op in filter(None, space.by_op):
+    for op in filter(None, (*space.by_op, *(space.inner.by_op if space.inner else ()))):
         load_plugin("ops", op)
     return space
 
@@ -367,7 +376,7 @@ def space_of(request: Resolved, graph: PlanGraph) -> Space:
 class _Free:
     """Devices whose links take no time: amounts do not depend on it."""
 
-    groups, measured, resource = (), None, ""
+    groups, tiers, measured, resource = (), (), None, ""
 
     def using(self, _: object) -> _Free:
         return self

@@ -24,6 +24,12 @@ WORDS: dict[str | None, tuple[str, str, str]] = {
 }
 """Each dim in the words of HyPar, AccPar and DeePa; ``channels`` is a join's, None stands for replication."""
 
+TENSOR, EXPERT, WHOLE_WORD = "tp", "ep", "rep"
+"""The words for the dims by which tensor and expert parallelism divide a layer, and for a layer that every device computes whole."""
+
+OF_FIELD = {"column": "out_channels", "row": "in_channels", "sp": "sequence", "cp": "sequence"}
+"""Words of practice for dims: column- and row-parallel, sequence and context parallel; networks may name a dim so themselves."""
+
 GRIDS = 2
 """Index of the words in which grids are written."""
 
@@ -101,7 +107,7 @@ def dim_of(word: str, where: str, named: Collection[str] | None = ()) -> str | N
     """Return the dim that a word stands for; None for ``rep``.
 
     Args:
-        word: a dim, or any paper's word for it.
+        word: a dim, any paper's word for it, or one of practice.
         where: the place to name in an error.
         named: the dims that the model names; None if any name may be one of them.
 
@@ -114,12 +120,16 @@ def dim_of(word: str, where: str, named: Collection[str] | None = ()) -> str | N
     """
     if named is not None and word in named:
         return word
+    if word in {TENSOR, EXPERT}:
+        return word
+    if word in OF_FIELD:
+        return dim_of(OF_FIELD[word], where, named)
     for dim, words in WORDS.items():
         if word in words or word == dim:
             return dim
     if named is None and NAME.fullmatch(word):
         return word
-    words_known = (name for words in WORDS.values() for name in words)
+    words_known = (*(name for words in WORDS.values() for name in words), *OF_FIELD, TENSOR)
     hint = suggestion(word, [*CUTTABLE, *(named or ()), *words_known])
     allowed = ", ".join((*CUTTABLE, *in_order(named or ())))
     raise OptionError(where, f"found {word!r}", f"{allowed}, or a paper's word", hint)

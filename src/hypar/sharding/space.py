@@ -13,7 +13,7 @@ it in copies, whatever the space. Papers may divide further: then a device has a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from hypar.errors import OptionError, shown
 from hypar.ops.dims import CUTTABLE, MADE, READ, atom_of
-from hypar.sharding.dims import BATCH, dim_of
+from hypar.sharding.dims import BATCH, EXPERT, OF_FIELD, TENSOR, WHOLE_WORD, dim_of
 from hypar.sharding.placement import COPIES, TINY, WHOLE, Options, copies, cut, grid, numbered
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Space:
         every: whether all dims that a model names may be divided too, at once with those of ``all``.
         beyond: whether dims may be in more shards than they have elements, as some papers count.
         microbatches: parts of the batch, of which a device has one at a time.
+        inner: the space of the levels inside a node; None if it is the same.
     """
 
     text: str
@@ -69,6 +70,7 @@ class Space:
     every: bool = False
     beyond: bool = False
     microbatches: int = 1
+    inner: Space | None = None
 
     @property
     def grids(self) -> bool:
@@ -86,7 +88,7 @@ class Space:
         Dims of one element are left out if the layer has others, and so are degrees above the size of their dim in
         grids. A grouped convolution may be cut between its groups if channels may be cut. An op without a weight
         may be cut along any dim of the space, or be computed whole by every device; in a space of grids the
-        latter only if the space cuts ``in_channels`` or has no dim of the op.
+        latter only if the space cuts ``in_channels`` or has no dim of the op, and in one of alternatives only by ``rep``.
 
         Args:
             layer: the layer.
@@ -101,8 +103,9 @@ class Space:
         for dims in several:
             limits = tuple((dim, min(sizes[dim], ways)) for dim in dims)
             found += _grids(limits, self._degrees(ways), ways, idle, self.text)
-        kept = not self.grids or not found or bool({"in_channels", "channels"} & {*self.dims})
-        whole = kept and not layer.nest.multiplies
+        free = not (self.grids or any("|" in dim for dim in self.dims)) or layer.rest
+        kept = free or bool({"in_channels", "channels"} & {*self.dims})
+        whole = (kept and not layer.nest.multiplies) or not found
         return tuple(dict.fromkeys((*found, WHOLE) if whole else found))
 
     def that_run(self, layer: PlanNode, options: Options) -> Options:
@@ -144,11 +147,12 @@ class Space:
     def _alternatives(self, layer: PlanNode) -> tuple[Sequence[str], Alternatives]:
         """Return the dims of a layer that may be divided over all ways, and those that may be divided at once."""
         sizes, named = layer.nest.sizes, self.by_op.get(layer.op_name, self.by_op[""])
-        if not layer.weighted:
+        if not layer.weighted and layer.op_name not in self.by_op:
             named = (self.dims,) if self.grids else tuple((dim,) for dim in self.dims)
         several = [self._of(layer, dims, every=self.every) for dims in named if len(dims) > 1]
         single = self._of(layer, [dim for dims in named if len(dims) == 1 for dim in dims])
-        if layer.nest.multiplies and not single and not any(several):
+        leaves = not layer.weighted and any(WHOLE_WORD in dim.split("|") for dim in self.dims)
+        if layer.nest.multiplies and not single and not any(several) and not leaves:
             allowed = ", ".join(layer.nest.cuttable)
             raise OptionError(f"space {self.text!r}", f"no dim of {layer.op_name} {layer.name!r}", allowed)
         large = [dim for dim in single if sizes[dim] > 1] or single
@@ -209,6 +213,12 @@ def dims_named(layer: PlanNode, word: str) -> tuple[str, ...]:
     ``channels`` of an op without a weight are those that some weight of the network has.
     """
     nest = layer.nest
+    if "|" in word:
+        each = (own for own in word.split("|") if own != WHOLE_WORD or not layer.weighted)
+        found = ((own, dims_named(layer, own)) for own in each)
+        return next((dims for own, dims in found if dims or own == WHOLE_WORD), ())
+    if word in {TENSOR, EXPERT}:
+        return layer.tensor if word == TENSOR else tuple(dim for dim in nest.cuttable if dim == "experts")
     if word in nest.sizes:
         return () if word in nest.whole else (word,)
     if not nest.unsized.extra:
@@ -260,6 +270,10 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
         size = f"found {len(text):,} characters"
         raise OptionError(f"space {shown(text)}", size, f"at most {LONGEST_TEXT:,}")
     place = f"space {text!r}"
+    outer, slash, inner = text.partition(" / ")
+    if slash:
+        own = parse_space(inner, named)
+        return replace(parse_space(outer, named), text=" ".join(text.split()), inner=own)
     by_op: dict[str, Alternatives] = {}
     words = text.split()
     for word in words:
@@ -283,10 +297,12 @@ def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
 def _at_once(word: str, place: str, named: Collection[str] | None) -> tuple[str, ...]:
     found: list[str] = []
     for part in word.split("*"):
-        dim = dim_of(part, place, named)
-        if dim is None:
+        # Words of practice may be of no layer of a network.
+        each = ((one, None if one in OF_FIELD else named) for one in part.split("|"))
+        dims = [dim_of(one, place, known) or WHOLE_WORD for one, known in each]
+        if dims == [WHOLE_WORD]:
             raise OptionError(place, f"found {part!r}", ", ".join(CUTTABLE))
-        if dim in found:
+        if (dim := "|".join(dims)) in found:
             raise OptionError(place, f"found {word!r}", "each dim once")
         found.append(dim)
     return tuple(found)
