@@ -8,6 +8,8 @@ import pytest
 
 from hypar import plan_model
 from hypar.errors import OptionError
+from tests.effort import late
+from tests.planning.parts import scored
 from tests.transformers import gpt, llama, mixtral
 
 ON: dict[str, Any] = {"hardware": "h100-8x", "array": (2, 8), "precision": "bf16"}
@@ -68,3 +70,39 @@ def test_words_of_practice_are_read_in_pins() -> None:
 def test_where_a_batch_has_too_few_samples_levels_compute_copies() -> None:
     plan = plan_model("gpt2", strategy="expert", **ON | {"batch": 1})
     assert plan.dims("h.0.q") == (None, None)
+
+
+GPT3 = {"sequence": 2048, "hidden": 12288, "kv_heads": 96, "head_dim": 128, "ff": 49152, "vocab": 8}
+LLAMA3 = {"sequence": 8192, "hidden": 16384, "kv_heads": 8, "group": 16, "head_dim": 128, "ff": 53248}
+MIXTRAL = {"sequence": 4096, "hidden": 4096, "kv_heads": 8, "group": 4, "head_dim": 128, "ff": 14336}
+
+
+def _long(kv_heads: int) -> Any:
+    sizes = {"sequence": 131072, "hidden": 4096, "head_dim": 128, "ff": 14336, "vocab": 8}
+    return llama(batch=1, blocks=3, dtype="bfloat16", kv_heads=kv_heads, group=32 // kv_heads, **sizes)
+
+
+BLOCKS: dict[str, tuple[Any, tuple[int, ...], str]] = {
+    "one sample": (lambda: gpt(batch=1, blocks=3, tied=False, dtype="bfloat16", **GPT3), (8,), "megatron-sp"),
+    "many samples": (lambda: gpt(batch=64, blocks=3, tied=False, dtype="bfloat16", **GPT3), (8,), "ddp"),
+    "nodes": (lambda: gpt(batch=32, blocks=3, tied=False, dtype="bfloat16", **GPT3), (4, 8), "megatron-sp"),
+    "large": (lambda: llama(batch=16, blocks=3, dtype="bfloat16", vocab=8, **LLAMA3), (8, 8), "megatron-sp"),
+    "long": (lambda: _long(8), (4, 8), "ring"),
+    "many keys": (lambda: _long(8), (8,), "ulysses"),
+    "one key": (lambda: _long(1), (8,), "ring"),
+    "experts": (
+        lambda: mixtral(batch=8, blocks=3, experts=8, dtype="bfloat16", vocab=8, **MIXTRAL),
+        (8,),
+        "expert",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", late(BLOCKS, "one key"))
+def test_a_free_search_is_no_slower_than_the_named_plan(case: str) -> None:
+    """Where memory is no matter; the plans that practice would take of these blocks."""
+    graph, array, strategy = BLOCKS[case]
+    asked = ON | {"array": array, "device_memory": "10 TB"}
+    named = plan_model(graph(), strategy=strategy, **asked)
+    free = plan_model(graph(), strategy="optimal", cost="time", **asked)
+    assert scored(free).time_s <= scored(named).time_s * (1 + 1e-9)
