@@ -74,7 +74,14 @@ def test_where_a_batch_has_too_few_samples_levels_compute_copies() -> None:
 
 GPT3 = {"sequence": 2048, "hidden": 12288, "kv_heads": 96, "head_dim": 128, "ff": 49152, "vocab": 8}
 LLAMA3 = {"sequence": 8192, "hidden": 16384, "kv_heads": 8, "group": 16, "head_dim": 128, "ff": 53248}
-MIXTRAL = {"sequence": 4096, "hidden": 4096, "kv_heads": 8, "group": 4, "head_dim": 128, "ff": 14336}
+MIXTRAL: dict[str, Any] = {
+    "sequence": 4096,
+    "hidden": 4096,
+    "kv_heads": 8,
+    "group": 4,
+    "head_dim": 128,
+    "ff": 14336,
+}
 
 
 def _long(kv_heads: int) -> Any:
