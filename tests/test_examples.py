@@ -47,14 +47,15 @@ WORDS_OF_NOTEBOOKS = {
     "researcher.ipynb": ("small-unet", "bottom2", "faster than dp", "plan.pdf"),
     "maintainer.ipynb": ("True", "(False, True, ", "fc2 H1: batch -> in_channels", "time a step",
         "ranker on hmc", "ranker.html"),
+    "trainer.ipynb": ("gpt2 on a100-dgx", "megatron-sp", "4 GB:", "fits: True", "('out_ff',) ('in_ff',)"),
 }  # fmt: skip
-IMPORTED = pytest.mark.slow
-"""The notebook that imports PyTorch, which takes seconds."""
+LONG = "importer", "trainer"
+"""The notebooks that take many seconds: to import PyTorch, and to search for steps that fit."""
 
 each = pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.name)
 tried = pytest.mark.parametrize(
     "file",
-    [pytest.param(file, marks=IMPORTED if file.stem == "importer" else ()) for file in NOTEBOOKS],
+    [pytest.param(file, marks=pytest.mark.slow if file.stem in LONG else ()) for file in NOTEBOOKS],
     ids=lambda file: file.name,
 )
 
