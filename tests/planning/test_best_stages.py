@@ -9,7 +9,7 @@ import pytest
 from hypar import load_machine, load_model, machines, plan_model
 from hypar.errors import InputError, OptionError
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages import ends, planner
+from hypar.planning.stages import planner, spans
 from hypar.planning.stages.spans import CutSpans, spans_of
 from tests.effort import NETWORKS, TRANSFORMERS
 from tests.heterogeneous import group, kind, write_machine
@@ -158,11 +158,11 @@ def test_the_best_stages_count_what_they_add_up_of_a_tied_weight() -> None:
 def test_stages_of_many_layers_end_between_blocks(
     asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends, "MOST_LAYERS", 10)
+    monkeypatch.setattr(spans, "MOST_LAYERS", 10)
     graph = gpt(8, blocks=4)
     plan = plan_model(graph, hardware="hmc", levels=1, stages=2, **asked)
     assert plan.claim is not None
-    assert "of all partitions between blocks that fit" in plan.claim
+    assert "between blocks that fit" in plan.claim
     names = [layer.name for layer in graph.contracted.layers]
     for stage in staged(plan).stages:
         (first, *_), last = stage.layers, names.index(stage.layers[-1])

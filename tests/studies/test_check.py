@@ -273,7 +273,7 @@ def test_every_change_of_a_file_is_seen(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("asked", "place", "value", "note"), [
     (KINDS["optimal"], "strategy", "dp", "strategy 'dp': its space is batch; the plan has all"),
     (KINDS["optimal"], "strategy", "dp", "strategy 'dp': its search is greedy; the plan has joint"),
-    (KINDS["optimal"], "strategy", "another", "no strategy 'another'; allowed: accpar, ddp, deepa, dp,"),
+    (KINDS["optimal"], "strategy", "another", "no strategy 'another'; allowed: 3d, accpar, ddp, deepa, dp,"),
     (KINDS["optimal"], "solver", "exhaustive", "solver 'exhaustive': hypar would take 'elimination'"),
     (KINDS["greedy"], "solver", "exhaustive", "solver 'exhaustive': hypar would take 'elimination'"),
 ])  # fmt: skip

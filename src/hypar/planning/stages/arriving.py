@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import dataclass
 from operator import itemgetter, mul
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -20,20 +21,60 @@ from hypar.schedule.pieces import crossing, placed, priced
 from hypar.schedule.tasks import Arrival, Entering
 from hypar.sharding.amounts.counted import SEAM, STAGE, crossed, received_between
 from hypar.sharding.amounts.cuts import Above
-from hypar.sharding.amounts.transfers import mapped, received
-from hypar.sharding.conventions import PAPER
+from hypar.sharding.amounts.transfers import mapped, network_of, received
+from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import WHOLE, degrees, dim_of, grid, working
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hypar.machine.machine import Machine
-    from hypar.planning.stages.spans import CutSpans
+    from hypar.machine.setting import Setting
+    from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.tasks import Link
-    from hypar.sharding.amounts.transfers import Between, Part
+    from hypar.sharding.amounts.transfers import Between, Network, Part
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StageDevices:
+    """The devices of a group on which a network has a number of its ``stages``, and what comes to them.
+
+    The arrays of the ``request`` are those inside a stage, and may be empty; ``setting`` is that of a stage, or of its first group
+    of identical devices. ``microbatch`` has the layers for one; ``group`` is None if all devices of the machine are identical,
+    and so are the ``links`` from the stages before and behind where there are none.
+    """
+
+    request: Resolved
+    microbatch: PlanGraph
+    setting: Setting
+    group: str | None
+    stages: int
+    links: tuple[Link | None, Link | None]
+
+    @property
+    def network(self) -> Network:
+        """The transfers whatever the choices, if sums are added up before they leave a stage."""
+        return network_of(self.microbatch, MOVED, tied=False)
+
+    @property
+    def microbatches(self) -> int:
+        """The number of microbatches in a mini-batch."""
+        return self.request.microbatches or 1
+
+    @property
+    def replicas(self) -> int:
+        """The number of parts of a stage that the levels outside the stages make."""
+        return math.prod(self.setting.array[: self.request.outside])
+
+    @property
+    def ties(self) -> tuple[Tensor, ...]:
+        """The weights that two layers of the network use; none below uneven splits around the stages, where each has its own."""
+        apart = self.setting.convention == PAPER or (self.request.outside and self.request.heterogeneous)
+        return () if apart else self.microbatch.ties
 
 
 class Outer(NamedTuple):
@@ -79,7 +120,7 @@ At = tuple[str, "Branch", Arrival]
 
 
 def entering(
-    devices: CutSpans, ends: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
+    devices: StageDevices, ends: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
 ) -> tuple[Entering, Entering]:
     """Return what a stage on some devices receives of a microbatch's F, and of its E.
 
@@ -96,7 +137,7 @@ def entering(
     return received, returned
 
 
-def _over(devices: CutSpans, link: Link | None, arriving: Sequence[At]) -> Entering:
+def _over(devices: StageDevices, link: Link | None, arriving: Sequence[At]) -> Entering:
     """Return what arrives in one phase; the nodes at the place of the stages receive beside each other."""
     whole = Entering.over(link, (own for _, _, own in arriving))
     if link is None or not devices.request.outside:
@@ -112,7 +153,7 @@ def _over(devices: CutSpans, link: Link | None, arriving: Sequence[At]) -> Enter
     return whole._replace(link_s=max(times))
 
 
-def _by_paper(devices: CutSpans, span: tuple[int, int], tree: Branch) -> Iterator[At]:
+def _by_paper(devices: StageDevices, span: tuple[int, int], tree: Branch) -> Iterator[At]:
     """Yield what arrives of F and of E: of each producer's output once, and from the next stage.
 
     A stage sends what its neighbour needs, in as many copies as there are devices that need it, or passes on.
@@ -143,7 +184,7 @@ def copies(branch: Branch, layer: int, tensor: str) -> float:
 
 
 def _by_tensor(
-    devices: CutSpans, span: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
+    devices: StageDevices, span: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
 ) -> list[At]:
     """Return what arrives of F and of E for each tensor, what other parts of the stage have last."""
     moved, found = devices.network, list[tuple[bool, At]]()

@@ -317,18 +317,20 @@ def divided(
 
 
 def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
-    """Return the bounds of the parts of the best partition that fits the memory, or None if there is none within a limit.
+    """Return the bounds of the parts of the best partition that fits the memory, or None if none is found within a limit.
 
-    The parts of a stage share its memory: if all that each alone could take is too much, each gets an equal share.
+    The parts of a stage share its memory: if all that each alone could take is too much, each gets an equal share, or they hold
+    as little as they can.
     """
-    request = spans[0].request
-    for share in dict.fromkeys((1, request.parts or 1)):
-        best = best_partition(spans, limit, request.balance, share)
-        if best is None or request.parts is None:
-            return None if best is None else best.bounds
-        ran = _ran(spans, best.bounds)
-        if ran.fits:
-            return _shifted(spans, best.bounds, ran) if request.balance == "time" else best.bounds
+    balance, parts = spans[0].request.balance, spans[0].request.parts
+    if parts is None:
+        best = best_partition(spans, limit, balance)
+        return None if best is None else best.bounds
+    for what, share in ((balance, 1), (balance, parts), ("memory", 0)):
+        best = best_partition(spans, limit if what == "time" else math.inf, what, share)
+        ran = None if best is None else _ran(spans, best.bounds)
+        if best is not None and ran is not None and ran.fits:
+            return _shifted(spans, best.bounds, ran) if balance == "time" else best.bounds
     return None
 
 
@@ -377,7 +379,7 @@ def unfit(request: Resolved, graph: LayerGraph, spans: Sequence[CutSpans]) -> Me
     least = _least(_tables(spans, "memory", 0))
     assert least is not None  # noqa: S101 (there is room for every stage, and no limit)
     sizes = dict.fromkeys(format_bytes(each.memory_bytes) for each in request.machines if each.memory_bytes)
-    words = "" if request.parts is None else f" of {request.parts} parts that share it equally"
+    words = "" if request.parts is None else f" of {request.parts} parts"
     stages = len(spans) // (request.parts or 1)
     problem = f"no {stages} stages{words} fit {' and '.join(sizes)}, the memory of a device"
     found = [own.priced(*ends) for own, ends in zip(spans, pairwise(least.bounds), strict=True)]

@@ -313,14 +313,16 @@ def _claim_of_ends(request: Resolved, staging: Staging) -> str:
     if request.starts:
         return f"{found}stages as given"
     found += "of all numbers of stages tried the fastest: " * (request.stages == BEST)
-    parts = "" if request.parts is None else f" of {request.parts} parts"
     least = {"time": "bottleneck", "macs": "arithmetic in the costliest"}
     words = least.get(request.balance, f"{request.balance} in the costliest")
-    found += f"stages{parts} of the least {words}{' part' if parts else ''} of all partitions"
+    of_all = f"stages of the least {words} of all partitions"
+    found += (
+        of_all if request.parts is None else f"stages of {request.parts} parts, by the least {words} part"
+    )
     names = [layer.name for own in staging.stages for layer in own.node.graph.layers]
     found += " between blocks" * (len(stage_ends(names)) <= len(names))
     found += " that fit" * any(each.memory_bytes is not None for each in request.machines)
-    if parts and request.balance == "time":
+    if request.parts is not None and request.balance == "time":
         found += ", their ends then shifted as long as the step gets shorter"
     if not all(_replicated(span, request.outside) for span in staging.stages):
         found += " if other stages divide samples outside the stages"

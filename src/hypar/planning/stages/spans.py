@@ -25,7 +25,7 @@ from hypar.planning.folding import counted_from, kinds_of
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import setting_for
 from hypar.planning.records import Leaf
-from hypar.planning.stages.arriving import Outer, entering, link_of, places_for
+from hypar.planning.stages.arriving import Outer, StageDevices, entering, link_of, places_for
 from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import stored_branch
 from hypar.schedule.lanes import StagePlace
@@ -33,22 +33,21 @@ from hypar.schedule.memory import memory_of
 from hypar.schedule.stages import StageWork, part_of
 from hypar.schedule.tasks import TaskList
 from hypar.schedule.timeline import run
-from hypar.sharding.amounts.transfers import network_of, sends_back
-from hypar.sharding.conventions import MOVED, PAPER
+from hypar.sharding.amounts.transfers import sends_back
+from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.machine.machine import DeviceGroup, Machine
-    from hypar.machine.setting import Setting
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import Tensor
     from hypar.plan.plan import Plan
     from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.tree import Branch
     from hypar.schedule.lanes import Lane
-    from hypar.schedule.tasks import Link, PartTasks
+    from hypar.schedule.tasks import PartTasks
     from hypar.sharding.amounts.transfers import Network
     from hypar.solve.edge import Costs
 
@@ -180,48 +179,17 @@ class LayerBounds(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CutSpans:
-    """All spans of a network on the devices of a group on which it has a number of its ``stages``.
+class CutSpans(StageDevices):
+    """All spans of a network on the devices of a stage; a ``planner`` cuts the ``whole`` layers of a mini-batch.
 
-    The arrays of the ``request`` are those inside a stage, and may be empty; ``setting`` is that of a stage, or of its first group
-    of identical devices. ``microbatch`` has the layers for one, and a ``planner`` cuts the ``whole`` layers of a mini-batch.
-    ``group`` is None if all devices of the machine are identical, and so are the ``links`` from the stages before and behind
-    where there are none. ``known`` has the best cuts of spans so far, ``bounds`` the lower bounds of all layers, once they are
-    asked for.
+    ``known`` has the best cuts of spans so far, ``bounds`` the lower bounds of all layers, once they are asked for.
     """
 
-    request: Resolved
-    microbatch: PlanGraph
-    setting: Setting
-    group: str | None
-    stages: int
-    links: tuple[Link | None, Link | None]
     planner: Planner
     whole: PlanGraph
     known: Known
     bounds: list[LayerBounds] = field(default_factory=list)
     _priced: dict[str, CutSpan] = field(default_factory=dict, init=False)
-
-    @property
-    def network(self) -> Network:
-        """The transfers whatever the choices, if sums are added up before they leave a stage."""
-        return network_of(self.microbatch, MOVED, tied=False)
-
-    @property
-    def microbatches(self) -> int:
-        """The number of microbatches in a mini-batch."""
-        return self.request.microbatches or 1
-
-    @property
-    def replicas(self) -> int:
-        """The number of parts of a stage that the levels outside the stages make."""
-        return math.prod(self.setting.array[: self.request.outside])
-
-    @property
-    def ties(self) -> tuple[Tensor, ...]:
-        """The weights that two layers of the network use; none below uneven splits around the stages, where each has its own."""
-        apart = self.setting.convention == PAPER or (self.request.outside and self.request.heterogeneous)
-        return () if apart else self.microbatch.ties
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
