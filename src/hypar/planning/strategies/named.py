@@ -5,6 +5,22 @@ from __future__ import annotations
 from hypar.planning.strategies.base import Strategy
 from hypar.sharding.conventions import PAPER
 
+IN_NODES = (
+    ("megatron", "tp|rep|batch", 0, "tensor parallelism inside a node, the batch between nodes",
+     "Shoeybi et al., Megatron-LM, 2019"),
+    ("megatron-sp", "tp|sp|rep|batch", 0, "megatron, with what it leaves whole divided in the sequence",
+     "Korthikanti et al., Reducing Activation Recomputation (MLSys 2023)"),
+    ("ulysses", "cp|rep|batch attention:tp", 0, "the sequence inside a node, attention in heads; the batch between nodes",
+     "Jacobs et al., DeepSpeed Ulysses, 2023"),
+    ("ring", "cp|rep|batch", 0, "the sequence inside a node, in attention of the queries; the batch between nodes",
+     "Liu et al., Ring Attention, 2023"),
+    ("expert", "ep|batch dispatch:batch combine:batch", 0, "experts of a mixture inside a node, all else by batch",
+     "Lepikhin et al., GShard, 2020"),
+    ("3d", "tp|sp|rep|batch", 1, "megatron-sp with the optimizer's state in shares, in stages that are asked for",
+     "Narayanan et al., Megatron-LM on GPU clusters (SC21)"),
+)  # fmt: skip
+"""Strategies by what they divide inside a node, their stage of ZeRO, a line that describes each, and its publication."""
+
 plugins: dict[str, Strategy] = {
     "dp": Strategy(
         summary="every layer cut in the batch", source="the common baseline; Type-I of AccPar", space="batch"
@@ -64,47 +80,8 @@ plugins: dict[str, Strategy] = {
         )
     },
     **{
-        name: Strategy(
-            summary=what, source=source, space=f"batch / {inside}", cost="time", search="joint", zero=zero
-        )
-        for name, (inside, zero, what, source) in {
-            "megatron": (
-                "tp|rep|batch",
-                0,
-                "tensor parallelism inside a node: columns, then rows of each pair of matrices; batch between nodes",
-                "Shoeybi et al., Megatron-LM, 2019",
-            ),
-            "megatron-sp": (
-                "tp|sp|rep|batch",
-                0,
-                "megatron, with what it leaves whole divided in the sequence",
-                "Korthikanti et al., Reducing Activation Recomputation, MLSys 2023",
-            ),
-            "ulysses": (
-                "cp|rep|batch attention:tp",
-                0,
-                "the sequence inside a node, attention by heads; batch between nodes",
-                "Jacobs et al., DeepSpeed Ulysses, 2023",
-            ),
-            "ring": (
-                "cp|rep|batch",
-                0,
-                "the sequence inside a node, of attention that of the queries; batch between nodes",
-                "Liu et al., Ring Attention, 2023",
-            ),
-            "expert": (
-                "ep|batch dispatch:batch combine:batch",
-                0,
-                "experts of a mixture inside a node, all else by batch",
-                "Lepikhin et al., GShard, 2020",
-            ),
-            "3d": (
-                "tp|sp|rep|batch",
-                1,
-                "megatron-sp with the optimizer's state in shares, in stages that are asked for",
-                "Narayanan et al., Megatron-LM on GPU clusters, SC21",
-            ),
-        }.items()
+        name: Strategy(what, source, f"batch / {inside}", "time", "joint", zero=zero)
+        for name, inside, zero, what, source in IN_NODES
     },
     "fit": Strategy(
         summary="the least time that fits the devices: any dims, ZeRO, recompute, microbatches",
