@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from itertools import chain, count, repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from hypar.network.nodes import PlanGraph, Tensor
-from hypar.network.training import AS_USUAL, GATHERED, block_of, computed_again, kept_in_shards
+from hypar.network.training import GATHERED, block_of, computed_again, kept_in_shards
 from hypar.ops.nest import PHASES
 from hypar.schedule.pieces import (
     COMMUNICATION,
@@ -19,10 +18,9 @@ from hypar.schedule.pieces import (
     Pieces,
     Rounds,
     between,
-    gathered,
+    in_shares,
     inside,
     placed,
-    shared,
     together,
 )
 from hypar.schedule.pipeline_orders import ALONE, Moment
@@ -32,11 +30,11 @@ from hypar.sharding.layout import GroupShare
 from hypar.sharding.placement import Options, degrees, working
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.machine.setting import Setting
     from hypar.machine.work import LayerTime
-    from hypar.network.nodes import PlanNode
+    from hypar.network.nodes import PlanGraph, Tensor
     from hypar.schedule.record import Op
 
 T = TypeVar("T")
@@ -88,8 +86,6 @@ class _Devices(NamedTuple):
         place: its place in a pipeline.
         ends: its shares at the uneven splits above.
         number: its number among the groups of all stages.
-        zero: for each layer a stage of ZeRO; empty for that of the setting.
-        recompute: for each layer what of it is computed again, one of ``RECOMPUTED``; empty for that of the setting.
     """
 
     graph: PlanGraph
@@ -101,8 +97,6 @@ class _Devices(NamedTuple):
     place: StagePlace = StagePlace()
     ends: Ends = ()
     number: int = 0
-    zero: tuple[int, ...] = ()
-    recompute: tuple[str, ...] = ()
 
 
 class Lane(_Devices):
@@ -144,61 +138,50 @@ class Lane(_Devices):
         They are the layers of all parts of its stage.
         """
         for part in self.place.parts or (self,):
-            again = {node for own in part.again for node in own.nodes}
-            forward = [1 + (at in again) for at in range(len(part.times))]
-            each = part.times, part._working, part.sharing, forward
-            yield from zip(count(part.place.first), *each, strict=False)
+            again, array = {node for own in part.again for node in own.nodes}, part.setting.array
+            for at, (time, chosen) in enumerate(zip(part.times, part.choices, strict=True)):
+                shared = part._replicas[at] if at in part.rests else 1
+                yield part.place.first + at, time, working(chosen, array)[-1], shared, 1 + (at in again)
 
     @property
     def recomputed(self) -> frozenset[str]:
         """The names of the blocks, and of the single layers, that the backward phase computes again."""
-        return self._by_recompute(computed_again)
+        return computed_again(self.graph.layers, repeat(self.setting.training.recompute))
 
     @property
     def shards(self) -> frozenset[str]:
         """The names of the layers of whose gathered inputs devices keep shards."""
-        return self._by_recompute(kept_in_shards)
-
-    def _by_recompute(
-        self, of: Callable[[Iterable[PlanNode], Iterable[str]], frozenset[str]]
-    ) -> frozenset[str]:
-        own = self.setting.training.recompute
-        if not self.recompute and own == AS_USUAL.recompute:
-            return frozenset()
-        return of(self.graph.layers, self.recompute or repeat(own))
+        return kept_in_shards(self.graph.layers, repeat(self.setting.training.recompute))
 
     @cached_property
     def again(self) -> tuple[Again, ...]:
         """What the backward phase computes again: each block of layers with what comes to it, single ones alone."""
         found: dict[str, list[int]] = {}
-        for at, layer in enumerate(self.graph.layers if self.recomputed else ()):
-            for name in self.recomputed.intersection({layer.name, block_of(layer.name)}):
+        again, names = self.recomputed, {layer.name for layer in self.graph.layers}
+        for at, layer in enumerate(self.graph.layers if again else ()):
+            for name in again.intersection({layer.name, block_of(layer.name)}):
                 found.setdefault(name, []).append(at)
-        names = {layer.name for layer in self.graph.layers}
         return tuple([Again(tuple(nodes), name not in names) for name, nodes in found.items()])
 
     @cached_property
-    def rests(self) -> tuple[int, ...]:
-        """For each layer the stage of ZeRO by which its weight rests; empty where all weights lie as they are used.
+    def rests(self) -> dict[int, int]:
+        """The stage of ZeRO by which the weight of a layer rests, for each that does not lie as it is used.
 
         Of a weight that several layers use the optimizer state alone, where none of them divides it, as the terms of its gradient come at
         several times; one that other stages have as well lies as it is used.
         """
-        zero = self.zero or (self.setting.training.zero,) * len(self.graph.layers)
-        if not any(zero):
-            return ()
+        zero = self.setting.training.zero
+        if not zero:
+            return {}
         most = {layer: 0 for layer, *_ in (*self.place.tied, *self.place.shared)}
         for tie in self.graph.ties:
             users = tie.producer, tie.consumer
-            divided = any(self._replicas[user] < self._working[user] for user in users)
-            most |= {user: min(most.get(user, 1), 0 if divided else 1) for user in users}
-        each = enumerate(zip(zero, self._replicas, strict=True))
-        return tuple([min(own, most.get(at, own)) if several > 1 else 0 for at, (own, several) in each])
-
-    @cached_property
-    def _working(self) -> list[int]:
-        """For each layer the number of devices that work."""
-        return [working(chosen, self.setting.array)[-1] for chosen in self.choices]
+            alone = all(
+                self._replicas[at] == working(self.choices[at], self.setting.array)[-1] for at in users
+            )
+            most |= {user: min(most.get(user, 1), alone) for user in users}
+        each = {at: min(zero, most.get(at, zero)) for at, own in enumerate(self._replicas) if own > 1}
+        return {at: own for at, own in each.items() if own}
 
     @cached_property
     def _replicas(self) -> list[int]:
@@ -212,34 +195,16 @@ class Lane(_Devices):
             )
         return found
 
-    @property
-    def sharing(self) -> list[int]:
-        """For each layer the number of devices that share the update of a piece of its weight."""
-        if not self.rests:
-            return [1] * len(self.graph.layers)
-        return [several if zero else 1 for zero, several in zip(self.rests, self._replicas, strict=True)]
-
     @cached_property
     def inner(self) -> tuple[Pieces, ...]:
-        """For each layer the transfers inside it, without those that gather its weight."""
-        found = self._inner
-        if not self.rests:
-            return found
-        return tuple([shared(own) if zero else own for own, zero in zip(found, self.rests, strict=True)])
-
-    @property
-    def gathers(self) -> tuple[Pieces, ...]:
-        """For each layer the transfers that gather its weight where that rests in shares."""
-        each, formats = zip(self._inner, self.rests, strict=False), self.setting.formats
-        return tuple([gathered(own, formats) if zero else () for own, zero in each])
-
-    @cached_property
-    def _inner(self) -> tuple[Pieces, ...]:
+        """For each layer the transfers inside it, also those that gather its weight where that rests in shares."""
         found = [self._measured((layer,), own) for layer, own in enumerate(self._moved[0])]
         levels = self.setting.machine.outside if self.place.shared else 0
         for layer, outside in self.place.shared:
             own = (one for one in found[layer] if one.phase != PHASE or one.level >= levels)
             found[layer] = (*own, *outside)
+        for layer in self.rests:
+            found[layer] = in_shares(found[layer], self.setting.formats)
         return tuple(found)
 
     @property
@@ -281,24 +246,19 @@ class Lane(_Devices):
 
     @cached_property
     def rounds(self) -> dict[str, dict[str, list[Rounds]]]:
-        """The pieces of ops by kind and phase, for each layer, or for each tensor that is moved; ops of equal costs share them."""
-        computed, inner, outer = _each(self.times, self._computed), self.inner, self.outer
-        moved = {"sum": _each(inner, self.sent), "move": _each(outer, self.sent)}
-        return {"compute": computed, "update": computed, **moved, **self._resting(computed)}
+        """The pieces of ops by kind and phase, for each layer, or for each tensor that is moved; ops of equal costs share them.
 
-    def _resting(self, computed: dict[str, list[Rounds]]) -> dict[str, dict[str, list[Rounds]]]:
-        """Return the pieces of ops of weights in shares: an update of a share, and what gathers the weight."""
-        if not self.rests:
-            return {}
-        gathers = _each(self.gathers, self.sent)[WEIGHT]
-        rows = [*zip(self.times, computed["update"], self.sharing, self.rests, gathers, strict=True)]
-        updates = [
-            (*(self._busy(self.setting.update_seconds(time) / several, "update") if time else own),
-             *(sent if 0 < zero < GATHERED else ()))
-            for time, own, several, zero, sent in rows
-        ]  # fmt: skip
-        each = [sent if zero == GATHERED else () for *_, zero, sent in rows]
-        return {"update": {"update": updates}, "gather": {"forward": each, "backward": each}}
+        Devices update their shares of a weight, and gather it behind that unless it rests so.
+        """
+        computed, summed = _each(self.times, self._computed), _each(self.inner, self.sent)
+        for layer, zero in self.rests.items():
+            if time := self.times[layer]:
+                own = self._busy(self.setting.update_seconds(time) / self._replicas[layer], "update")
+                gathered = summed[WEIGHT][layer] if zero < GATHERED else ()
+                computed["update"][layer] = (*own, *gathered)
+        return {
+            "compute": computed, "update": computed, "sum": summed, "move": _each(self.outer, self.sent)
+        }  # fmt: skip
 
     def _computed(self, time: LayerTime | None) -> dict[str, Rounds]:
         each = {} if time is None else {**time.seconds, "update": self.setting.update_seconds(time)}
@@ -346,15 +306,3 @@ def _each(every: Sequence[T], of: Callable[[T], dict[str, Rounds]]) -> dict[str,
 
 Lanes = tuple[list[Lane], list["Crossing"]]
 """Lanes, and the transfers between them at uneven splits."""
-
-
-def whole_lane(parts: Sequence[Lane]) -> Lane:
-    """Return the lane of a stage with the layers of all its parts, between which it has no tensors."""
-    if len(parts) == 1:
-        return parts[0]
-    return parts[0]._replace(
-        graph=PlanGraph(tuple(layer for part in parts for layer in part.graph.layers), ()),
-        choices=tuple(options for part in parts for options in part.choices),
-        place=parts[0].place._replace(outside=(), parts=tuple(parts)),
-        ends=(),
-    )

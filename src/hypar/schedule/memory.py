@@ -138,7 +138,7 @@ class _Part(NamedTuple):
     first: int
     outside: tuple[Tensor, ...]
     tied: tuple[tuple[int, int], ...]
-    rests: tuple[int, ...]
+    rests: tuple[tuple[int, int], ...]
     again: frozenset[str]
     shards: frozenset[str]
 
@@ -155,7 +155,7 @@ def _held(lane: Lane) -> Held:
                 at.first,
                 at.outside,
                 at.tied,
-                own.rests,
+                tuple(own.rests.items()),
                 own.recomputed,
                 own.shards,
             )
@@ -184,7 +184,7 @@ def _held_by(
     kept, gradients, weights, gathered = np.zeros((3, 1)), {}, dict[str, Whole](), 0.0
     for part in parts:
         for at, users in _weights(part.graph, fragments):
-            gradient, zero = gradient_of(users), part.rests[at] if part.rests else 0
+            gradient, zero = gradient_of(users), dict(part.rests).get(at, 0)
             own, alone = gradient, whole.inside(gradient.need.elements)
             some = alone
             if zero and (rest := rest_of(users, gradient)):

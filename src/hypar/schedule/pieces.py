@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.sharding.amounts.counted import SEAM, Received, received_between, received_inside
 
@@ -69,6 +69,14 @@ class Piece(NamedTuple):
     link: LevelLink | DeviceGroup | None = None
     latency_s: float = 0.0
 
+    def moving(self, link_bytes: float, num_bytes: float, **fields: str) -> Piece:
+        """Return the transfer of other bytes over its link, perhaps in another phase or by another collective."""
+        kind = fields.get("collective", self.collective)
+        assert self.link is not None  # noqa: S101 (of transfers inside stages)
+        seconds, latency_s = self.link.seconds(kind, link_bytes), self.link.line(kind, link_bytes).latency_s
+        new: dict[str, Any] = {"seconds": seconds, "latency_s": latency_s, **fields}
+        return self._replace(link_bytes=link_bytes, num_bytes=num_bytes, **new)
+
 
 Pieces = tuple[Piece, ...]
 """Pieces that run one after another, or a round: pieces beside each other, which wait for what was there before all of them."""
@@ -104,42 +112,31 @@ def together(pieces: Iterable[Piece]) -> Pieces:
     alike: dict[tuple[int, str, tuple[int, ...]], list[Piece]] = {}
     for piece in pieces:
         alike.setdefault((-piece.level, piece.collective, piece.groups), []).append(piece)
-    return tuple([_merged(alike[key]) for key in sorted(alike)])
-
-
-def _merged(pieces: Sequence[Piece]) -> Piece:
-    first, *others = pieces
-    if not others or first.link is None:
-        return first
-    link_bytes = math.fsum(own.link_bytes for own in pieces)
-    return first._replace(
-        seconds=first.link.seconds(first.collective, link_bytes),
-        latency_s=first.link.line(first.collective, link_bytes).latency_s,
-        link_bytes=link_bytes,
-        num_bytes=math.fsum(own.num_bytes for own in pieces),
+    each = (alike[key] for key in sorted(alike))
+    return tuple(
+        [
+            own[0].moving(math.fsum(one.link_bytes for one in own), math.fsum(one.num_bytes for one in own))
+            if own[1:]
+            else own[0]
+            for own in each
+        ]
     )
 
 
-def shared(pieces: Iterable[Piece]) -> Pieces:
-    """Return transfers that leave the sums of gradients in shares: half of what hands them to all."""
-    return tuple([_half(own, PHASE, "reduce_scatter") if own.phase == PHASE else own for own in pieces])
+def in_shares(pieces: Sequence[Piece], formats: Formats) -> Pieces:
+    """Return the transfers of a layer whose weight rests in shares.
 
-
-def gathered(pieces: Sequence[Piece], formats: Formats) -> Pieces:
-    """Return the transfers that gather a weight whose gradient some add up, the outermost level first: the other half."""
+    Those that add up its gradient leave the sums in shares, half of what hands them to all; the other half gathers the weight, the
+    outermost level first.
+    """
     size = formats.weight / formats.gradient
-    return tuple([_half(own, WEIGHT, "all_gather", size) for own in reversed(pieces) if own.phase == PHASE])
+    summed = [_part(own, 0.5, PHASE, "reduce_scatter") if own.phase == PHASE else own for own in pieces]
+    gathered = (_part(own, size / 2, WEIGHT, "all_gather") for own in reversed(pieces) if own.phase == PHASE)
+    return (*summed, *gathered)
 
 
-def _half(piece: Piece, phase: str, collective: str, size: float = 1.0) -> Piece:
-    link, share = piece.link, size / 2
-    assert link is not None  # noqa: S101 (of a transfer inside a lane)
-    link_bytes = share * piece.link_bytes
-    line = link.line(collective, link_bytes)
-    return piece._replace(
-        phase=phase, collective=collective, seconds=line.seconds(link_bytes), latency_s=line.latency_s,
-        link_bytes=link_bytes, num_bytes=share * piece.num_bytes,
-    )  # fmt: skip
+def _part(piece: Piece, part: float, phase: str, collective: str) -> Piece:
+    return piece.moving(part * piece.link_bytes, part * piece.num_bytes, phase=phase, collective=collective)
 
 
 def priced(setting: Setting, found: Sequence[Received]) -> Pieces:
@@ -147,11 +144,11 @@ def priced(setting: Setting, found: Sequence[Received]) -> Pieces:
     pieces, formats = [], setting.formats
     links = setting.machine.links(setting.array) if setting.array else ()
     for phase, _, kind, elements, _, level, receivers in found:
-        link, num_bytes = links[level], elements * formats.of(phase)
-        link_bytes = num_bytes / receivers
-        line = link.line(kind, link_bytes)
-        own = ((0,), (0,), link.resource, line.seconds(link_bytes), COMMUNICATION, phase, kind, level)
-        pieces.append(Piece(*own, link_bytes, num_bytes, link, line.latency_s))
+        own = Piece(
+            (0,), (0,), links[level].resource, 0.0, COMMUNICATION, phase, kind, level, link=links[level]
+        )
+        num_bytes = elements * formats.of(phase)
+        pieces.append(own.moving(num_bytes / receivers, num_bytes))
     return tuple(pieces)
 
 
@@ -185,10 +182,12 @@ def crossing(amount: Received, receivers: Sequence[Receiver], level: int, elemen
         element_bytes: bytes of an element.
     """
     waits = tuple([lane for _, lanes in receivers for lane in lanes])
-    found = []
-    for (link, lanes), elements in zip(receivers, amount.elements, strict=True):
-        if num_bytes := float(elements) * element_bytes:
-            seconds = link.seconds(amount.collective, num_bytes)
-            own = (lanes, waits, link.resource, seconds, COMMUNICATION, amount.phase, amount.collective)
-            found.append(Piece(*own, level, num_bytes, num_bytes, link, link.latency_s))
-    return tuple(found)
+    kinds = COMMUNICATION, amount.phase, amount.collective, level
+    each = zip(receivers, [float(own) * element_bytes for own in amount.elements], strict=True)
+    return tuple(
+        [
+            Piece(lanes, waits, link.resource, 0.0, *kinds, link=link).moving(num_bytes, num_bytes)
+            for (link, lanes), num_bytes in each
+            if num_bytes
+        ]
+    )

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from hypar.schedule.lanes import Lane, whole_lane
 from hypar.schedule.memory import gathers_of
 from hypar.schedule.pieces import (
     BETWEEN_STAGES,
@@ -27,13 +26,14 @@ from hypar.schedule.pieces import (
     together,
 )
 from hypar.schedule.pipeline_orders import Schedule
-from hypar.schedule.record import Buckets, Op, backward_of, bucketed, issued, record_of
+from hypar.schedule.record import Buckets, Op, backward_of, record_of
 from hypar.schedule.tasks import Costed, Entering, PartTasks, Pipeline, Place, TaskList, Tied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hypar.network.nodes import PlanNode
+    from hypar.schedule.lanes import Lane
     from hypar.schedule.timeline import Timeline
 
 
@@ -149,8 +149,8 @@ def part_of(
     """
     machines = [lane.setting.machine for lane in stage.lanes]
     graph, overlaps = stage.lanes[0].graph, tuple([machine.overlap for machine in machines])
-    ways = stage.lanes[0].rests, stage.lanes[0].again, gathers_of(stage.lanes[0])
-    record, eager = record_of(graph, *ways), any(overlaps)
+    lane, eager = stage.lanes[0], any(overlaps)
+    record = record_of(graph, (*lane.rests.items(),), lane.again, gathers_of(lane))
     # Where nothing overlaps, the stage before would wait for the sums of gradients.
     deferred = shared is not None and not all(overlaps)
     if buckets is not None:
@@ -163,10 +163,7 @@ def part_of(
     def ops(phase: str, final: bool) -> list[Costed]:
         if phase == "forward":
             return stage.costed(record.forward)
-        if buckets is None:
-            return stage.costed(backward_of(graph, *ways, eager=eager, deferred=deferred, final=final))
-        summed = bucketed(record.backward, buckets)
-        return stage.costed(issued(summed, eager=eager, deferred=deferred, final=final))
+        return stage.costed(backward_of(record, buckets, eager=eager, deferred=deferred, final=final))
 
     first = stage.lanes[0].number
     part = PartTasks(found=found, record=record, ops=ops, overlaps=overlaps, first=first, layer=layer)
@@ -212,10 +209,14 @@ class StepWork:
 
     @cached_property
     def lanes(self) -> tuple[Lane, ...]:
-        """The lanes of all stages, each with the layers of all its parts."""
+        """The lanes of all stages, with the layers of the first part of each, beside which those of several parts have these."""
         each = (self.stages[stage :: self.count] for stage in range(self.count))
+        every = (lanes for parts in each for lanes in zip(*(part.lanes for part in parts), strict=True))
         return tuple(
-            whole_lane(lanes) for parts in each for lanes in zip(*(part.lanes for part in parts), strict=True)
+            [
+                parts[0]._replace(place=parts[0].place._replace(parts=parts)) if parts[1:] else parts[0]
+                for parts in every
+            ]
         )
 
     @property
