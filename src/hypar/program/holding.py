@@ -121,16 +121,23 @@ class Holding:
 
     def on(self, devices: NDArray[np.bool_]) -> Holding:
         """Return what some of the devices have."""
-        first, *more = (tuple(own & devices[..., None] for own in box) for box in self.each)
+        return self._changed(lambda own: own & devices[..., None])
+
+    def within(self, axes: tuple[int, ...]) -> Holding:
+        """Return what any device of an array has of those along some axes."""
+        return self._changed(lambda own: np.asarray(own.any(axis=axes, keepdims=True)))
+
+    def _changed(self, of: Callable[[Members], Members]) -> Holding:
+        first, *more = (tuple(map(of, box)) for box in self.each)
         return Holding(first, tuple(more))
+
+    def both(self, other: Holding) -> Holding:
+        """Return what each device has in the first boxes of both."""
+        return Holding(tuple(map(np.logical_and, self.members, other.members)))
 
     def meets(self, other: Holding) -> bool:
         """Return whether some device has elements of both; devices of two stages have not."""
         return bool(((self.elements > 0) & (other.elements > 0)).any())
-
-    def shared(self, other: Holding) -> NDArray[np.int64]:
-        """Return the number of elements that each device has of the first boxes of both."""
-        return _size([own & theirs for own, theirs in zip(self.members, other.members, strict=True)])
 
     def lacks(self, other: Holding) -> NDArray[np.bool_]:
         """Return whether each device has something in its boxes that it has not in those of the other."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from hypar.network.training import GATHERED, block_of, computed_again, kept_in_shards
+from hypar.network.training import GATHERED, block_of, computed_again
 from hypar.ops.nest import PHASES
 from hypar.schedule.pieces import (
     COMMUNICATION,
@@ -143,21 +143,12 @@ class Lane(_Devices):
                 shared = part._replicas[at] if at in part.rests else 1
                 yield part.place.first + at, time, working(chosen, array)[-1], shared, 1 + (at in again)
 
-    @property
-    def recomputed(self) -> frozenset[str]:
-        """The names of the blocks, and of the single layers, that the backward phase computes again."""
-        return computed_again(self.graph.layers, repeat(self.setting.training.recompute))
-
-    @property
-    def shards(self) -> frozenset[str]:
-        """The names of the layers of whose gathered inputs devices keep shards."""
-        return kept_in_shards(self.graph.layers, repeat(self.setting.training.recompute))
-
     @cached_property
     def again(self) -> tuple[Again, ...]:
         """What the backward phase computes again: each block of layers with what comes to it, single ones alone."""
         found: dict[str, list[int]] = {}
-        again, names = self.recomputed, {layer.name for layer in self.graph.layers}
+        again = computed_again(self.graph.layers, repeat(self.setting.training.recompute))
+        names = {layer.name for layer in self.graph.layers}
         for at, layer in enumerate(self.graph.layers if again else ()):
             for name in again.intersection({layer.name, block_of(layer.name)}):
                 found.setdefault(name, []).append(at)

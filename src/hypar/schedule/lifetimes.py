@@ -8,7 +8,8 @@ run that has written it. Of a stage in parts a microbatch's work is in pieces, b
 from __future__ import annotations
 
 import math
-from functools import lru_cache, reduce
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, reduce
 from itertools import pairwise
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hypar.network.nodes import LayerOp, PlanNode
+    from hypar.network.training import Formats
     from hypar.program.fragments import Fragment, Whole
     from hypar.schedule.pipeline_orders import Moment
 
@@ -76,14 +78,12 @@ class StepOp(NamedTuple):
         layer: the layer.
         node: the index of its node in the network.
         part: the part of the stage that runs it.
-        view: whether its output is that of the layer before.
         sent: for each reader in another stage a key by which the last one comes first, and how many parts have run before it reads.
     """
 
     layer: LayerOp
     node: int
     part: int
-    view: bool
     sent: tuple[tuple[tuple[int, int], int], ...]
 
 
@@ -100,85 +100,80 @@ def ops_of(
         sent: the tensors that other stages read.
         idle: the indices of nodes for which the devices do not work.
     """
-    found, seen, run = list[StepOp](), set[str](), set[str]()
+    found, run = list[StepOp](), set[str]()
     readers: dict[tuple[int, int], list[tuple[tuple[int, int], int]]] = {}
     for number, (node_of, tensor, reader) in enumerate(sent):
         behind = sum(first < reader for first, _ in parts[1:])
         readers.setdefault((node_of, tensor), []).append(((-reader, number), behind))
     every = (
-        (part, at, node) for part, (first, nodes) in enumerate(parts) for at, node in enumerate(nodes, first)
+        (part, at, op)
+        for part, (first, nodes) in enumerate(parts)
+        for at, node in enumerate(nodes, first)
+        for op in (() if at in idle else node.ops)
     )
-    for part, at, node in every:
-        before = [op.name for op in node.ops].index(node.name)
-        for place, own in enumerate(node.ops):
-            if at in idle or own.name in seen:
-                continue
-            seen.add(own.name)
-            if place >= before or own.nest.trained or run.intersection(own.inputs):
-                run.add(own.name)
-                view = own.nest.view and place != before
-                gone = () if view else tuple(readers.get((at, own.number), ()))
-                found.append(StepOp(own, at, part, view, gone))
+    for part, at, own in every:
+        trains = own.owner is not None or own.nest.trained or run.intersection(own.inputs)
+        if trains and own.name not in run:
+            run.add(own.name)
+            gone = () if own.views else tuple(readers.get((at, own.number), ()))
+            found.append(StepOp(own, at, part, gone))
     return tuple(found)
 
 
+@dataclass(frozen=True, eq=False)
 class Arrays:
     """The arrays of the layers of a step on some devices, whose kinds have as much of every array.
 
     Attributes:
         ops: the layers.
         fragments: the fragment of each, by name, and of those before all nodes.
-        element_bytes: bytes of an element.
+        formats: the bytes of elements.
         written: the elements of the arrays that a run has written, by name; None for those that devices are to have.
         whole: the weights in shares, by the layer's name.
         again: the names of the blocks, and of the single layers, that are computed again.
         shards: the names of the layers whose inputs are gathered again.
-        loss_bytes: bytes of a share of a cross-entropy; 0 for those of an element.
-        kind: the kind of each device, ``[*devices]``.
-        first: the number of one device of each kind.
+        unit: the samples for which each one stands.
+        more: further amounts by which devices are of unlike kinds.
+        inside: returns an amount of all devices of the fragments on those that count.
     """
 
-    def __init__(
-        self,
-        ops: Sequence[StepOp],
-        fragments: Mapping[str, Fragment],
-        element_bytes: int,
-        written: Mapping[str, Elements] | None = None,
-        *,
-        whole: Mapping[str, Whole] | None = None,
-        again: frozenset[str] = frozenset(),
-        shards: frozenset[str] = frozenset(),
-        loss_bytes: int = 0,
-        unit: int = 1,
-        more: Iterable[NDArray[Any]] = (),
-        inside: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray,
-    ) -> None:
-        """Take the layers, of which each sample stands for some; more amounts of devices tell their kinds apart as well.
+    ops: Sequence[StepOp]
+    fragments: Mapping[str, Fragment]
+    formats: Formats
+    written: Mapping[str, Elements] | None = None
+    whole: Mapping[str, Whole] = field(default_factory=dict)
+    again: frozenset[str] = frozenset()
+    shards: frozenset[str] = frozenset()
+    unit: int = 1
+    more: Sequence[NDArray[Any]] = ()
+    inside: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
 
-        ``inside`` returns an amount of all devices of the fragments on those that count.
-        """
-        self.ops, self.fragments, self.written, self.inside = ops, fragments, written, inside
-        self.element_bytes, self.unit, self.whole, self.again = float(element_bytes), unit, whole or {}, again
-        self.shards, self.loss = shards, (loss_bytes or element_bytes) / element_bytes
-        every = [fragments[op.layer.name] for op in ops]
-        self.flags = [own for fragment in every for own in fragment.flags]
-        amounts = [own for fragment in every for own in fragment.amounts]
+    @cached_property
+    def flags(self) -> list[NDArray[np.bool_]]:
+        """Whether devices have what they need of each transfer, where some have and others have not."""
+        return [own for op in self.ops for own in self.fragments[op.layer.name].flags]
+
+    @cached_property
+    def kinds(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The kind of each device, ``[*devices]``, and the number of one device of each kind."""
+        amounts = [own for op in self.ops for own in self.fragments[op.layer.name].amounts]
         amounts += [own for each in self.whole.values() for own in each if own is not None]
-        known = {id(own): own for own in (*more, *self.flags, *amounts, *(written or {}).values())}
-        varied = [inside(own) for own in known.values() if own.size > 1]
+        every = (*self.more, *self.flags, *amounts, *(self.written or {}).values())
+        varied = [self.inside(own) for own in {id(own): own for own in every}.values() if own.size > 1]
         shape = np.broadcast_shapes((1,), *[own.shape for own in varied])
         rows = np.array([np.broadcast_to(own, shape).reshape(-1) for own in (np.zeros(1), *varied)])
-        _, self.first, kind = np.unique(rows, axis=1, return_index=True, return_inverse=True)
-        self.kind = kind.reshape(shape)
+        _, first, kind = np.unique(rows, axis=1, return_index=True, return_inverse=True)
+        return kind.reshape(shape), first
 
     def of(self, amount: NDArray[Any]) -> NDArray[Any]:
         """Return an amount on a device of each kind, ``[kinds]``."""
         own = amount.reshape(1) if amount.size == 1 else self.inside(amount)
-        return np.broadcast_to(own, self.kind.shape).reshape(-1)[self.first]
+        kind, first = self.kinds
+        return np.broadcast_to(own, kind.shape).reshape(-1)[first]
 
     def course(self, parts: int) -> Course:
         """Return the activations and errors over a step; kinds of devices whose arrays lie in the same buffers are walked together."""
-        rows = np.array([np.zeros(len(self.first)), *[self.of(own) for own in self.flags]])
+        rows = np.array([np.zeros(len(self.kinds[1])), *[self.of(own) for own in self.flags]])
         _, alike = np.unique(rows, axis=1, return_inverse=True)
         kinds = [np.flatnonzero(alike.reshape(-1) == number) for number in range(alike.max() + 1)]
         each = zip(*[_Walk(self, own, parts).course() for own in kinds], strict=True)
@@ -202,20 +197,18 @@ def _together(holdings: frozenset[Holding]) -> Elements:
 class _Walk:
     def __init__(self, arrays: Arrays, kinds: NDArray[np.intp], parts: int) -> None:
         self.arrays, self.kinds, self.parts = arrays, kinds, parts
-        self.ops, self.fragments = arrays.ops, arrays.fragments
+        self.ops, self.fragments, self.size = arrays.ops, arrays.fragments, float(arrays.formats.activation)
         self.ledger = Ledger()
         self.known: dict[int, tuple[NDArray[Any], Bytes]] = {}
         self.own, self.kept, self.whole = dict[str, int](), dict[str, int](), dict[int, int]()
         self.part_of = {op.layer.name: op.part for op in arrays.ops}
-        self.inputs: dict[str, list[int]] = {}
-        self.samples: dict[tuple[str, Holding], int] = {}
+        self.inputs, self.errors = dict[str, list[int]](), dict[int, list[int]]()
         self.saves: dict[int, set[Holding]] = {}
-        self.errors: dict[int, list[int]] = {}
         self.waiting: list[list[tuple[StepOp, int, int]]] = [[] for _ in range(parts)]
         self.entering = np.zeros((2 * parts, len(kinds)))
         self.ends: dict[tuple[int, int], tuple[int, int]] = {}
         self.ahead, self.there, self.summing = dict[str, str](), dict[str, int](), list[int]()
-        self.arrived, self.anew = dict[str, int](), set[str]()
+        self.arrived, self.anew = dict[tuple[str, Holding | None], int](), set[str]()
         self.shards, self.gathers = dict[int, tuple[int, Holding]](), dict[int, int]()
 
     def course(self) -> Course:
@@ -236,12 +229,8 @@ class _Walk:
         return Course(*self.ledger.pieces(during, behind), nodes, entering)
 
     def _run(self, ops: Iterable[StepOp], phase: int, write: Callable[[StepOp], None]) -> None:
-        every, whole = [*ops], self.arrays.whole
-        gathered = [
-            op.layer.name
-            for op in every
-            if op.layer.name in whole and whole[op.layer.name].weight is not None
-        ]
+        every, whole = [*ops], {name for name, own in self.arrays.whole.items() if own.weight is not None}
+        gathered = [op.layer.name for op in every if op.layer.name in whole]
         self.ahead, self.there, self.summing = dict(pairwise(gathered)), {}, []
         for op in every:
             start = self.ledger.op + 1
@@ -253,7 +242,7 @@ class _Walk:
 
     def _bytes(self, elements: NDArray[Any]) -> Bytes:
         if id(elements) not in self.known:
-            own = self.arrays.element_bytes * self.arrays.unit * self.arrays.of(elements)[self.kinds]
+            own = self.size * self.arrays.unit * self.arrays.of(elements)[self.kinds]
             # The elements are kept too, so that no other ones get their identity.
             self.known[id(elements)] = elements, own
         return self.known[id(elements)][1]
@@ -261,7 +250,7 @@ class _Walk:
     def _kept(self, own: Fragment) -> Bytes | None:
         saved, whole, each = own.nest.saved, math.prod(own.nest.result.shape) or 1, list[Bytes]()
         if own.trained and (saved.elements or saved.mask_bytes):
-            size = saved.elements + saved.mask_bytes / self.arrays.element_bytes
+            size = saved.elements + saved.mask_bytes / self.size
             each.append(size * self._bytes(own.output.elements) / whole)
         if own.trained and saved.statistics:
             each.append(saved.statistics * self._bytes(own.channels) / self.arrays.unit)
@@ -311,7 +300,7 @@ class _Walk:
 
     def _forward(self, op: StepOp) -> None:
         name, own, ledger = op.layer.name, self.fragments[op.layer.name], self.ledger
-        if op.view:
+        if op.layer.views:
             self.own[name] = self.own[op.layer.inputs[0]]
             return
         reads = [self._read(op, own, number) for number in range(len(op.layer.inputs))]
@@ -322,8 +311,8 @@ class _Walk:
         made = self._write(array, own.output, reads[0] if own.rests else -1)
         if own.rests and reads[0] in self.shards:
             self.shards[made] = self.shards[reads[0]]
-        if self.arrays.loss != 1 and op.layer.layer.op_name == "cross_entropy":
-            ledger.sizes[made] = self.arrays.loss * ledger.sizes[made]
+        if op.layer.layer.op_name == "cross_entropy" and self.arrays.formats.loss:
+            ledger.sizes[made] = self.arrays.formats.loss / self.size * ledger.sizes[made]
         if (kept := self._kept(own)) is not None:
             self.kept[name] = ledger.write(kept)
         sums = f"sums {name}" if op.layer.nest.multiplies else f"F {name}"
@@ -343,16 +332,15 @@ class _Walk:
             elif own.gathers[number] and op.layer.name in self.arrays.shards:
                 self.shards[found] = before, own.sources[number].holding
             return found
-        if source in self.fragments and not self.fragments[source].trained:
-            if (source, held) not in self.samples:
-                self.ledger.next()
-                self.samples[source, held] = self.ledger.write(self._bytes(held.elements))
-            return self.samples[source, held]
-        if name not in self.arrived:
+        sample = source in self.fragments and not self.fragments[source].trained
+        key = (source, held) if sample else (name, None)
+        if key not in self.arrived:
             self.ledger.next()
-            self.arrived[name] = self._write(name, held)
-            self.entering[op.part] += self.ledger.sizes[self.arrived[name]]
-        return self.arrived[name]
+            self.arrived[key] = (
+                self.ledger.write(self._bytes(held.elements)) if sample else self._write(name, held)
+            )
+            self.entering[op.part] += 0.0 if sample else self.ledger.sizes[self.arrived[key]]
+        return self.arrived[key]
 
     # Backward
 
@@ -379,7 +367,7 @@ class _Walk:
 
     def _backward(self, op: StepOp) -> None:
         name, fragment, ledger = op.layer.name, self.fragments[op.layer.name], self.ledger
-        if op.view or not fragment.trained:
+        if op.layer.views or not fragment.trained:
             return
         own, saved = self.own[name], fragment.nest.saved
         arrived = self.errors.pop(own, [])

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
+from hypar.network.training import AS_USUAL, computed_again, kept_in_shards
 from hypar.program.fragments import (
     Fragment,
     Whole,
@@ -27,7 +28,6 @@ from hypar.program.fragments import (
     gradient_of,
     rest_of,
 )
-from hypar.program.holding import Holding, Transfer
 from hypar.program.layouts import grids
 from hypar.schedule.lifetimes import Arrays, Course, StepOp, ops_of
 from hypar.schedule.record import Gather
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hypar.network.training import Formats
+    from hypar.program.holding import Holding, Transfer
     from hypar.schedule.lanes import Ends, Lane
     from hypar.schedule.liveness import Bytes
     from hypar.schedule.record import Buckets
@@ -103,7 +104,8 @@ def gathers_of(lane: Lane) -> tuple[Gather, ...]:
     """Return the tensors of which the devices of a lane keep shards."""
     found = dict[tuple[int, int], list[int]]()
     index = {layer.name: at for at, layer in enumerate(lane.graph.layers)}
-    for name, reader, number in _held(lane).again if lane.shards else ():
+    usual = lane.setting.training.recompute == AS_USUAL.recompute
+    for name, reader, number in () if usual else _held(lane).again:
         found.setdefault((index[reader], number), []).append(index[name])
     edges = {(own.consumer, own.at): edge for edge, own in enumerate(lane.graph.tensors)}
     return tuple([Gather(edges[own], tuple(readers)) for own, readers in found.items()])
@@ -139,36 +141,26 @@ class _Part(NamedTuple):
     outside: tuple[Tensor, ...]
     tied: tuple[tuple[int, int], ...]
     rests: tuple[tuple[int, int], ...]
-    again: frozenset[str]
-    shards: frozenset[str]
 
 
 def _held(lane: Lane) -> Held:
-    setting = lane.setting
-    each = ((own, own.place) for own in lane.place.parts or (lane,))
-    parts = tuple(
-        [
-            _Part(
-                own.graph,
-                tuple(own.choices),
-                own.ends,
-                at.first,
-                at.outside,
-                at.tied,
-                tuple(own.rests.items()),
-                own.recomputed,
-                own.shards,
-            )
-            for own, at in each
-        ]
-    )
+    setting, parts = lane.setting, []
+    for own in lane.place.parts or (lane,):
+        at, rests = own.place, (*own.rests.items(),)
+        parts.append(_Part(own.graph, (*own.choices,), own.ends, at.first, at.outside, at.tied, rests))
     convention = MOVED if setting.convention == PAPER else setting.convention
-    return _held_by(parts[0].graph, parts, setting.array, convention, setting.formats)
+    by = convention, setting.formats, setting.training.recompute
+    return _held_by(parts[0].graph, tuple(parts), setting.array, *by)
 
 
 @kept_with_graph
 def _held_by(
-    _: PlanGraph, parts: tuple[_Part, ...], array: tuple[int, ...], convention: str, formats: Formats
+    _: PlanGraph,
+    parts: tuple[_Part, ...],
+    array: tuple[int, ...],
+    convention: str,
+    formats: Formats,
+    recompute: str,
 ) -> Held:
     nodes = [node for part in parts for node in part.graph.layers]
     choices = [own for part in parts for own in part.choices]
@@ -185,36 +177,23 @@ def _held_by(
     for part in parts:
         for at, users in _weights(part.graph, fragments):
             gradient, zero = gradient_of(users), dict(part.rests).get(at, 0)
-            own, alone = gradient, whole.inside(gradient.need.elements)
-            some = alone
-            if zero and (rest := rest_of(users, gradient)):
-                own, some = rest.summed, whole.inside(rest.summed.need.elements)
+            rest = rest_of(users, gradient) if zero else None
+            own = rest.summed if rest else gradient
+            alone, some = (whole.inside(each.need.elements) for each in (gradient, own))
+            if rest:
                 gathered = max(gathered, most_arriving(rest.gathered, whole))
                 terms = formats.gradient * gradient.have.elements if zero > 1 else None
                 needed = formats.weight * gradient.need.elements if zero > 2 else None
                 weights[part.graph.layers[at].name] = Whole(needed, terms)
-            each = np.broadcast_arrays(*kept, *[some if zero > own else alone for own in (2, 1, 0)])
+            each = np.broadcast_arrays(*kept, *[some if zero > stage else alone for stage in (2, 1, 0)])
             kept = np.array(each[:3]) + np.array(each[3:])
             stages = [others * shared(gradient) for layer, others in part.tied if layer == at]
             gradients[part.first + at] = (*arriving(own, whole), *stages)
     moved = (most_arriving(one, whole) for own in fragments.values() for one in own.transfers)
     most = unit * formats.activation * max(moved, default=0.0)
-    again, shards = (
-        frozenset[str]().union(*own)
-        for own in zip(*[(part.again, part.shards) for part in parts], strict=True)
-    )
-    arrays = Arrays(
-        ops,
-        fragments,
-        formats.activation,
-        whole=weights,
-        again=again,
-        shards=shards,
-        loss_bytes=formats.loss,
-        unit=unit,
-        more=[*kept],
-        inside=whole.inside,
-    )
+    again, shards = (of(nodes, repeat(recompute)) for of in (computed_again, kept_in_shards))
+    ways = weights, again, shards, unit
+    arrays = Arrays(ops, fragments, formats, None, *ways, more=[*kept], inside=whole.inside)
     course = arrays.course(len(parts))
     course = course._replace(entering=np.maximum(course.entering, most))
     twice = [
@@ -305,33 +284,29 @@ def arriving(own: Transfer, array: Grid) -> tuple[Amount, ...]:
 @lru_cache(maxsize=4096)
 def most_arriving(own: Transfer, array: Grid) -> float:
     """Return the most elements of a transfer that arrive on some device at a level."""
-    return largest(arriving(own, array))
+    return largest_together([arriving(own, array)])
 
 
 def shared(own: Transfer) -> Amount:
     """Return the elements that arrive on each device where another stage has terms of all that these have."""
     parts: tuple[int, ...] = own.copies.parts
     every = tuple(range(len(parts)))
-    return _within(own.need, every).elements * _share(own, every, parts)
-
-
-def largest(amounts: Iterable[Amount]) -> float:
-    """Return the most elements that some device has of any of some amounts; 0 of none."""
-    return max([float(np.max(own)) for own in amounts], default=0.0)
+    return own.need.within(every).elements * _share(own, every, parts)
 
 
 def largest_together(transfers: Iterable[Sequence[Amount]]) -> float:
-    """Return the most elements that arrive on some device at a level of several transfers together."""
-    return largest(np.asarray(sum(own)) for own in zip_longest(*transfers, fillvalue=np.zeros(1)))
+    """Return the most elements that arrive on some device at a level of several transfers together; 0 of none."""
+    each = zip_longest(*transfers, fillvalue=np.zeros(1))
+    return max([float(np.max(sum(own))) for own in each], default=0.0)
 
 
 def _copied(own: Transfer, levels: Sequence[Axes], ways: tuple[int, ...]) -> Iterator[Amount]:
     before = np.zeros(1)
     for level in levels:
         inner = tuple(range(level[-1] + 1, len(ways)))
-        there, every = _within(own.have, inner), _within(own.need, inner)
-        lacks = own.need.elements - own.need.shared(there)
-        distinct = every.elements - every.shared(there)
+        there, every = own.have.within(inner), own.need.within(inner)
+        lacks = own.need.elements - own.need.both(there).elements
+        distinct = every.elements - every.both(there).elements
         now = lacks * (distinct / np.maximum(_sum(lacks, inner, ways), 1))
         yield now - before
         before = now
@@ -341,8 +316,7 @@ def _summed(own: Transfer, levels: Sequence[Axes]) -> Iterator[Amount]:
     parts: tuple[int, ...] = own.copies.parts
     has, needs, inner = own.have, own.need, Axes()
     if has is not needs:
-        wanted = zip(has.members, needs.members, strict=True)
-        has = Holding(tuple([each & there.any(axis=tuple(range(there.ndim - 1))) for each, there in wanted]))
+        has = has.both(needs.within(tuple(range(len(parts)))))
     for level in reversed(levels):
         if any(parts[at] > 1 for at in level):
             working = np.maximum(_sum(has.elements + needs.elements > 0, level, parts), 1)
@@ -350,8 +324,8 @@ def _summed(own: Transfer, levels: Sequence[Axes]) -> Iterator[Amount]:
             yield crossing / working * _share(own, inner, parts)
         else:
             yield np.zeros(1)
-        some = _within(has, level)
-        has, needs, inner = some, some if needs is has else _within(needs, level), (*level, *inner)
+        some = has.within(level)
+        has, needs, inner = some, some if needs is has else needs.within(level), (*level, *inner)
 
 
 def _crossing(has: Holding, needs: Holding, level: Axes, parts: Axes, *, back: bool) -> Amount:
@@ -360,13 +334,13 @@ def _crossing(has: Holding, needs: Holding, level: Axes, parts: Axes, *, back: b
     def counted(own: Holding) -> tuple[Amount, Amount]:
         """Return the elements of all parts in all, and those that some part has."""
         total = _sum(own.elements, level, parts)
-        return total, np.minimum(total, _within(own, level).elements)
+        return total, np.minimum(total, own.within(level).elements)
 
     had, some = counted(has)
     if has is needs:
         return np.zeros(1) if back else 2 * (had - some)
-    inside, kept = counted(_both(has, needs))
-    meets = _both(_within(has, level), _within(needs, level)).elements
+    inside, kept = counted(has.both(needs))
+    meets = has.within(level).both(needs.within(level)).elements
     if back:
         return had - inside - some + meets
     needed, wanted = counted(needs)
@@ -378,15 +352,6 @@ def _share(own: Transfer, inner: Axes, parts: Axes) -> Amount:
     need, have = own.need.elements, own.have.elements
     needed, had = (_sum(each, inner, parts) for each in (need, have))
     return np.where(needed > 0, need / np.maximum(needed, 1), have / np.maximum(had, 1))
-
-
-def _both(one: Holding, other: Holding) -> Holding:
-    return Holding(tuple(map(np.logical_and, one.members, other.members)))
-
-
-def _within(own: Holding, axes: Axes) -> Holding:
-    first, *more = (tuple([np.asarray(dim.any(axis=axes, keepdims=True)) for dim in box]) for box in own.each)
-    return Holding(first, tuple(more))
 
 
 def _sum(amount: NDArray[Any], axes: Axes, counts: Axes) -> Amount:

@@ -8,7 +8,7 @@ what arrives, or is summed in place of terms, lies in one buffer until then.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,12 +158,9 @@ def _peak(
         if of[tensor.producer][0] == stage != of[tensor.consumer][0]
     )
     parts = tuple((own[0], tuple(nodes.layers[at] for at in own)) for _, own in sorted(places.items()))
-    ops = ops_of(parts, sent)
-    sizes = formats.activation, elements
-    ways: dict[str, Any] = {"whole": whole, "again": again, "shards": shards, "loss_bytes": formats.loss}
-    arrays = Arrays(ops, program.fragments, *sizes, **ways)
+    arrays = Arrays(ops_of(parts, sent), program.fragments, formats, elements, whole, again, shards)
     each = arrays.course(len(parts)).held(moments)[1]
-    return np.asarray(np.broadcast_to(each[arrays.kind], program.places.devices))
+    return np.asarray(np.broadcast_to(each[arrays.kinds[0]], program.places.devices))
 
 
 def _buffers(
