@@ -24,7 +24,6 @@ from hypar.schedule.pieces import (
     together,
 )
 from hypar.schedule.pipeline_orders import ALONE, Moment
-from hypar.schedule.record import Again
 from hypar.sharding.amounts.counted import State, outermost
 from hypar.sharding.layout import GroupShare
 from hypar.sharding.placement import Options, degrees, working
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.machine.work import LayerTime
     from hypar.network.nodes import PlanGraph, Tensor
-    from hypar.schedule.record import Op
+    from hypar.schedule.record import Again, Op
 
 T = TypeVar("T")
 
@@ -48,7 +47,7 @@ class StagePlace(NamedTuple):
 
     Attributes:
         stages: number of places for stages of as many devices, of which the last may be empty; 0 without a pipeline.
-        microbatches: microbatches in a mini-batch; its layers are those of one.
+        microbatches: microbatches in a mini-batch of the pipeline; its layers are those of one.
         moments: the pieces of work of its stage, at the moments when most microbatches wait.
         outside: the tensors that its layers read from other stages, or that these read, other parts of its own stage included;
             layers are counted from the lane's first one.
@@ -121,15 +120,12 @@ class Lane(_Devices):
     def times(self) -> tuple[LayerTime | None, ...]:
         """For each layer its time on a device; None without a weight, or if the layer is empty."""
         machine, size = self.setting.machine, self.setting.element_bytes
-        every = ((own, own.nest, chosen) for own, chosen in zip(self.graph.layers, self.choices, strict=True))
-        return tuple(
-            [
-                None
-                if own.empty or not machine.times(nest)
-                else machine.layer_time(nest, degrees(chosen, nest.counted), size, own.name)
-                for own, nest, chosen in every
-            ]
-        )
+        found = list["LayerTime | None"]()
+        for own, chosen in zip(self.graph.layers, self.choices, strict=True):
+            nest, timed = own.nest, not own.empty and machine.times(own.nest)
+            counts = degrees(chosen, nest.counted) if timed else ()
+            found.append(machine.layer_time(nest, counts, size, own.name) if timed else None)
+        return tuple(found)
 
     @property
     def computing(self) -> Iterator[tuple[int, LayerTime | None, int, int, int]]:
@@ -138,7 +134,7 @@ class Lane(_Devices):
         They are the layers of all parts of its stage.
         """
         for part in self.place.parts or (self,):
-            again, array = {node for own in part.again for node in own.nodes}, part.setting.array
+            again, array = {node for nodes, _ in part.again for node in nodes}, part.setting.array
             for at, (time, chosen) in enumerate(zip(part.times, part.choices, strict=True)):
                 shared = part._replicas[at] if at in part.rests else 1
                 yield part.place.first + at, time, working(chosen, array)[-1], shared, 1 + (at in again)
@@ -152,7 +148,7 @@ class Lane(_Devices):
         for at, layer in enumerate(self.graph.layers if again else ()):
             for name in again.intersection({layer.name, block_of(layer.name)}):
                 found.setdefault(name, []).append(at)
-        return tuple([Again(tuple(nodes), name not in names) for name, nodes in found.items()])
+        return tuple([(tuple(nodes), name not in names) for name, nodes in found.items()])
 
     @cached_property
     def rests(self) -> dict[int, int]:
@@ -165,11 +161,10 @@ class Lane(_Devices):
         if not zero:
             return {}
         most = {layer: 0 for layer, *_ in (*self.place.tied, *self.place.shared)}
+        whole = [working(chosen, self.setting.array)[-1] for chosen in self.choices]
         for tie in self.graph.ties:
             users = tie.producer, tie.consumer
-            alone = all(
-                self._replicas[at] == working(self.choices[at], self.setting.array)[-1] for at in users
-            )
+            alone = all(self._replicas[user] == whole[user] for user in users)
             most |= {user: min(most.get(user, 1), alone) for user in users}
         each = {at: min(zero, most.get(at, zero)) for at, own in enumerate(self._replicas) if own > 1}
         return {at: own for at, own in each.items() if own}
@@ -179,11 +174,8 @@ class Lane(_Devices):
         """For each layer the number of devices that add up the gradient of a piece of its weight; 1 without one."""
         found = []
         for layer, chosen in zip(self.graph.layers, self.choices, strict=True):
-            own, dims = layer.nest, layer.nest.counted
-            each = zip(dims, degrees(chosen, dims), strict=True)
-            found.append(
-                math.prod(degree for dim, degree in each if dim not in own.weight) if own.weight else 1
-            )
+            dims = [dim for dim in layer.nest.counted if dim not in layer.nest.weight]
+            found.append(math.prod(degrees(chosen, tuple(dims))) if layer.nest.weight else 1)
         return found
 
     @cached_property
@@ -247,9 +239,8 @@ class Lane(_Devices):
                 own = self._busy(self.setting.update_seconds(time) / self._replicas[layer], "update")
                 gathered = summed[WEIGHT][layer] if zero < GATHERED else ()
                 computed["update"][layer] = (*own, *gathered)
-        return {
-            "compute": computed, "update": computed, "sum": summed, "move": _each(self.outer, self.sent)
-        }  # fmt: skip
+        moved = _each(self.outer, self.sent)
+        return {"compute": computed, "update": computed, "sum": summed, "move": moved}
 
     def _computed(self, time: LayerTime | None) -> dict[str, Rounds]:
         each = {} if time is None else {**time.seconds, "update": self.setting.update_seconds(time)}

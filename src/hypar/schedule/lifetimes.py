@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import LayerOp, PlanNode
     from hypar.network.training import Formats
-    from hypar.program.fragments import Fragment, Whole
+    from hypar.program.fragments import Fragment
     from hypar.schedule.pipeline_orders import Moment
 
 Elements = NDArray[np.int64]
@@ -89,16 +89,13 @@ class StepOp(NamedTuple):
 
 @lru_cache(maxsize=256)
 def ops_of(
-    parts: tuple[tuple[int, tuple[PlanNode, ...]], ...],
-    sent: tuple[Sent, ...] = (),
-    idle: frozenset[int] = frozenset(),
+    parts: tuple[tuple[int, tuple[PlanNode | None, ...]], ...], sent: tuple[Sent, ...] = ()
 ) -> tuple[StepOp, ...]:
     """Return the layers of nodes in the order in which they run, without those before all nodes that nothing trains.
 
     Args:
-        parts: the nodes of each part of a stage, behind the index in the network of the first of them.
+        parts: the nodes of each part of a stage, None where the devices do not work, behind the index in the network of the first of them.
         sent: the tensors that other stages read.
-        idle: the indices of nodes for which the devices do not work.
     """
     found, run = list[StepOp](), set[str]()
     readers: dict[tuple[int, int], list[tuple[tuple[int, int], int]]] = {}
@@ -109,7 +106,7 @@ def ops_of(
         (part, at, op)
         for part, (first, nodes) in enumerate(parts)
         for at, node in enumerate(nodes, first)
-        for op in (() if at in idle else node.ops)
+        for op in (node.ops if node else ())
     )
     for part, at, own in every:
         trains = own.owner is not None or own.nest.trained or run.intersection(own.inputs)
@@ -129,7 +126,8 @@ class Arrays:
         fragments: the fragment of each, by name, and of those before all nodes.
         formats: the bytes of elements.
         written: the elements of the arrays that a run has written, by name; None for those that devices are to have.
-        whole: the weights in shares, by the layer's name.
+        whole: by the layer's name and the tensor, the bytes on each device of a ``weight`` that is gathered for its use, and of the terms
+            of a ``gradient`` until it is shared, ``[*devices]``.
         again: the names of the blocks, and of the single layers, that are computed again.
         shards: the names of the layers whose inputs are gathered again.
         unit: the samples for which each one stands.
@@ -141,7 +139,7 @@ class Arrays:
     fragments: Mapping[str, Fragment]
     formats: Formats
     written: Mapping[str, Elements] | None = None
-    whole: Mapping[str, Whole] = field(default_factory=dict)
+    whole: Mapping[tuple[str, str], Bytes] = field(default_factory=dict)
     again: frozenset[str] = frozenset()
     shards: frozenset[str] = frozenset()
     unit: int = 1
@@ -157,8 +155,7 @@ class Arrays:
     def kinds(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The kind of each device, ``[*devices]``, and the number of one device of each kind."""
         amounts = [own for op in self.ops for own in self.fragments[op.layer.name].amounts]
-        amounts += [own for each in self.whole.values() for own in each if own is not None]
-        every = (*self.more, *self.flags, *amounts, *(self.written or {}).values())
+        every = (*self.more, *self.flags, *amounts, *self.whole.values(), *(self.written or {}).values())
         varied = [self.inside(own) for own in {id(own): own for own in every}.values() if own.size > 1]
         shape = np.broadcast_shapes((1,), *[own.shape for own in varied])
         rows = np.array([np.broadcast_to(own, shape).reshape(-1) for own in (np.zeros(1), *varied)])
@@ -207,7 +204,7 @@ class _Walk:
         self.waiting: list[list[tuple[StepOp, int, int]]] = [[] for _ in range(parts)]
         self.entering = np.zeros((2 * parts, len(kinds)))
         self.ends: dict[tuple[int, int], tuple[int, int]] = {}
-        self.ahead, self.there, self.summing = dict[str, str](), dict[str, int](), list[int]()
+        self.ahead, self.there, self.summing = dict[str, str](), dict[tuple[str, str], int](), ""
         self.arrived, self.anew = dict[tuple[str, Holding | None], int](), set[str]()
         self.shards, self.gathers = dict[int, tuple[int, Holding]](), dict[int, int]()
 
@@ -229,9 +226,9 @@ class _Walk:
         return Course(*self.ledger.pieces(during, behind), nodes, entering)
 
     def _run(self, ops: Iterable[StepOp], phase: int, write: Callable[[StepOp], None]) -> None:
-        every, whole = [*ops], {name for name, own in self.arrays.whole.items() if own.weight is not None}
-        gathered = [op.layer.name for op in every if op.layer.name in whole]
-        self.ahead, self.there, self.summing = dict(pairwise(gathered)), {}, []
+        every = [*ops]
+        gathered = [op.layer.name for op in every if (op.layer.name, "weight") in self.arrays.whole]
+        self.ahead, self.there, self.summing = dict(pairwise(gathered)), {}, ""
         for op in every:
             start = self.ledger.op + 1
             write(op)
@@ -278,23 +275,13 @@ class _Walk:
 
     # Weights in shares
 
-    def _whole(self, bytes_of: NDArray[Any]) -> int:
-        return self.ledger.write(self.arrays.of(bytes_of)[self.kinds].astype(float))
-
-    def _gathered(self, name: str) -> None:
-        """Have the weight that an op computes with, and gather that of the next one meanwhile."""
-        for own in filter(None, (name, self.ahead.get(name))):
-            if (each := self.arrays.whole.get(own)) and each.weight is not None:
-                if own not in self.there:
-                    self.there[own] = self._whole(each.weight)
-                self.ledger.last[self.there[own]] = self.ledger.op
-
-    def _summed(self, name: str) -> None:
-        """Have the terms of a gradient until they are shared, which is while the next one is computed."""
-        if (each := self.arrays.whole.get(name)) and each.gradient is not None:
-            self.summing.append(self._whole(each.gradient))
-            for buffer in self.summing[-2:]:
-                self.ledger.last[buffer] = self.ledger.op
+    def _have(self, tensor: str, name: str, beside: str) -> None:
+        """Have a weight that an op computes with whole, or the terms of its gradient; so another one that is gathered, or shared, meanwhile."""
+        for key in ((name, tensor), (beside, tensor)):
+            if key in self.arrays.whole and (name, tensor) in self.arrays.whole:
+                if key not in self.there:
+                    self.there[key] = self.ledger.write(self.arrays.of(self.arrays.whole[key])[self.kinds])
+                self.ledger.last[self.there[key]] = self.ledger.op
 
     # Forward
 
@@ -305,7 +292,7 @@ class _Walk:
             return
         reads = [self._read(op, own, number) for number in range(len(op.layer.inputs))]
         ledger.next(*reads, *[self.whole[read] for read in reads if read in self.whole])
-        self._gathered(name)
+        self._have("weight", name, self.ahead.get(name, ""))
         # A tensor at rest is what it reads.
         array = f"terms {name}" if own.summed else f"F {name}"
         made = self._write(array, own.output, reads[0] if own.rests else -1)
@@ -386,12 +373,13 @@ class _Walk:
             ledger.next(saved=inputs)
             self.kept[name] = ledger.write(ledger.sizes[self.kept[name]])
         ledger.next(*reads, *([self.kept[name]] if name in self.kept else []), saved=inputs)
-        self._gathered(name)
+        self._have("weight", name, self.ahead.get(name, ""))
         self._send(op, error)
         if op.layer.nest.weight:
             # The gradient may be computed while the error of the input is sent, so its operands stay until then.
             ledger.next(*reads, saved=inputs)
-            self._summed(name)
+            self._have("gradient", name, self.summing)
+            self.summing = name if (name, "gradient") in self.arrays.whole else self.summing
 
     def _inputs(self, name: str) -> list[int]:
         """Return the buffers of what a layer reads; of what devices keep shards of, those that they gather again, once for all readers."""

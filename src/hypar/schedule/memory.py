@@ -21,16 +21,13 @@ from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
 from hypar.network.training import AS_USUAL, computed_again, kept_in_shards
 from hypar.program.fragments import (
     Fragment,
-    Whole,
     following,
-    fragment_of,
     gathered_again,
     gradient_of,
     rest_of,
 )
 from hypar.program.layouts import grids
 from hypar.schedule.lifetimes import Arrays, Course, StepOp, ops_of
-from hypar.schedule.record import Gather
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import WHOLE, Options
 
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
     from hypar.program.holding import Holding, Transfer
     from hypar.schedule.lanes import Ends, Lane
     from hypar.schedule.liveness import Bytes
-    from hypar.schedule.record import Buckets
+    from hypar.schedule.record import Buckets, Gather
     from hypar.sharding.layout import Grid, GroupShare
 
 
@@ -61,14 +58,12 @@ class Held(NamedTuple):
         weights: the elements of weights, of their gradients and of those that devices update, on the devices of each kind, ``[kinds]``.
         course: their activations and errors.
         gradients: for each layer with a weight, by its index in the network, the elements of its gradient that arrive at each level.
-        gathered: the most elements of a weight that arrive at a level.
         again: what layers read that is gathered again: the name of each, of the one for which it is gathered, and its number there.
     """
 
     weights: tuple[NDArray[np.float64], ...]
     course: Course
     gradients: Mapping[int, Sequence[Amount]]
-    gathered: float
     again: tuple[tuple[str, str, int], ...]
 
 
@@ -93,7 +88,6 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
         "buffers": max(
             [
                 float(course.entering[device]),
-                formats.weight * held.gathered,
                 *(formats.gradient * largest_together(own) for own in each),
             ]
         ),
@@ -108,7 +102,7 @@ def gathers_of(lane: Lane) -> tuple[Gather, ...]:
     for name, reader, number in () if usual else _held(lane).again:
         found.setdefault((index[reader], number), []).append(index[name])
     edges = {(own.consumer, own.at): edge for edge, own in enumerate(lane.graph.tensors)}
-    return tuple([Gather(edges[own], tuple(readers)) for own, readers in found.items()])
+    return tuple([(edges[own], tuple(readers)) for own, readers in found.items()])
 
 
 def layers_of(lane: Lane) -> list[tuple[float, float]]:
@@ -149,19 +143,15 @@ def _held(lane: Lane) -> Held:
         at, rests = own.place, (*own.rests.items(),)
         parts.append(_Part(own.graph, (*own.choices,), own.ends, at.first, at.outside, at.tied, rests))
     convention = MOVED if setting.convention == PAPER else setting.convention
-    by = convention, setting.formats, setting.training.recompute
-    return _held_by(parts[0].graph, tuple(parts), setting.array, *by)
+    by = convention, setting.training.recompute, setting.formats
+    return _held_by(parts[0].graph, tuple(parts), setting.array, by)
 
 
 @kept_with_graph
 def _held_by(
-    _: PlanGraph,
-    parts: tuple[_Part, ...],
-    array: tuple[int, ...],
-    convention: str,
-    formats: Formats,
-    recompute: str,
+    _: PlanGraph, parts: tuple[_Part, ...], array: tuple[int, ...], by: tuple[str, str, Formats]
 ) -> Held:
+    convention, recompute, formats = by
     nodes = [node for part in parts for node in part.graph.layers]
     choices = [own for part in parts for own in part.choices]
     above, ops = [own for part in parts for own in part.above], _ops(parts)
@@ -172,25 +162,31 @@ def _held_by(
     every = [*{op.name: op for node in nodes for op in node.ops}.values()]
     if unit > 1:
         every = [op._replace(nest=op.layer.nest(op.nest.sizes["batch"] // unit)) for op in every]
-    fragments = following(every, chosen, whole, convention, sent=gone, make=fragment_of)
-    kept, gradients, weights, gathered = np.zeros((3, 1)), {}, dict[str, Whole](), 0.0
+    fragments = following(every, chosen, whole, convention, sent=gone)
+    kept, gradients, weights = np.zeros((3, 1)), {}, dict[tuple[str, str], Amount]()
+    moved = {one: None for own in fragments.values() for one in own.transfers}
+    most = (
+        unit
+        * formats.activation
+        * max([largest_together([arriving(one, whole)]) for one in moved], default=0.0)
+    )
     for part in parts:
         for at, users in _weights(part.graph, fragments):
             gradient, zero = gradient_of(users), dict(part.rests).get(at, 0)
-            rest = rest_of(users, gradient) if zero else None
+            rest = rest_of(users) if zero else None
             own = rest.summed if rest else gradient
             alone, some = (whole.inside(each.need.elements) for each in (gradient, own))
             if rest:
-                gathered = max(gathered, most_arriving(rest.gathered, whole))
-                terms = formats.gradient * gradient.have.elements if zero > 1 else None
-                needed = formats.weight * gradient.need.elements if zero > 2 else None
-                weights[part.graph.layers[at].name] = Whole(needed, terms)
+                most = max(most, formats.weight * largest_together([arriving(rest.gathered, whole)]))
+                name = part.graph.layers[at].name
+                if zero > 1:
+                    weights[name, "gradient"] = (formats.gradient * gradient.have.elements).astype(float)
+                if zero > 2:
+                    weights[name, "weight"] = (formats.weight * gradient.need.elements).astype(float)
             each = np.broadcast_arrays(*kept, *[some if zero > stage else alone for stage in (2, 1, 0)])
             kept = np.array(each[:3]) + np.array(each[3:])
             stages = [others * shared(gradient) for layer, others in part.tied if layer == at]
             gradients[part.first + at] = (*arriving(own, whole), *stages)
-    moved = (most_arriving(one, whole) for own in fragments.values() for one in own.transfers)
-    most = unit * formats.activation * max(moved, default=0.0)
     again, shards = (of(nodes, repeat(recompute)) for of in (computed_again, kept_in_shards))
     ways = weights, again, shards, unit
     arrays = Arrays(ops, fragments, formats, None, *ways, more=[*kept], inside=whole.inside)
@@ -202,24 +198,22 @@ def _held_by(
         for _, reader, number in gathered_again(op.name, op.inputs, fragments, shards)
     ]
     state = tuple(arrays.of(own).astype(float) for own in kept)
-    return Held(state, course, gradients, gathered, tuple(twice))
+    return Held(state, course, gradients, tuple(twice))
 
 
 def _ops(parts: Sequence[_Part]) -> tuple[StepOp, ...]:
-    spans = [range(part.first, part.first + len(part.graph.layers)) for part in parts]
+    spans, working = [range(part.first, part.first + len(part.graph.layers)) for part in parts], []
     sent = tuple(
         (part.first + own.producer, own.number, part.first + own.consumer)
         for part in parts
         for own in part.outside
         if own.producer >= 0 and not any(part.first + own.consumer in span for span in spans)
     )
-    each = [
-        own
-        for part, span in zip(parts, spans, strict=True)
-        for own in zip(span, part.graph.layers, part.above or repeat(()), strict=False)
-    ]
-    idle = [at for at, node, above in each if node.empty or any(own.ends[own.own] is None for own in above)]
-    return ops_of(tuple([(part.first, part.graph.layers) for part in parts]), sent, frozenset(idle))
+    for part in parts:
+        each = zip(part.graph.layers, part.above or repeat(()), strict=False)
+        idle = ((node, node.empty or any(own.ends[own.own] is None for own in above)) for node, above in each)
+        working.append((part.first, tuple([None if none else node for node, none in idle])))
+    return ops_of(tuple(working), sent)
 
 
 def _samples_alike(
@@ -269,7 +263,7 @@ def held_by(lane: Lane, buckets: Buckets = ()) -> float:
 # What arrives at once
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
 def arriving(own: Transfer, array: Grid) -> tuple[Amount, ...]:
     """Return the elements of a transfer that arrive on each device of an array at each split above and each level, outermost first."""
     levels = [tuple(range(*ends)) for ends in pairwise((0, *array.stops))]
@@ -279,12 +273,6 @@ def arriving(own: Transfer, array: Grid) -> tuple[Amount, ...]:
         # What no device has comes from other stages.
         found = [*_copied(own, levels, array.ways)] if own.have.elements.any() else []
     return tuple(map(array.inside, found))
-
-
-@lru_cache(maxsize=4096)
-def most_arriving(own: Transfer, array: Grid) -> float:
-    """Return the most elements of a transfer that arrive on some device at a level."""
-    return largest_together([arriving(own, array)])
 
 
 def shared(own: Transfer) -> Amount:

@@ -129,14 +129,15 @@ def in_shares(pieces: Sequence[Piece], formats: Formats) -> Pieces:
     Those that add up its gradient leave the sums in shares, half of what hands them to all; the other half gathers the weight, the
     outermost level first.
     """
-    size = formats.weight / formats.gradient
-    summed = [_part(own, 0.5, PHASE, "reduce_scatter") if own.phase == PHASE else own for own in pieces]
-    gathered = (_part(own, size / 2, WEIGHT, "all_gather") for own in reversed(pieces) if own.phase == PHASE)
-    return (*summed, *gathered)
-
-
-def _part(piece: Piece, part: float, phase: str, collective: str) -> Piece:
-    return piece.moving(part * piece.link_bytes, part * piece.num_bytes, phase=phase, collective=collective)
+    size, found, gathered = formats.weight / formats.gradient, list[Piece](), list[Piece]()
+    for own in pieces:
+        halves = own.link_bytes / 2, own.num_bytes / 2
+        if own.phase == PHASE:
+            gathered.append(
+                own.moving(*[size * half for half in halves], phase=WEIGHT, collective="all_gather")
+            )
+        found.append(own.moving(*halves, collective="reduce_scatter") if own.phase == PHASE else own)
+    return (*found, *reversed(gathered))
 
 
 def priced(setting: Setting, found: Sequence[Received]) -> Pieces:

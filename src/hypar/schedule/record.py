@@ -81,32 +81,21 @@ class Record:
     buffers: int
 
 
-Stages = tuple[tuple[int, int], ...]
-"""The nodes whose weights rest in shares, each with its stage of ZeRO."""
+Again = tuple[tuple[int, ...], bool]
+"""Nodes that the backward phase computes again before it goes back through the last of them, and whether with what comes to them."""
 
-
-class Again(NamedTuple):
-    """Nodes that the backward phase computes again before it goes back through the last of them, perhaps with what comes to them."""
-
-    nodes: tuple[int, ...]
-    moves: bool
-
-
-class Gather(NamedTuple):
-    """A tensor of which devices keep a shard, by its edge, and the nodes for whose backward phase they gather it again."""
-
-    edge: int
-    readers: tuple[int, ...]
+Gather = tuple[int, tuple[int, ...]]
+"""A tensor of which devices keep a shard, by its edge, and the nodes for whose backward phase they gather it again."""
 
 
 @kept_with_graph
 def record_of(
     graph: PlanGraph,
-    rests: Stages = (),
+    rests: tuple[tuple[int, int], ...] = (),
     again: tuple[Again, ...] = (),
     gathers: tuple[Gather, ...] = (),
 ) -> Record:
-    """Return the record of the nodes of a graph, which are in topological order.
+    """Return the record of the nodes of a graph, which are in topological order; some have weights in shares by a stage of ZeRO.
 
     What is computed again waits for the error that the last of these nodes reads. A weight that is gathered then stays. A tensor of which
     devices keep a shard is gathered while the last of its readers computes the error of its input.
@@ -123,46 +112,45 @@ def record_of(
         _backward(graph, node, into[node], out_of[node], once=stages.get(node, 0) < 2)
         for node in reversed(nodes)
     ]
-    for own in again:
-        at = next(number for number, ops in enumerate(backward) if ops[0].node == own.nodes[-1])
-        backward[at:at] = _again(own, forward, backward[at][0].reads)
+    for some, moves in again:
+        at = next(number for number, ops in enumerate(backward) if ops[0].node == some[-1])
+        ops, *behind = ([op for op in forward[node] if moves or op.kind == "compute"] for node in some)
+        start = _compute(ops)
+        ops[start] = ops[start]._replace(reads=(*ops[start].reads, *backward[at][0].reads))
+        backward[at:at] = [ops, *behind]
     for kept in gathers:
         _whole_again(graph, kept, backward)
     first = _way(graph, len(graph.tensors))
     whole = {node: first + node for node, stage in rests if stage == GATHERED}
     return Record(
         forward=_gathering(forward, whole),
-        backward=_gathering(backward, whole, {node for own in again for node in own.nodes}),
+        backward=_gathering(backward, whole, {node for some, _ in again for node in some}),
         made=tuple([EACH * node + OUTPUT for node in nodes if not out_of[node]]),
         sent=tuple([EACH * node + SENT for node in nodes if not into[node]]),
         buffers=first + len(nodes),
     )
 
 
-def _again(own: Again, forward: Sequence[list[Op]], errors: tuple[int, ...]) -> list[list[Op]]:
-    """Return the ops of the forward phase of each of some nodes, the first behind the error that the last one reads."""
-    each = [[op for op in forward[node] if own.moves or op.kind == "compute"] for node in own.nodes]
-    at = next(number for number, op in enumerate(each[0]) if op.kind == "compute")
-    each[0][at] = each[0][at]._replace(reads=(*each[0][at].reads, *errors))
-    return each
+def _compute(ops: Sequence[Op]) -> int:
+    """Return the place of the first computation among some ops."""
+    return next(at for at, op in enumerate(ops) if op.kind == "compute")
 
 
 def _whole_again(graph: PlanGraph, own: Gather, backward: list[list[Op]]) -> None:
     """Gather a tensor again before the first backward phase of a reader, whose gradient, or error if it has no weight, waits for it."""
-    whole, tensor = _way(graph, own.edge), graph.tensors[own.edge]
-    using = [at for at, ops in enumerate(backward) if ops[-1].node in own.readers]
-    for at in using:
-        alone = not graph.layers[backward[at][-1].node].nest.weight
-        backward[at] = [
+    (edge, readers), tensor = own, graph.tensors[own[0]]
+    using = [ops for ops in backward if ops[-1].node in readers]
+    errors, whole = using[0][_compute(using[0])].reads, _way(graph, edge)
+    for ops in using:
+        alone = not graph.layers[ops[-1].node].nest.weight
+        ops[:] = [
             op._replace(reads=(*op.reads, whole))
             if op.kind == "compute" and (alone or op.phase == "gradient")
             else op
-            for op in backward[at]
+            for op in ops
         ]
-    errors = next(op.reads for op in backward[using[0]] if op.kind == "compute")
-    reads = EACH * tensor.producer + OUTPUT, *[own for own in errors if own != whole]
-    move = Op("move", "forward", tensor.consumer, reads, (whole,), own.edge)
-    backward[using[0]] = [move, *backward[using[0]]]
+    reads = EACH * tensor.producer + OUTPUT, *errors
+    using[0].insert(0, Op("move", "forward", tensor.consumer, reads, (whole,), edge))
 
 
 def _gathering(
@@ -172,10 +160,9 @@ def _gathering(
 
     Those of nodes that are computed again are ``kept`` until these go backward.
     """
-    found, ahead = list[Op](), 0
-    reads = next((op.reads for own in each for op in own if op.kind == "compute"), ())
+    found, ahead, reads = list[Op](), 0, each[0][_compute(each[0])].reads
     for own in each:
-        at = len(found) + next(number for number, op in enumerate(own) if op.kind == "compute")
+        at = len(found) + _compute(own)
         found += own
         if (node := found[at].node) in whole:
             if found[at].phase == "forward" or node not in kept:

@@ -50,6 +50,9 @@ def summarise(lanes: Sequence[Lane], step: Step, machine: Machine) -> Score:
     fullest = filled.index(max(filled))
     capacity = own[fullest].memory_bytes
     time = {kind: math.fsum(piece.seconds for piece in step.pieces if piece.kind == kind) for kind in KINDS}
+    critical = dict.fromkeys(KINDS, 0.0)
+    for task in timeline.critical_path:
+        critical[step.pieces[task].kind] += step.pieces[task].seconds
     return Score(
         hardware=machine.name,
         hardware_digest=machine.digest,
@@ -67,20 +70,13 @@ def summarise(lanes: Sequence[Lane], step: Step, machine: Machine) -> Score:
         fits=all(each.fits(num_bytes) for each, num_bytes in zip(own, held, strict=True)),
         time=time,
         overlapped_s=_beyond(math.fsum(time.values()), timeline.makespan),
-        critical=_critical(step),
+        critical=critical,
         busy=dict.fromkeys([f"{lane.name} {COMPUTE}".lstrip() for lane in lanes], 0.0) | timeline.busy,
         energy=energy,
         communication={level: exact_number(amount) for level, amount in received.items()},
         memory={item: exact_number(amount) for item, amount in memories[fullest].items()},
         groups=_groups(lanes, step, held) if staged or machine.groups else None,
     )
-
-
-def _critical(step: Step) -> dict[str, float]:
-    found = dict.fromkeys(KINDS, 0.0)
-    for task in step.timeline.critical_path:
-        found[step.pieces[task].kind] += step.pieces[task].seconds
-    return found
 
 
 def _groups(lanes: Sequence[Lane], step: Step, held: Sequence[float]) -> list[GroupScore]:
@@ -170,9 +166,10 @@ def joules_of(lanes: Sequence[Lane], step: Step) -> Iterator[Joules]:
 def _computed(lane: Lane) -> Iterator[Joules]:
     """Yield the joules of each layer, place by place, in all microbatches and in its update."""
     known: dict[object, list[tuple[str, float]]] = {}
+    microbatches = lane.place.microbatches * lane.setting.training.microbatches
     for layer, time, *counts in lane.computing:
         key = (id(time), *counts)
         if time is not None and key not in known:
-            known[key] = layer_energy(lane.setting, time, lane.place.microbatches, *counts)
+            known[key] = layer_energy(lane.setting, time, microbatches, *counts)
         for component, joules in known.get(key, ()):
             yield layer, None, component, joules

@@ -197,10 +197,8 @@ class StepWork:
     @classmethod
     def of(cls, lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> Self:
         """Return the work of lanes without stages, which take one microbatch forward and backward before the next one."""
-        microbatches = lanes[0].setting.training.microbatches
-        if microbatches > 1:
-            lanes = [lane.having(place=lane.place._replace(microbatches=microbatches)) for lane in lanes]
-        return cls(stages=(StageWork(tuple(lanes), tuple(crossings)),), microbatches=microbatches)
+        work = StageWork(tuple(lanes), tuple(crossings))
+        return cls(stages=(work,), microbatches=lanes[0].setting.training.microbatches)
 
     @property
     def count(self) -> int:
@@ -209,15 +207,10 @@ class StepWork:
 
     @cached_property
     def lanes(self) -> tuple[Lane, ...]:
-        """The lanes of all stages, with the layers of the first part of each, beside which those of several parts have these."""
-        each = (self.stages[stage :: self.count] for stage in range(self.count))
-        every = (lanes for parts in each for lanes in zip(*(part.lanes for part in parts), strict=True))
-        return tuple(
-            [
-                parts[0]._replace(place=parts[0].place._replace(parts=parts)) if parts[1:] else parts[0]
-                for parts in every
-            ]
-        )
+        """The lanes of all stages, each with the layers of the first of its parts, which it has beside these."""
+        stages = (self.stages[stage :: self.count] for stage in range(self.count))
+        each = (parts for own in stages for parts in zip(*(part.lanes for part in own), strict=True))
+        return tuple([parts[0].having(place=parts[0].place._replace(parts=parts)) for parts in each])
 
     @property
     def layers(self) -> tuple[PlanNode, ...]:
