@@ -110,9 +110,9 @@ MUTANTS = [
     Mutant("what moves nothing is no transfer", "program/holding.py", "return self.terms or bool(self.need.lacks(have).any())", "return True"),
     Mutant("a bias has a gradient", "program/lowering.py", "for name in self.nest.trained}", 'for name in ["weight"]}'),
     Mutant("idle devices hold no part", "sharding/layout.py", "return Copies(np.where(layout.working, number, -1))", "return Copies(number)"),
-    Mutant("what is saved lives until it is read", "schedule/liveness.py", "max([self.later[own] for own in saved])", "until + 1"),
-    Mutant("an error is added in its place", "schedule/liveness.py", "if own not in self.passed", "if own in self.passed"),
-    Mutant("what is sent is added in the buffer", "schedule/liveness.py", "at - (buffer in self.outside)", "at"),
+    Mutant("what is saved lives until it is read", "schedule/lifetimes.py", "max([self.later[own] for own in saved])", "until + 1"),
+    Mutant("an error is added in its place", "schedule/lifetimes.py", "if own not in self.passed", "if own in self.passed"),
+    Mutant("what is sent is added in the buffer", "schedule/lifetimes.py", "at - (buffer in self.outside)", "at"),
     # schedule
     Mutant("1f1b starts with a microbatch for each stage behind", "schedule/pipeline_orders.py", "behind, back = stages - stage - 1, turns", "behind, back = stages - stage, turns"),
     Mutant("gpipe takes errors in reverse", "schedule/pipeline_orders.py", "len(turns), turns[::-1]", "len(turns), turns"),

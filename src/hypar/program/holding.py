@@ -79,11 +79,12 @@ def pieces_of(dims: Mapping[str, Members], made: Container[str] | None = None) -
     return tuple(own if all(len(own[dim]) for dim in needed) else None for own in pieces)
 
 
-def flat(*tables: Members) -> tuple[tuple[int, ...], list[Members]]:
-    """Return the devices over which some tables vary, and the tables with these on one axis, ``[devices, size]``."""
-    devices = np.broadcast_shapes(*[own.shape[:-1] for own in tables])
-    return devices, [
-        np.broadcast_to(own, (*devices, own.shape[-1])).reshape(-1, own.shape[-1]) for own in tables
+def flat(places: Sequence[int], *tables: Members) -> list[Members]:
+    """Return some tables with the devices over which they vary on one axis, ``[devices, size]``."""
+    sizes = [own.shape[-1] for own in tables]
+    return [
+        np.broadcast_to(own, (*places, size)).reshape(-1, size)
+        for own, size in zip(tables, sizes, strict=True)
     ]
 
 
@@ -303,10 +304,11 @@ def one_each(reading: Holding, held: Holding) -> Holding:
 @by_content
 def _owned(reading: Members, held: Members, others: Sequence[Members]) -> Members:
     """Return what each device reads of a dim, each index by one piece; pieces overlap only where the other dims are alike."""
-    _, (own,) = flat(reading)
+    own = reading.reshape(-1, reading.shape[-1])
     if not (own[kinds_of(own.T)[0]].sum(axis=0) > 1).any():
         return reading
-    places, (reading, held, *others) = flat(reading, held, *others)
+    places = np.broadcast_shapes(*[each.shape[:-1] for each in (reading, held, *others)])
+    reading, held, *others = flat(places, reading, held, *others)
     first, which, _ = kinds_of(reading.T)
     pieces = reading[first]
     holding = np.zeros(pieces.shape)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.holding import Members, by_content, kinds_of
+from hypar.program.holding import Members, by_content, flat, kinds_of
 from hypar.sharding.layout import PART, Grid, GroupShare, Layout, Places, given_in, laid, places_of, shares_of
 from hypar.sharding.placement import TINY, Choice, Options, digits_of, whole_ends
 
@@ -117,8 +117,7 @@ def _on_grid(grid: Grid, size: int, dim: str, held: Sequence[Members]) -> Member
         for own, part in zip(grid.levels, places.parts, strict=True)
     )
     working = np.broadcast_to(grid.working, ways).reshape(-1)
-    tables = [np.broadcast_to(own, (*ways, own.shape[-1])).reshape(-1, own.shape[-1]) for own in held]
-    return _pieces(Layout(places, levels, working), size, dim, tables).reshape(*ways, size)
+    return _pieces(Layout(places, levels, working), size, dim, flat(ways, *held)).reshape(*ways, size)
 
 
 def _in_order(grid: Grid, size: int, dim: str) -> Members:

@@ -27,7 +27,7 @@ from hypar.program.fragments import (
     rest_of,
 )
 from hypar.program.layouts import grids
-from hypar.schedule.lifetimes import Arrays, Course, StepOp, ops_of
+from hypar.schedule.lifetimes import Arrays, Bytes, Course, StepOp, ops_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import WHOLE, Options
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from hypar.network.training import Formats
     from hypar.program.holding import Holding, Transfer
     from hypar.schedule.lanes import Ends, Lane
-    from hypar.schedule.liveness import Bytes
     from hypar.schedule.record import Buckets, Gather
     from hypar.sharding.layout import Grid, GroupShare
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from hypar.schedule.memory import gathers_of
@@ -135,8 +137,7 @@ def part_of(
     stage: StageWork,
     found: TaskList,
     buckets: Buckets | None = None,
-    layer: int = 0,
-    shared: Mapping[int, Entering] | None = None,
+    shared: Mapping[int, Entering] = MappingProxyType({}),
 ) -> PartTasks:
     """Return a part of a stage with no tasks yet.
 
@@ -144,15 +145,13 @@ def part_of(
         stage: the part.
         found: the tasks of all stages.
         buckets: the layers, by their numbers over all stages, that add up their gradients together; None if each adds up its own.
-        layer: the number of its first layer over all stages.
-        shared: what it receives of the gradients of weights that other stages have as well; None without stages.
+        shared: what it receives of the gradients of weights that other stages have as well.
     """
-    machines = [lane.setting.machine for lane in stage.lanes]
-    graph, overlaps = stage.lanes[0].graph, tuple([machine.overlap for machine in machines])
-    lane, eager = stage.lanes[0], any(overlaps)
-    record = record_of(graph, (*lane.rests.items(),), lane.again, gathers_of(lane))
+    machines, lane = [lane.setting.machine for lane in stage.lanes], stage.lanes[0]
+    overlaps, layer = tuple([machine.overlap for machine in machines]), lane.place.first
+    record = record_of(lane.graph, (*lane.rests.items(),), lane.again, gathers_of(lane))
     # Where nothing overlaps, the stage before would wait for the sums of gradients.
-    deferred = shared is not None and not all(overlaps)
+    eager, deferred = any(overlaps), bool(stage.name) and not all(overlaps)
     if buckets is not None:
         inside = [bucket for bucket in buckets if layer <= bucket[0] < layer + stage.layers]
         buckets = tuple([tuple([node - layer for node in bucket]) for bucket in inside])
@@ -165,13 +164,10 @@ def part_of(
             return stage.costed(record.forward)
         return stage.costed(backward_of(record, buckets, eager=eager, deferred=deferred, final=final))
 
-    first = stage.lanes[0].number
-    part = PartTasks(found=found, record=record, ops=ops, overlaps=overlaps, first=first, layer=layer)
-    if shared is None:
-        return part
+    part = PartTasks(found=found, record=record, ops=ops, overlaps=overlaps, first=lane.number, layer=layer)
     part.shared = {node: stage.entered(entering, PHASE) for node, entering in shared.items()}
     each = ("forward", 0, stage.received), ("backward", stage.layers - 1, stage.returned)
-    for phase, node, entering in each:
+    for phase, node, entering in each if stage.name else ():
         part.handed_on[phase] = [(own.layer, stage.placed(own.rounds)) for own in entering.arrivals]
         if entering.from_stages:
             part.arriving[phase] = node, stage.entered(entering, phase)
@@ -226,11 +222,10 @@ class StepWork:
         found = TaskList(
             not lane.setting.machine.overlap for stage in self.stages[: self.count] for lane in stage.lanes
         )
-        parts, layer = [], 0
-        for number, stage in enumerate(self.stages):
-            shared = {node: own for tied in self.exchanges for at, node, own in tied if at == number}
-            parts.append(part_of(stage, found, chunks, layer, None if self.schedule is None else shared))
-            layer += stage.layers
+        shared: list[dict[int, Entering]] = [{} for _ in self.stages]
+        for number, node, own in chain.from_iterable(self.exchanges):
+            shared[number][node] = own
+        parts = [part_of(stage, found, chunks, own) for stage, own in zip(self.stages, shared, strict=True)]
         pipeline = Pipeline(found, parts, self.count, self.exchanges)
         timeline = pipeline.run(self.schedule or Schedule("1f1b"), self.microbatches)
         pieces, places = tuple(found.pieces), tuple(found.places)
