@@ -31,13 +31,13 @@ from hypar.program.holding import (
     Members,
     Transfer,
     by_content,
+    divide,
     flattened,
     in_place,
     members,
     one_each,
     reached,
 )
-from hypar.program.layouts import divide
 from hypar.sharding.conventions import FUSED, MOVED
 from hypar.sharding.placement import partial_results
 
@@ -184,9 +184,7 @@ class Fragment:
         behind = nest.result.dims if self.chosen else {*layout.dims} - nest.reduced
         after = layout.of({dim: dim for dim in behind})
         terms = {dim for dim in layout.dims if "output" in partial_results(nest, dim)}
-        if not nest.multiplies or reader is None or not terms:
-            return self.output, after
-        if not (layout.working & reader.layout.working).any():
+        if not (nest.multiplies and reader and terms and (layout.working & reader.layout.working).any()):
             return self.output, after
         read_as = _ungrouped(reader.nest.names.get(reader.operand, {}))
         read_as.pop("groups", None)
@@ -313,19 +311,11 @@ class Fragment:
         return tuple(each for each in every if each is not None and each.moves)
 
     @cached_property
-    def flags(self) -> tuple[NDArray[np.bool_], ...]:
-        """Whether devices have what they need of each transfer, where some have and others have not."""
-        return tuple(own.inside for own in self.transfers if own.inside.size > 1)
-
-    @cached_property
     def amounts(self) -> tuple[NDArray[Any], ...]:
         """What devices have of its tensors, where these have unlike amounts."""
         holdings = (self.output, *self.shards, *(own.need for own in self.transfers))
-        every = (
-            *(own.elements for own in holdings),
-            *([self.channels] if self.nest.saved.statistics else []),
-        )
-        return tuple(own for own in every if own.size > 1)
+        channels = [self.channels] if self.nest.saved.statistics else []
+        return tuple(own for own in (*(one.elements for one in holdings), *channels) if own.size > 1)
 
     @cached_property
     def channels(self) -> NDArray[np.float64]:

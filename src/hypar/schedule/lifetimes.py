@@ -159,7 +159,8 @@ class Arrays:
     @cached_property
     def flags(self) -> list[NDArray[np.bool_]]:
         """Whether devices have what they need of each transfer, where some have and others have not."""
-        return [own for op in self.ops for own in self.fragments[op.layer.name].flags]
+        every = (own.inside for op in self.ops for own in self.fragments[op.layer.name].transfers)
+        return [own for own in every if own.size > 1]
 
     @cached_property
     def kinds(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

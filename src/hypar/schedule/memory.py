@@ -26,7 +26,7 @@ from hypar.program.fragments import (
     gradient_of,
     rest_of,
 )
-from hypar.program.layouts import grids
+from hypar.program.holding import grids
 from hypar.schedule.lifetimes import Arrays, Bytes, Course, StepOp, ops_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import WHOLE, Options
@@ -69,9 +69,7 @@ class Held(NamedTuple):
 def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
     """Return the bytes on the fullest device of a lane at the fullest moment of a step, with room for the largest transfer.
 
-    Args:
-        lane: the devices and their work for a microbatch.
-        buckets: the layers that exchange their gradients together, by their index in the network; without any each does alone.
+    The layers of a bucket, by their index in the network, exchange their gradients together; without any each does alone.
     """
     held, device = _fullest(lane)
     course, formats = held.course, lane.setting.formats
@@ -85,10 +83,7 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
         "activations": waiting,
         "errors": max(0.0, most - waiting),
         "buffers": max(
-            [
-                float(course.entering[device]),
-                *(formats.gradient * largest_together(own) for own in each),
-            ]
+            [float(course.entering[device]), *(formats.gradient * largest_together(own) for own in each)]
         ),
     }
 
@@ -163,12 +158,8 @@ def _held_by(
         every = [op._replace(nest=op.layer.nest(op.nest.sizes["batch"] // unit)) for op in every]
     fragments = following(every, chosen, whole, convention, sent=gone)
     kept, gradients, weights = np.zeros((3, 1)), {}, dict[tuple[str, str], Amount]()
-    moved = {one: None for own in fragments.values() for one in own.transfers}
-    most = (
-        unit
-        * formats.activation
-        * max([largest_together([arriving(one, whole)]) for one in moved], default=0.0)
-    )
+    moved = (largest_together([arriving(one, whole)]) for own in fragments.values() for one in own.transfers)
+    most = unit * formats.activation * max(moved, default=0.0)
     for part in parts:
         for at, users in _weights(part.graph, fragments):
             gradient, zero = gradient_of(users), dict(part.rests).get(at, 0)
@@ -184,8 +175,12 @@ def _held_by(
                     weights[name, "weight"] = (formats.weight * gradient.need.elements).astype(float)
             each = np.broadcast_arrays(*kept, *[some if zero > stage else alone for stage in (2, 1, 0)])
             kept = np.array(each[:3]) + np.array(each[3:])
-            stages = [others * shared(gradient) for layer, others in part.tied if layer == at]
-            gradients[part.first + at] = (*arriving(own, whole), *stages)
+            gradients[part.first + at] = arriving(own, whole)
+            if others := dict(part.tied).get(at):
+                # Another stage has terms of all that these devices have.
+                axes = tuple(range(len(whole.ways)))
+                came = gradient.need.within(axes).elements * _share(gradient, axes, gradient.copies.parts)
+                gradients[part.first + at] += (others * came,)
     again, shards = (of(nodes, repeat(recompute)) for of in (computed_again, kept_in_shards))
     ways = weights, again, shards, unit
     arrays = Arrays(ops, fragments, formats, None, *ways, more=[*kept], inside=whole.inside)
@@ -272,13 +267,6 @@ def arriving(own: Transfer, array: Grid) -> tuple[Amount, ...]:
         # What no device has comes from other stages.
         found = [*_copied(own, levels, array.ways)] if own.have.elements.any() else []
     return tuple(map(array.inside, found))
-
-
-def shared(own: Transfer) -> Amount:
-    """Return the elements that arrive on each device where another stage has terms of all that these have."""
-    parts: tuple[int, ...] = own.copies.parts
-    every = tuple(range(len(parts)))
-    return own.need.within(every).elements * _share(own, every, parts)
 
 
 def largest_together(transfers: Iterable[Sequence[Amount]]) -> float:

@@ -89,13 +89,9 @@ Crossing = tuple[tuple[Rounds, ...], tuple[Rounds, ...]]
 
 
 def placed(pieces: Pieces, first: int, name: str, depth: int = 0) -> Pieces:
-    """Return the pieces of some device groups among those of all stages.
+    """Return the pieces of some device groups among those of all stages, of which the first has a number.
 
-    Args:
-        pieces: the pieces.
-        first: the number of the first of these groups.
-        name: what names their resources before their own names; empty for nothing.
-        depth: the number of uneven splits above their levels.
+    Their resources have a name before their own, if there is one, and their levels are below ``depth`` uneven splits.
     """
     if not (first or name or depth):
         return pieces
@@ -112,15 +108,11 @@ def together(pieces: Iterable[Piece]) -> Pieces:
     alike: dict[tuple[int, str, tuple[int, ...]], list[Piece]] = {}
     for piece in pieces:
         alike.setdefault((-piece.level, piece.collective, piece.groups), []).append(piece)
-    each = (alike[key] for key in sorted(alike))
-    return tuple(
-        [
-            own[0].moving(math.fsum(one.link_bytes for one in own), math.fsum(one.num_bytes for one in own))
-            if own[1:]
-            else own[0]
-            for own in each
-        ]
-    )
+    found = []
+    for first, *others in (alike[key] for key in sorted(alike)):
+        sizes = zip(*[(own.link_bytes, own.num_bytes) for own in (first, *others)], strict=True)
+        found.append(first.moving(*map(math.fsum, sizes)) if others else first)
+    return tuple(found)
 
 
 def in_shares(pieces: Sequence[Piece], formats: Formats) -> Pieces:
@@ -176,11 +168,7 @@ Receiver = tuple["DeviceGroup", tuple[int, ...]]
 def crossing(amount: Received, receivers: Sequence[Receiver], level: int, element_bytes: int) -> Pieces:
     """Return the transfers of an amount between the device groups of an uneven split as a round, in which each waits for all.
 
-    Args:
-        amount: the elements that each group receives.
-        receivers: the groups.
-        level: number of uneven splits above this one.
-        element_bytes: bytes of an element.
+    The amount has the elements that each of the receivers gets; ``level`` uneven splits are above this one.
     """
     waits = tuple([lane for _, lanes in receivers for lane in lanes])
     kinds = COMMUNICATION, amount.phase, amount.collective, level

@@ -124,13 +124,11 @@ def energy_of(lanes: Sequence[Lane], step: Step) -> dict[str, float] | None:
         costs = machine.content.device.energy
         if costs is None:
             return None
-        given = {"link": costs.link, "static": costs.static}
-        named = [component for component, own in given.items() if own is not None]
+        named = [name for name in ("link", "static") if getattr(costs, name) is not None]
         for component in ("arithmetic", *access_energies(machine), "communication", *named):
             found.setdefault(component, [])
         if "static" in named:
-            rest_w = lane.devices * power_at_rest(machine)
-            found["static"].append(rest_w * step.timeline.makespan)
+            found["static"].append(lane.devices * power_at_rest(machine) * step.timeline.makespan)
     for _, _, component, joules in joules_of(lanes, step):
         found[component].append(joules)
     return {component: math.fsum(joules) for component, joules in found.items()}
@@ -141,12 +139,7 @@ Joules = tuple[int, int | None, str, float]
 
 
 def joules_of(lanes: Sequence[Lane], step: Step) -> Iterator[Joules]:
-    """Yield the joules of a step's layers and transfers, without power at rest.
-
-    Args:
-        lanes: the groups of devices with their work for a microbatch, on machines whose files give energies.
-        step: the step.
-    """
+    """Yield the joules of the layers and transfers of a step of some lanes, without power at rest; their machines' files give energies."""
     for lane in lanes:
         yield from _computed(lane)
     rates, devices = [byte_energies(lane.setting.machine) for lane in lanes], [lane.devices for lane in lanes]

@@ -371,9 +371,9 @@ class Pipeline:
         number, phase, item = result
         reader = self.parts[number]
         if self._unsent.pop(result, False) and phase in reader.arriving:
-            node, piece = reader.arriving[phase]
-            place, sender = reader.place(node, item), number - NEXT[phase]
-            self._made[result] = self._received(piece, sender, number, self._made[result], place)
+            (node, piece), sender = reader.arriving[phase], number - NEXT[phase]
+            place, after = reader.place(node, item), self._made[result]
+            self._made[result] = self._received(piece, sender, number, after, place)
 
     def _received(self, piece: Piece, sender: int, reader: int, after: After, place: Place) -> After:
         link = f"link {sender % self.count + 1}-{reader % self.count + 1}"
