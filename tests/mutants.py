@@ -128,8 +128,8 @@ MUTANTS = [
     Mutant("memory is that of the fullest device", "schedule/memory.py", "return held, int(total.argmax())", "return held, int(total.argmin())"),
     Mutant("a stage sends a tensor once to each replica", "schedule/tasks.py", "own.num_bytes / own.replicas", "own.num_bytes"),
     Mutant("a stage counts what its readers need", "planning/stages/arriving.py", 'copies(tree, layer - span[0], name) if span[0] <= layer < span[1] else 1.0', "1.0"),
-    Mutant("time with nothing to do is idle", "schedule/scoring.py", "total.append(max(0.0, end - max(start, until)))", "total.append(max(0.0, end - start))"),
-    Mutant("the score counts an energy of every lane", "schedule/scoring.py", "if costs is None:\n            return None", "if costs is None:\n            continue"),
+    Mutant("time with nothing to do is idle", "schedule/stages.py", "total.append(max(0.0, end - max(start, until)))", "total.append(max(0.0, end - start))"),
+    Mutant("the score counts an energy of every lane", "schedule/stages.py", "if costs is None:\n            return None", "if costs is None:\n            continue"),
     # solve
     Mutant("a node takes the least beside its neighbours", "solve/minsum.py", "np.flatnonzero(costs == costs.min())", "np.flatnonzero(costs == costs.max())"),
     Mutant("of equal choices the first is taken", "solve/minsum.py", "own[others] = min(whole)", "own[others] = max(whole)"),

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.nodes import LayerOp
-    from hypar.sharding.layout import Copies, Layout, Numbers
+    from hypar.sharding.layout import Copies, Layout
 
 SPATIAL = ("height", "width")
 
@@ -326,7 +326,16 @@ class Fragment:
     def adding(self, have: Holding, need: Holding, copies: Copies | None = None) -> Transfer:
         """Return how terms are added up, of which devices have the copies of its output's terms, or others."""
         of = self.copies if copies is None else copies
-        return Transfer("add", have, need, of, _overlapping(have, of.number, self.layout.places.devices))
+        terms, devices = have.on(of.number >= 0), self.layout.places.devices
+        each = np.broadcast_arrays(terms.elements, of.number)[0]
+        rows = (
+            [own.reshape(-1, own.shape[-1]).any(axis=0) for own in dim]
+            for dim in zip(*terms.each, strict=True)
+        )
+        whole = math.prod(int(np.any(own, axis=0).sum()) for own in rows)
+        # If no two devices of a copy have terms of an element, those of a copy have as many as there are in all.
+        several = int(each.sum()) * (devices // each.size) > (int(of.number.max()) + 1) * whole
+        return Transfer("add", have, need, of, several)
 
 
 fragment_of = lru_cache(maxsize=1024)(Fragment)
@@ -395,20 +404,6 @@ def _reads_of(nest: Nest) -> tuple[tuple[Members, ...], ...]:
         return (tuple(np.ones(own.size, bool) for own in nest.inputs[0].axes.values()),)
     dims = {dim: np.ones(size, bool) for dim, size in nest.sizes.items()}
     return tuple(members(operand, dims) for operand in nest.inputs)
-
-
-def _overlapping(terms: Holding, copies: Numbers, devices: int) -> bool:
-    """Return whether several of some devices have terms of an element, in one copy.
-
-    If none have, those of a copy have as many elements as there are in all.
-    """
-    own = terms.on(copies >= 0)
-    each = np.broadcast_arrays(own.elements, copies)[0]
-    flat_dims = (
-        [dim.reshape(-1, dim.shape[-1]).any(axis=0) for dim in dims] for dims in zip(*own.each, strict=True)
-    )
-    whole = math.prod(int(np.any(each, axis=0).sum()) for each in flat_dims)
-    return int(each.sum()) * (devices // each.size) > (int(copies.max()) + 1) * whole
 
 
 def _filled(own: Members, read: Members) -> Members:

@@ -323,14 +323,13 @@ def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
     splits = given_in(plan.root)
     each = {name: laid(plan.root, name, splits) for name in plan.layers}
     levels, _ = next(iter(each.values()))
-    digits, places = _places(levels), _places(laid(plan.root, "", {})[0])
+    digits, places = (
+        Places(tuple(own[PART][:, 0].astype(np.int64) for own in every))
+        for every in (levels, laid(plan.root, "", {})[0])
+    )
     for own in (level for levels, _ in each.values() for level in levels):
         del own[PART]
     return places, {name: Layout(digits, tuple(own), working) for name, (own, working) in each.items()}
-
-
-def _places(levels: Sequence[Mapping[str, Shares]]) -> Places:
-    return Places(tuple(own[PART][:, 0].astype(np.int64) for own in levels))
 
 
 @lru_cache(maxsize=4096)

@@ -77,10 +77,6 @@ class Course(NamedTuple):
         return waiting, most
 
 
-Sent = tuple[int, int, int]
-"""A tensor that another stage reads: the index of its node, its number there, the index of the node that reads it."""
-
-
 class StepOp(NamedTuple):
     """A layer of a step.
 
@@ -99,13 +95,13 @@ class StepOp(NamedTuple):
 
 @lru_cache(maxsize=256)
 def ops_of(
-    parts: tuple[tuple[int, tuple[PlanNode | None, ...]], ...], sent: tuple[Sent, ...] = ()
+    parts: tuple[tuple[int, tuple[PlanNode | None, ...]], ...], sent: tuple[tuple[int, int, int], ...] = ()
 ) -> tuple[StepOp, ...]:
     """Return the layers of nodes in the order in which they run, without those before all nodes that nothing trains.
 
     Args:
         parts: the nodes of each part of a stage, None where the devices do not work, behind the index in the network of the first of them.
-        sent: the tensors that other stages read.
+        sent: the tensors that other stages read: the index of the node, its number there, the index of the node that reads it.
     """
     found, run = list[StepOp](), set[str]()
     readers: dict[tuple[int, int], list[tuple[tuple[int, int], int]]] = {}
