@@ -14,7 +14,7 @@ from hypar.planning.resolved import Resolved
 from hypar.planning.stages.partition import held_in
 from hypar.planning.stages.planner import stored_stages
 from hypar.planning.stages.running import estimated_s
-from hypar.schedule.pieces import BETWEEN_STAGES
+from hypar.schedule.lanes import BETWEEN_STAGES
 from hypar.sharding.conventions import PAPER
 from tests.heterogeneous import group, groups_of, kind, write_machine
 from tests.kit import names_of

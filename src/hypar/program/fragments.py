@@ -118,7 +118,10 @@ class Fragment:
 
     @cached_property
     def dims(self) -> Mapping[str, Members]:
-        """For each dim of the op the indices that each device computes."""
+        """For each dim of the op the indices that each device computes; all of the network's input."""
+        if not self.sources:
+            places = self.layout.working.shape
+            return {dim: np.ones((*places, size), bool) for dim, size in self.nest.sizes.items()}
         return self._divided() if self.chosen else self._followed()
 
     @cached_property
@@ -128,21 +131,16 @@ class Fragment:
             return {}
         read, there = self.nest.inputs[0], self.sources[0].holding.members
         working = np.asarray(self.dims["batch"].any(axis=-1, keepdims=True))
-        each = [
-            own
-            for own in zip(read.axes, members(read, self.dims), there, strict=True)
-            if own[0] in self.nest.reduced
-        ]
-        return {axis: own & held for axis, own, held in each if (own & ~held & working).any()}
+        each = zip(read.axes, members(read, self.dims), there, strict=True)
+        some = [own for own in each if own[0] in self.nest.reduced]
+        return {axis: own & held for axis, own, held in some if (own & ~held & working).any()}
 
     @cached_property
     def needs(self) -> tuple[Holding, ...]:
         """What each device reads of each input."""
-        if not self.sources:
-            return ()
         if self.nest.view and not self.rests:
             return (self.sources[0].holding,)
-        needs = [members(operand, self.dims) for operand in self.nest.inputs]
+        needs = [members(operand, self.dims) for operand in self.nest.inputs[: len(self.sources)]]
         if self.partial:
             axes = zip(self.nest.inputs[0].axes, needs[0], strict=True)
             needs[0] = tuple(self.partial.get(axis, own) for axis, own in axes)
@@ -160,11 +158,7 @@ class Fragment:
     @cached_property
     def output(self) -> Holding:
         """What each device computes of the output."""
-        result = self.nest.result
-        if not self.sources:
-            places = self.layout.working.shape
-            return held_by(tuple(np.ones((*places, size), bool) for size in result.shape))
-        return held_by(members(result, self.dims))
+        return held_by(members(self.nest.result, self.dims))
 
     @cached_property
     def copies(self) -> Copies:
@@ -260,16 +254,13 @@ class Fragment:
     @cached_property
     def summed(self) -> Transfer | None:
         """How the terms of the output are added up; None where there are none."""
-        if not (self.nest.multiplies or self.partial):
-            return None
-        return self.adding(self.output, self.left[0])
+        return self.adding(self.output, self.left[0]) if self.nest.multiplies or self.partial else None
 
     @cached_property
     def gathered(self) -> Transfer | None:
         """How the error of the sums comes to those who have made terms; None where sums lie as they are made."""
-        if self.left[0].content == self.output.content:
-            return None
-        return Transfer("copy", self.left[0], self.output)
+        there = self.left[0].content == self.output.content
+        return None if there else Transfer("copy", self.left[0], self.output)
 
     @cached_property
     def returned(self) -> tuple[tuple[Transfer, ...], ...]:
@@ -328,10 +319,8 @@ class Fragment:
         of = self.copies if copies is None else copies
         terms, devices = have.on(of.number >= 0), self.layout.places.devices
         each = np.broadcast_arrays(terms.elements, of.number)[0]
-        rows = (
-            [own.reshape(-1, own.shape[-1]).any(axis=0) for own in dim]
-            for dim in zip(*terms.each, strict=True)
-        )
+        dims = zip(*terms.each, strict=True)
+        rows = ([own.reshape(-1, own.shape[-1]).any(axis=0) for own in dim] for dim in dims)
         whole = math.prod(int(np.any(own, axis=0).sum()) for own in rows)
         # If no two devices of a copy have terms of an element, those of a copy have as many as there are in all.
         several = int(each.sum()) * (devices // each.size) > (int(of.number.max()) + 1) * whole

@@ -19,13 +19,7 @@ from numpy.typing import NDArray
 
 from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
 from hypar.network.training import AS_USUAL, computed_again, kept_in_shards
-from hypar.program.fragments import (
-    Fragment,
-    following,
-    gathered_again,
-    gradient_of,
-    rest_of,
-)
+from hypar.program.fragments import Fragment, following, gathered_again, gradient_of, rest_of
 from hypar.program.holding import grids
 from hypar.schedule.lifetimes import Arrays, Bytes, Course, StepOp, ops_of
 from hypar.sharding.conventions import MOVED, PAPER

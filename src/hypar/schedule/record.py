@@ -102,8 +102,7 @@ def record_of(
     A weight in shares is gathered while the node with such a weight that runs before computes, the first as soon as it can be.
     """
     nodes, stages = range(len(graph.layers)), dict(rests)
-    into: list[list[int]] = [[] for _ in nodes]
-    out_of: list[list[int]] = [[] for _ in nodes]
+    into, out_of = ([list[int]() for _ in nodes] for _ in range(2))
     for edge, tensor in enumerate(graph.tensors):
         into[tensor.consumer].append(edge)
         out_of[tensor.producer].append(edge)
@@ -136,6 +135,12 @@ def _compute(ops: Sequence[Op]) -> int:
     return next(at for at, op in enumerate(ops) if op.kind == "compute")
 
 
+def _reading(ops: Sequence[Op], buffer: int, phase: str = "") -> list[Op]:
+    """Return some ops, of which the computations, or those of a phase, wait for one more buffer."""
+    waiting = {op for op in ops if op.kind == "compute" and phase in {"", op.phase}}
+    return [op._replace(reads=(*op.reads, buffer)) if op in waiting else op for op in ops]
+
+
 def _whole_again(graph: PlanGraph, own: Gather, backward: list[list[Op]]) -> None:
     """Gather a tensor again before the first backward phase of a reader, whose gradient, or error if it has no weight, waits for it."""
     (edge, readers), tensor = own, graph.tensors[own[0]]
@@ -143,12 +148,7 @@ def _whole_again(graph: PlanGraph, own: Gather, backward: list[list[Op]]) -> Non
     errors, whole = using[0][_compute(using[0])].reads, _way(graph, edge)
     for ops in using:
         alone = not graph.layers[ops[-1].node].nest.weight
-        ops[:] = [
-            op._replace(reads=(*op.reads, whole))
-            if op.kind == "compute" and (alone or op.phase == "gradient")
-            else op
-            for op in ops
-        ]
+        ops[:] = _reading(ops, whole, "" if alone else "gradient")
     reads = EACH * tensor.producer + OUTPUT, *errors
     using[0].insert(0, Op("move", "forward", tensor.consumer, reads, (whole,), edge))
 
@@ -169,10 +169,7 @@ def _gathering(
                 found.insert(ahead, Op("sum", "weight", node, reads, (whole[node],)))
                 at += 1
             ahead, reads = at, found[at].reads
-            found[at:] = [
-                op._replace(reads=(*op.reads, whole[node])) if op.kind == "compute" else op
-                for op in found[at:]
-            ]
+            found[at:] = _reading(found[at:], whole[node])
     return tuple(found)
 
 

@@ -20,20 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from hypar.machine.setting import access_energies, byte_energies, layer_energy, power_at_rest
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
-from hypar.schedule.lanes import COMPUTE
+from hypar.schedule.lanes import BETWEEN_STAGES, COMMUNICATION, PHASE, Piece, level_name, placed, together
 from hypar.schedule.memory import gathers_of, memory_of
-from hypar.schedule.pieces import (
-    BETWEEN_STAGES,
-    COMMUNICATION,
-    PHASE,
-    Crossing,
-    Piece,
-    Pieces,
-    Rounds,
-    level_name,
-    placed,
-    together,
-)
 from hypar.schedule.pipeline_orders import Schedule
 from hypar.schedule.record import Buckets, Op, backward_of, record_of
 from hypar.schedule.tasks import Costed, Entering, PartTasks, Pipeline, Place, TaskList, Tied
@@ -46,7 +34,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.network.nodes import PlanNode
-    from hypar.schedule.lanes import Lane
+    from hypar.schedule.lanes import Crossing, Lane, Pieces, Rounds
     from hypar.schedule.timeline import Timeline
 
 
@@ -292,7 +280,7 @@ def summarise(lanes: Sequence[Lane], step: Step, machine: Machine) -> Score:
         time=time,
         overlapped_s=_beyond(math.fsum(time.values()), timeline.makespan),
         critical=critical,
-        busy=dict.fromkeys([f"{lane.name} {COMPUTE}".lstrip() for lane in lanes], 0.0) | timeline.busy,
+        busy=dict.fromkeys([lane.resource for lane in lanes], 0.0) | timeline.busy,
         energy=energy,
         communication={level: exact_number(amount) for level, amount in received.items()},
         memory={item: exact_number(amount) for item, amount in memories[fullest].items()},
@@ -301,12 +289,11 @@ def summarise(lanes: Sequence[Lane], step: Step, machine: Machine) -> Score:
 
 
 def _groups(lanes: Sequence[Lane], step: Step, held: Sequence[float]) -> list[GroupScore]:
-    timeline = step.timeline
+    timeline, found = step.timeline, list[GroupScore]()
     spans: list[list[tuple[float, float, bool]]] = [[] for _ in lanes]
     for start, end, piece in zip(timeline.starts, timeline.ends, step.pieces, strict=True):
         for number in piece.groups:
             spans[number].append((start, end, not piece.collective))
-    found = []
     for lane, own, num_bytes in zip(lanes, spans, held, strict=True):
         machine = lane.setting.machine
         found.append(

@@ -24,7 +24,7 @@ from hypar.schedule.timeline import Task, Timeline, run
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hypar.schedule.pieces import Piece, Rounds
+    from hypar.schedule.lanes import Piece, Rounds
     from hypar.schedule.pipeline_orders import Schedule, Work
 
 Costed = tuple["Op", "Rounds"]

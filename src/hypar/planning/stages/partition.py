@@ -31,8 +31,8 @@ from hypar.planning.question import question_of
 from hypar.planning.stages.ends import given_bounds
 from hypar.planning.stages.running import Staging, estimated_s, kept_in_flight
 from hypar.planning.stages.spans import LayerBounds
+from hypar.schedule.lanes import priced
 from hypar.schedule.memory import memory_of
-from hypar.schedule.pieces import priced
 from hypar.sharding.amounts.counted import received_inside
 from hypar.sharding.amounts.transfers import Sums, network_of, sends_back
 from hypar.sharding.conventions import FUSED, PAPER
